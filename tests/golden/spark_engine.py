@@ -29,7 +29,7 @@ from kstreamnb.spark.execution.record_batch import OrderKey
 from kstreamnb.spark.execution.state_codec import unpack_delta
 from kstreamnb.spark.io.offset_source import FileOffsetSource
 from kstreamnb.spark.jvm.session import spark_session
-from kstreamnb.spark.planning.deployment import Application, WorkerOptions
+from kstreamnb.spark.planning.deployment import ApplicationPlan, WorkerOptions
 from kstreamnb.spark.planning.placement import plan_application, plan_deployment
 from kstreamnb.spark.state.checkpoint_reader import read_states
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
@@ -72,7 +72,7 @@ RULES = {
 @dataclass(eq=False)
 class _Case:
     vector: Vector
-    application: Application
+    application: ApplicationPlan
     config: Config
     answer: dict[str, Any] = field(default_factory=dict)
 
@@ -214,7 +214,7 @@ def _run_on_spark(cases: list[_Case], batches: int | None) -> None:
                     for p in query.control.handle.streaming.recentProgress
                 ],
             )
-        _fill(cases, sink, read_states(query.spark, query.deployment, query.checkpoint))
+        _fill(cases, sink, read_states(query.spark, query.deployment, query.control.files))
 
 
 def _batches(cases: list[_Case], batches: int | None) -> list[dict[tuple[str, int], list[Any]]]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from kstreamnb.core.arguments import expect
 from kstreamnb.core.time import Duration, duration_ms, format_duration
 from kstreamnb.errors import ConfigError, extra
 from kstreamnb.spark.operations.prometheus import exposed_name
@@ -20,6 +21,9 @@ class _Readings(NamedTuple):
     def total(self, group: str, name: str, *, before: bool = False) -> float:
         metrics = self.before if before else self.now
         return sum(metric.value for metric in metrics if (metric.group, metric.name) == (group, name))
+
+    def greatest(self, group: str, name: str) -> float:
+        return max((metric.value for metric in self.now if (metric.group, metric.name) == (group, name)), default=0.0)
 
     def growth(self, group: str, name: str) -> float:
         return self.total(group, name) - self.total(group, name, before=True)
@@ -54,20 +58,30 @@ _THREAD, _TASK, _STATE, _FETCH = (
 
 
 def alert_rules(
-    *, state_bytes: int = 1 << 30, dead_letter_topic: str | None = None, stalled_after: Duration = "5m"
+    *,
+    state_bytes: int = 1 << 30,
+    dead_letter_topic: str | None = None,
+    interval: Duration = "1m",
+    stalled_after: Duration | None = None,
+    process_latency: Duration = "50ms",
 ) -> tuple[Alert, ...]:
     """Return the alert rules of a query.
 
     Args:
         state_bytes: the state size (bytes) above which "state too large" fires; default 1 GiB.
         dead_letter_topic: adds the rule "dead letters" for this topic; default none.
-        stalled_after: "stalled" fires if records wait and nothing was committed for this long; default 5 minutes.
+        interval: the longest time between two commits that is normal, such as the trigger's; default 1 minute.
+        stalled_after: "stalled" fires if records wait and nothing was committed for this long; default five intervals.
+        process_latency: "processing is slow" fires if a task needs more than this per record on average; default 50 ms.
 
     Example:
-        >>> [rule.name for rule in alert_rules(dead_letter_topic="dead")]
-        ['stalled', 'failed', 'lag grows', 'records dropped', 'restoring', 'state too large', 'dead letters']
+        >>> [rule.name for rule in alert_rules(dead_letter_topic="dead")][5:]
+        ['processing is slow', 'state too large', 'dead letters']
+        >>> alert_rules(interval="10s")[0].expression.partition(" and ")[0]
+        'increase(kafka_streams_stream_thread_commit_total[50s]) == 0'
     """
-    stalled_ms = duration_ms(stalled_after, "stalled_after")
+    interval_ms, latency_ms = duration_ms(interval, "interval"), duration_ms(process_latency, "process_latency")
+    stalled_ms = 5 * interval_ms if stalled_after is None else duration_ms(stalled_after, "stalled_after")
     commits, lag = _exposed(_THREAD, "commit-total"), _exposed(_FETCH, "records-lag-max")
     rules = [
         Alert(
@@ -103,6 +117,12 @@ def alert_rules(
             f"increase({_exposed(_TASK, 'restores-total')}[5m]) > 0",
             "tasks read their whole state again: once after a failure; again and again, when workers come and go",
             lambda seen: seen.growth(_TASK, "restores-total") > 0,
+        ),
+        Alert(
+            "processing is slow",
+            f"max({_exposed(_TASK, 'process-latency-avg')}) > {latency_ms}",
+            "a record takes long: see replay.profile() for the costly operator, and calls to other services",
+            lambda seen: seen.greatest(_TASK, "process-latency-avg") > latency_ms,
         ),
         Alert(
             "state too large",
@@ -157,8 +177,16 @@ def alerts(
         >>> [[alert.name for alert in alerts(*readings, elapsed=elapsed)] for elapsed in ("1s", "5m")]
         [['lag grows'], ['stalled', 'lag grows']]
     """
+    for name, each in (("before", before), ("now", now)):
+        expect(each, Iterable, name, hint="pass what query.metrics() returns")
+    expect(rules, Iterable | None, "rules", hint="pass rules of alert_rules()")
     seen = _Readings(list(before), list(now), _elapsed_ms(before, now, elapsed))
-    return tuple(rule for rule in (alert_rules() if rules is None else rules) if rule.fires(seen))
+    chosen = list(alert_rules() if rules is None else rules)
+    for metric in (*seen[0], *seen[1]):
+        expect(metric, Metric, "each metric")
+    for rule in chosen:
+        expect(rule, Alert, "each rule")
+    return tuple(rule for rule in chosen if rule.fires(seen))
 
 
 def _elapsed_ms(before: Iterable[Metric], now: Iterable[Metric], elapsed: Duration | None) -> int:

@@ -6,34 +6,46 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import count
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from kstreamnb.errors import ApplicationStateError, CheckpointError, ConfigError
-from kstreamnb.kafka.checkpoint_lock import in_use
+from kstreamnb.kafka.storage.checkpoint_files import Checkpoint, CheckpointFiles
 from kstreamnb.spark.execution.failures import spark_failure
 from kstreamnb.spark.jvm.session import query_session, spark_session
 from kstreamnb.spark.planning.deployment import COPY
 from kstreamnb.spark.planning.key_routing import spark_hash
-from kstreamnb.spark.state.checkpoint_manifest import checkpoint_folder, read_manifest, write_manifest
+from kstreamnb.spark.state.checkpoint_manifest import read_manifest, write_manifest
 from kstreamnb.spark.state.checkpoint_reader import last_batch, last_begun, settle
+from kstreamnb.spark.state.hadoop_files import checkpoint_files
+
+if TYPE_CHECKING:  # Kafka's client is loaded by connections alone
+    from kstreamnb.kafka.client import Servers
 
 __all__ = ["rescale"]
 
 
-def rescale(checkpoint: Path | str, spark_partitions: int, *, spark: SparkSession | None = None) -> None:
+def rescale(
+    checkpoint: Checkpoint,
+    spark_partitions: int,
+    *,
+    spark: SparkSession | None = None,
+    bootstrap_servers: Servers | None = None,
+) -> None:
     """Spread the state of a stopped query over another number of Spark partitions; its next start uses them.
 
     Tasks, topics and results stay as they are: only how many tasks can run at once changes. Global tables, of which
     every partition has a copy, are read from their topics again by the next start.
 
     Args:
-        checkpoint: the query's folder.
+        checkpoint: the query's folder, or its address.
         spark_partitions: the new number of state partitions.
         spark: the session that moves the state; without one, `spark_session` starts one.
+        bootstrap_servers: the application's Kafka cluster. It is needed where the storage has no locks: a deployment
+            that still runs somewhere is fenced before anything is changed.
 
     Raises:
         ApplicationStateError: the query runs, or has not finished its last batch.
@@ -45,22 +57,32 @@ def rescale(checkpoint: Path | str, spark_partitions: int, *, spark: SparkSessio
         ...     print(error)
         folder "no-such-folder" is not a checkpoint
     """
-    folder = checkpoint_folder(checkpoint)
+    folder = checkpoint_files(checkpoint, spark)
     manifest = read_manifest(folder)
     if manifest is None:
         raise CheckpointError(f'folder "{folder.name}" is not a checkpoint')
     if spark_partitions < 1:
         raise ConfigError(f"spark_partitions must be at least 1, got {spark_partitions}")
-    if in_use(folder):
+    if folder.in_use():
         raise ApplicationStateError(f'application "{manifest.application}" is running', hint="stop it first")
     if manifest.spark_partitions == spark_partitions:
         return
+    if not folder.local and bootstrap_servers is None:
+        raise ConfigError(
+            f'nobody can tell whether "{manifest.application}" is running',
+            detail=f'checkpoint "{folder}" is on a storage without locks',
+            hint="pass bootstrap_servers=…: a deployment that still runs is fenced through its cluster",
+        )
     if any(tables for _, tables in manifest.levels) and not manifest.global_topics:
         raise CheckpointError(
             f'the checkpoint of "{manifest.application}" does not say which topics its global tables are read from',
             detail="an earlier version wrote it",
             hint="start it once, so that it does, and rescale it then",
         )
+    if bootstrap_servers is not None:
+        from kstreamnb.kafka.application_reset import fence
+
+        fence(bootstrap_servers, manifest.application)
     started = last_begun(folder)
     if started != last_batch(folder):
         raise ApplicationStateError(
@@ -69,12 +91,13 @@ def rescale(checkpoint: Path | str, spark_partitions: int, *, spark: SparkSessio
         )
     if started >= 0:
         settle(folder)
-        manager = query_session(spark or spark_session())._streamingCheckpointManager  # noqa: SLF001 - has no public name yet
+        session = query_session(spark or spark_session(), local_files=folder.local)
+        manager = session._streamingCheckpointManager  # noqa: SLF001 - has no public name yet
         try:
-            manager.repartition(str(folder), spark_partitions)
+            manager.repartition(folder.address, spark_partitions)
         except (PySparkException, Py4JJavaError) as error:
             raise spark_failure(f'rescaling "{manifest.application}"', error) from error
-        _read_again(folder / "offsets" / str(last_batch(folder)), manifest.global_topics)
+        _read_again(folder, started + 1, manifest.global_topics)
     groups = _with_new_copies(manifest.groups, spark_partitions)
     write_manifest(folder, replace(manifest, spark_partitions=spark_partitions, groups=groups))
 
@@ -93,11 +116,11 @@ def _with_new_copies(groups: Mapping[str, int], spark_partitions: int) -> dict[s
     return found
 
 
-def _read_again(entry: Path, topics: Iterable[str]) -> None:
-    """Have the next batch read some topics from their beginning, for which a missing position stands."""
-    *before, last = entry.read_text().splitlines()
+def _read_again(files: CheckpointFiles, batch: int, topics: Iterable[str]) -> None:
+    """Have the next batch read some topics from their beginning, by removing their positions."""
+    entry = f"offsets/{batch}"
+    *before, last = (files.read(entry) or b"").decode().splitlines()
     entry_json = json.loads(last)
     for topic in topics:
         entry_json["offsets"].pop(topic, None)
-    entry.write_text("\n".join([*before, json.dumps(entry_json)]))
-    entry.with_name(f".{entry.name}.crc").unlink(missing_ok=True)  # it was that of the other content
+    files.write(entry, "\n".join([*before, json.dumps(entry_json)]).encode())

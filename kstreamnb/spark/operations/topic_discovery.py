@@ -11,7 +11,7 @@ from kstreamnb.errors import EngineError, KStreamError, UnknownTopicError, unkno
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.io.offset_source import KafkaOffsetSource
-from kstreamnb.spark.planning.deployment import Application
+from kstreamnb.spark.planning.deployment import ApplicationPlan
 from kstreamnb.spark.planning.placement import plan_application, plan_deployment
 from kstreamnb.spark.query.lifecycle import Actor
 from kstreamnb.spark.query.query import Query
@@ -55,7 +55,7 @@ class TopicDiscovery:
             try:
                 self.look(topics)
             except KStreamError as error:
-                self._query.fail(error)
+                self._query.control.end_with(error)
                 return
 
     def look(self, topics: Mapping[str, int]) -> bool:
@@ -74,11 +74,11 @@ class TopicDiscovery:
         check_compatible(self._manifest, manifest)
         self._manifest = replace(manifest, topic_ids=self._manifest.topic_ids)
         self._source = replace(self._source, topics=application.external, _reader=None)
-        write_manifest(self._query.checkpoint, self._manifest)
+        write_manifest(self._query.control.files, self._manifest)
         return self._query.control.start(Actor.COMPANION, deployment=deployment, source=self._source)
 
 
-def application_over(topology: Topology, settings: Config, topics: Mapping[str, int]) -> Application:
+def application_over(topology: Topology, settings: Config, topics: Mapping[str, int]) -> ApplicationPlan:
     """Return the application over the topics of a cluster, given with their numbers of partitions.
 
     Raises:

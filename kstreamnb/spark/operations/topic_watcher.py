@@ -47,7 +47,7 @@ class TopicWatcher:
             except EngineError:
                 continue  # the broker is away; the query itself waits for it
             if error is not None:
-                self._query.fail(error)
+                self._query.control.end_with(error)
                 return
 
     def _look(self) -> EngineError | None:

@@ -1,0 +1,130 @@
+"""Creates the topics of an application when it is deployed, and reads what they accept."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kstreamnb.errors import ConfigError, UnknownTopicError, unknown
+from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles
+from kstreamnb.runtime.codegen.record_limits import TIME_LIMITS
+from kstreamnb.runtime.context.config import Config
+from kstreamnb.spark.contracts import QuerySink
+from kstreamnb.spark.io.changelog_topics import changelog_topics
+from kstreamnb.spark.io.sinks import KafkaSink
+from kstreamnb.spark.operations.changelog_snapshot import publish_snapshot
+from kstreamnb.spark.planning.deployment import Deployment
+from kstreamnb.spark.planning.output_topics import output_topics
+from kstreamnb.spark.state.checkpoint_manifest import Manifest
+from kstreamnb.topology.topology import Topology
+
+if TYPE_CHECKING:  # Kafka's client and pyspark are loaded when a query connects
+    from pyspark.sql import SparkSession
+
+    from kstreamnb.kafka.admin import Admin
+
+__all__ = [
+    "create_missing",
+    "few_replicas",
+    "keep_changelogs",
+    "missing_outputs",
+    "warn_of_few_replicas",
+    "with_limits",
+    "written_topics",
+]
+
+_REPLICAS = 3
+_LARGEST_MESSAGE = 1_000_000  # librdkafka's message.max.bytes
+
+
+def with_limits(config: Config, topology: Topology, admin: Admin, producer: Mapping[str, object]) -> Config:
+    """Add what the output topics refuse, so that the production handler decides about such records in their task."""
+    if config.production_handler == "fail" and config.dead_letter_topic is None:
+        return config  # the query ends with Kafka's refusal
+    limits: dict[str, object] = {"producer.max.request.size": producer.get("message.max.bytes", _LARGEST_MESSAGE)}
+    for topic, found in admin.settings(output_topics(topology), TIME_LIMITS).items():
+        limits |= {f"topic.{topic}.{name}": value for name, value in found.items()}
+    own = config.client_settings("producer")
+    limits |= {"producer.max.request.size": own["max.request.size"]} if "max.request.size" in own else {}
+    return replace(config, others={**config.others, **limits})
+
+
+def written_topics(topology: Topology, settings: Config) -> list[str]:
+    """Return the topics that the query writes, which must exist while it runs."""
+    letters = settings.dead_letter_topic
+    return [*output_topics(topology), *([] if letters is None else [letters])]
+
+
+def keep_changelogs(
+    sink: QuerySink,
+    deployment: Deployment,
+    admin: Admin,
+    topics: Mapping[str, int],
+    session: SparkSession,
+    folder: CheckpointFiles,
+    old: Manifest | None,
+) -> list[str]:
+    """Create the changelog topics that do not exist, with the state so far; returns the names of all."""
+    if not isinstance(sink, KafkaSink):
+        raise ConfigError("changelog topics need Kafka as the sink")
+    needed = changelog_topics(deployment)
+    for topic in needed:
+        if topic.name not in topics:
+            admin.create_topic(
+                topic.name,
+                partitions=topic.partitions or 1,
+                replicas=deployment.application.config.replication_factor,
+                config=dict(topic.config),
+                exists_ok=True,
+            )
+    if old is not None and not old.changelogs:
+        publish_snapshot(session, deployment, folder, sink.writer)
+    return [topic.name for topic in needed]
+
+
+def create_missing(admin: Admin, topics: Mapping[str, int], replicas: int) -> None:
+    """Create topics with these partition counts; -1 replicas is the broker's default."""
+    for topic, partitions in topics.items():
+        admin.create_topic(topic, partitions=partitions, replicas=replicas, exists_ok=True)
+
+
+def warn_of_few_replicas(admin: Admin, sink: QuerySink) -> None:
+    """Warn if the topic with the markers of batches would not survive the loss of brokers."""
+    from kstreamnb.kafka.transactional_writer import TransactionalWriter
+
+    if isinstance(sink, KafkaSink) and isinstance(sink.writer, TransactionalWriter):
+        topic = sink.writer.marker_topic
+        few = few_replicas(topic, *admin.replication(topic))
+        if few is not None:
+            warnings.warn(few, stacklevel=3)
+
+
+def few_replicas(topic: str, replicas: int, brokers: int) -> str | None:
+    """Return a warning if a cluster of 3 or more brokers keeps fewer than 3 copies of the marker topic.
+
+    Example:
+        >>> few_replicas("shop-commits", 1, 3)
+        'topic "shop-commits" has 1 replica on 3 brokers: if that is lost, nobody knows which batches Kafka has; ...
+        >>> few_replicas("shop-commits", 1, 1)
+    """
+    if brokers < _REPLICAS or replicas >= _REPLICAS:
+        return None
+    return (
+        f'topic "{topic}" has {replicas} {"replica" if replicas == 1 else "replicas"} on {brokers} brokers: if '
+        f"{'that is' if replicas == 1 else 'they are'} lost, nobody knows which batches Kafka has; set "
+        f'"replication.factor" to {_REPLICAS} for new topics, and reassign this one (kafka-reassign-partitions)'
+    )
+
+
+def missing_outputs(topology: Topology, settings: Config, topics: Mapping[str, int], *, create: bool) -> dict[str, int]:
+    """Return output topics to create, with as many partitions as the widest input has."""
+    missing = [topic for topic in output_topics(topology) if topic not in topics]
+    if missing and not create:
+        hint = "create it, or pass create_topics=True"
+        raise unknown("output topic", missing[0], sorted(topics), error=UnknownTopicError, hint=hint)
+    widest = max([topics[topic] for source in topology.sources() for topic in source.topics if topic in topics] or [1])
+    letters = settings.dead_letter_topic
+    dead = {letters: 1} if letters is not None and letters not in topics else {}
+    return {**dead, **dict.fromkeys(missing, widest)}

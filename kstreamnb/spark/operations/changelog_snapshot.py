@@ -1,0 +1,65 @@
+"""Fills the changelog topics of a query that has state but did not write them so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from kstreamnb.errors import ApplicationStateError
+from kstreamnb.kafka.output_batch import OutputRecord, columns_of
+from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles
+from kstreamnb.spark.execution.state_codec import unpack_delta
+from kstreamnb.spark.execution.worker_cache import empty_task
+from kstreamnb.spark.io.changelog_topics import changelog_topics
+from kstreamnb.spark.planning.deployment import Deployment
+from kstreamnb.spark.state.changelog_restore import read_topics, stores_of
+from kstreamnb.spark.state.checkpoint_reader import last_batch, last_begun, read_states
+
+__all__ = ["publish_snapshot"]
+
+_MOST_RECORDS = 100_000  # in a transaction
+
+
+def publish_snapshot(spark: SparkSession, deployment: Deployment, checkpoint: CheckpointFiles, writer: Any) -> None:
+    """Write all rows of all stores to their changelogs, and deletions of what is in those topics and nowhere else.
+
+    Raises:
+        ApplicationStateError: the last batch was not finished: it may be in Kafka without its changes.
+    """
+    batch = last_begun(checkpoint)
+    if batch != last_batch(checkpoint):
+        raise ApplicationStateError(
+            f'"{deployment.application.id}" has not finished batch {batch}',
+            hint="start it once with available_now=True and without changelogs, then with changelogs=True",
+        )
+    records = _records(spark, deployment, checkpoint, writer.servers)
+    while part := list(islice(records, _MOST_RECORDS)):
+        writer.write(columns_of(part))
+
+
+def _records(
+    spark: SparkSession, deployment: Deployment, checkpoint: CheckpointFiles, servers: Any
+) -> Iterator[OutputRecord]:
+    topics = {topic.store: topic.name for topic in changelog_topics(deployment) if topic.store is not None}
+    logged = read_topics(servers, topics, {})
+    states = read_states(spark, deployment, checkpoint)
+    for placed in deployment.tasks:
+        if not placed.stateful:
+            continue
+        task = empty_task(deployment, placed)
+        for delta in states.get(placed.name, ()):
+            task.apply_delta(unpack_delta(delta, trust=True))
+        now_ms = max(0, task.context.stream_time[0])
+        for name, partition, store in stores_of(placed, task):
+            if name not in topics:
+                continue
+            gone = {key: None for key, _, _ in logged.get((topics[name], partition), ())}
+            for raw_key, row, timestamp, headers in store.changelog_snapshot(now_ms):
+                key, value = store.changelog_entry(raw_key, row)
+                gone.pop(key, None)
+                yield topics[name], partition, timestamp, key, value, headers
+            for key in gone:
+                yield topics[name], partition, now_ms, key, None, ()

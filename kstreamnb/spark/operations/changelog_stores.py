@@ -1,0 +1,115 @@
+"""`read_changelogs`: the stores of a Kafka Streams application as its changelogs have them, without touching it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from kstreamnb.core.formatting import pluralize
+from kstreamnb.core.tables import Tabular
+from kstreamnb.errors import StateError, unknown
+from kstreamnb.runtime.context.config import Config
+from kstreamnb.runtime.task.initial_state import InitialState
+from kstreamnb.spark.operations.adoption import find_state, readable_stores, single_tasks, view_of_store
+from kstreamnb.spark.operations.topic_discovery import application_over
+from kstreamnb.spark.planning.placement import plan_deployment
+from kstreamnb.spark.state.store_view import StoreView
+from kstreamnb.topology.topology import Topology
+
+if TYPE_CHECKING:  # Kafka's client is loaded by connections alone
+    from kstreamnb.kafka.client import Servers
+
+__all__ = ["ChangelogStores", "read_changelogs"]
+
+
+@dataclass(frozen=True, repr=False)
+class ChangelogStores(InitialState, Tabular):
+    """The stores of an application by name, each over all partitions; `replay` begins with them.
+
+    Example: ``stores["counts"]["shoe"]``, ``list(stores["windows"].fetch_all(0, 60_000))``, or
+    ``ks.replay(topology, sample, partitions=4, stores=stores)``.
+
+    Attributes:
+        application: id of the application.
+        views: the stores by name.
+        offsets: committed offsets of the input topics, up to which the stores are.
+        problems: what did not fit, such as a changelog that other serdes wrote.
+    """
+
+    application: str = ""
+    views: Mapping[str, StoreView] = field(default_factory=dict)
+    offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+    header: Sequence[str] = ("store", "rows")
+
+    def __getitem__(self, name: str) -> StoreView:
+        if name not in self.views:
+            raise unknown("store", name, self.views, error=StateError)
+        return self.views[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.views)
+
+    def __len__(self) -> int:
+        return len(self.views)
+
+    @property
+    def title(self) -> str:
+        """Application and number of stores."""
+        return f'changelogs of "{self.application}": {pluralize(len(self.views), "store")}'
+
+    def table(self) -> Iterator[Sequence[str]]:
+        """Yield each store with its number of rows."""
+        for name in self.views:
+            rows = sum(raw_key is not None for stores in self.tasks.values() for raw_key in stores.get(name, ()))
+            yield name, f"{rows:,}"
+
+    def more(self) -> Iterator[str]:
+        """Yield what did not fit."""
+        yield from self.problems
+
+
+def read_changelogs(
+    topology: Topology,
+    application_id: str | None = None,
+    *,
+    bootstrap_servers: Servers,
+    config: Config | Mapping[str, object] | None = None,
+) -> ChangelogStores:
+    """Read the stores of a Kafka Streams application, which may run meanwhile, from its changelogs.
+
+    Only committed records are read, and nothing is written: no group, no topic, no offset.
+
+    Args:
+        topology: the application's topology, with the same names of stores.
+        application_id: its id, unless the config or the topology's name says it.
+        bootstrap_servers: ``host:port``, or librdkafka's settings with ``bootstrap.servers`` among them.
+        config: the application's settings, such as default serdes.
+
+    Raises:
+        UnknownTopicError: an input topic does not exist.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder
+        >>> from kstreamnb.kafka import Admin, local_broker
+        >>> builder = StreamsBuilder("visits")
+        >>> counts = builder.stream("pages").group_by_key().count(store="counts")
+        >>> with local_broker() as broker:
+        ...     Admin(broker.bootstrap_servers).create_topic("pages")
+        ...     stores = read_changelogs(builder.build(), bootstrap_servers=broker.bootstrap_servers)
+        >>> print(stores.title, list(stores["counts"]))
+        changelogs of "visits": 1 store []
+    """
+    from kstreamnb.kafka.admin import Admin
+
+    admin, settings = Admin(bootstrap_servers), Config.of(config or {})
+    if application_id is not None:
+        settings = replace(settings, application_id=application_id)
+    application = application_over(topology, settings, admin.topics())
+    found = find_state(admin, plan_deployment("changelogs", [application], 1), running=True)
+    tasks = single_tasks(found.tasks.values())
+    rows = {task.plan.task_id: {name: dict(store.raw) for name, store in task.stores.items()} for task in tasks}
+    times = {task.plan.task_id: task.context.stream_time[0] for task in tasks}
+    views = {name: view_of_store(found.deployment, found.tasks, name) for name in sorted(readable_stores(topology))}
+    return ChangelogStores(rows, times, application.id, views, found.offsets, tuple(found.problems))

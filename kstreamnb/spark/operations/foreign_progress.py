@@ -1,0 +1,94 @@
+"""Refuses to deploy over the state of an application that runs, or has run, elsewhere."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from kstreamnb.errors import CheckpointError
+from kstreamnb.kafka.batch_offsets import Offsets
+from kstreamnb.kafka.offset_metadata import OffsetMetadata, decode_metadata
+from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles
+from kstreamnb.spark.contracts import from_json
+from kstreamnb.spark.io.changelog_topics import changelog_topics
+from kstreamnb.spark.planning.deployment import Deployment
+from kstreamnb.spark.state.checkpoint_reader import last_begun
+
+if TYPE_CHECKING:  # Kafka's client is loaded by connections alone
+    from kstreamnb.kafka.admin import Admin
+
+__all__ = ["refuse_foreign_progress"]
+
+_ADOPT = "continue that application with kstreamnb.adopt(topology, …, checkpoint=a new folder)"
+
+
+def refuse_foreign_progress(
+    admin: Admin, deployment: Deployment, checkpoint: CheckpointFiles, adopted: Offsets | None, reset: Offsets
+) -> None:
+    """Raise CheckpointError if Kafka has offsets or changelogs of the application that no deployment wrote.
+
+    A marker of another deployment is the sink's to refuse.
+
+    Args:
+        admin: the cluster.
+        deployment: what is about to start.
+        checkpoint: its files.
+        adopted: offsets at which an adopted application continues.
+        reset: offsets that a reset has set.
+    """
+    from kstreamnb.kafka.application_reset import committed_positions
+
+    application, topics = deployment.application, admin.topics()
+    committed = {
+        t: parts for t, parts in committed_positions(admin, application.id).items() if t in application.external
+    }
+    begun = last_begun(checkpoint)
+    own = _end(checkpoint, begun) if begun >= 0 else adopted
+    if own is not None:
+        _refuse_later(admin, application.id, own)
+        return
+    if f"{application.id}-commits" in topics:
+        return
+    foreign = sorted(committed.keys() - reset.keys())
+    if foreign:
+        found = ", ".join(f"{part}: {offset}" for part, offset in sorted(committed[foreign[0]].items()))
+        raise CheckpointError(
+            f'application "{application.id}" has run elsewhere',
+            detail=f'its group has committed offsets of topic "{foreign[0]}" ({found}), and the checkpoint is new',
+            hint=f"{_ADOPT}; or reset it, or deploy with another application id",
+        )
+    logs = [topic.name for topic in changelog_topics(deployment) if topic.name in topics]
+    first, last = admin.offsets(logs, "earliest"), admin.offsets(logs, "latest")
+    filled = [topic for topic in logs if first[topic] != last[topic]]
+    if filled:
+        raise CheckpointError(
+            f'application "{application.id}" has state elsewhere',
+            detail=f'topic "{filled[0]}" has records, and the checkpoint is new',
+            hint=f"{_ADOPT}; or reset it, or deploy with another application id",
+        )
+
+
+def _refuse_later(admin: Admin, application: str, own: Offsets) -> None:
+    """Refuse a checkpoint that Kafka Streams has passed, which commits stream times with its offsets.
+
+    Other offsets beyond the checkpoint are of a newer copy of it; the marker of its last batch decides about those.
+    """
+    from kstreamnb.kafka.application_reset import group_offsets, metadata_of
+
+    for each in sorted(group_offsets(admin, application), key=lambda each: (each.topic, each.partition)):
+        mine = own.get(each.topic, {}).get(each.partition)
+        if mine is not None and each.offset > mine and decode_metadata(metadata_of(each)) != OffsetMetadata():
+            raise CheckpointError(
+                f'application "{application}" has continued elsewhere',
+                detail=f'its group is at offset {each.offset} of topic "{each.topic}", partition {each.partition}; '
+                f"the checkpoint is at offset {mine}",
+                hint=_ADOPT,
+            )
+
+
+def _end(checkpoint: CheckpointFiles, batch: int) -> Offsets:
+    """Return the positions after a batch; none if the log of offsets is damaged, which Spark reports."""
+    try:
+        return from_json(json.loads(checkpoint.last_line(f"offsets/{batch}"))["offsets"])
+    except (OSError, ValueError, LookupError):
+        return {}

@@ -1,0 +1,164 @@
+"""Runs a topology by Java, by the kit, and by one after the other, over the same input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import kstreamnb as ks
+from kstreamnb.core.codec import SerializedValue, to_bytes
+from kstreamnb.core.time import Clock
+from kstreamnb.kafka.admin import Admin
+from kstreamnb.runtime.context.config import Config
+from kstreamnb.runtime.context.task_plan import plan_tasks
+from kstreamnb.runtime.task.task import Task
+from tests.java.feeds import (
+    PARTITIONS,
+    Records,
+    committed_topics,
+    feed,
+    input_records,
+    new_topics,
+    raw_records,
+    records_of,
+)
+from tests.java.runner import JavaStreams
+from tests.java.topologies import ALL, build
+
+__all__ = ["SETTINGS", "Lab", "behind_repartition", "driven"]
+
+SETTINGS = {"statestore.cache.max.bytes": 0, "default_key_serde": "string", "default_value_serde": "string"}
+_PATIENCE_S = 300.0
+
+
+class Lab:
+    """A broker with Java and Spark; every way to run is a method that returns the output topic's records."""
+
+    def __init__(self, servers: str, java: JavaStreams, spark: Any, folder: Path) -> None:
+        self.servers, self.java, self.spark, self.folder = servers, java, spark, folder
+        self.admin = Admin(servers)
+        self._runs = {"alone": cache(self._alone), "twice": cache(self._twice)}
+
+    def prepare(self, name: str, way: str, halves: Iterable[int] = (0,)) -> str:
+        """Create the topics of a run, and produce the first part of its input; returns the prefix of its topics."""
+        prefix = f"{name}-{way}"
+        new_topics(self.admin, name, prefix)
+        for half in halves:
+            feed(self.servers, name, prefix, half)
+        return prefix
+
+    def java_runs(self, name: str, prefix: str) -> None:
+        """Let Java process what is there."""
+        self.java.run(prefix, name, prefix, committed_topics(name, prefix))
+
+    def deploy(self, name: str, prefix: str, checkpoint: str = "checkpoint", **options: Any) -> Any:
+        """Deploy the topology under the prefix as its id."""
+        folder = self.folder / prefix / checkpoint
+        options = {
+            "config": SETTINGS,
+            "spark": self.spark,
+            "bootstrap_servers": self.servers,
+            "parity": False,
+            **options,
+        }
+        return ks.deploy(build(name, prefix), checkpoint=folder, spark_partitions=2, **options)
+
+    def kit_runs(self, name: str, prefix: str, checkpoint: str = "checkpoint", **options: Any) -> None:
+        """Let the kit process what is there."""
+        query = self.deploy(name, prefix, checkpoint, available_now=True, **options)
+        assert query.await_termination(_PATIENCE_S)
+        query.stop()
+
+    def output(self, prefix: str) -> Records:
+        """Records of the output topic."""
+        return records_of(self.servers, f"{prefix}-out")
+
+    def alone(self, name: str) -> Records:
+        """Java over the whole input."""
+        return self._runs["alone"]()[name]
+
+    def twice(self, name: str) -> Records:
+        """Java over one half, and after a restart over the other."""
+        return self._runs["twice"]()[name]
+
+    def _alone(self) -> dict[str, Records]:
+        prefixes = {name: self.prepare(name, "alone", (0, 1)) for name in ALL}
+        self.all_run(prefixes)
+        return {name: self.output(prefix) for name, prefix in prefixes.items()}
+
+    def _twice(self) -> dict[str, Records]:
+        prefixes = {name: self.prepare(name, "twice") for name in ALL}
+        self.all_run(prefixes)
+        for name, prefix in prefixes.items():
+            feed(self.servers, name, prefix, 1)
+        self.all_run(prefixes)
+        return {name: self.output(prefix) for name, prefix in prefixes.items()}
+
+    def all_run(self, prefixes: dict[str, str]) -> None:
+        """Let Java run all topologies at once."""
+        for name, prefix in prefixes.items():
+            self.java.start(prefix, name, prefix)
+        for name, prefix in prefixes.items():
+            self.java.await_input(prefix, committed_topics(name, prefix))
+        for prefix in prefixes.values():
+            self.java.stop(prefix)
+
+    def on_spark(self, name: str) -> Records:
+        """The kit over the whole input."""
+        prefix = self.prepare(name, "spark", (0, 1))
+        self.kit_runs(name, prefix)
+        return self.output(prefix)
+
+    def kit_then_java(self, name: str) -> Records:
+        """The kit over one half, then Java over the other."""
+        prefix = self.prepare(name, "kit-java")
+        query = self.deploy(name, prefix, changelogs=True)
+        print(query.hand_over(_PATIENCE_S))
+        feed(self.servers, name, prefix, 1)
+        self.java_runs(name, prefix)
+        return self.output(prefix)
+
+    def java_then_kit(self, name: str) -> Records:
+        """Java over one half, then the kit over the other."""
+        prefix = self.prepare(name, "java-kit")
+        self.java_runs(name, prefix)
+        options = {"bootstrap_servers": self.servers, "config": SETTINGS, "spark_partitions": 2}
+        print(ks.adopt(build(name, prefix), checkpoint=self.folder / prefix / "adopted", **options))
+        feed(self.servers, name, prefix, 1)
+        self.kit_runs(name, prefix, "adopted")
+        return self.output(prefix)
+
+
+def driven(name: str) -> Records:
+    """The output of the driver, each partition in its order."""
+    driver = ks.TopologyTestDriver(build(name, "d"), {**SETTINGS, "application.id": "d"}, partitions=PARTITIONS)
+    driver.pipe(input_records(name, "d"))
+    found: Records = {}
+    for record in driver.create_output_topic("d-out", "bytes", "bytes").read_records():
+        found.setdefault(record.partition, []).append((record.key, record.value, record.timestamp))
+    return dict(sorted(found.items()))
+
+
+def behind_repartition(lab: Lab, name: str) -> Records:
+    """The output of the kit's tasks over the repartition topic that Java wrote, in Java's order."""
+    lab.alone(name)
+    prefix = f"{name}-alone"
+    topic, topology, config = f"{prefix}-by-letter-repartition", build(name, prefix), Config.of(SETTINGS)
+    plans = {
+        plan.partition: plan
+        for plan in plan_tasks(topology, config, {f"{prefix}-left": PARTITIONS})
+        if plan.source_of(topic)
+    }
+    tasks = {partition: Task(plan, Clock(0)) for partition, plan in plans.items()}
+    for _, partition, offset, timestamp, key, value, headers in raw_records(lab.servers, topic):
+        row = (offset, timestamp, SerializedValue(key), SerializedValue(value), tuple(headers or ()))
+        tasks[partition].run(topic, partition, [row])
+    found: Records = {}
+    for task in tasks.values():
+        for out, partition, timestamp, key, value, _ in task.drain():
+            serdes = task.topic_serdes(out)
+            assert serdes is not None
+            found.setdefault(partition, []).append((to_bytes(serdes[0], key), to_bytes(serdes[1], value), timestamp))
+    return dict(sorted(found.items()))

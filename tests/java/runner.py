@@ -1,0 +1,107 @@
+"""Runs topologies of ``Topologies.java`` with the real runtime, and waits until they have processed their input."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from kstreamnb.kafka.admin import Admin
+from kstreamnb.kafka.application_reset import committed_positions
+from kstreamnb.kafka.bounded_reader import fetch, pieces_between
+from kstreamnb.kafka.java import java
+
+__all__ = ["JARS", "JavaStreams"]
+
+JARS = Path(__file__).parents[2] / ".artefacts" / "java"
+_PATIENCE_S = 300.0
+_QUIET = 3
+
+
+class JavaStreams:
+    """One JVM that runs any number of applications.
+
+    Args:
+        servers: the broker's address.
+        folder: where the applications keep their local state.
+    """
+
+    def __init__(self, servers: str, folder: Path) -> None:
+        self.servers, self.admin = servers, Admin(servers)
+        classes = f"{JARS / 'classes'}:{JARS / 'lib'}/*"
+        levels = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
+        command = [java(), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx768m", levels, "-cp", classes]
+        self._log = (folder / "java.log").open("w")
+        self._process = subprocess.Popen(
+            [*command, "kstreamnb.Runner", servers, str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(30)
+        self._log.close()
+
+    def ask(self, *words: str) -> str:
+        """Give a command; returns the answer."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(" ".join(words) + "\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline().strip()
+        if not answer or answer.startswith("failed"):
+            raise RuntimeError(f"{words[0]} {words[1]}: {answer or 'no answer; see java.log'}")
+        return answer
+
+    def describe(self, name: str) -> str:
+        """Java's description of a topology, over topics with the prefix "p"."""
+        return self.ask("describe", name, "p").replace("\\n", "\n")
+
+    def start(self, application: str, name: str, prefix: str) -> None:
+        """Start an application."""
+        self.ask("start", application, name, prefix)
+
+    def stop(self, application: str) -> None:
+        """Stop an application, and forget its local state."""
+        self.ask("stop", application)
+
+    def run(self, application: str, name: str, prefix: str, topics: list[str]) -> None:
+        """Run an application over what its input topics have now."""
+        self.start(application, name, prefix)
+        try:
+            self.await_input(application, topics)
+        finally:
+            self.stop(application)
+
+    def await_input(self, application: str, topics: list[str]) -> None:
+        """Wait until input and repartition topics have no record behind the committed offsets."""
+        end, quiet = time.monotonic() + _PATIENCE_S, 0
+        while quiet < _QUIET:
+            self.ask("check", application)
+            quiet = 0 if self._waiting(application, topics) else quiet + 1
+            if time.monotonic() > end:
+                raise RuntimeError(f"{application} has not processed its input")
+            time.sleep(0.1)
+
+    def _waiting(self, application: str, topics: list[str]) -> bool:
+        """Return whether records wait; positions alone do not tell, for transactions leave markers at the end."""
+        existing = self.admin.topics()
+        inner = [name for name in existing if name.startswith(f"{application}-") and name.endswith("-topic")]
+        inner += [name for name in existing if name.startswith(f"{application}-") and name.endswith("-repartition")]
+        read = [*topics, *inner]
+        ends = self.admin.offsets(read)
+        committed = committed_positions(self.admin, application)
+        begin = self.admin.offsets(read, "earliest")
+        start = {t: {p: committed.get(t, {}).get(p, begin[t][p]) for p in parts} for t, parts in ends.items()}
+        return any(records for _, _, records in fetch(self.servers, pieces_between(start, ends)))

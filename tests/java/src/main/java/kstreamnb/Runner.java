@@ -1,0 +1,107 @@
+package kstreamnb;
+
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.Properties;
+import org.apache.kafka.common.serialization.Serdes;
+import org.apache.kafka.streams.CloseOptions;
+import org.apache.kafka.streams.KafkaStreams;
+import org.apache.kafka.streams.StreamsBuilder;
+import org.apache.kafka.streams.StreamsConfig;
+import org.apache.kafka.streams.Topology;
+import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThreadExceptionResponse;
+
+/**
+ * Runs topologies with the real runtime, as told by lines on standard input: "start ID TOPOLOGY PREFIX", "stop ID",
+ * "describe TOPOLOGY PREFIX". Each is answered by one line: "ok", or "failed" and the reason.
+ */
+public final class Runner {
+    private final String servers;
+    private final String folder;
+    private final Map<String, KafkaStreams> running = new HashMap<>();
+    private final Map<String, Throwable> failures = new HashMap<>();
+
+    private Runner(final String servers, final String folder) {
+        this.servers = servers;
+        this.folder = folder;
+    }
+
+    public static void main(final String[] args) throws Exception {
+        final Runner runner = new Runner(args[0], args[1]);
+        final BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (String line; (line = in.readLine()) != null; ) {
+            System.out.println(runner.answer(line.trim().split(" ")));
+            System.out.flush();
+        }
+        runner.running.values().forEach(streams -> streams.close(Duration.ofSeconds(5)));
+    }
+
+    private String answer(final String[] words) {
+        try {
+            switch (words[0]) {
+                case "start": start(words[1], words[2], words[3]); return "ok";
+                case "stop": stop(words[1]); return "ok";
+                case "check": check(words[1]); return "ok";
+                case "describe": return topology(words[1], words[2]).describe().toString().replace("\n", "\\n");
+                default: return "failed: unknown command " + words[0];
+            }
+        } catch (final Throwable error) {
+            return "failed: " + error;
+        }
+    }
+
+    private static Topology topology(final String name, final String prefix) {
+        final StreamsBuilder builder = new StreamsBuilder();
+        Topologies.ALL.get(name).accept(builder, prefix);
+        return builder.build();
+    }
+
+    private void start(final String id, final String name, final String prefix) {
+        final KafkaStreams streams = new KafkaStreams(topology(name, prefix), settings(id));
+        streams.setUncaughtExceptionHandler(error -> {
+            failures.put(id, error);
+            return StreamThreadExceptionResponse.SHUTDOWN_CLIENT;
+        });
+        running.put(id, streams);
+        streams.start();
+    }
+
+    private void check(final String id) throws Throwable {
+        if (failures.containsKey(id)) {
+            throw failures.get(id);
+        }
+    }
+
+    /** Leaves the group at once, and forgets the local state, so that the next start restores it from changelogs. */
+    private void stop(final String id) throws Throwable {
+        final KafkaStreams streams = running.remove(id);
+        final CloseOptions leave = CloseOptions.groupMembershipOperation(CloseOptions.GroupMembershipOperation.LEAVE_GROUP);
+        streams.close(leave.withTimeout(Duration.ofSeconds(30)));
+        streams.cleanUp();
+        check(id);
+    }
+
+    private Properties settings(final String id) {
+        final Properties settings = new Properties();
+        settings.put(StreamsConfig.APPLICATION_ID_CONFIG, id);
+        settings.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, servers);
+        settings.put(StreamsConfig.STATE_DIR_CONFIG, folder);
+        settings.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.EXACTLY_ONCE_V2);
+        settings.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 0);
+        settings.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, 100);
+        settings.put(StreamsConfig.REPLICATION_FACTOR_CONFIG, 1);
+        settings.put(StreamsConfig.REPARTITION_PURGE_INTERVAL_MS_CONFIG, Long.MAX_VALUE);
+        settings.put(StreamsConfig.DEFAULT_KEY_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
+        settings.put(StreamsConfig.DEFAULT_VALUE_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
+        settings.put(StreamsConfig.consumerPrefix("auto.offset.reset"), "earliest");
+        // Kafka Streams looks for closed windows, and for records of joins that found no partner in time, once a second
+        // of the wall clock; its test driver after each record.
+        settings.put(StreamsConfig.InternalConfig.EMIT_INTERVAL_MS_KSTREAMS_OUTER_JOIN_SPURIOUS_RESULTS_FIX, 0L);
+        settings.put(StreamsConfig.InternalConfig.EMIT_INTERVAL_MS_KSTREAMS_WINDOWED_AGGREGATION, 0L);
+        return settings;
+    }
+}
