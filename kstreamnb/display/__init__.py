@@ -5,11 +5,12 @@ Pure functions that know no notebook: `mimebundle` gives what a notebook front e
 
 from kstreamnb.display.dot import to_dot
 from kstreamnb.display.graph import Box, Edge, GraphView, Item, Overlay, graph_view, overlay_of_changes, upstream_of
-from kstreamnb.display.html import to_html
 from kstreamnb.display.logical import logical_view
 from kstreamnb.display.mermaid import to_mermaid
-from kstreamnb.display.mime import draw, forms_of, mimebundle, view_of
-from kstreamnb.display.runs import overlay_of_run
+from kstreamnb.display.mime import data_of, draw, joined, mimebundle, picture_of, wanted
+from kstreamnb.display.offset_picture import to_offset_svg
+from kstreamnb.display.picture import GraphPicture, picture_forms, to_html
+from kstreamnb.display.runs import overlay_of_profile, overlay_of_run
 from kstreamnb.display.svg import to_svg, warm_up
 from kstreamnb.display.text import to_text
 
@@ -19,19 +20,25 @@ __all__ = [
     "GraphView",
     "Item",
     "Overlay",
+    "GraphPicture",
+    "data_of",
     "draw",
-    "forms_of",
     "graph_view",
+    "joined",
     "logical_view",
     "mimebundle",
     "overlay_of_changes",
+    "overlay_of_profile",
     "overlay_of_run",
+    "picture_forms",
+    "picture_of",
     "to_dot",
     "to_html",
     "to_mermaid",
+    "to_offset_svg",
     "to_svg",
     "to_text",
     "upstream_of",
-    "view_of",
+    "wanted",
     "warm_up",
 ]

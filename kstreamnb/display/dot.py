@@ -32,7 +32,8 @@ def to_dot(view: GraphView, *, direction: str = "TB") -> str:
     """Return the picture as DOT text; ``direction`` is TB (top to bottom) or LR (left to right)."""
     graph = graphviz.Digraph("topology")
     apart = "0.35" if _widest(view) <= _FAN else "0.7"
-    graph.attr(rankdir=direction, bgcolor="transparent", fontname=_FONT, fontsize="11", nodesep="0.45", ranksep=apart)
+    beside = "0.45" if direction == "TB" else "0.25"
+    graph.attr(rankdir=direction, bgcolor="transparent", fontname=_FONT, fontsize="11", nodesep=beside, ranksep=apart)
     graph.attr("node", fontname=_FONT, fontsize="12", margin="0.14,0.07", height="0.3")
     graph.attr("edge", fontname=_FONT, fontsize="10", arrowsize="0.7")
     for box in view.boxes:
@@ -44,7 +45,23 @@ def to_dot(view: GraphView, *, direction: str = "TB") -> str:
         style = {"style": "dashed", "dir": "none"} if edge.kind == "store" else {}
         id_ = f"edge-{number}-{edge.tail}-{edge.head}"
         graph.edge(edge.tail, edge.head, label=count, id=id_, **{"class": _EDGES[edge.kind]}, **style)
+    if direction == "LR":
+        for user, store in _next_to_their_user(view):
+            with graph.subgraph() as column:
+                column.attr(rank="same")
+                column.node(user)
+                column.node(store)
     return str(graph.source)
+
+
+def _next_to_their_user(view: GraphView) -> list[tuple[str, str]]:
+    """Return stores that only one shape uses, with it, unless one of them is in an open box."""
+    boxed = {item.id for box in view.boxes if not box.folded for item in box.items}
+    users: dict[str, list[str]] = {}
+    for edge in view.edges:
+        if edge.kind == "store":
+            users.setdefault(edge.head, []).append(edge.tail)
+    return [(tails[0], store) for store, tails in users.items() if len(tails) == 1 and not {store, *tails} & boxed]
 
 
 def _widest(view: GraphView) -> int:
@@ -80,6 +97,7 @@ def _add_item(graph: graphviz.Digraph, item: Item) -> None:
     classes = [f"ks-{item.kind.split()[-1]}"]
     classes += ["ks-internal"] if item.kind == "internal topic" else []
     classes += [f"ks-{item.mark}"] if item.mark in ("failed", "new", "changed", "stale") else []
+    classes += [f"ks-heat-{item.heat}"] if item.heat else []
     label = _label([*large_lines(item), *small_lines(item)])
     graph.node(item.id, label, id=item.id, **{"class": " ".join(classes)}, **_SHAPES[item.kind])
 

@@ -15,7 +15,7 @@ from kstreamnb.topology.labels import node_label, store_label, topic_label
 
 __all__ = ["Box", "Edge", "GraphView", "Item", "Overlay", "graph_view", "overlay_of_changes", "upstream_of"]
 
-Kind = Literal["source", "processor", "sink", "topic", "internal topic", "store"]
+ItemKind = Literal["source", "processor", "sink", "topic", "internal topic", "store"]
 _NODES = ("source", "processor", "sink")
 
 
@@ -27,11 +27,13 @@ class Overlay:
         counts: records per edge, keyed by (parent, child) node names; (topic, source) and (sink, topic) at the ends.
         notes: a short text for a node, such as "3 late".
         marks: highlighted nodes: "failed", "new", "changed" or "stale".
+        heat: the cost of a node from 0 to 5, as the depth of its colour.
     """
 
     counts: Mapping[tuple[str, str], int] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
     marks: Mapping[str, str] = field(default_factory=dict)
+    heat: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -39,13 +41,14 @@ class Item:
     """A shape; ``name`` is Kafka's, ``label`` and ``word`` are drawn, ``about`` is the tooltip."""
 
     id: str
-    kind: Kind
+    kind: ItemKind
     name: str
     label: str
     word: str | None = None
     note: str | None = None
     mark: str | None = None
     about: tuple[str, ...] = ()
+    heat: int = 0
 
 
 @dataclass(frozen=True)
@@ -75,13 +78,18 @@ class Box:
 
 @dataclass(frozen=True)
 class GraphView:
-    """A complete picture; topics are drawn outside the boxes, because sub-topologies share them."""
+    """A complete picture; topics are drawn outside the boxes, because sub-topologies share them.
+
+    ``notice`` is drawn above it, such as the sentence that the topology is older than its declarations.
+    """
 
     title: str
     boxes: tuple[Box, ...]
     topics: tuple[Item, ...]
     edges: tuple[Edge, ...]
     cuts: tuple[Cut, ...]
+    notice: str = ""
+    by_operators: bool = False
 
     def items(self) -> Iterator[Item]:
         """Yield every shape, topics last."""
@@ -90,15 +98,16 @@ class GraphView:
         yield from self.topics
 
     def summary(self) -> str:
-        """Return the number of operators or sub-topologies, nodes, stores and topics."""
+        """Return the number of operators, or of sub-topologies and nodes, and of stores and topics."""
         kinds = [item.kind for item in self.items()]
-        nodes = sum(kind in _NODES for kind in kinds)
         stores, topics = kinds.count("store"), kinds.count("topic") + kinds.count("internal topic")
-        operators = [box for box in self.boxes if box.kind == "operator"]
-        singles = nodes - sum(item.kind in _NODES for box in operators for item in box.items)
-        boxes = (len(operators) + singles, "operator") if operators else (len(self.boxes), "sub-topology")
-        counts = (boxes, (nodes, "node"), (stores, "store"), (topics, "topic"))
-        return ", ".join(pluralize(count, noun) for count, noun in counts if count or noun == "node")
+        parts = [(stores, "store"), (topics, "topic")]
+        if self.by_operators:
+            singles = sum(item.kind == "processor" for item in self.topics)
+            parts = [(len(self.boxes) + singles, "operator"), *parts]
+        else:
+            parts = [(len(self.boxes), "sub-topology"), (sum(kind in _NODES for kind in kinds), "node"), *parts]
+        return ", ".join(pluralize(count, noun) for count, noun in parts if count or noun in ("operator", "node"))
 
     def sentences(self) -> tuple[str, ...]:
         """Return one sentence for each cut, with its reason."""
@@ -186,6 +195,7 @@ def _node_item(node: DescribedNode, overlay: Overlay) -> Item:
         overlay.notes.get(node.name),
         overlay.marks.get(node.name),
         about,
+        overlay.heat.get(node.name, 0),
     )
 
 

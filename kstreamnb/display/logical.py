@@ -1,7 +1,8 @@
 """The logical picture of a topology: one shape per DSL call, however many nodes Kafka makes of it.
 
 A join is five Kafka nodes, a foreign-key join ten and two topics; here each is one operator, folded until it is opened.
-Operators are the boxes of this picture, as sub-topologies are those of the physical one.
+Sources and sinks are folded into their topics. Operators are the boxes of this picture, as sub-topologies are those of
+the physical one.
 """
 
 from __future__ import annotations
@@ -12,12 +13,10 @@ from kstreamnb.display.graph import Box, Edge, GraphView, Item, Overlay, graph_v
 from kstreamnb.display.names import identifier
 from kstreamnb.topology.cuts import internal_topics
 from kstreamnb.topology.description import DescribedNode, TopologyDescription
-from kstreamnb.topology.labels import is_generated
 
 __all__ = ["logical_view"]
 
 _JOINS = {"join", "left_join", "outer_join"}
-_TABLES = {"table", "global_table"}
 _BEGINS = {"JoinWindow", "SubscriptionSend", "ForeignTableJoin", "TableTableJoin"}
 """First operators of a join: their parents belong to other calls."""
 
@@ -31,10 +30,22 @@ def logical_view(
     items = {item.id: item for item in physical.items()}
     inside = _inside(description, groups, items)
     boxes = tuple(_box(ids, items, description, unfold) for ids in inside.values())
-    shown = {item: box.id for box in boxes if box.folded for item in (each.id for each in box.items)}
-    hidden = {item for ids in inside.values() for item in ids}
+    ends = _ends(description, items)
+    shown = {item: box.id for box in boxes if box.folded for item in (each.id for each in box.items)} | ends
+    hidden = {item for ids in inside.values() for item in ids} | ends.keys()
     outside = tuple(item for item in items.values() if item.id not in hidden)
-    return GraphView(physical.title, boxes, outside, tuple(_edges(physical, shown)), physical.cuts)
+    return GraphView(physical.title, boxes, outside, tuple(_edges(physical, shown)), physical.cuts, by_operators=True)
+
+
+def _ends(description: TopologyDescription, items: Mapping[str, Item]) -> dict[str, str]:
+    """Return the topic of each source and sink that has only one and no note or mark."""
+    internal, ends = internal_topics(description), {}
+    for node in description.nodes().values():
+        topics = node.topics if node.kind == "source" else (node.topic,) if node.topic is not None else ()
+        item = items[identifier("node", node.name)]
+        if len(topics) == 1 and topics[0] not in internal and not (item.note or item.mark):
+            ends[item.id] = items[identifier("topic", topics[0])].id
+    return ends
 
 
 def _groups(description: TopologyDescription) -> dict[str, list[str]]:
@@ -73,7 +84,7 @@ def _same_call(node: DescribedNode, child: DescribedNode, internal: frozenset[st
     if node.origin is None or node.origin != child.origin or _operator(child) in _BEGINS:
         return False
     if node.kind == "source":
-        return child.dsl in (_JOINS if set(node.topics) & internal else _TABLES)
+        return child.dsl in _JOINS and bool(set(node.topics) & internal)
     return node.dsl in _JOINS and (node.dsl == child.dsl or child.topic in internal)
 
 
@@ -106,11 +117,12 @@ def _box(ids: list[str], items: Mapping[str, Item], description: TopologyDescrip
     made = [nodes[part.name] for part in parts if part.kind in ("source", "processor", "sink")]
     processors = [node for node in made if node.kind == "processor"]
     word = (processors[0].dsl if processors else None) or "repartition"
-    named = [node.name for node in processors if word in _TABLES and not is_generated(node.name)]
+    variable = [node.variable for node in processors if node.variable is not None]
+    title = " · ".join([*variable[:1], word])
     id_ = ids[0].replace("node-", "operator-", 1)
     mark = next((part.mark for part in parts if part.mark), None)
     notes = ", ".join(dict.fromkeys(part.note for part in parts if part.note))
-    return Box(id_, " ".join([word, *named]), parts, folded=id_ not in unfold, kind="operator", note=notes, mark=mark)
+    return Box(id_, title, parts, folded=id_ not in unfold, kind="operator", note=notes, mark=mark)
 
 
 def _edges(physical: GraphView, shown: Mapping[str, str]) -> Iterator[Edge]:

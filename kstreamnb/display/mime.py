@@ -1,70 +1,57 @@
-"""Builds the MIME bundle a notebook displays for a model: text, HTML, SVG and Mermaid.
+"""Builds the MIME bundle that a notebook displays for a model: text, SVG and HTML.
 
-Other packages register their types with ``view_of.register``: a function from the object to a `GraphView`. A display
-never raises and never runs user code: a value that cannot be drawn is shown as text, with a warning.
+Other packages register their types with ``picture_of.register`` and ``data_of.register``. A display never raises and
+never runs user code: a value that cannot be drawn is shown as text, with a warning.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Collection
-from contextlib import suppress
 from functools import singledispatch
 from html import escape
 
 from kstreamnb.core.displayed import Displayed
 from kstreamnb.display.dot import to_dot
-from kstreamnb.display.graph import GraphView, Overlay, graph_view
-from kstreamnb.display.html import to_html
 from kstreamnb.display.mermaid import to_mermaid
+from kstreamnb.display.picture import GraphPicture, picture_forms, to_html
 from kstreamnb.display.svg import to_svg
 from kstreamnb.display.text import to_text
 from kstreamnb.errors import EngineError
 from kstreamnb.topology.description import TopologyDescription
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["draw", "forms_of", "graph_forms", "mimebundle", "view_of"]
+__all__ = ["data_of", "draw", "joined", "mimebundle", "picture_of", "wanted"]
 
 
 @singledispatch
-def view_of(model: object, overlay: Overlay | None = None) -> GraphView:
-    """Return the picture of a model.
-
-    Raises: EngineError when no function is registered for its type.
-    """
-    raise EngineError(f"a {type(model).__name__} has no picture")
-
-
-@view_of.register
-def _(model: GraphView, overlay: Overlay | None = None) -> GraphView:
-    return model
-
-
-@view_of.register
-def _(model: TopologyDescription, overlay: Overlay | None = None) -> GraphView:
-    return graph_view(model, overlay)
-
-
-@view_of.register
-def _(model: Topology, overlay: Overlay | None = None) -> GraphView:
-    return graph_view(model.description(), overlay)
-
-
-@singledispatch
-def forms_of(model: object) -> dict[str, str] | None:
-    """Return all forms of a value that is not only a graph; None for a plain picture."""
-    if isinstance(model, Displayed) and view_of.dispatch(type(model)) is view_of.dispatch(object):
-        text = str(model)
-        return {"text/plain": text, "text/html": f"<pre>{escape(text)}</pre>"}
+def picture_of(model: object) -> GraphPicture | None:
+    """Return what the picture of a model is drawn from; None for a model without a picture."""
     return None
 
 
-def graph_forms(view: GraphView) -> dict[str, str]:
-    """Return a picture in every form, by MIME type."""
-    bundle = {"text/plain": to_text(view), "text/html": to_html(view), "text/vnd.mermaid": to_mermaid(view)}
-    with suppress(EngineError):  # the HTML already carries the message
-        bundle["image/svg+xml"] = to_svg(view)
-    return bundle
+@picture_of.register
+def _(model: GraphPicture) -> GraphPicture:
+    return model
+
+
+@picture_of.register
+def _(model: TopologyDescription) -> GraphPicture:
+    return GraphPicture(model)
+
+
+@picture_of.register
+def _(model: Topology) -> GraphPicture:
+    return GraphPicture.of(model)
+
+
+@singledispatch
+def data_of(model: object) -> dict[str, str] | None:
+    """Return text and HTML of what a model holds besides its picture; None for a plain picture."""
+    if isinstance(model, Displayed) and picture_of(model) is None:
+        text = str(model)
+        return {"text/plain": text, "text/html": f"<pre>{escape(text)}</pre>"}
+    return None
 
 
 def mimebundle(
@@ -72,17 +59,44 @@ def mimebundle(
 ) -> dict[str, str]:
     """Return every form of a model by its MIME type; ``include`` and ``exclude`` are IPython's."""
     try:
-        bundle = forms_of(model) or graph_forms(view_of(model))
+        bundle = joined(data_of(model), picture_of(model))
+        if not bundle:
+            raise EngineError(f"a {type(model).__name__} has no picture")
     except Exception as error:  # a display that raises would hide the user's own result
         warnings.warn(f"cannot draw this {type(model).__name__}: {error}", stacklevel=2)
         return {"text/plain": repr(model)}
-    wanted = {name for name in bundle if (not include or name in include) and name not in (exclude or ())}
-    return {name: text for name, text in bundle.items() if name in wanted or name == "text/plain"}
+    return wanted(bundle, include, exclude)
+
+
+def joined(data: dict[str, str] | None, picture: GraphPicture | None) -> dict[str, str]:
+    """Return the forms of data and a picture as one bundle, data first."""
+    if data is None or picture is None:
+        return data or (picture_forms(picture) if picture is not None else {})
+    tree = to_text(picture.nodes(with_notice=picture.notice not in data["text/plain"]))
+    text = f"{data['text/plain']}\n\n{tree}"
+    return {"text/plain": text, "text/html": f"<div>{data['text/html']}{to_html(picture)}</div>"}
+
+
+def wanted(
+    bundle: dict[str, str], include: Collection[str] | None = None, exclude: Collection[str] | None = None
+) -> dict[str, str]:
+    """Return the forms that IPython asks for; text always."""
+    names = {name for name in bundle if (not include or name in include) and name not in (exclude or ())}
+    return {name: text for name, text in bundle.items() if name in names or name == "text/plain"}
 
 
 def draw(model: object, form: str) -> str:
-    """Return the picture of a model in one form: ``to_text``, ``to_mermaid``, ``to_dot`` or ``to_svg``."""
-    return _FORMS[form](view_of(model))
+    """Return the picture of a model in one form: ``to_text``, ``to_mermaid``, ``to_dot`` or ``to_svg``.
+
+    Raises: EngineError when the model has no picture.
+    """
+    picture = picture_of(model)
+    if picture is not None:
+        return _FORMS[form](picture.nodes())
+    text = (data_of(model) or {}).get({"to_text": "text/plain", "to_svg": "image/svg+xml"}.get(form, ""))
+    if text is None:
+        raise EngineError(f"a {type(model).__name__} has no picture")
+    return text
 
 
 _FORMS = {"to_text": to_text, "to_mermaid": to_mermaid, "to_dot": to_dot, "to_svg": to_svg}

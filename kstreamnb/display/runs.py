@@ -8,21 +8,25 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 
-from kstreamnb.core.formatting import format_time, format_value, shown_of
+from kstreamnb.core.formatting import format_time, format_value, pluralize, shown_of
 from kstreamnb.core.tables import Tabular, html_table, text_table
-from kstreamnb.display.graph import GraphView, Overlay, graph_view
-from kstreamnb.display.html import to_html
-from kstreamnb.display.mime import forms_of, graph_forms, view_of
-from kstreamnb.display.text import to_text
+from kstreamnb.display.graph import Overlay
+from kstreamnb.display.mime import data_of, picture_of
+from kstreamnb.display.picture import GraphPicture
+from kstreamnb.display.time_picture import to_time_svg
+from kstreamnb.replays.analysis.run_profile import RunProfile
+from kstreamnb.replays.analysis.time_chart import TimeChart
 from kstreamnb.replays.explain.explanation import Explanation, Explanations
 from kstreamnb.replays.replay import Replay
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.labels import node_title
 
-__all__ = ["overlay_of_run"]
+__all__ = ["overlay_of_profile", "overlay_of_run"]
 
 _SHOWN = 10
-_Rows = list[Sequence[str]]
+_HEAT = (0.04, 0.12, 0.24, 0.36, 0.48)
+"""Least shares of the cost for each depth of colour."""
+_Lines = list[Sequence[str]]
 
 
 def overlay_of_run(replay: Replay) -> Overlay:
@@ -38,24 +42,22 @@ def overlay_of_run(replay: Replay) -> Overlay:
     return Overlay(replay.counts(), notes, {failed: "failed"} if failed else {})
 
 
-@view_of.register
-def _(model: TopologyTestDriver, overlay: Overlay | None = None) -> GraphView:
-    return graph_view(model.topology.description(), overlay)
+@picture_of.register
+def _(model: TopologyTestDriver) -> GraphPicture:
+    return GraphPicture.of(model.topology)
 
 
-@forms_of.register
+@data_of.register
 def _(model: TopologyTestDriver) -> dict[str, str]:
-    view = view_of(model)
-    page = f"<div><p>{html.escape(str(model))}</p>{to_html(view)}</div>"
-    return {**graph_forms(view), "text/plain": f"{model}\n\n{to_text(view)}", "text/html": page}
+    return {"text/plain": str(model), "text/html": f"<p>{html.escape(str(model))}</p>"}
 
 
-@view_of.register
-def _(model: Replay, overlay: Overlay | None = None) -> GraphView:
-    return graph_view(model.topology.description(), overlay or overlay_of_run(model))
+@picture_of.register
+def _(model: Replay) -> GraphPicture:
+    return GraphPicture.of(model.topology, overlay_of_run(model))
 
 
-@forms_of.register
+@data_of.register
 def _(model: Tabular) -> dict[str, str]:
     rows = list(model.table())
     title = f"<p>{html.escape(model.title)}</p>"
@@ -64,12 +66,33 @@ def _(model: Tabular) -> dict[str, str]:
     return {"text/plain": str(model), "text/html": f"<div>{table}{lines}</div>"}
 
 
-@forms_of.register
+def overlay_of_profile(profile: RunProfile) -> Overlay:
+    """Return the cost of each node as a depth of colour, and its figures as a note."""
+    heat, notes = {}, {}
+    for each in profile.nodes:
+        share = profile.weight(each)
+        heat[each.node] = sum(share >= least for least in _HEAT)
+        size = pluralize(each.bytes, "byte") if each.cpu_share is None else f"{each.cpu_share:.0%} CPU"
+        notes[each.node] = f"{pluralize(each.records, 'record')}, {size}"
+    return Overlay(notes=notes, heat=heat)
+
+
+@picture_of.register
+def _(model: RunProfile) -> GraphPicture:
+    return GraphPicture.of(model.topology, overlay_of_profile(model))
+
+
+@data_of.register
+def _(model: TimeChart) -> dict[str, str]:
+    return {"text/plain": str(model), "image/svg+xml": to_time_svg(model)}
+
+
+@data_of.register
 def _(model: Explanation) -> dict[str, str]:
     return {"text/plain": str(model), "text/html": f"<div>{_paragraph(model)}</div>"}
 
 
-@forms_of.register
+@data_of.register
 def _(model: Explanations) -> dict[str, str]:
     page = "".join(map(_paragraph, model)) or f"<p>{html.escape(model.nothing)}</p>"
     return {"text/plain": str(model), "text/html": f"<div>{page}</div>"}
@@ -82,34 +105,32 @@ def _paragraph(model: Explanation) -> str:
     return f"<p>{answer}</p>" + (f"<ul>{items}</ul>" if items else "")
 
 
-@forms_of.register
+@data_of.register
 def _(model: Replay) -> dict[str, str]:
-    view = view_of(model)
     parts = [_output(model, topic) for topic in model.topics] + ([_dropped(model)] if model.drops else [])
-    text = [str(model), "", to_text(view)]
-    page = [f"<p>{html.escape(str(model))}</p>", to_html(view)]
+    text, page = [str(model)], [f"<p>{html.escape(str(model))}</p>"]
     for title, header, rows in parts:
         text += ["", title, text_table(header, rows)]
         page.append(html_table(header, rows, [title]))
-    return {**graph_forms(view), "text/plain": "\n".join(text), "text/html": f"<div>{''.join(page)}</div>"}
+    return {"text/plain": "\n".join(text), "text/html": f"<div>{''.join(page)}</div>"}
 
 
-def _output(replay: Replay, topic: str) -> tuple[str, Sequence[str], _Rows]:
+def _output(replay: Replay, topic: str) -> tuple[str, Sequence[str], _Lines]:
     """Return the first records of an output topic."""
     records = replay.output(topic)
     number = shown_of(_SHOWN, len(records), "record")
-    rows: _Rows = [
+    rows: _Lines = [
         (format_value(each.key), format_value(each.value), format_time(each.timestamp), str(each.partition))
         for each in records[:_SHOWN]
     ]
     return f'output "{topic}": {number}', ("key", "value", "time", "partition"), rows
 
 
-def _dropped(replay: Replay) -> tuple[str, Sequence[str], _Rows]:
+def _dropped(replay: Replay) -> tuple[str, Sequence[str], _Lines]:
     """Return the first records that were dropped."""
     drops, nodes = replay.drops, replay.topology.description().nodes()
     number = shown_of(_SHOWN, len(drops), "record")
-    rows: _Rows = [
+    rows: _Lines = [
         (
             str(drop.step),
             node_title(nodes, drop.node),

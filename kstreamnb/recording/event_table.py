@@ -15,23 +15,23 @@ if TYPE_CHECKING:  # a run makes steps, and steps show entries
 
 __all__ = ["event_row"]
 
-Cells = tuple[str, ...]
+RowText = tuple[str, ...]
 
 
-def event_row(run: RecordedRun, position: int) -> Cells:
+def event_row(run: RecordedRun, position: int) -> RowText:
     """Return one entry as a table row: what, where, to, key, value, time."""
     entry = run.index.log[position]
     code = run.index.codes[entry[0]]
     return _CELLS[code.kind](run, position, code, entry)
 
 
-def _consumed(run: RecordedRun, position: int, code: Code, entry: Entry) -> Cells:
+def _consumed(run: RecordedRun, position: int, code: Code, entry: Entry) -> RowText:
     topic, partition = code.other
     about = format_value(shown(entry[3])), format_value(shown(entry[4])), format_time(entry[2])
     return "taken", f"{topic}-{partition}@{entry[1]}", code.node, *about
 
 
-def _forwarded(run: RecordedRun, position: int, code: Code, entry: Entry) -> Cells:
+def _forwarded(run: RecordedRun, position: int, code: Code, entry: Entry) -> RowText:
     return (
         "handed on",
         code.node,
@@ -42,7 +42,7 @@ def _forwarded(run: RecordedRun, position: int, code: Code, entry: Entry) -> Cel
     )
 
 
-def _written(run: RecordedRun, position: int, code: Code, entry: Entry) -> Cells:
+def _written(run: RecordedRun, position: int, code: Code, entry: Entry) -> RowText:
     _, raw_key, old, new = entry
     if raw_key is None:
         return "store time", code.node, "", "", "", ""
@@ -66,46 +66,46 @@ def _rows(task: str, store: Store, raw_key: Hashable, row: object) -> list[Store
     return stored_rows(task, store, merged)
 
 
-def _read(run: RecordedRun, position: int, code: Code, entry: Entry) -> Cells:
+def _read(run: RecordedRun, position: int, code: Code, entry: Entry) -> RowText:
     return "looked up", f"store {code.node}", "", format_value(entry[1]), "", ""
 
 
-def _produced(run: RecordedRun, position: int, code: Code, entry: Entry) -> Cells:
+def _produced(run: RecordedRun, position: int, code: Code, entry: Entry) -> RowText:
     record = run.produced(position)
     where = f"{record.topic}-{record.partition}@{record.offset}"
     return "produced", "", where, format_value(record.key), format_value(record.value), format_time(record.timestamp)
 
 
-def _dropped(run: RecordedRun, position: int, code: Code, entry: Entry) -> Cells:
+def _dropped(run: RecordedRun, position: int, code: Code, entry: Entry) -> RowText:
     about = format_value(shown(entry[1])), format_value(shown(entry[2])), format_time(entry[3])
     return f"dropped: {code.other}", code.node, "", *about
 
 
-def _cell(run: RecordedRun, position: int, code: Code, entry: Entry) -> Cells:
+def _state_var_changed(run: RecordedRun, position: int, code: Code, entry: Entry) -> RowText:
     return "remembered", code.node, code.other, "", f"{entry[2]!r} instead of {entry[1]!r}", ""
 
 
-def _punctuated(run: RecordedRun, position: int, code: Code, entry: Entry) -> Cells:
+def _punctuated(run: RecordedRun, position: int, code: Code, entry: Entry) -> RowText:
     return "punctuated", code.node, str(code.other).replace("_", " "), "", "", format_time(entry[1])
 
 
-def _published(run: RecordedRun, position: int, code: Code, entry: Entry) -> Cells:
+def _published(run: RecordedRun, position: int, code: Code, entry: Entry) -> RowText:
     offsets = ", ".join(f"{topic}-{partition}@{offset}" for (topic, partition), offset in entry[1].items())
     return "published", "application", offsets, "", "", ""
 
 
-def _resumed(run: RecordedRun, position: int, code: Code, entry: Entry) -> Cells:
+def _resumed(run: RecordedRun, position: int, code: Code, entry: Entry) -> RowText:
     return "resumed", f"task {code.task}", "", "", "", format_time(entry[1]) if entry[1] >= 0 else ""
 
 
-_CELLS: dict[str, Callable[[RecordedRun, int, Code, Entry], Cells]] = {
+_CELLS: dict[str, Callable[[RecordedRun, int, Code, Entry], RowText]] = {
     "consumed": _consumed,
     "forwarded": _forwarded,
     "written": _written,
     "read": _read,
     "produced": _produced,
     "dropped": _dropped,
-    "state_var": _cell,
+    "state_var": _state_var_changed,
     "punctuated": _punctuated,
     "committing": lambda run, position, code, entry: ("begins to commit", f"task {code.task}", "", "", "", ""),
     "committed": lambda run, position, code, entry: ("committed", f"task {code.task}", "", "", "", ""),

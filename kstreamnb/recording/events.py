@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 
 from kstreamnb.core.operator import Details
 from kstreamnb.core.record import Headers
-from kstreamnb.runtime.context.handlers import Produced
+from kstreamnb.runtime.context.handlers import RecordProduced
 
 __all__ = [
     "StateVarChanged",
@@ -21,7 +21,7 @@ __all__ = [
     "Dropped",
     "Event",
     "Forwarded",
-    "Produced",
+    "RecordProduced",
     "Published",
     "Punctuated",
     "Restarted",
@@ -144,7 +144,7 @@ Event: TypeAlias = (
     | Forwarded
     | StoreRead
     | StoreWritten
-    | Produced
+    | RecordProduced
     | Dropped
     | StateVarChanged
     | Punctuated

@@ -84,18 +84,18 @@ def _kind(store: Store) -> str:
     return str(spec.extra["type"] if spec.kind == "internal" else spec.kind)
 
 
-_Shown = Iterator[tuple[object, object, "int | None", str]]
+_ShownRows = Iterator[tuple[object, object, "int | None", str]]
 
 
 _Stamped: TypeAlias = tuple[object, int]
 _WindowKey: TypeAlias = tuple[Hashable, int]
 
 
-def _plain(store: Store, raw_key: Hashable, row: object) -> _Shown:
+def _plain(store: Store, raw_key: Hashable, row: object) -> _ShownRows:
     yield store.keys.decode(raw_key), store.values.decode(row), None, ""
 
 
-def _timestamped(store: Store, raw_key: Hashable, row: _Stamped) -> _Shown:
+def _timestamped(store: Store, raw_key: Hashable, row: _Stamped) -> _ShownRows:
     yield store.keys.decode(raw_key), store.values.decode(row[0]), row[1], ""
 
 
@@ -105,7 +105,7 @@ def _window_of(store: WindowRows, raw_key: _WindowKey) -> Windowed[object]:
     return Windowed(store.keys.decode(key), start, min(start + store.window_size_ms, MAX_TIME_MS))
 
 
-def _window(store: WindowRows, raw_key: _WindowKey, row: object) -> _Shown:
+def _window(store: WindowRows, raw_key: _WindowKey, row: object) -> _ShownRows:
     if store.spec.retain_duplicates:
         key, start, _ = _window_of(store, raw_key)
         yield key, store.values.decode(row), start, ""
@@ -113,16 +113,16 @@ def _window(store: WindowRows, raw_key: _WindowKey, row: object) -> _Shown:
         yield _window_of(store, raw_key), store.values.decode(row), None, ""
 
 
-def _timestamped_window(store: WindowRows, raw_key: _WindowKey, row: _Stamped) -> _Shown:
+def _timestamped_window(store: WindowRows, raw_key: _WindowKey, row: _Stamped) -> _ShownRows:
     yield _window_of(store, raw_key), store.values.decode(row[0]), row[1], ""
 
 
-def _session(store: Store, raw_key: tuple[Hashable, tuple[int, int]], row: object) -> _Shown:
+def _session(store: Store, raw_key: tuple[Hashable, tuple[int, int]], row: object) -> _ShownRows:
     key, (end, start) = raw_key
     yield Windowed(store.keys.decode(key), start, end), store.values.decode(row), None, ""
 
 
-def _versioned(store: Store, raw_key: tuple[Hashable, int], row: Any) -> _Shown:
+def _versioned(store: Store, raw_key: tuple[Hashable, int], row: Any) -> _ShownRows:
     key, segment = raw_key
     if segment == LATEST_ROW:
         yield store.keys.decode(key), store.values.decode(row[0]), row[1], ""
@@ -134,24 +134,24 @@ def _versioned(store: Store, raw_key: tuple[Hashable, int], row: Any) -> _Shown:
         until = valid_from
 
 
-def _suppress(store: Store, raw_key: Hashable, row: Any) -> _Shown:
+def _suppress(store: Store, raw_key: Hashable, row: Any) -> _ShownRows:
     time, new, old, _, timestamp, _, _ = row
     decode = store.values.decode
     yield store.keys.decode(raw_key), Change(decode(new), decode(old)), timestamp, f"held back since {time}"
 
 
-def _join_buffer(store: Store, raw_key: tuple[int, Hashable, int], row: _Stamped) -> _Shown:
+def _join_buffer(store: Store, raw_key: tuple[int, Hashable, int], row: _Stamped) -> _ShownRows:
     yield store.keys.decode(raw_key[1]), store.values.decode(row[0]), raw_key[0], "waits for its table"
 
 
-def _pending_joins(store: Any, raw_key: tuple[int, int, Hashable], row: Iterable[object]) -> _Shown:
+def _pending_joins(store: Any, raw_key: tuple[int, int, Hashable], row: Iterable[object]) -> _ShownRows:
     timestamp, side, key = raw_key
     note = f"{'left' if side else 'right'} record that waits for a partner"
     for value in row:
         yield store.keys.decode(key), store.decode_side(value, bool(side)), timestamp, note
 
 
-_SHOW: dict[str, Callable[..., _Shown]] = {
+_SHOW: dict[str, Callable[..., _ShownRows]] = {
     "key_value": _plain,
     "lru": _plain,
     "timestamped_key_value": _timestamped,

@@ -21,7 +21,7 @@ from kstreamnb.core.record import Change, Windowed
 from kstreamnb.recording import events
 from kstreamnb.recording.events import Event
 from kstreamnb.recording.read_tracking import watch_reads
-from kstreamnb.runtime.context.task_context import CellWatch
+from kstreamnb.runtime.context.task_context import StateVarWatch
 from kstreamnb.state.store import JournalEntry, Store
 
 __all__ = ["NOTHING", "Code", "Entry", "Kept", "Recording", "keep", "numbers_of", "positions_of", "shown"]
@@ -171,7 +171,7 @@ class Recording:
         return type(self.log) is list
 
     def taken_since(self, position: int) -> list[int]:
-        """Return the positions of consumed records from a log position on."""
+        """Return the positions of consumed records at or after a log position."""
         takes = [code.kind == "consumed" for code in self.codes]
         return [position + result for result in positions_of(takes, numbers_of(self.log[position:], len(takes)))]
 
@@ -196,7 +196,7 @@ class Recording:
             watch_reads(store, lambda raw_key: append((read, raw_key)))
         return _StoreJournal(self.number("written", task, store.name), self.log, keeps=keeps)
 
-    def watch(self, task: str, state_vars: Mapping[tuple[str, str], list[object]]) -> CellWatch:
+    def watch(self, task: str, state_vars: Mapping[tuple[str, str], list[object]]) -> StateVarWatch:
         """Return a function that records the state variables that changed since its last call."""
         return _StateVarWatch(self, task, state_vars)
 
@@ -296,7 +296,7 @@ _EVENTS: dict[str, Callable[[Code, Entry], Event]] = {
     "forwarded": _forwarded,
     "read": lambda code, entry: events.StoreRead(code.task, code.node, entry[1]),
     "written": lambda code, entry: events.StoreWritten(code.task, code.node, *entry[1:]),
-    "produced": lambda code, entry: events.Produced(code.other, *entry[1:]),
+    "produced": lambda code, entry: events.RecordProduced(code.other, *entry[1:]),
     "dropped": _dropped,
     "state_var": lambda code, entry: events.StateVarChanged(code.task, code.node, code.other, *entry[1:]),
     "punctuated": lambda code, entry: events.Punctuated(code.task, code.node, code.other, entry[1]),

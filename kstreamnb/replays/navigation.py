@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from kstreamnb.core.arguments import expect, expect_number
+from kstreamnb.core.signatures import taking
 from kstreamnb.errors import EngineError
 from kstreamnb.hints import unknown
 from kstreamnb.recording.recorded_run import RecordedRun
@@ -14,7 +16,7 @@ from kstreamnb.replays.analysis.state_diff import StateDiff, state_diff
 
 __all__ = ["Breakpoint", "Navigation"]
 
-Condition = Callable[[Step], object]
+StepCondition = Callable[[Step], object]
 
 
 @dataclass(frozen=True)
@@ -23,10 +25,10 @@ class Breakpoint:
 
     node: str | None = None
     key: object = None
-    when: Condition | None = None
+    when: StepCondition | None = None
 
     def hits(self, step: Step) -> bool:
-        """Whether the breakpoint stops at a step."""
+        """Return whether the breakpoint stops at a step."""
         if self.node is not None and step.elsewhere:
             return False
         if self.node is not None and not any(self.node in (hop.node, hop.child) for hop in step.forwarded):
@@ -76,16 +78,21 @@ class Navigation:
         self.position -= undone is not None
         return undone
 
-    def breakpoint(self, *, node: str | None = None, key: object = None, when: Condition | None = None) -> Breakpoint:
+    def breakpoint(
+        self, *, node: str | None = None, key: object = None, when: StepCondition | None = None
+    ) -> Breakpoint:
         """Make `run_until` stop at steps that touch a node or key (also windowed) and satisfy ``when(step)``."""
+        expect(node, str | None, "node")
         if node is not None and node not in self.run.topology.nodes:
             nodes = self.run.topology.nodes
             raise unknown("node", node, [name for name in nodes if node in name] or nodes, error=EngineError)
         self.breakpoints = (*self.breakpoints, Breakpoint(node, key, when))
         return self.breakpoints[-1]
 
-    def run_until(self, predicate: Condition | None = None) -> Step | None:
+    def run_until(self, predicate: StepCondition | None = None) -> Step | None:
         """Advance until ``predicate(step)`` holds or a breakpoint is hit, and return the step; None at the end."""
+        if predicate is not None:
+            taking(predicate, "step")
         while (step := self.step()) is not None:
             if (predicate is not None and predicate(step)) or any(stop.hits(step) for stop in self.breakpoints):
                 return step
@@ -96,6 +103,7 @@ class Navigation:
         return state_diff(self.run, self._checked(before), self._checked(after))
 
     def _checked(self, step: int) -> int:
+        expect_number(step, "step")
         if not 0 <= step <= len(self.run.steps):
             raise EngineError(f"step must be from 0, the beginning, to {len(self.run.steps)}, got {step}")
         return step

@@ -7,7 +7,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kstreamnb.core.formatting import format_time, format_value
+from kstreamnb.core.formatting import format_time, format_value, pluralize, shown_of
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.tables import Tabular
@@ -21,14 +21,28 @@ __all__ = ["Preview", "preview"]
 
 @dataclass(frozen=True)
 class Preview(Tabular):
-    """The first records at a node. ``total`` counts all that reached it, ``taken`` the input records processed."""
+    """The first records at a node.
+
+    Attributes:
+        records: the records.
+        total: the number of all that reached the node; None if the run ended before the sample did.
+        taken: the number of input records processed.
+        dropped: the number of records that were dropped on the way.
+        is_table: the records are changes of a table, shown as ``+I``, ``-U``, ``+U`` and ``-D``.
+        available: the number of input records of the sample.
+    """
 
     records: tuple[TopicRecord, ...]
-    total: int
+    total: int | None
     taken: int
     dropped: int = 0
+    is_table: bool = False
+    available: int = 0
 
-    header = ("key", "value", "time")
+    @property
+    def header(self) -> tuple[str, ...]:  # type: ignore[override]  # it follows from the kind of handle
+        """The titles of the columns."""
+        return ("change", "key", "value", "time") if self.is_table else ("key", "value", "time")
 
     def __len__(self) -> int:
         return len(self.records)
@@ -36,15 +50,35 @@ class Preview(Tabular):
     @property
     def title(self) -> str:
         """Count shown, total and input records."""
+        noun = "change" if self.is_table else "record"
         late = f", {self.dropped:,} dropped on the way" if self.dropped else ""
-        return f"{len(self):,} of {self.total:,} records, from {self.taken:,} input records{late}"
+        if self.total is None:
+            taken = f"the first {self.taken:,} of {pluralize(self.available, 'input record')}"
+            return f"the first {pluralize(len(self), noun)}, from {taken}{late}"
+        shown = shown_of(len(self), self.total, noun)
+        return f"{shown}, from {pluralize(self.taken, 'input record')}{late}"
 
     def table(self) -> Iterator[tuple[str, ...]]:
-        """Yield the records as text."""
-        return (
-            (format_value(record.key), format_value(record.value), format_time(record.timestamp))
-            for record in self.records
-        )
+        """Yield the records as text; an update of a table is two rows, the old and the new."""
+        rows = _changes(self.records) if self.is_table else (((), record) for record in self.records)
+        for kind, record in rows:
+            yield (*kind, format_value(record.key), format_value(record.value), format_time(record.timestamp))
+
+
+def _changes(records: Iterable[TopicRecord]) -> Iterator[tuple[tuple[str, ...], TopicRecord]]:
+    """Yield the changes of a table with their kinds."""
+    rows: dict[str, TopicRecord] = {}
+    for record in records:
+        key = repr(record.key)
+        old = rows.pop(key, None)
+        if record.value is None:
+            if old is not None:
+                yield ("-D",), old._replace(timestamp=record.timestamp)
+            continue
+        if old is not None:
+            yield ("-U",), old._replace(timestamp=record.timestamp)
+        rows[key] = record
+        yield ("+I" if old is None else "+U",), record
 
 
 class _Every(frozenset[type]):
@@ -78,6 +112,7 @@ def preview(
     config: Config | Mapping[str, object] | None = None,
     into: str = "preview",
     limit: int | None = None,
+    is_table: bool = False,
 ) -> Preview:
     """Run a sample through a topology that ends in the topic ``into``, and return the first records there.
 
@@ -92,6 +127,7 @@ def preview(
         config: settings by Python's or Kafka's names.
         into: the output topic.
         limit: run only the first ``limit`` records of the sample; default all.
+        is_table: show the records as changes of a table.
     """
     sources = topology.sources()
     records = [record for record in sample if any(source.reads(record.topic) for source in sources)][:limit]
@@ -106,7 +142,7 @@ def preview(
         total = output.queue_size()
         first = tuple(output.read_record() for _ in range(min(n, total)))
         dropped = sum(driver.metrics()["dropped-records-total"].values())
-    return Preview(first, total, len(records), dropped)
+    return Preview(first, total, len(records), dropped, is_table)
 
 
 def _shown_as_is(topology: Topology, into: str) -> Topology:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
+from kstreamnb.core.arguments import expect
 from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.time import Instant
+from kstreamnb.errors import ConfigError
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.replays.analysis.provenance import Provenance, provenance_of
 from kstreamnb.replays.analysis.record_trace import RecordedInput
+from kstreamnb.replays.analysis.time_chart import TimeChart
+from kstreamnb.replays.analysis.time_lanes import Lanes, time_chart
 from kstreamnb.replays.explain import dropped, joins, outputs, partitions, windows
 from kstreamnb.replays.explain.explanation import Explanation, Explanations
 
@@ -23,7 +30,47 @@ class Queries:
 
     def provenance(self, record: TopicRecord | tuple[str, int, int]) -> Provenance:
         """Return the input records that contributed to a record, given itself or as (topic, partition, offset)."""
+        expect(record, tuple, "record", hint="pass a record, or (topic, partition, offset)")
+        if len(record) < 3:
+            raise ConfigError(f"expected (topic, partition, offset), got {record!r}")
         return provenance_of(self.run, *record[:3])
+
+    def timeline(
+        self,
+        store: str | None = None,
+        *,
+        by: Literal["key", "task"] = "key",
+        key: object = None,
+        between: tuple[Instant, Instant] | None = None,
+        most: int = 12,
+    ) -> TimeChart:
+        r"""Return a picture of the run over event time, with a table of the same facts.
+
+        Each lane holds the records of a key as dots at their event time. A line leads from a dot to stream time on
+        its arrival; late records are red crosses. Bars are windows from start to end, then their grace, and a diamond
+        at the stream time that closes them. Above the lanes of a task, its records are drawn by order of arrival, with
+        the line of stream time. For a join, a lane has both sides and a line for each pair.
+
+        Args:
+            store: the store; default: the first windowed aggregate, else the first join, store, or the input.
+            by: lanes by key or by task.
+            key: only this key.
+            between: first and last event time, both included; default: all.
+            most: the most lanes; keys with dropped records come first. At most 400 records are drawn.
+
+        Raises: StateError for an unknown store, EngineError for lanes that cannot be drawn.
+
+        Example:
+            >>> import kstreamnb as ks
+            >>> builder = ks.StreamsBuilder("clicks")
+            >>> windows = ks.TimeWindows.of(size="10s", grace="5s")
+            >>> clicks = builder.stream("clicks").group_by_key().windowed_by(windows).count(store="counts")
+            >>> text = "key | value | time\nann | 1 | 1000\nann | 1 | 26000\nann | 1 | 2000"
+            >>> chart = ks.replay(builder.build(), ks.Sample.from_text(text, topic="clicks")).timeline("counts")
+            >>> chart.title
+            'timeline of store "counts" (windows of 10s, grace 5s): 1 key, 3 records, 1 late'
+        """
+        return time_chart(self.run, store, Lanes.checked(by, key, between, most))
 
     def why_dropped(
         self,
@@ -39,10 +86,12 @@ class Queries:
 
     def why_open(self, store: str | None = None, key: object = None, *, at: int | None = None) -> Explanations:
         """Explain open windows after ``at`` steps (default: the end), and what would close them."""
+        expect(store, str | None, "store")
         return windows.why_open(self.run, store, key, at=at)
 
     def why_no_output(self, topic: str) -> Explanation:
         """Explain where records stopped on their way to a topic."""
+        expect(topic, str, "topic")
         return outputs.why_no_output(self.run, topic)
 
     def why_no_match(self, node: str | None = None, key: object = None) -> Explanations:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from kstreamnb import hooks
+from kstreamnb.core.arguments import expect
 from kstreamnb.core.displayed import Displayed
 from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.heap import collector_paused
@@ -13,6 +15,7 @@ from kstreamnb.recording.read_tracking import stores_to_watch
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.steps import Drop, Steps
 from kstreamnb.recording.trace import Recording
+from kstreamnb.replays.analysis.run_profile import RunProfile, run_profile
 from kstreamnb.replays.navigation import Navigation
 from kstreamnb.replays.queries import Queries
 from kstreamnb.runtime.task.task import Task
@@ -49,6 +52,7 @@ class Replay(Navigation, Queries, Suggesting, Displayed):
 
         The topology's functions run again; ``driver`` itself does not change.
         """
+        expect(driver, TopologyTestDriver, "driver")
         recording = Recording(stores_to_watch(driver.topology))
         again = driver.empty_copy(recording)
         records = list(more)
@@ -90,6 +94,29 @@ class Replay(Navigation, Queries, Suggesting, Displayed):
         """Count records per edge of the graph: (topic, source), (parent, child) and (sink, topic)."""
         return self.at(len(self.steps)).counts()
 
+    def profile(self, *, cpu: bool = False) -> RunProfile:
+        """Return what the run cost by node and store: records, bytes and state; ``ks.widgets.explorer`` paints it.
+
+        Args:
+            cpu: measure shares of CPU time as well. The input runs once more, so the topology's functions run again,
+                and the figures differ from run to run. Default: False.
+
+        Example:
+            >>> from kstreamnb import Sample, StreamsBuilder, replay
+            >>> builder = StreamsBuilder("shop")
+            >>> counts = builder.stream("orders").group_by_key().count(store="counts")
+            >>> sample = Sample.from_records([("orders", 0, at, at, "ann", "hat") for at in range(3)])
+            >>> print(replay(builder.build(), sample).profile())
+            profile of "shop": 2 nodes, 1 store; most at source
+            node or store  | records  | bytes | state
+            ---------------+----------+-------+---------------
+            source         | 3        | 30    |
+            counts · count | 3        | 30    |
+            store counts   | 3 writes |       | 1 row, 6 bytes
+        """
+        measure = hooks.current().node_seconds
+        return run_profile(self.run, measure(self) if cpu and measure is not None else None)
+
     def __str__(self) -> str:
         taken = [code.other[0] in self.run.fed for code, _ in self.run.index.of_kind("consumed")]
         positions = [positions for _, positions in self.run.index.of_kind("consumed")]
@@ -98,7 +125,8 @@ class Replay(Navigation, Queries, Suggesting, Displayed):
         parts = [f"{pluralize(records, 'record')} in", f"{out:,} out", f"{len(self.drops):,} dropped"]
         name = f' of "{self.topology.name}"' if self.topology.name else ""
         progress = f"step {self.position:,} of {len(self.steps):,}"
-        return f"replay{name}: {', '.join(parts)}; {pluralize(len(self.run.tasks), 'task')}, {progress}"
+        stale = f"; stale: {self.topology.stale}" if self.topology.stale else ""
+        return f"replay{name}: {', '.join(parts)}; {pluralize(len(self.run.tasks), 'task')}, {progress}{stale}"
 
     def __repr__(self) -> str:
         return f"<{self}>"

@@ -9,6 +9,7 @@ from typing import Any
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.replays.replay import Replay
 from kstreamnb.runtime.context.config import Config
+from kstreamnb.runtime.task.initial_state import InitialState
 from kstreamnb.testdriver.execution.router import Layout
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.topology import Topology
@@ -25,6 +26,7 @@ def replay(
     task_layout: Layout = "split",
     wall_clock: datetime | str | int = 0,
     cache: bool | None = None,
+    stores: InitialState | None = None,
 ) -> Replay:
     r"""Run a sample through a topology, record everything, and return a `Replay`.
 
@@ -38,6 +40,7 @@ def replay(
         task_layout: see `TopologyTestDriver`; default "split".
         wall_clock: the fixed wall-clock time: epoch milliseconds, ISO text or an aware datetime; default 0.
         cache: use record caches, flushed after every record; default as configured.
+        stores: the state to begin with, such as `read_changelogs` returns it; default empty stores.
 
     Raises: ProcessingError and other errors of the run; attribute ``replay`` holds the replay up to the error.
 
@@ -50,6 +53,11 @@ def replay(
         >>> print(run)
         replay of "shop": 2 records in, 1 out, 0 dropped; 1 task, step 2 of 2
     """
-    options: dict[str, Any] = {"partitions": partitions, "task_layout": task_layout, "wall_clock": wall_clock}
+    options: dict[str, Any] = {
+        "partitions": partitions,
+        "task_layout": task_layout,
+        "wall_clock": wall_clock,
+        "stores": stores,
+    }
     driver = TopologyTestDriver(topology, config, cache=cache, **options)
     return Replay.of(driver, sample)

@@ -95,9 +95,9 @@ def _floats(column: pyarrow.ChunkedArray) -> list[Any]:
 
 
 def write_parquet(records: Sequence[TopicRecord], path: Path | str, metadata: dict[str, Any]) -> None:
-    """Records as a Parquet file with one column a field.
+    """Write records to a Parquet file with one column per field.
 
-    Keys and values keep their types where Arrow gives them back as they were; otherwise they are text cells.
+    Keys and values keep their types if Arrow returns them unchanged; otherwise they are text cells.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -132,7 +132,7 @@ def _typed(values: list[Any]) -> pyarrow.Array | None:
 
 
 def _same_all(left: list[Any], right: list[Any]) -> bool:
-    """Whether two lists hold equal values of equal types; as JSON texts where that is possible, which is fast."""
+    """Return whether two lists hold equal values of equal types; compares JSON texts if possible, which is fast."""
     try:
         return all(
             json.dumps(left[at : at + _PART]) == json.dumps(right[at : at + _PART])

@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 UNASSIGNED = -1
-"""The partition of a record that goes where its key belongs, wherever it is replayed."""
+"""The partition of a record that goes to its key's partition wherever it is replayed."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def make_records(
 
 
 def _numbers(column: list[Any], name: str) -> list[int]:
-    """Numbers of partitions; frames hold them as floats where one is missing."""
+    """Numbers of partitions; frames hold them as floats if one is missing."""
     for row, value in enumerate(column):
         whole = type(value) is int or (isinstance(value, float) and value.is_integer())
         if not whole or value < UNASSIGNED:

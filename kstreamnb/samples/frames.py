@@ -86,7 +86,7 @@ def _pandas_values(series: Any) -> list[Any]:
 
 
 def _without_gaps(series: Any) -> list[Any]:
-    """Python objects, None where a value is missing."""
+    """Python objects; None for a missing value."""
     objects = series.astype(object)
     values: list[Any] = objects.where(series.notna(), None).tolist()
     return values
@@ -146,7 +146,7 @@ def _spark_times(frame: Any, name: str) -> Any:
     if isinstance(kind, (T.LongType, T.IntegerType)):
         return frame
     raise ConfigError(
-        f'column "{name}" of type "{kind.simpleString()}" is no time',
+        f'column "{name}" of type "{kind.simpleString()}" is not a time',
         hint="a time column is a timestamp with a time zone, or whole milliseconds since the epoch",
     )
 

@@ -55,7 +55,7 @@ def of_topic(self: Sample, *topics: str) -> Sample:
 def merge(self: Sample, *others: Sample) -> Sample:
     """All records, in the order in which a task would take them: least head first, by time, topic and partition.
 
-    Within a partition of one sample the order stays. Where two samples share a partition theirs are interleaved.
+    The order within a partition of one sample is kept. If two samples share a partition, theirs are interleaved.
     """
     samples = (self, *others)
     for other in others:

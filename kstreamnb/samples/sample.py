@@ -20,6 +20,7 @@ from kstreamnb.core.time import MAX_TIME_MS, Instant
 from kstreamnb.errors import ConfigError, extra
 from kstreamnb.samples import display, json_lines, privacy, reshape
 from kstreamnb.samples.columns import UNASSIGNED, Roles, number_offsets, partitioned, timestamp_ms
+from kstreamnb.samples.description import SampleDescription, describe_records
 from kstreamnb.samples.statistics import SampleStatistics, statistics_of
 from kstreamnb.samples.text import columns_of, format_records, parse_rows, record_cells
 from kstreamnb.suggesting import Suggesting
@@ -40,8 +41,8 @@ _HASHED = 4096
 class Sample(Suggesting):
     """Bounded, ordered, immutable records with topic, partition, offset, timestamp, key, value and headers.
 
-    Within a partition records lie in the order in which they arrived, which need not be that of their timestamps.
-    Partition -1 stands for the one where the key belongs. A key or value that no serde could read stays as
+    Within a partition records are in the order in which they arrived, which need not be that of their timestamps.
+    Partition -1 means the key's partition. A key or value that no serde could read stays as
     `SerializedValue` bytes. ``notes`` say where the records came from and what was done to them.
 
     Example:
@@ -186,7 +187,7 @@ class Sample(Suggesting):
         topic and partition. Only committed records are read, and no group offsets are written. ``redact`` names
         fields to blank out; ``hash_keys`` is a salt.
 
-        Raises: ConfigError for a limit that is not positive, a topic that is no text, or fields in one text;
+        Raises: ConfigError for a limit that is not positive, a topic that is not text, or fields in one text;
             KafkaException of the client.
         """
         from kstreamnb.kafka.capture import CaptureLimits, capture
@@ -249,6 +250,20 @@ class Sample(Suggesting):
         """Keys, skew over partitions and lateness of each topic, with the grace that they suggest."""
         expect_number(top, "number of keys to show")
         return statistics_of(self.records, top)
+
+    def describe(self, *, top: int = 3) -> SampleDescription:
+        """Describe the records: fields with types, missing values and ranges; keys, bytes and times by partition.
+
+        Args:
+            top: how many of the most frequent values of a field are named. Default: 3.
+
+        Example:
+            >>> sample = Sample.from_records([("orders", 0, 0, 0, "a", {"n": 1}), ("orders", 0, 1, 5, "a", {"n": 4})])
+            >>> [(each.path, each.content) for each in sample.describe().fields]
+            [('key', '"a" (2)'), ('value', ''), ('value.n', '1 … 4')]
+        """
+        expect_number(top, "number of values to show")
+        return describe_records(self.records, top)
 
     head = reshape.head
     where = reshape.where

@@ -25,7 +25,7 @@ _STEPS_MS = [
 
 @dataclass(frozen=True)
 class Lateness:
-    """How far records lie behind the greatest timestamp before them in their partition, in ms.
+    """How far records are behind the greatest timestamp before them in their partition, in ms.
 
     That is the distance to stream time at which a task takes them. ``sorted_ms`` holds it for every record.
     """

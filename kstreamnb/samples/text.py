@@ -1,6 +1,6 @@
 """Records as a text table that a person can type, read, and paste back: ``topic | key | value | time | partition``.
 
-A cell is JSON, or a bare word where that says the same; an empty cell means None. Besides, ``bytes:00ff``,
+A cell is JSON, or a bare word if that is unambiguous; an empty cell means None. Besides, ``bytes:00ff``,
 ``uuid:123e…`` and ``undecoded:00ff`` (bytes that no serde could read) stand for themselves, and ``shoe@0/10`` is a
 key within a window. A time is milliseconds, ISO text with a zone, or a duration since the epoch.
 """
@@ -122,7 +122,7 @@ def _parse_headers(text: str) -> Headers:
 
 
 def _is_header(pair: Any) -> bool:
-    """Whether something is a header's name and its value, a text or None."""
+    """Return whether something is a header's name and its value, a text or None."""
     return (
         isinstance(pair, (list, tuple))
         and len(pair) == 2
@@ -163,7 +163,7 @@ def format_records(records: Iterable[TopicRecord], *, columns: Sequence[str] | N
 
 
 def record_cells(rows: Sequence[TopicRecord], names: Sequence[str]) -> list[list[str]]:
-    """The cells of records under some columns; times are ISO text where they are late enough to be real ones."""
+    """Return the cells of records for some columns; times are ISO text if they are late enough to be real dates."""
     iso = max((row.timestamp for row in rows), default=0) >= _EARLY_MS
     writers = {
         "topic": lambda row: format_cell(row.topic),

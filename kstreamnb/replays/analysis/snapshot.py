@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kstreamnb.core.arguments import expect
 from kstreamnb.core.formatting import format_time, format_value, pluralize
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.tables import Tabular
@@ -81,6 +82,7 @@ class Snapshot(Tabular):
 
     def store(self, name: str) -> StoreTable:
         """Return the rows of a store; raise StateError if no store has this name."""
+        expect(name, str, "name of a store")
         kinds = [(task_id, task.stores[name]) for task_id, task in self._run.tasks.items() if name in task.stores]
         if not kinds:
             raise unknown("store", name, self.stores, error=StateError)
@@ -91,10 +93,13 @@ class Snapshot(Tabular):
 
     def raw(self, task: str, store: str) -> dict[Any, Any]:
         """Return a store of one task in raw form."""
+        expect(task, str, "task")
+        expect(store, str, "store")
         return self._run.index.rows(task, store, self.step)
 
     def state_vars(self, task: str) -> dict[tuple[str, str], Any]:
         """Return the state variables of a task's nodes, by node and name."""
+        expect(task, str, "task")
         return self._run.index.state_vars(task, self.step)
 
     @property

@@ -139,7 +139,7 @@ _REASONS: dict[str, _Rule] = {
     "null value": _said("its value is null, and there is nothing to add or to join"),
     "null foreign key": _said("its foreign key is null, so no row of the other table can belong to it"),
     "negative timestamp": _said("its timestamp is negative", "choose a timestamp extractor that gives another time"),
-    "out of order": _said("it is older than the latest version of its row, which stands"),
+    "out of order": _said("it is older than the latest version of its row, which is kept"),
     "deserialization": _unreadable,
     "partitioner": _said("the partitioner of the sink chose no partition"),
 }

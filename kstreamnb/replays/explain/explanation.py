@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, overload
 
 from kstreamnb.core.displayed import Displayed
-from kstreamnb.core.source_location import SourceLocation
 from kstreamnb.recording.recorded_run import RecordedRun
+from kstreamnb.source_location import SourceLocation
 from kstreamnb.topology.nodes import ProcessorNode
 
 __all__ = ["Explanation", "Explanations", "described"]

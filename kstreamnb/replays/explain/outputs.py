@@ -113,7 +113,7 @@ def _by_reason(
 ) -> dict[str, list[NodeArrival]]:
     drops = {drop.step: drop.reason for drop in run.drops() if drop.node == name}
     traits = node.traits
-    holds = traits.buffer is not None  # what it keeps is counted by itself
+    holds = traits.buffer is not None  # what it keeps is counted separately
     result: dict[str, list[NodeArrival]] = {}
     for number, arrival in enumerate(stopped):
         dropped = drops.get(run.index.step_of(arrival.position))

@@ -10,12 +10,12 @@ import ast
 import builtins
 import inspect
 from collections.abc import Callable, Iterator
-from types import CellType, CodeType, FunctionType
+from types import CellType, FunctionType
 
-from executing import Source
 from pure_eval import CannotEval, Evaluator
 
 from kstreamnb.core.formatting import format_value, join_list
+from kstreamnb.topology.user_names import expression_of
 
 __all__ = ["unmet"]
 
@@ -32,7 +32,7 @@ def unmet(predicate: Callable[..., object], *args: object, negate: bool = False)
         'risk was 0, the condition is > 70'
     """
     function = inspect.unwrap(predicate)
-    condition = _condition(function.__code__) if isinstance(function, FunctionType) else None
+    condition = expression_of(function.__code__) if isinstance(function, FunctionType) else None
     if condition is None:
         return None
     assert isinstance(function, FunctionType)
@@ -47,34 +47,6 @@ def unmet(predicate: Callable[..., object], *args: object, negate: bool = False)
 def _closure(function: FunctionType) -> dict[str, object]:
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     return {name: cell.cell_contents for name, cell in cells if cell != CellType()}
-
-
-def _condition(code: CodeType) -> ast.expr | None:
-    """Return the expression of a function that consists of a single return."""
-    for node in ast.walk(Source.for_filename(code.co_filename).tree or ast.Module([], [])):
-        if isinstance(node, ast.Lambda) and _is_lambda(node, code):
-            return node.body
-        if isinstance(node, ast.FunctionDef) and (node.name, _first_line(node)) == (code.co_name, code.co_firstlineno):
-            *before, last = node.body
-            plain = all(isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant) for each in before)
-            return last.value if plain and isinstance(last, ast.Return) else None
-    return None
-
-
-def _first_line(node: ast.FunctionDef) -> int:
-    return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-
-
-def _is_lambda(node: ast.Lambda, code: CodeType) -> bool:
-    """Return True if a code object was compiled from this lambda: all its instructions lie within the body."""
-    names = [arg.arg for arg in (*node.args.posonlyargs, *node.args.args)]
-    if code.co_name != "<lambda>" or names != list(code.co_varnames[: code.co_argcount]):
-        return False
-    found = ((line, column) for line, _, column, _ in code.co_positions() if line is not None and column is not None)
-    positions = {*found} - {(code.co_firstlineno, 0)}  # RESUME has no position
-    body = node.body
-    first, last = (body.lineno, body.col_offset), (body.end_lineno or 0, body.end_col_offset or 0)
-    return bool(positions) and first <= min(positions) and max(positions) <= last
 
 
 class _DictReader(Evaluator):

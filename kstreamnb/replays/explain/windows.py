@@ -39,7 +39,7 @@ def why_open(run: RecordedRun, store: str | None = None, key: object = None, *, 
 
 
 def _asked(about: OpenWindow | BufferedRecord, store: str | None, key: object) -> bool:
-    """Whether something belongs to the store and key in question."""
+    """Return whether something belongs to the store and key in question."""
     plain = about.key.key if isinstance(about.key, Windowed) else about.key
     return store in (None, about.store) and (key is None or key in (about.key, plain))
 

@@ -47,7 +47,7 @@ def test_a_document_says_its_format_and_only_what_is_known() -> None:
     ("text", "message"),
     [
         ("{", "the text is not JSON"),
-        ("[]", "the JSON is no topology"),
+        ("[]", "the JSON is not a topology"),
         ('{"format": "kstreamnb.topology", "version": 2}', "cannot read version 2"),
     ],
 )

@@ -13,11 +13,22 @@ from xml.etree import ElementTree
 
 import pytest
 
-from kstreamnb.display import graph_view, mimebundle, svg, to_dot, to_html, to_mermaid, to_svg, to_text
+from kstreamnb.display import (
+    GraphPicture,
+    Overlay,
+    graph_view,
+    mimebundle,
+    svg,
+    to_dot,
+    to_html,
+    to_mermaid,
+    to_svg,
+    to_text,
+)
 from kstreamnb.display.style import CSS
 from kstreamnb.errors import EngineError
 from kstreamnb.topology.topology import Topology
-from tests.unit.display.example import foreign, nasty, overlay, shop
+from tests.unit.display.example import Keep, foreign, nasty, overlay, shop
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -57,8 +68,9 @@ def test_the_text_is_a_tree_with_full_names() -> None:
 def test_text_and_html_show_the_same_facts(kind: str) -> None:
     """Every label, name, note, mark, count and reason is in both."""
     description = {"shop": shop().description(), "foreign": foreign(), "nasty": nasty().description()}[kind]
-    view = graph_view(description, overlay() if kind == "shop" else None)
-    page = html.unescape(re.sub(r"<[^<>]*>", " ", re.sub(r"<style>.*?</style>", "", to_html(view), flags=re.S)))
+    picture = GraphPicture(description, overlay() if kind == "shop" else Overlay())
+    view = picture.nodes()
+    page = html.unescape(re.sub(r"<[^<>]*>", " ", re.sub(r"<style>.*?</style>", "", to_html(picture), flags=re.S)))
     text = to_text(view)
     facts = [line for item in view.items() for line in (item.label, item.note, item.mark) if line]
     facts += [f"{edge.count:,}" for edge in view.edges if edge.count is not None]
@@ -72,7 +84,7 @@ def test_text_and_html_show_the_same_facts(kind: str) -> None:
 def test_nothing_of_the_users_becomes_markup() -> None:
     """Hostile names stay text in HTML, SVG, Mermaid and DOT."""
     view = graph_view(nasty().description())
-    page = to_html(view)
+    page = to_html(GraphPicture(nasty().description()))
     assert "<script" not in page
     assert "onerror" not in page
     root = ElementTree.fromstring(to_svg(view))
@@ -108,7 +120,7 @@ def test_the_svg_describes_itself_in_words() -> None:
 
 def test_a_picture_holds_no_script_no_address_and_no_version() -> None:
     """Self-contained: nothing is fetched, nothing tells which Graphviz drew it."""
-    page = to_html(graph_view(shop().description()))
+    page = to_html(GraphPicture(shop().description()))
     assert re.findall(r"https?://[^\s\"']+", page) == ["http://www.w3.org/2000/svg"]
     assert "<!--" not in page
     assert "graphviz" not in page.lower()
@@ -149,8 +161,9 @@ def test_the_bytes_do_not_depend_on_the_hash_seed() -> None:
     """All formats come out equal in interpreters with different hash seeds."""
     code = (
         "import hashlib; from tests.unit.display.example import shop, overlay; from kstreamnb.display import *\n"
-        "view = graph_view(shop().description(), overlay())\n"
-        "for form in (to_text, to_mermaid, to_dot, to_html): print(hashlib.sha256(form(view).encode()).hexdigest())"
+        "picture = GraphPicture(shop().description(), overlay())\n"
+        "forms = [form(picture.nodes()) for form in (to_text, to_mermaid, to_dot)]\n"
+        "for text in (*forms, to_html(picture)): print(hashlib.sha256(text.encode()).hexdigest())"
     )
     root = Path(__file__).parents[3]
     results = {
@@ -167,15 +180,29 @@ def test_the_bytes_do_not_depend_on_the_hash_seed() -> None:
     assert len(results) == 1
 
 
-def test_a_display_has_every_form_and_text_always() -> None:
-    """The bundle holds text, HTML, SVG and Mermaid; a front end may ask for less."""
+def test_a_picture_is_text_and_svg_without_html() -> None:
+    """Viewers that escape or remove HTML show the SVG; a front end may ask for less."""
     bundle = shop()._repr_mimebundle_()
-    assert set(bundle) == {"text/plain", "text/html", "image/svg+xml", "text/vnd.mermaid"}
+    assert set(bundle) == {"text/plain", "image/svg+xml"}
     assert bundle["text/plain"] == shop().to_text() == to_text(graph_view(shop().description()))
-    assert set(mimebundle(shop(), include=["text/vnd.mermaid"])) == {"text/plain", "text/vnd.mermaid"}
-    assert set(mimebundle(foreign(), exclude=["text/html", "image/svg+xml"])) == {"text/plain", "text/vnd.mermaid"}
+    assert set(mimebundle(shop(), include=["image/svg+xml"])) == {"text/plain", "image/svg+xml"}
+    assert set(mimebundle(foreign(), exclude=["image/svg+xml"])) == {"text/plain"}
     assert shop().to_svg().startswith("<svg ")
     assert shop().to_dot().startswith("digraph topology {")
+
+
+def test_a_wide_picture_is_drawn_from_top_to_bottom() -> None:
+    """From left to right while it fits on a page."""
+    sizes = []
+    for length in (3, 30):
+        topology = Topology().add_source("0", "in")
+        for number in range(1, length):
+            topology.add_processor(str(number), Keep, str(number - 1))
+        svg_text = to_svg(graph_view(topology.description()))
+        sizes.append([int(re.search(rf' {side}="(\d+)"', svg_text)[1]) for side in ("width", "height")])  # type: ignore[index]
+    (short_width, short_height), (long_width, long_height) = sizes
+    assert short_width > short_height
+    assert long_width < long_height
 
 
 def test_showing_a_topology_does_not_change_it() -> None:
@@ -194,7 +221,7 @@ def test_without_a_renderer_the_text_stands_in(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(svg, "_layout", broken)
     bundle = mimebundle(shop())
-    assert set(bundle) == {"text/plain", "text/html", "text/vnd.mermaid"}
+    assert set(bundle) == {"text/plain", "text/html"}
     assert "cannot draw: Graphviz is not installed" in bundle["text/html"]
     assert "totals: count (store spent)" in bundle["text/html"]
 

@@ -1,0 +1,40 @@
+"""Collects the shapes and texts of a picture as SVG."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+
+from kstreamnb.display.names import clean
+
+__all__ = ["Canvas"]
+
+
+class Canvas:
+    """Shapes and texts in the order in which they are painted.
+
+    Example:
+        >>> canvas = Canvas()
+        >>> canvas.add("circle", "a <record>", kind="ks-dot", cx=5, cy=5, r=3)
+        >>> canvas.parts[0]
+        '<circle class="ks-dot" cx="5" cy="5" r="3"><title>a &lt;record&gt;</title></circle>'
+    """
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+
+    def add(self, tag: str, about: str = "", step: int | None = None, **attributes: object) -> None:
+        """Add a shape with its tooltip and the step in which it appears; ``kind`` is its class."""
+        at = "" if step is None else f' data-step="{step}"'
+        body = f"><title>{escape(clean(about))}</title></{tag}>" if about else "/>"
+        self.parts.append(f"<{tag}{_attributes(attributes)}{at}{body}")
+
+    def text(self, x: float, y: float, text: str, **attributes: object) -> None:
+        """Add a text; an underscore in the name of an attribute is a hyphen."""
+        self.parts.append(f'<text x="{x:g}" y="{y:g}"{_attributes(attributes)}>{escape(clean(text))}</text>')
+
+
+def _attributes(given: Mapping[str, object]) -> str:
+    return "".join(
+        f' {"class" if name == "kind" else name.replace("_", "-")}="{value}"' for name, value in given.items()
+    )

@@ -1,0 +1,85 @@
+"""Draws partitions as rows of offsets, with what is committed, read, visible and written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+
+from kstreamnb.core.tables import html_table
+from kstreamnb.display.canvas import Canvas
+from kstreamnb.display.mime import data_of
+from kstreamnb.display.names import clean
+from kstreamnb.display.style import PAGE_CSS
+from kstreamnb.recording.offset_table import OffsetRow, OffsetTable
+
+__all__ = ["to_offset_svg"]
+
+_LEFT, _CELL, _MOST, _LINE = 128, 26, 22, 13
+
+CSS = (
+    PAGE_CSS
+    + """
+.ks-offsets text{font-size:10px}
+.ks-offsets .ks-number{text-anchor:middle}
+.ks-offsets .ks-cell{fill:#808080;fill-opacity:.08;stroke:#808080}
+.ks-offsets .ks-committed{fill:#1a7f37;fill-opacity:.22;stroke:#1a7f37}
+.ks-offsets .ks-read{fill:#a87000;fill-opacity:.2;stroke:#a87000}
+.ks-offsets .ks-hidden{stroke-dasharray:3 2;fill-opacity:0}
+.ks-offsets .ks-mark{stroke:var(--ks-ink)}
+""".rstrip()
+)
+
+
+def to_offset_svg(title: str, rows: Iterable[OffsetRow]) -> str:
+    """Return partitions as a self-contained SVG element; of long partitions the last records are drawn."""
+    canvas, y, shown = Canvas(), 8.0, list(rows)
+    for row in shown:
+        y = _partition(canvas, row, y)
+    width = _LEFT + _CELL * (_MOST + 1)
+    height, heading = round(y + 2), escape(clean(title))
+    words = escape(clean("; ".join(row.words() for row in shown)))
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="ks-graph ks-offsets" role="img" aria-label="{heading}" '
+        f'width="{width}" height="{height}" viewBox="0 0 {width} {height}" style="max-width:100%">'
+        f"<title>{heading}</title><desc>{words}</desc><style>{CSS}</style>"
+        f'<rect class="ks-ground" width="100%" height="100%"/>{"".join(canvas.parts)}</svg>'
+    )
+
+
+def _partition(canvas: Canvas, row: OffsetRow, y: float) -> float:
+    """Draw one partition from ``y``, and return where the next one begins."""
+    first = max(row.start, row.end - _MOST)
+    canvas.text(6, y + 15, row.partition, font_weight="bold")
+    if row.owner:
+        canvas.text(6, y + 28, f"read by {row.owner}")
+    if first > 0:
+        canvas.text(_LEFT - 16, y + 15, "…")
+    for offset in range(first, row.end):
+        x = _LEFT + (offset - first) * _CELL
+        canvas.add("rect", kind=_kind_of(row, offset), x=x, y=y, width=_CELL - 2, height=22, rx=3)
+        canvas.text(x + _CELL / 2 - 1, y + 15, str(offset), kind="ks-number")
+    for line, (offset, names) in enumerate(sorted(row.marks.items(), reverse=True)):
+        x = _LEFT - 1 + max(0, offset - first) * _CELL
+        bottom = y + 26 + _LINE * (line + 1)
+        canvas.add("line", kind="ks-mark", x1=x, y1=y - 2, x2=x, y2=bottom)
+        before = "← " if offset < first else ""
+        canvas.text(x + 4, bottom, f"{before}{', '.join(names)} {offset}")
+    return y + 26 + _LINE * max(1, len(row.marks)) + 16
+
+
+def _kind_of(row: OffsetRow, offset: int) -> str:
+    """Return how the record at an offset is painted."""
+    if offset >= row.high:
+        return "ks-cell ks-hidden"
+    if row.committed is not None and offset < row.committed:
+        return "ks-committed"
+    return "ks-read" if row.position is not None and offset < row.position else "ks-cell"
+
+
+@data_of.register
+def _(model: OffsetTable) -> dict[str, str]:
+    drawn, table = list(model.offset_rows), list(model.table())
+    picture = to_offset_svg(model.title, drawn) if drawn else ""
+    body = html_table(model.header, table, [model.title]) if table else f"<p>{escape(model.title)}</p>"
+    lines = "".join(f"<p>{escape(line)}</p>" for line in model.more())
+    return {"text/plain": str(model), "text/html": f"<div>{picture}{body}{lines}</div>"}

@@ -1,0 +1,198 @@
+"""Describes the data of a sample: fields, types, missing values and ranges, and keys and bytes by partition."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from kstreamnb.core.codec import SerializedValue
+from kstreamnb.core.formatting import format_time, format_value, pluralize
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.tables import Tabular
+from kstreamnb.samples.text import format_cell
+
+__all__ = ["FieldDescription", "PartitionDescription", "SampleDescription", "describe_records", "fields_of"]
+
+_DEPTH = 5
+_MOST_FIELDS = 60
+_DISTINCT = 1000
+
+
+@dataclass(frozen=True)
+class FieldDescription:
+    """A field of a topic's records: "key", "value", or a path such as "value.items[].price".
+
+    ``missing`` counts records without the field or with null in it, among those that could hold it; ``distinct`` is
+    exact up to 1,000. ``content`` is the range of numbers, or the most frequent values.
+    """
+
+    topic: str
+    path: str
+    types: tuple[tuple[str, int], ...]
+    missing: int
+    distinct: int
+    content: str
+
+
+@dataclass(frozen=True)
+class PartitionDescription:
+    """One partition: records, keys and bytes (of keys and values as JSON), first and last time (ms)."""
+
+    topic: str
+    partition: int
+    records: int
+    keys: int
+    bytes: int
+    first_ms: int
+    last_ms: int
+
+
+@dataclass(frozen=True)
+class SampleDescription(Tabular):
+    """The fields of a sample's records, and its partitions.
+
+    Example:
+        >>> records = [TopicRecord("orders", 0, 0, 0, "a", {"n": 1}), TopicRecord("orders", 0, 1, 5, "b", {"n": 4})]
+        >>> print(describe_records(records))
+        1 topic, 2 records, 3 fields
+        topic  | field   | type | missing | distinct | content
+        -------+---------+------+---------+----------+-----------------
+        orders | key     | str  | 0       | 2        | "a" (1), "b" (1)
+        orders | value   | dict | 0       |          |
+        orders | value.n | int  | 0       | 2        | 1 … 4
+        orders-0: 2 records, 2 keys, 18 bytes, 0 to 5
+    """
+
+    fields: tuple[FieldDescription, ...]
+    partitions: tuple[PartitionDescription, ...]
+    left_out: int = 0
+
+    header = ("topic", "field", "type", "missing", "distinct", "content")
+
+    @property
+    def title(self) -> str:
+        """Count topics, records and fields."""
+        topics = len({each.topic for each in self.partitions})
+        records = sum(each.records for each in self.partitions)
+        fields = f"{len(self.fields)} of {pluralize(len(self.fields) + self.left_out, 'field')}"
+        shown = fields if self.left_out else pluralize(len(self.fields), "field")
+        return f"{pluralize(topics, 'topic')}, {pluralize(records, 'record')}, {shown}"
+
+    def table(self) -> Iterator[tuple[str, ...]]:
+        """Yield the fields as text."""
+        for each in self.fields:
+            names = [name if len(each.types) == 1 else f"{name} {count:,}" for name, count in each.types]
+            distinct = "" if not each.distinct else f"{each.distinct:,}"
+            distinct = f"{_DISTINCT:,} or more" if each.distinct >= _DISTINCT else distinct
+            yield each.topic, each.path, ", ".join(names), f"{each.missing:,}", distinct, each.content
+
+    def more(self) -> Iterator[str]:
+        """Yield records, keys, bytes and times of every partition."""
+        for each in self.partitions:
+            place = each.topic if each.partition < 0 else f"{each.topic}-{each.partition}"
+            times = f"{format_time(each.first_ms)} to {format_time(each.last_ms)}"
+            counts = (
+                f"{pluralize(each.records, 'record')}, {pluralize(each.keys, 'key')}, {pluralize(each.bytes, 'byte')}"
+            )
+            yield f"{place}: {counts}, {times}"
+
+
+@dataclass
+class _Field:
+    """The values of a field seen so far; ``elements`` counts those of a list, which has no other length."""
+
+    types: Counter[str] = field(default_factory=Counter)
+    values: Counter[str] = field(default_factory=Counter)
+    low: float | None = None
+    high: float | None = None
+    elements: int = 0
+
+    def add(self, value: object) -> None:
+        """Count a value."""
+        if value is None:
+            return
+        kind = type(value)
+        self.types["undecodable bytes" if kind is SerializedValue else kind.__name__] += 1
+        if kind is int or kind is float:
+            number: float = value  # type: ignore[assignment] # its type was just looked at
+            self.low = number if self.low is None else min(self.low, number)
+            self.high = number if self.high is None else max(self.high, number)
+        if kind is not dict and kind is not list:
+            text = format_value(value)
+            if text in self.values or len(self.values) < _DISTINCT:
+                self.values[text] += 1
+
+    def described(self, topic: str, path: str, holders: int, top: int) -> FieldDescription:
+        """Return the finished description; ``holders`` is how many values could have held the field."""
+        types = tuple(sorted(self.types.items(), key=lambda each: (-each[1], each[0]))) or (("null", 0),)
+        if self.types and self.types.keys() <= {"int", "float"}:
+            low, high = format_value(self.low), format_value(self.high)
+            content = low if low == high else f"{low} … {high}"
+        else:
+            most = sorted(self.values.items(), key=lambda each: (-each[1], each[0]))
+            content = ", ".join(f"{text} ({count:,})" for text, count in most[:top])
+            content += f" and {len(most) - top:,} more" if len(most) > top else ""
+        missing = holders - self.types.total()
+        return FieldDescription(topic, path, types, missing, len(self.values), content)
+
+
+def describe_records(records: Iterable[TopicRecord], top: int = 3) -> SampleDescription:
+    """Return the fields and partitions of records; ``top`` is how many of the most frequent values are named."""
+    fields: dict[str, dict[str, _Field]] = {}
+    partitions: dict[tuple[str, int], list[TopicRecord]] = {}
+    for record in records:
+        partitions.setdefault((record.topic, record.partition), []).append(record)
+        paths = fields.setdefault(record.topic, {})
+        _walk(paths, "key", record.key, _DEPTH)
+        _walk(paths, "value", record.value, _DEPTH)
+    counts = Counter(topic for (topic, _), each in partitions.items() for _ in each)
+    every = [
+        found.described(topic, path, _holders(paths, path, counts[topic]), top)
+        for topic, paths in sorted(fields.items())
+        for path, found in paths.items()
+    ]
+    described = tuple(_partition(*place, each) for place, each in sorted(partitions.items()))
+    return SampleDescription(tuple(every[:_MOST_FIELDS]), described, max(len(every) - _MOST_FIELDS, 0))
+
+
+def fields_of(values: Iterable[object]) -> dict[str, int]:
+    """Count the keys of the dicts among values, by name.
+
+    Example:
+        >>> fields_of([{"a": 1, "b": 2}, {"a": 3}, None])
+        {'a': 2, 'b': 1}
+    """
+    return dict(Counter(str(name) for value in values if isinstance(value, Mapping) for name in value))
+
+
+def _walk(fields: dict[str, _Field], path: str, value: object, depth: int) -> None:
+    """Add a value and everything inside it."""
+    found = fields.get(path)
+    if found is None:
+        found = fields[path] = _Field()
+    found.add(value)
+    if depth and isinstance(value, dict):
+        for name, part in value.items():
+            _walk(fields, f"{path}.{name}", part, depth - 1)
+    elif depth and isinstance(value, list):
+        for part in value:
+            _walk(fields, f"{path}[]", part, depth - 1)
+            fields[f"{path}[]"].elements += 1
+
+
+def _holders(fields: Mapping[str, _Field], path: str, records: int) -> int:
+    """Return how many values could have held a field: records, elements of lists, or dicts around it."""
+    if path in ("key", "value"):
+        return records
+    if path.endswith("[]"):
+        return fields[path].elements
+    around = max((each for each in fields if path.startswith(f"{each}.")), key=len)
+    return fields[around].types["dict"]
+
+
+def _partition(topic: str, partition: int, records: list[TopicRecord]) -> PartitionDescription:
+    keys = {format_cell(record.key) for record in records if record.key is not None}
+    size = sum(len(format_cell(part).encode()) for record in records for part in (record.key, record.value))
+    times = [record.timestamp for record in records]
+    return PartitionDescription(topic, partition, len(records), len(keys), size, min(times), max(times))

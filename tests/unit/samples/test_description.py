@@ -1,0 +1,68 @@
+"""Descriptions of samples: what fields there are, of which types, where they are missing, and in what range."""
+
+from __future__ import annotations
+
+import kstreamnb as ks
+
+ROWS = [
+    ("orders", 0, 0, 0, "a", {"who": "ann", "n": 1, "items": [{"price": 1.5}, {"price": 2}]}),
+    ("orders", 1, 0, 5, "b", {"who": "bob", "items": []}),
+    ("orders", 0, 1, 7, "a", None),
+    ("orders", 0, 2, 9, "a", {"who": None, "n": "x"}),
+    ("rates", 0, 0, 7, "a", 3.5),
+]
+
+
+def rows() -> dict[str, tuple[str, ...]]:
+    """Return the table of the description by topic and path."""
+    return {f"{row[0]}.{row[1]}": tuple(row[2:]) for row in ks.Sample.from_records(ROWS).describe().table()}
+
+
+def test_a_field_that_some_records_lack_is_counted_as_missing() -> None:
+    """Without the field and with null in it is the same; only dicts can lack a field."""
+    found = rows()
+    assert found["orders.value"][:2] == ("dict", "1")
+    assert found["orders.value.who"] == ("str", "1", "2", '"ann" (1), "bob" (1)')
+    assert found["orders.value.items"][:2] == ("list", "1")
+    assert found["orders.key"] == ("str", "0", "2", '"a" (3), "b" (1)')
+
+
+def test_types_that_differ_are_counted_apart() -> None:
+    """A number in one record and text in another is what a description is looked at for."""
+    assert rows()["orders.value.n"][0] == "int 1, str 1"
+
+
+def test_numbers_have_a_range() -> None:
+    """Whole numbers and fractions of one field share it, also inside lists."""
+    found = rows()
+    assert found["orders.value.items[].price"] == ("float 1, int 1", "0", "2", "1.5 … 2")
+    assert found["rates.value"] == ("float", "0", "1", "3.5")
+
+
+def test_partitions_have_records_keys_bytes_and_times() -> None:
+    """Bytes are those of keys and values as JSON."""
+    description = ks.Sample.from_records(ROWS).describe()
+    assert list(description.more())[-2:] == [
+        "orders-1: 1 record, 1 key, 28 bytes, 5 to 5",
+        "rates-0: 1 record, 1 key, 4 bytes, 7 to 7",
+    ]
+    assert description.title == "2 topics, 5 records, 9 fields"
+
+
+def test_fields_beyond_the_limit_are_counted() -> None:
+    """A value with a hundred fields says how many are left out."""
+    wide = ks.Sample.from_records([("wide", 0, 0, 0, "a", {f"f{number}": number for number in range(100)})])
+    assert "60 of 102 fields" in wide.describe().title
+
+
+def test_a_description_is_a_table_in_a_notebook() -> None:
+    """Text and HTML hold the same facts; markup of users stays text."""
+    sample = ks.Sample.from_records([("orders", 0, 0, 0, "<b>", {"<i>": "<script>"})])
+    bundle = sample.describe()._repr_mimebundle_()
+    assert set(bundle) == {"text/plain", "text/html"}
+    assert "<script>" not in bundle["text/html"]
+
+
+def test_an_empty_sample_has_nothing_to_describe() -> None:
+    """No topics, no error."""
+    assert str(ks.Sample.from_records([]).describe()) == "0 topics, 0 records, 0 fields"
