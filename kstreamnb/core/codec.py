@@ -1,4 +1,4 @@
-"""The wire form: how keys and values lie in stores and in-process topics, and which partition a key goes to.
+"""Serialized form of keys and values in stores and in-process topics, and the partition of a key.
 
 A value that is immutable and would come back from its bytes unchanged stays as it is and costs nothing; all
 else is kept as bytes, so that what comes out is what went in, whatever the user does to the object meanwhile.
@@ -34,7 +34,7 @@ def encoded(data: bytes | None) -> Wire:
 
 
 def encode(serde: Serde, value: object) -> Wire:
-    """The wire form of a value: itself where that is safe, else its bytes."""
+    """The wire form of a value: itself if that is safe, else its bytes."""
     return encoder(serde)(value)
 
 

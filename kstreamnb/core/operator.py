@@ -7,8 +7,9 @@ that closure's call. `TableView` is the same for reading a table that may not be
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from types import FunctionType
 from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias
 
 from kstreamnb.core.block import Block
@@ -41,7 +42,7 @@ class BindContext(Protocol):
     """The services that a task offers to a node: while it is bound, and later inside its closure.
 
     Everything that changes lives in stores and in cells, so that a task can be snapshotted, restored and undone.
-    A cell is a list of one element; an operator keeps it in a local name and reads and writes ``cell[0]``.
+    A state variable is a list of one element; operators bind it to a local name, and read and write its element 0.
 
     Attributes:
         node: name of the node that is bound.
@@ -56,19 +57,19 @@ class BindContext(Protocol):
     application_id: str
 
     def store(self, name: str) -> Any:
-        """A store connected to this node, or a global store; raises StateError otherwise."""
+        """Return a store connected to this node, or a global store; raises StateError otherwise."""
 
     def only_reads(self, store: str) -> bool:
-        """Whether a store is a global one, which only its own source fills."""
+        """Return whether a store is a global one, which only its own source fills."""
 
     def forward_to(self, child: str) -> Forward:
-        """Hands a record to the child of that name only; raises ProcessingError when there is none."""
+        """Return the function that forwards a record to one child; raises ProcessingError if there is no such child."""
 
-    def cell(self, name: str, initial: object) -> list[Any]:
-        """A snapshotted cell of this node; its content must be immutable and picklable."""
+    def state_var(self, name: str, initial: object) -> list[Any]:
+        """Return a state variable of this node, part of snapshots; its content must be immutable and picklable."""
 
-    def shared_cell(self, name: str, initial: object) -> list[Any]:
-        """A snapshotted cell of the whole task: the same list for every node that asks for ``name``."""
+    def shared_state_var(self, name: str, initial: object) -> list[Any]:
+        """Return a state variable of the whole task: the same list for every node that asks for ``name``."""
 
     def drop(self, reason: str, key: object, value: object, timestamp: int, details: Details | None = None) -> None:
         """Count and report one dropped record.
@@ -79,40 +80,40 @@ class BindContext(Protocol):
         """
 
     def stream_time_ms(self) -> int:
-        """Stream time of the task: the greatest timestamp taken so far, -1 before the first."""
+        """Return the stream time of the task: the greatest timestamp so far, -1 before the first record."""
 
     def wall_clock_ms(self) -> int:
-        """The engine's wall clock."""
+        """Return the time of the engine's wall clock (ms)."""
 
     def schedule(self, interval_ms: int, kind: str, punctuate: Punctuate, start_ms: int | None = None) -> Cancellable:
         """Call ``punctuate`` every ``interval_ms`` of "stream_time" or "wall_clock_time"."""
 
     def metadata(self) -> RecordMetadata | None:
-        """Topic, partition and offset of the record being processed; (None, -1, -1) in a punctuator."""
+        """Return topic, partition and offset of the current record; (None, -1, -1) in a punctuator."""
 
     def resume(self, metadata: RecordMetadata | None) -> RecordMetadata | None:
-        """Make ``metadata`` that of the record in hand and give back what it was.
+        """Replace the metadata of the current record; return the previous replacement, or None.
 
-        For operators that forward a record which they have kept: what is downstream sees where it came from.
+        For operators that forward a record kept earlier: nodes downstream see where it came from.
         """
 
     def on_close(self, callback: Callable[[], None]) -> None:
         """Call ``callback`` once when the task ends."""
 
     def note_processor(self, processor: object) -> None:
-        """Let the engine know the user's processor behind this node."""
+        """Tell the engine the user's processor behind this node."""
 
     def commit(self) -> None:
-        """Ask for a commit after this record."""
+        """Request a commit after this record."""
 
     def configs(self) -> Mapping[str, Any]:
-        """The application's configuration, by Kafka's dotted names."""
+        """Return the application's configuration, by Kafka's dotted names."""
 
     def key_serde(self, serde: Serde | str | None = None) -> Serde:
-        """A key serde with the application's defaults in the places that it leaves open; the default for None."""
+        """Return a key serde, completed by the application's defaults; the default for None."""
 
     def value_serde(self, serde: Serde | str | None = None) -> Serde:
-        """The same for values."""
+        """Return a value serde, completed by the application's defaults; the default for None."""
 
 
 RowUse: TypeAlias = Literal["none", "replace", "fold", "fold by time", "match", "any"]
@@ -289,7 +290,7 @@ class Stateless(Operator):
 
 
 GetRow: TypeAlias = Callable[..., tuple[Any, int] | None]
-"""``get(key)`` gives ``(value, timestamp)``, or None for no row; ``get(key, as_of_ms)`` where there are versions."""
+"""``get(key)`` gives ``(value, timestamp)``, or None for no row; ``get(key, as_of_ms)`` if there are versions."""
 
 
 class TableView(Protocol):
@@ -308,3 +309,16 @@ class TableView(Protocol):
 
     def bind(self, context: BindContext) -> GetRow:
         """How to look up a row by its key."""
+
+
+EMITTED = "last_close_ms"
+"""Name of the state variable with the time (ms) up to which an operator has emitted closed windows."""
+
+
+def functions_in(operator: object) -> Iterator[FunctionType]:
+    """Yield the Python functions among the fields of an operator: those that a user gave, and those in tuples."""
+    for each in fields(operator) if is_dataclass(operator) else ():
+        value = getattr(operator, each.name)
+        for part in value if isinstance(value, tuple) else (value,):
+            if isinstance(part, FunctionType):
+                yield part

@@ -94,7 +94,7 @@ class ProcessorContext:
         return self._context.schedule(duration_ms(interval, "interval of a punctuator"), kind, callback, start_ms)
 
     def record_metadata(self) -> RecordMetadata | None:
-        """Topic, partition and offset of the record in hand; (None, -1, -1) in a punctuator."""
+        """Return topic, partition and offset of the current record; (None, -1, -1) in a punctuator."""
         return self._context.metadata()
 
     def current_stream_time_ms(self) -> int:
@@ -203,7 +203,7 @@ class FixedKeyRecord(Record[K, V]):
         raise ProcessingError("process_values may not change the key", hint=_USE_PROCESS)
 
 
-_USE_PROCESS = "use process() where the key changes; forward record.with_value(…) where it stays"
+_USE_PROCESS = "use process() if the key changes, or forward record.with_value(…)"
 
 
 class _FixedKeyContext(ProcessorContext):
@@ -213,7 +213,7 @@ class _FixedKeyContext(ProcessorContext):
         """Hand on a record made from one that was given; raises ProcessingError for any other."""
         if not isinstance(record, FixedKeyRecord):
             raise ProcessingError(
-                f'processor "{self.node}" of process_values forwarded a record of its own making',
+                f'processor "{self.node}" of process_values forwarded a record that it created itself',
                 detail="its key may differ from that of the record it was given",
                 hint=_USE_PROCESS,
             )

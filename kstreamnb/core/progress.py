@@ -26,7 +26,7 @@ _PIECE = 1000
 def under_way(unit: str, total: int | None = None, look: Look | None = None) -> AbstractContextManager[Done]:
     """Report progress while the block runs; call what the block receives with the number of further parts done.
 
-    Where others do the work, such as Spark, ``look`` says how far they are.
+    If others do the work, such as Spark, ``look`` returns their progress.
 
     Example:
         >>> with under_way("stores", 2) as done:
@@ -37,7 +37,7 @@ def under_way(unit: str, total: int | None = None, look: Look | None = None) -> 
 
 
 def pieces(items: _Some, unit: str) -> Iterator[_Some]:
-    """All items at once where nobody watches, else one thousand after the other, each told when it is done.
+    """Yield all items in one piece if there is no watcher, else by the thousand, reporting each piece when it is done.
 
     Example:
         >>> list(pieces(["a", "b"], "records"))

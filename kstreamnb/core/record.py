@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
-from kstreamnb.errors import ProcessingError
+from kstreamnb.errors import ConfigError, ProcessingError
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -29,7 +29,7 @@ class TopicPartition(NamedTuple):
 
 
 class TopicRecord(NamedTuple):
-    """A record as it lies in a topic: what a sample holds and what an output topic gives back.
+    """A record of a topic, as samples contain and output topics return it.
 
     ``timestamp`` is in ms; ``offset`` counts from 0 in each partition.
 
@@ -49,7 +49,7 @@ class TopicRecord(NamedTuple):
 
 
 class RecordMetadata(NamedTuple):
-    """Where the record that is being processed came from; (None, -1, -1) inside a punctuator.
+    """Topic, partition and offset of the current record; (None, -1, -1) inside a punctuator.
 
     Example:
         >>> RecordMetadata("orders", 3, 17)
@@ -122,7 +122,11 @@ class Record(_RecordFields, Generic[K, V]):
 
     def __new__(cls, key: K, value: V, timestamp: int, headers: Headers = ()) -> Record[K, V]:
         """A record; raises ProcessingError when the timestamp is negative."""
-        if timestamp < 0:
+        try:
+            negative = timestamp < 0
+        except TypeError:
+            raise ConfigError(f"timestamp of a record must be a whole number of ms, got {timestamp!r}") from None
+        if negative:
             java = f"Timestamp may not be negative. Got: {timestamp}"
             raise ProcessingError(f"timestamp {timestamp} of a record is negative", java=java)
         return super().__new__(cls, key, value, timestamp, headers)

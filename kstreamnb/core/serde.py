@@ -30,7 +30,7 @@ class Serde(Generic[T]):
     ``name`` is the serde's word in errors, descriptions and documents. ``plain`` holds the exact types whose
     instances are immutable and survive a round trip unchanged, if `keeps` agrees. ``writes`` are the types
     that it writes, ``expects`` says the same in words and ``advice`` what to do about others. ``width`` is the number
-    of bytes where every value has the same. What ``_write`` and ``_read`` raise becomes a SerdeError; of the latter
+    of bytes if every value has the same. What ``_write`` and ``_read`` raise becomes a SerdeError; of the latter
     Kafka says what is in ``unreadable``. A serde around others that may hold None for the application's default has
     ``with_defaults(key_serde, value_serde)``.
 
@@ -79,7 +79,7 @@ class Serde(Generic[T]):
             raise self._unreadable(data, why, java=self.unreadable) from error
 
     def keeps(self, value: T) -> bool:
-        """Whether a value of a plain type would come back from its bytes unchanged."""
+        """Return whether a value of a plain type would come back from its bytes unchanged."""
         return True
 
     def copy_value(self, value: T) -> T | None:

@@ -104,7 +104,7 @@ class JsonSerde(Serde):
         return isfinite(value) if kind is float else kind is not str or STRING.keeps(value)  # type: ignore[arg-type]
 
     def copy_value(self, value: object) -> object:
-        """A copy of a dict without anything inside its items; None where bytes may give something else."""
+        """Return a shallow copy of a dict of plain values; None if its bytes may decode to something else."""
         if type(value) is not dict or type(self) is not JsonSerde or self.sort_keys:
             return None
         for name, item in value.items():

@@ -1,4 +1,4 @@
-"""Whether users' functions can be called as they will be: asked where they are given, not when a record comes."""
+"""Checks the signatures of users' functions where they are passed, not when a record comes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def taking(function: F, *arguments: str, key: bool = False) -> F:
 
     What cannot be asked, such as functions written in C, is taken at its word.
 
-    Raises: ConfigError when it is no function, or takes other arguments.
+    Raises: ConfigError if it is not a function, or takes other arguments.
 
     Example:
         >>> try:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 
 from kstreamnb.core.arguments import expect, expect_number
+from kstreamnb.core.record import Headers
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import NamesSerdes
 from kstreamnb.core.time import Duration, duration_ms
@@ -20,6 +21,9 @@ from kstreamnb.errors import ConfigError, unknown
 StoreKind: TypeAlias = Literal[
     "key_value", "timestamped_key_value", "versioned", "window", "timestamped_window", "session", "lru", "internal"
 ]
+
+FlushListener: TypeAlias = Callable[[object, object, object, int, Headers], None]
+"""``listener(key, new, old, timestamp, headers)``: gets every change that a cached store writes back."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +139,7 @@ class Stores:
     def persistent_versioned_key_value_store(
         name: str, *, history: Duration, segment_interval: Duration | None = None, **options: Unpack[StoreOptions]
     ) -> StoreSpec:
-        """Rows by key with their history as far back as ``history`` of stream time.
+        """Rows by key with their history, kept for ``history`` of stream time.
 
         Raises: ConfigError when ``history`` is negative, ``segment_interval`` is not positive or it is to be cached.
         """

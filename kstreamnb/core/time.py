@@ -83,7 +83,7 @@ def instant_ms(value: object, what: str = "instant") -> int:
 
 
 def format_ms(timestamp_ms: int) -> str:
-    """An instant as ISO text in UTC, with milliseconds only where there are some.
+    """An instant as ISO text in UTC, with milliseconds only if there are some.
 
     Example:
         >>> format_ms(0), format_ms(1_767_258_000_250)

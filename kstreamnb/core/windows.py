@@ -1,7 +1,7 @@
 """Windows: which spans of stream time a record belongs to, and how long late records are waited for.
 
 All are frozen values in milliseconds; the factories have Java's names and take durations. A short form with
-keywords, ``of(…)``, stands beside them.
+keywords, ``of(…)``, exists beside them.
 """
 
 from __future__ import annotations

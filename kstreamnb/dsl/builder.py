@@ -14,7 +14,7 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.signatures import taking
 from kstreamnb.core.stores import StoreSpec
-from kstreamnb.dsl.declarations import Declaration, DeclarationLog, Handle, replay
+from kstreamnb.dsl.declarations import BuiltVersion, Declaration, DeclarationLog, Handle, replay
 from kstreamnb.dsl.flows import GlobalFlow, StreamFlow, TableFlow, UserFunction
 from kstreamnb.dsl.keywords import ConsumedKeywords, TableSourceKeywords, combined, spelled_out
 from kstreamnb.dsl.kstream import KStream
@@ -316,7 +316,7 @@ class StreamsBuilder(Suggesting):
             graph.check_names()
         optimised, explained = optimise(graph, rules)
         topology = lower(optimised, name=self.name, wrap=self.processor_wrapper)
-        topology.explained = explained
+        topology.explained, topology.built_from = explained, BuiltVersion.of(self.declaration_log)
         return topology
 
     def __repr__(self) -> str:

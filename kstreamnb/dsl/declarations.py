@@ -8,16 +8,17 @@ its earlier run, and what was made from an old one follows to its successor (`De
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar, cast
 
 from kstreamnb import hooks
 from kstreamnb.core.names import check_resource_name
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.core.source_location import SourceLocation, user_origin
 from kstreamnb.dsl.flows import CogroupFlow, GlobalFlow, GroupFlow, StreamFlow, TableFlow
 from kstreamnb.errors import KStreamError, TopologyError
 from kstreamnb.logical.builder import GraphBuilder
+from kstreamnb.source_location import SourceLocation, user_origin
 from kstreamnb.suggesting import Suggesting
 
 if TYPE_CHECKING:  # a preview runs a topology, of which declarations know nothing
@@ -36,6 +37,17 @@ class Identity(NamedTuple):
     group: Hashable
     run: Hashable
     key: Hashable
+
+
+class StaleReason(NamedTuple):
+    """Why a declaration is stale: the fact, the next action, and what changed as a clause."""
+
+    fact: str
+    action: str
+    change: str
+
+    def __str__(self) -> str:
+        return self.fact
 
 
 class Identities(Protocol):
@@ -57,9 +69,19 @@ class Identities(Protocol):
         """Say which declarations succeed others; called before declarations are read."""
         return
 
-    def outdated(self, log: DeclarationLog) -> Mapping[Declaration, str]:
-        """Return declarations made with something that was edited since, each with a sentence about it."""
+    def outdated(self, log: DeclarationLog) -> Mapping[Declaration, StaleReason]:
+        """Return declarations made with something that was edited since, each with the reason."""
         return {}
+
+    def lost(self, log: DeclarationLog, child: Declaration, parent: Declaration) -> StaleReason:
+        """Return why a declaration lost what it was made from."""
+        fact = f"{child} was made from {parent}, which is gone"
+        action = 'declare it again, or forget it with builder.forget(handle) or builder.forget("file.py")'
+        return StaleReason(fact, action, f"{parent} disappeared")
+
+    def changes(self, log: DeclarationLog, before: tuple[Declaration, ...]) -> str | None:
+        """Say what changed in a log since its declarations were ``before``; None if nothing did."""
+        return None
 
 
 class _OutsideNotebooks(Identities):
@@ -215,24 +237,45 @@ class DeclarationLog:
         return tuple((each, parent) for each, parent in pairs if not self.holds(parent))
 
     @property
-    def outdated(self) -> Mapping[Declaration, str]:
-        """Valid declarations made with something that was edited since, each with a sentence about it."""
+    def outdated(self) -> Mapping[Declaration, StaleReason]:
+        """Valid declarations made with something that was edited since, each with the reason."""
         return _identities().outdated(self)
+
+    @property
+    def lost(self) -> Mapping[Declaration, StaleReason]:
+        """Declarations that lost a parent, each with the reason."""
+        return {child: _identities().lost(self, child, parent) for child, parent in self.stale()}
 
     def check(self) -> None:
         """Raise TopologyError when declarations are stale, naming each with its place."""
         self.settle()
-        lost = {child: f"{child} was made from {parent}" for child, parent in self.stale()}
-        edited = {child: why for child, why in self.outdated.items() if child not in lost}
-        stale = {**lost, **edited}
+        stale = {**self.outdated, **self.lost}
         if stale:
-            reasons = ["what went before is gone"] * bool(lost) + ["what they were made with was edited"] * bool(edited)
+            first, *others = stale.values()
             raise TopologyError(
-                f"{len(stale)} declaration{'s are' if len(stale) > 1 else ' is'} stale: {' and '.join(reasons)}",
-                detail="; ".join(stale.values()),
-                hint='run those cells again, or forget them with builder.forget(handle) or builder.forget("cell …")',
+                f"{len(stale)} declaration{'s are' if others else ' is'} stale: {first.fact}",
+                detail="; ".join(each.fact for each in others) or None,
+                hint=first.action,
                 origin=next(iter(stale)).origin,
             )
+
+
+@dataclass(frozen=True)
+class BuiltVersion:
+    """The declarations of a log at the moment when a topology was built from them."""
+
+    log: DeclarationLog
+    declarations: tuple[Declaration, ...]
+
+    @classmethod
+    def of(cls, log: DeclarationLog) -> BuiltVersion:
+        """Return the present declarations; copies, because a cell that runs again may change them in place."""
+        return cls(log, tuple(copy(each) for each in log.declarations()))
+
+    def changes(self) -> str | None:
+        """Say what changed since; None if nothing did."""
+        self.log.settle()
+        return _identities().changes(self.log, self.declarations)
 
 
 _CLASSES: dict[str, type[Handle]] = {}
@@ -275,7 +318,7 @@ class Handle(Suggesting):
             >>> from kstreamnb import Sample, StreamsBuilder
             >>> orders = StreamsBuilder().stream("orders").map_values(lambda order: order * 2)
             >>> print(orders.head(Sample.from_text("topic | key | value \n orders | shoe | 1")))
-            1 of 1 records, from 1 input records
+            1 record, from 1 input record
             key    | value | time
             -------+-------+-----
             "shoe" | 2     | 0

@@ -17,7 +17,7 @@ from kstreamnb.operators.table_joins import How
 SourceNames: TypeAlias = tuple[str, ...]
 GroupWindows: TypeAlias = TimeWindows | SlidingWindows | SessionWindows | UnlimitedWindows
 UserFunction: TypeAlias = Callable[..., object]
-"""A function of the user, whose arguments were checked where it was given."""
+"""A function of the user whose signature was checked where it was passed."""
 
 
 @dataclass(eq=False)

@@ -16,13 +16,12 @@ from kstreamnb.dsl.option_fields import SerdeFields
 from kstreamnb.dsl.options import GlobalJoined, Joined, StreamJoined, TableJoined
 from kstreamnb.errors import TopologyError
 from kstreamnb.logical.builder import GraphBuilder, check_history, is_versioned, look_up, send_old
-from kstreamnb.logical.nodes import JoinWindow, Repartition, StateStore, StreamJoin, TableJoin
+from kstreamnb.logical.nodes import Repartition, StateStore, StreamJoin, TableJoin, WindowedStream
 from kstreamnb.operators import foreign_key as fk
 from kstreamnb.operators.stateless import PassThrough
-from kstreamnb.operators.stream_joins import JoinWindow as KeepWindow
-from kstreamnb.operators.stream_joins import StreamSelfJoin, StreamStreamJoin, StreamTableJoin
+from kstreamnb.operators.stream_joins import JoinWindow, StreamSelfJoin, StreamStreamJoin, StreamTableJoin
 from kstreamnb.operators.table_joins import How, JoinView, TableJoinMerge, TableTableJoin
-from kstreamnb.operators.tables import StoreView
+from kstreamnb.operators.tables import MaterializedView
 
 
 def _repartitioned(
@@ -70,7 +69,7 @@ def emit_join_streams(
     merge = graph.name_or_new(name, "KSTREAM-MERGE-", "-merge")
     stores = _stores(graph, (this, other), join.how, windows, options, numbered)
     sides = [
-        graph.add(JoinWindow(name=each, operator=KeepWindow(store.name), store=store), flow.node).id
+        graph.add(WindowedStream(name=each, operator=JoinWindow(store.name), store=store), flow.node).id
         for each, store, flow in zip(windowed, stores, (this, other), strict=False)
     ]
     spans = (windows.before_ms, windows.after_ms, windows.grace_ms, join.joiner, join.with_key)
@@ -185,7 +184,7 @@ def emit_join_global(
 ) -> StreamFlow:
     """Write a join of a stream and a global table into a graph."""
     name = graph.name_or_new(options.name, "KSTREAM-LEFTJOIN-")
-    view = StoreView(table.store)
+    view = MaterializedView(table.store)
     operator = StreamTableJoin(view, join.joiner, join.with_key, join.is_left, key_selector=key_selector)
     node = graph.step(name, operator, left.node, uses=(table.node,))
     return StreamFlow(node.id, name, left.key_serde, None, left.sources, left.rekeyed)

@@ -77,7 +77,7 @@ _SHARED = {
 }
 _ENTRY = re.compile(r"^    (\w+): (.*(?:\n     +\S.*)*)", re.MULTILINE)
 
-_LATER_LINE, _INDENT = re.compile(r"\n +"), "\n" + " " * 16
+_LATER_LINE, _INDENT = re.compile(r"\n +"), "\n" + " " * 8
 
 
 def documented_arguments(doc: str | None) -> dict[str, str]:
@@ -106,10 +106,10 @@ def spelled_out(*options: type[Options]) -> Callable[[F], F]:
         }
         if function.__doc__:  # python -OO has none
             known = [name for name in keywords if name in texts]
-            entries = [f"            {name}: {_LATER_LINE.sub(_INDENT, texts[name])}\n" for name in known]
-            before, after = function.__doc__.split("        Args:\n", 1)
+            entries = [f"    {name}: {_LATER_LINE.sub(_INDENT, texts[name])}\n" for name in known]
+            before, after = inspect.cleandoc(function.__doc__).split("\nArgs:\n", 1)  # Python 3.13 cleans it itself
             section, gap, following = after.partition("\n\n")
-            function.__doc__ = f"{before}        Args:\n{section}\n{''.join(entries)}{gap[1:]}{following}"
+            function.__doc__ = f"{before}\nArgs:\n{section}\n{''.join(entries)}{gap[1:]}{following}"
         return function
 
     return decorate

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypedDict, cast
+from typing import Literal, TypeAlias, TypedDict, cast
 
 from kstreamnb.core.names import check_resource_name
 from kstreamnb.core.serde import Serde
-from kstreamnb.core.stores import StoreSpec
+from kstreamnb.core.stores import StoreKind, StoreSpec
 from kstreamnb.core.time import duration_ms
 from kstreamnb.core.windows import SessionWindows, SlidingWindows
 from kstreamnb.dsl.flows import GroupWindows, SourceNames, TableFlow
@@ -18,7 +18,15 @@ from kstreamnb.dsl.options import Materialized
 from kstreamnb.errors import ConfigError
 from kstreamnb.logical.builder import GraphBuilder
 from kstreamnb.logical.nodes import Table
-from kstreamnb.operators.tables import StoreView, TableSource
+from kstreamnb.operators.tables import MaterializedView, TableSource
+
+Family: TypeAlias = Literal["KeyValue", "Window", "Session"]
+
+_FAMILIES: dict[Family, tuple[str, tuple[StoreKind, ...], str]] = {
+    "KeyValue": ("key-value", ("key_value", "timestamped_key_value", "versioned", "lru"), "persistent_key_value_store"),
+    "Window": ("window", ("window", "timestamped_window"), "persistent_window_store"),
+    "Session": ("session", ("session",), "persistent_session_store"),
+}
 
 
 @dataclass(frozen=True)
@@ -73,7 +81,7 @@ class TableFields(TypedDict):
     """Fields of a table node whose rows are in a store."""
 
     store: StoreSpec
-    view: StoreView
+    view: MaterializedView
     versioned: bool
 
 
@@ -84,8 +92,11 @@ def row_store(
     key_serde: Serde | None = None,
     value_serde: Serde | None = None,
 ) -> StoreSpec:
-    """Return a store of rows by key; the serdes stand in for those that the user did not give."""
-    fields, supplier = _fields(graph, table.options, key_serde, value_serde), table.options.supplier
+    """Return a store of rows by key; the serdes replace those that the user did not give.
+
+    Raises: ConfigError when the user's store is of another kind.
+    """
+    fields, supplier = _fields(graph, table.options, key_serde, value_serde), _supplier(table.options, "KeyValue")
     if supplier is None:
         return StoreSpec(name, "timestamped_key_value", **fields)
     if table.options.is_versioned:
@@ -97,7 +108,7 @@ def row_store(
 def table_fields(store: StoreSpec) -> TableFields:
     """Return the fields of a table whose rows are in a store."""
     versioned = store.kind == "versioned"
-    return {"store": store, "view": StoreView(store.name, versioned), "versioned": versioned}
+    return {"store": store, "view": MaterializedView(store.name, versioned), "versioned": versioned}
 
 
 def lazy_table(
@@ -135,9 +146,10 @@ def window_store(
 ) -> StoreSpec:
     """Return a store of rows by key and window, retained as long as late records may come.
 
-    Raises: ConfigError when the retention is shorter than that.
+    Raises: ConfigError when the retention is shorter than that, or the user's store is of another kind.
     """
-    options, supplier = table.options, table.options.supplier
+    options = table.options
+    supplier = _supplier(options, "Session" if isinstance(windows, SessionWindows) else "Window")
     fields = _fields(graph, options, key_serde, value_serde)
     least, reason, java = _least_retention(name, windows)
     retention = least if options.retention is None else duration_ms(options.retention, "retention")
@@ -157,6 +169,33 @@ def window_store(
         return StoreSpec(name, "session", retention_ms=retention, extra=extra, **fields)
     size_ms = windows.size_ms
     return StoreSpec(name, "timestamped_window", retention_ms=retention, window_size_ms=size_ms, extra=extra, **fields)
+
+
+def _supplier(options: Materialized, needed: Family) -> StoreSpec | None:
+    """Return the user's store, None without one; raise ConfigError if it is of another kind than the rows need."""
+    spec = options.supplier
+    word, kinds, example = _FAMILIES[needed]
+    if spec is None or spec.kind in kinds:
+        return spec
+    other = next((family for family, (_, known, _) in _FAMILIES.items() if spec.kind in known), None)
+    raise ConfigError(
+        f'expected a {word} store, got "{spec.name}", a {spec.kind.replace("_", "-")} store',
+        hint=f'use Stores.{example}("{spec.name}", …), or give only the name: store="{spec.name}"',
+        java=None if other is None else _cast_error(spec, other, needed),
+    )
+
+
+def _cast_error(spec: StoreSpec, other: Family, needed: Family) -> str:
+    """Return Java's text: generics hide the mistake from its compiler if types are raw."""
+    state = "org.apache.kafka.streams.state"
+    engine = "InMemory" if not spec.persistent else "RocksDB" if other == "KeyValue" else "RocksDb"
+    name = f"{state}.internals.{engine}{other}BytesStoreSupplier"
+    if spec.kind == "versioned":
+        name = f"{state}.internals.RocksDbVersionedKeyValueBytesStoreSupplier"
+    elif spec.kind == "lru":
+        name = f"{state}.Stores$1"
+    wanted = f"{state}.{needed}BytesStoreSupplier"
+    return f"class {name} cannot be cast to class {wanted} ({name} and {wanted} are in unnamed module of loader 'app')"
 
 
 def _fields(

@@ -248,5 +248,5 @@ class TopicOptions(NamedOptions):
         return cls(key_serde=key_serde, value_serde=value_serde, name=name)
 
     def serdes(self, key_serde: Serde | None = None, value_serde: Serde | None = None) -> SerdeFields:
-        """Return both serdes by field name; the arguments stand in for missing ones."""
+        """Return both serdes by field name; the arguments replace missing ones."""
         return {"key_serde": self.key_serde or key_serde, "value_serde": self.value_serde or value_serde}

@@ -21,7 +21,7 @@ from kstreamnb.operators.derived_tables import (
     TableTransformValues,
 )
 from kstreamnb.operators.stateless import SelectKey, TableToStream
-from kstreamnb.operators.tables import StoreView, Suppress, SuppressView
+from kstreamnb.operators.tables import MaterializedView, Suppress, SuppressView
 from kstreamnb.topology.validation import supplied_stores
 
 
@@ -52,7 +52,7 @@ def _name(graph: GraphBuilder, java: str, table: Materialization) -> str:
     return graph.name_or_new(table.name, f"KTABLE-{java}-")
 
 
-_NO_VIEW = StoreView("")
+_NO_VIEW = MaterializedView("")
 """Stands for the view of a table until `_derive` knows it."""
 
 

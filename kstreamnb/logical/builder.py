@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 
 from kstreamnb.core.names import check_resource_name
 from kstreamnb.core.operator import Operator, TableView
-from kstreamnb.core.source_location import SourceLocation
 from kstreamnb.errors import TopologyError
 from kstreamnb.logical.graph import LogicalGraph
 from kstreamnb.logical.nodes import LogicalNode, Operation, Repartition, Table, TableJoin
+from kstreamnb.source_location import SourceLocation
 
 N = TypeVar("N", bound=LogicalNode)
 _GENERATED = re.compile(r"KSTREAM.*-[0-9]{10}")
@@ -106,11 +106,11 @@ class GraphBuilder:
         return self.copartitioned[-1]
 
     def is_persistent(self, store_type: str | None) -> bool:
-        """Whether a store of that type, or one that says no type, is persistent."""
+        """Return whether a store of that type, or one that says no type, is persistent."""
         return self.persistent if store_type is None else store_type == "persistent"
 
     def freeze(self) -> LogicalGraph:
-        """The graph as it stands."""
+        """Return the graph so far."""
         return LogicalGraph(tuple(self.nodes), tuple(self.copartitioned), self.index, tuple(self.unnamed))
 
 
@@ -127,7 +127,7 @@ def _table(draft: GraphBuilder, id_: int) -> Table:
 
 
 def look_up(draft: GraphBuilder, id_: int) -> TableView:
-    """How to look up the rows of a table, which are kept from now on."""
+    """Return the view of a table's rows; from now, they are kept."""
     node = _table(draft, id_)
     if node.lazy:
         draft.change(node, materialized=True)
@@ -175,7 +175,7 @@ def send_old(draft: GraphBuilder, id_: int, *, force: bool = True) -> bool:
 
 
 def is_versioned(draft: GraphBuilder, id_: int) -> bool:
-    """Whether a node's output has versions: as its own store says, else if all of its parents' outputs have."""
+    """Return whether a node's output has versions: as its own store says, else if all of its parents' outputs have."""
     node = draft.nodes[id_]
     if isinstance(node, Table) and node.versioned is not None:
         return node.versioned

@@ -62,7 +62,7 @@ class LogicalGraph:
             raise TopologyError(
                 "stores or internal topics have generated names, which change when the topology is edited",
                 detail="".join(lines).rstrip().replace("\n", "; "),
-                hint='name them: store="…" where rows are kept, name="…" where streams are grouped or joined',
+                hint='name them: store="…" for stores, name="…" for groupings and joins',
                 java=f"Invalid topology: {''.join(lines)}",
             )
 

@@ -135,7 +135,7 @@ class _Lowering:
 
     @lower.register
     def _stream_join(self, node: nodes.StreamJoin) -> None:
-        windows = [side for id_ in node.uses if isinstance(side := self.graph.by_id[id_], nodes.JoinWindow)]
+        windows = [side for id_ in node.uses if isinstance(side := self.graph.by_id[id_], nodes.WindowedStream)]
         if len(windows) == 1:
             self.processor(node, node.name, node.alone, windows[0].name)
             self.topology.add_state_store(windows[0].store, windows[0].name, node.name)

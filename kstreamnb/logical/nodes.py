@@ -13,8 +13,8 @@ from kstreamnb.core.codec import StreamPartitioner
 from kstreamnb.core.extractors import TimestampExtractor
 from kstreamnb.core.operator import NO_TRAITS, Operator, OperatorTraits, TableView
 from kstreamnb.core.serde import Serde
-from kstreamnb.core.source_location import SourceLocation
 from kstreamnb.core.stores import StoreSpec
+from kstreamnb.source_location import SourceLocation
 from kstreamnb.topology.nodes import TopicName
 
 
@@ -150,7 +150,7 @@ class Table(Operation):
     ``store`` holds the rows, if any does. A ``lazy`` table, made of records as they come, is kept only once something
     needs it (``materialized``); ``topic`` is where its records come from, ``reuse_topic``: that is its change log as
     well. ``computed_from`` are tables that have to be kept, and to hand on old values, so that this one is or does.
-    ``versioned`` is None where a table has the versions of what is above it. ``grace_ms``: its rows are windows, which
+    ``versioned`` is None if a table has the versions of what is above it. ``grace_ms``: its rows are windows, which
     close so long after their end.
     """
 
@@ -177,7 +177,7 @@ class TableJoin(Table):
 
 
 @dataclass(frozen=True, kw_only=True)
-class JoinWindow(Operation):
+class WindowedStream(Operation):
     """Keeps one side's records of a stream-stream join for as long as they may find partners."""
 
     store: StoreSpec

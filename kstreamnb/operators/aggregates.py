@@ -1,7 +1,7 @@
 """Aggregates of a grouped stream: by key over all time, in windows aligned to the epoch, in sessions.
 
-Where nothing else is wanted of them (no cache, no versions, no old values) aggregates are lines of a fused chain. A
-count may also replace a row of its store by itself, where the store allows that. Words in braces, such as ``{put}``,
+Without cache, versions or old values, aggregates are lines of a fused chain. A
+count may also replace a row of its store directly, if the store allows that. Words in braces, such as ``{put}``,
 stand for things that the chain names.
 """
 
@@ -35,7 +35,7 @@ class Fold(NamedTuple):
 
 
 def is_simple(store: RowStore, *, send_old: bool) -> bool:
-    """Whether a fold on this store is no more than a lookup and a put."""
+    """Return whether a fold on this store is no more than a lookup and a put."""
     return not send_old and not store.spec.cached and not is_versioned(store)
 
 
@@ -73,7 +73,8 @@ elif end <= {{seen}}[0] - {grace}:
  {{late}}(inner, value, timestamp, start, end, {{seen}}[0] - {grace})
  {{skip}}"""
     names: dict[str, object] = {"drop": context.drop, "get": store.row_at, "put": store.put, "places": places.get}
-    names |= {"locate": _locating(places, size, keeps=keeps), "seen": context.cell("stream_time_ms", -1), "late": late}
+    seen = context.state_var("stream_time_ms", -1)
+    names |= {"locate": _locating(places, size, keeps=keeps), "seen": seen, "late": late}
     block = _block([lines, _fold(fold, store, "inner", "start")], names, store, fold)
     return replace(block, writes=block.reads, window_size_ms=size)
 

@@ -1,6 +1,6 @@
 """Tables made of tables: filtered, mapped, transformed row by row, or regrouped and aggregated; views of rows.
 
-A regrouped change leaves its old group and enters its new one, in one record where both are the same.
+A regrouped change leaves its old group and enters its new one, in one record if both are the same.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Compute: TypeAlias = Callable[[Any, Any], Any]
 class DerivedTable(Operator):
     """An operator that makes each row's value of another table's; subclasses are frozen and say by `computing` what.
 
-    New values are made of new ones and old values of old ones; where the rows are kept in ``store``, the old value
+    New values are made of new ones and old values of old ones; if the rows are kept in ``store``, the old value
     comes from there.
 
     Shape: table[K, V] -> table[K, V2]; 1 -> 0..1; key, time and headers kept; store: key-value, or none.
@@ -119,7 +119,7 @@ class TableFilter(DerivedTable):
 
     A row that is no longer kept is deleted downstream. With ``send_old`` nothing is forwarded when neither the
     old nor the new value is kept; without it every miss is a tombstone, even of a key that was never seen. So it is
-    with a ``versioned`` parent, where an old value need not be what downstream has.
+    with a ``versioned`` parent, whose old values may differ from what downstream has.
 
     Shape: table[K, V] -> table[K, V]; 1 -> 0..1; key, time and headers kept; store: key-value, or none.
     Source: Kafka Streams `KTable#filter`, `KTable#filterNot`.
@@ -138,7 +138,7 @@ class TableFilter(DerivedTable):
 
     @property
     def skips(self) -> bool:
-        """Whether downstream has nothing to delete where neither value is kept."""
+        """Return whether downstream has nothing to delete if neither value is kept."""
         return self.send_old and not self.versioned
 
     def computing(self, context: BindContext) -> Compute:
@@ -343,7 +343,7 @@ class ChangeSerde(SerdeAround[Change]):
         return f"change<{'default' if self.inner is None else self.inner.name}>"
 
     def keeps(self, value: Change) -> bool:
-        """Whether both values would come back unchanged."""
+        """Return whether both values would come back unchanged."""
         new, old, is_latest = value
         return (
             is_latest

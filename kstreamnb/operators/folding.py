@@ -11,7 +11,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
-from kstreamnb.core.operator import AggregationWindows, BindContext, Forward, Operator, OperatorTraits, Process, RowUse
+from kstreamnb.core.operator import (
+    EMITTED,
+    AggregationWindows,
+    BindContext,
+    Forward,
+    Operator,
+    OperatorTraits,
+    Process,
+    RowUse,
+)
 from kstreamnb.core.record import Change, Headers
 from kstreamnb.core.windows import SessionWindows, SlidingWindows, UnlimitedWindows
 from kstreamnb.operators.tables import forwards_itself
@@ -117,7 +126,7 @@ class WindowedFold(Operator):
         store, drop, drops_null_values = context.store(self.store), context.drop, self.drops_null_values
         emit, forward_now = self._results(context, store, forward)
         fold, wait_ms = self.bind_fold(store, forward_now, self.dropping_late(context)), sum(self.waits.values())
-        seen = context.cell("stream_time_ms", -1)
+        seen = context.state_var("stream_time_ms", -1)
 
         def process(key: object, value: object, timestamp: int, headers: Headers) -> None:
             if key is None or (value is None and drops_null_values):
@@ -146,18 +155,18 @@ class WindowedFold(Operator):
         return late
 
     def _results(self, context: BindContext, store: Any, forward: Forward) -> tuple[EmitClosed, Forward | None]:
-        """How to forward what has closed, and how to forward a change at once; None where the operator need not."""
+        """Return functions to forward closed windows and to forward a change at once; None if the operator need not."""
         windows, of_sessions = self.windows, isinstance(self.windows, SessionWindows)
         if not self.emit_on_close or isinstance(windows, UnlimitedWindows):
             return _no_emission, forward if forwards_itself(store, forward, send_old=self.send_old) else None
-        step = 1  # what is found by its start or, if it is a session, by its end lies at multiples of it
+        step = 1  # what is found by its start or, if it is a session, by its end is at multiples of it
         if of_sessions:
             find, span = store.find_sessions_by_end, 1
         elif isinstance(windows, SlidingWindows):
             find, span = store.fetch_all, windows.difference_ms + 1
         else:
             find, span, step = store.fetch_all, windows.size_ms, windows.advance_ms
-        last = context.cell("last_close_ms", _NEVER)
+        last = context.state_var(EMITTED, _NEVER)
 
         def emit(close_ms: int, headers: Headers) -> None:
             earliest = 0 if last[0] == _NEVER else last[0] - span + 1

@@ -14,11 +14,11 @@ from kstreamnb.core.operator import Forward, RowUse
 from kstreamnb.core.record import Change, Headers, Windowed
 from kstreamnb.errors import ProcessingError
 from kstreamnb.operators.folding import FoldRecord, Late, WindowedFold, folding
-from kstreamnb.operators.store_protocols import Row, WindowStore
+from kstreamnb.operators.store_protocols import TimestampedRow, WindowStore
 
-_Add: TypeAlias = Callable[[int, "Row | None", Any, Any, int, Headers, int], None]
+_Add: TypeAlias = Callable[[int, "TimestampedRow | None", Any, Any, int, Headers, int], None]
 """``add(start, row, key, value, timestamp, headers, close_ms)``; no row: a window that holds nothing yet."""
-_Copy: TypeAlias = Callable[["Row", Any, int, Headers], None]
+_CopyRow: TypeAlias = Callable[["TimestampedRow", Any, int, Headers], None]
 _Slide: TypeAlias = Callable[[Any, Any, int, Headers, int], None]
 
 
@@ -57,13 +57,19 @@ class SlidingAggregate(WindowedFold):
 
         return fold
 
-    def _bind_changes(self, store: WindowStore, forward: Forward | None, late: Late) -> tuple[_Add, _Copy]:
+    def _bind_changes(self, store: WindowStore, forward: Forward | None, late: Late) -> tuple[_Add, _CopyRow]:
         """How to add a record to a window, and how to make a right window of what is already in another one."""
         put, difference, send_old = store.put, self.windows.difference_ms, self.send_old
         initializer, aggregator = folding(self.initializer, self.aggregator)
 
         def add(
-            start: int, row: Row | None, key: object, value: object, timestamp: int, headers: Headers, close_ms: int
+            start: int,
+            row: TimestampedRow | None,
+            key: object,
+            value: object,
+            timestamp: int,
+            headers: Headers,
+            close_ms: int,
         ) -> None:
             end = start + difference
             old, row_time = (initializer(), timestamp) if row is None else row
@@ -78,14 +84,14 @@ class SlidingAggregate(WindowedFold):
             if forward is not None:
                 forward(Windowed(key, start, end), Change(new, old if send_old else None), time, headers)
 
-        def copy(row: Row, key: object, start: int, headers: Headers) -> None:
+        def copy(row: TimestampedRow, key: object, start: int, headers: Headers) -> None:
             put(key, row, start)
             if forward is not None:
                 forward(Windowed(key, start, start + difference), Change(row[0]), row[1], headers)
 
         return add, copy
 
-    def _bind_slide(self, store: WindowStore, add: _Add, copy: _Copy) -> _Slide:
+    def _bind_slide(self, store: WindowStore, add: _Add, copy: _CopyRow) -> _Slide:
         """The rule for records at or after ``difference``: look back over the windows, newest first."""
         backward_fetch, difference = store.backward_fetch, self.windows.difference_ms
 
@@ -128,7 +134,7 @@ class SlidingAggregate(WindowedFold):
 
         return slide
 
-    def _bind_slide_early(self, store: WindowStore, add: _Add, copy: _Copy) -> _Slide:
+    def _bind_slide_early(self, store: WindowStore, add: _Add, copy: _CopyRow) -> _Slide:
         """The rule for records before ``difference``: the window at 0 stands for all that would begin before it."""
         fetch_between = store.fetch_between
 

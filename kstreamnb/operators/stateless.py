@@ -224,7 +224,7 @@ def _pair(key: object, value: object) -> str:
 class Branch(Operator):
     """Forwards each record to the child of the first predicate that holds, else to the default child.
 
-    ``children`` names one node for each predicate and then the default node, None where there is none:
+    ``children`` names one node for each predicate and then the default node, None if there is none:
     records that match nothing are then gone in silence.
 
     Shape: stream[K, V] -> n streams[K, V]; 1 -> 0..1; everything kept.

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Protocol, TypeAlias
 
 from kstreamnb.core.record import Headers, RecordMetadata, Windowed
-from kstreamnb.core.stores import StoreSpec
+from kstreamnb.core.stores import FlushListener, StoreSpec
 
-Row: TypeAlias = tuple[object, int]
+TimestampedRow: TypeAlias = tuple[object, int]
 """A value and its timestamp (ms)."""
-
-FlushListener: TypeAlias = Callable[[object, object, object, int, Headers], None]
-"""``listener(key, new, old, timestamp, headers)``: gets every change that a cached store writes back."""
 
 
 class RowStore(Protocol):
@@ -29,7 +26,7 @@ class RowStore(Protocol):
         """The rows and the cell with the change listener, if an operator may replace rows directly."""
 
 
-class KeyCodec(Protocol):
+class KeyLookup(Protocol):
     """How a store finds keys."""
 
     @property
@@ -40,10 +37,10 @@ class KeyCodec(Protocol):
 class KeyValueStore(RowStore, Protocol):
     """Rows by key."""
 
-    def get(self, key: object) -> Row | None:
+    def get(self, key: object) -> TimestampedRow | None:
         """Return the row of a key."""
 
-    def put(self, key: object, row: Row | None) -> None:
+    def put(self, key: object, row: TimestampedRow | None) -> None:
         """Keep a row; None deletes it."""
 
 
@@ -51,19 +48,19 @@ class WindowStore(RowStore, Protocol):
     """Rows by key and window start; times in ms, both ends of a range inclusive."""
 
     @property
-    def keys(self) -> KeyCodec:
+    def keys(self) -> KeyLookup:
         """How keys are found."""
 
-    def row_at(self, key: object, start: int) -> Row | None:
+    def row_at(self, key: object, start: int) -> TimestampedRow | None:
         """Return the row of one window."""
 
-    def put(self, key: object, row: Row | None, start: int) -> None:
+    def put(self, key: object, row: TimestampedRow | None, start: int) -> None:
         """Keep a row; None deletes it."""
 
-    def fetch_between(self, key: object, earliest: int, latest: int) -> Iterable[tuple[int, Row]]:
+    def fetch_between(self, key: object, earliest: int, latest: int) -> Iterable[tuple[int, TimestampedRow]]:
         """Return window starts of a key with their rows, ascending."""
 
-    def backward_fetch(self, key: object, earliest: int, latest: int) -> Iterable[tuple[int, Row]]:
+    def backward_fetch(self, key: object, earliest: int, latest: int) -> Iterable[tuple[int, TimestampedRow]]:
         """Return window starts of a key with their rows, descending."""
 
 

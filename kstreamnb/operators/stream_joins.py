@@ -1,7 +1,7 @@
 """Joins of a stream: in windows with another stream or with itself, and with the rows of a table.
 
-Records without a partner wait in one store for both sides (`kstreamnb.state` orders it) until no partner can come any
-more, so that no result is given that a later partner would contradict (KAFKA-10847).
+Records without a partner wait in one store for both sides, ordered by `kstreamnb.state`, until no partner can arrive.
+So no result is emitted that a later partner would contradict (KAFKA-10847).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.operators.store_protocols import PendingStore
 
 Combine: TypeAlias = Callable[[Any, Any, Any], Any]
-"""``combine(key, this, other)``: the joined value, whichever side the node stands on."""
+"""``combine(key, this, other)``: the joined value, whichever side the node is on."""
 
 
 def combiner(joiner: ValueJoiner, *, with_key: bool = False, is_left: bool = True) -> Combine:
@@ -126,8 +126,8 @@ class StreamStreamJoin(Operator):
         pending = None if self.pending_store is None else context.store(self.pending_store)
         time, earliest = [MAX_TIME_MS], [MAX_TIME_MS]
         if pending is not None:
-            time = context.shared_cell(f"{self.tracker}-time", -1)
-            earliest = context.shared_cell(f"{self.tracker}-earliest", MAX_TIME_MS)
+            time = context.shared_state_var(f"{self.tracker}-time", -1)
+            earliest = context.shared_state_var(f"{self.tracker}-earliest", MAX_TIME_MS)
         give_expired = self._bind_expiry(pending, forward, time, earliest)
         is_left, other_is_left, wait = self.is_left, not self.is_left, ahead + self.grace_ms
 
@@ -176,7 +176,7 @@ class StreamStreamJoin(Operator):
                     break
                 if timestamp + (wait_left if is_left else wait_right) >= time[0]:
                     left_open, right_open = left_open or is_left, right_open or not is_left
-                    # Kafka looks at each value of an entry by itself, so a second one ends the search here.
+                    # Kafka compares each value of an entry separately, so a second one ends the search here.
                     if left_open and right_open and len(values) > 1:
                         break
                     continue
@@ -215,7 +215,7 @@ class StreamSelfJoin(Operator):
         combine = combiner(self.joiner, with_key=self.with_key)
         before, after = self.before_ms, self.after_ms
         retention = before + after + self.grace_ms
-        time = context.cell("time", -1)
+        time = context.state_var("time", -1)
 
         def join(key: object, value: object, timestamp: int, headers: Headers) -> None:
             if key is None or value is None:
@@ -307,6 +307,6 @@ class StreamTableJoin(Operator):
 
 
 def _bind_lookup(view: TableView, context: BindContext) -> Callable[[Any, int], tuple[object, int] | None]:
-    """``lookup(key, timestamp)``: as of the time where the table has a history, else the latest row."""
+    """``lookup(key, timestamp)``: as of the time if the table has a history, else the latest row."""
     get = view.bind(context)
     return get if view.versioned else lambda key, timestamp: get(key)

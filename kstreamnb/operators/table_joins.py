@@ -91,7 +91,7 @@ class TableTableJoin(Operator):
 
 @dataclass(frozen=True)
 class TableJoinMerge(Operator):
-    """Bring both sides' changes together, kept in a store where the join is materialised.
+    """Bring both sides' changes together, in a store if the join is materialised.
 
     Shape: KTable[K, V] -> KTable[K, V]; 1 -> 1; key kept; store: the joined table's, if any; repartition: no.
     Late: a versioned store refuses what is older than its history; nothing is forwarded then.

@@ -32,12 +32,12 @@ UpdateRow: TypeAlias = Callable[[Any, Any, Any, int, Headers], None]
 
 
 def is_versioned(store: RowStore) -> bool:
-    """Whether the store keeps the history of its rows."""
+    """Return whether the store keeps the history of its rows."""
     return store.spec.kind == "versioned"
 
 
 def bind_get(store: Any) -> GetRow:
-    """How to read the latest row of a store, by windowed key where it has windows; a session's time is its end."""
+    """Return a function that reads the latest row by key, or by windowed key; the time of a session is its end."""
     if store.spec.kind == "session":
 
         def get_session(key: Windowed[object]) -> tuple[object, int] | None:
@@ -96,7 +96,7 @@ NO_ROW = (None, -1)
 
 
 @dataclass(frozen=True)
-class StoreView:
+class MaterializedView:
     """The rows of a table's store: key-value, or windows or sessions by windowed key.
 
     Source: Kafka Streams `KTableSourceValueGetterSupplier`, `KTableMaterializedValueGetterSupplier`,
@@ -220,7 +220,8 @@ class Suppress(Operator):
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
         store, wait, window_end = context.store(self.store), self.wait_ms, self.window_end
-        seen, put, min_time, metadata = context.cell("stream_time_ms", -1), store.put, store.min_time, context.metadata
+        seen = context.state_var("stream_time_ms", -1)
+        put, min_time, metadata = store.put, store.min_time, context.metadata
         emit_first, enforce = self._bind_emit(context, store, forward), None
         if self.max_records is not None or self.max_bytes is not None:
             enforce = self._bind_enforce(context, store, emit_first)

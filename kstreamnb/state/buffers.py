@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from kstreamnb.core.record import Headers, RecordMetadata
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.state.codec import LoggedBytes, context_bytes, context_size, optional_bytes, value_codec
-from kstreamnb.state.store import RawKey, Row, Store, StoreContext
+from kstreamnb.state.store import ChangelogRecord, RawKey, Row, Store, StoreContext
 from kstreamnb.state.timed import TimeIndex
 
 _SAME_AS_PRIOR = -2
@@ -34,13 +34,13 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
 
     ``raw`` maps the wire key to ``(time, new, old, prior, timestamp, headers, metadata)``. ``prior`` is the value
     before the first buffered change. Changes leave by time and key bytes. The changelog is written when the store is
-    flushed, one record for each key that came or went.
+    flushed, one record for each key that came or went, with the time of the record that changed it last.
     """
 
     def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
         super().__init__(spec, context)
         self._heap: list[tuple[int, bytes, Hashable]] = []
-        self._dirty: dict[Hashable, None] = {}
+        self._dirty: dict[Hashable | None, int] = {}
         self._size_bytes: int | None = None
 
     def put(
@@ -98,7 +98,7 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
         return self._size_bytes
 
     def prior(self, key: object) -> tuple[bool, object]:
-        """Whether a change of a key is buffered, and the value before it."""
+        """Return whether a change of a key is buffered, and the value before it."""
         row = self.raw.get(self.keys.encode(key))
         return (False, None) if row is None else (True, self.values.decode(row[3]))
 
@@ -116,7 +116,7 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
         """Change one row and note it; None deletes."""
         self._note(raw_key, self.raw.get(raw_key), row)
         if self._changes is not None:
-            self._dirty[raw_key] = None
+            self._dirty[raw_key] = self.context.timestamp()
         self.apply(raw_key, row)
 
     def apply(self, raw_key: Hashable | None, row: BufferedChange | None) -> None:
@@ -137,10 +137,15 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
     def flush(self) -> None:
         """Note for the changelog what came or went since the last flush."""
         if self._changes is not None:
-            for raw_key in self._dirty:
+            for raw_key, timestamp in self._dirty.items():
                 row = self.raw.get(raw_key)
-                self._changes.append((raw_key, row, self.context.timestamp(), () if row is None else _VERSION_3))
+                self._changes.append((raw_key, row, timestamp, () if row is None else _VERSION_3))
         self._dirty.clear()
+
+    def changelog_snapshot(self, timestamp: int) -> Iterator[ChangelogRecord]:
+        """Yield the changelog records from which the buffer is restored."""
+        for raw_key, row in self.raw.items():
+            yield raw_key, row, row[4], _VERSION_3
 
     def changelog_entry(self, raw_key: Hashable, row: BufferedChange | None) -> tuple[bytes, bytes | None]:
         """Kafka's changelog bytes (its version 3): context, prior, old and new value, time."""
@@ -181,6 +186,9 @@ class _TimedStore(Store[RawKey, Row]):
     def _index(self, raw_key: Any, *, gone: bool) -> None:
         if raw_key is not None:
             (self._times.remove if gone else self._times.add)(raw_key[0], raw_key)
+
+    def _row_time(self, raw_key: Any, row: object, timestamp: int) -> int:
+        return int(raw_key[0])
 
 
 class JoinBuffer(_TimedStore[JoinKey, Any]):

@@ -13,10 +13,10 @@ from collections.abc import Collection, Hashable, Mapping
 from typing import Any, NamedTuple
 
 from kstreamnb.core.record import Headers, RecordMetadata, Windowed
-from kstreamnb.core.stores import StoreSpec
+from kstreamnb.core.stores import FlushListener, StoreSpec
 from kstreamnb.state.codec import context_size
 from kstreamnb.state.key_value import KeyValueRows, LruRows
-from kstreamnb.state.store import FlushListener, RawKey, Row, Store, StoreContext
+from kstreamnb.state.store import RawKey, Row, Store, StoreContext
 from kstreamnb.state.timed import KeyIndex, P, TimedKey, TimedRows, TimeIndex
 from kstreamnb.state.window import SessionRows, WindowRows
 

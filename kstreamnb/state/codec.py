@@ -25,7 +25,7 @@ class KeyCodec:
     """A key serde as functions.
 
     ``direct``: a row that a lookup by the key itself finds is the right one, so that `encode` is needed only when
-    nothing was found. ``text`` is str where ASCII text is its own wire form.
+    nothing was found. ``text`` is str if ASCII text is its own wire form.
     """
 
     encode: Callable[[object], Hashable]
@@ -37,7 +37,7 @@ class KeyCodec:
 
 @dataclass(frozen=True)
 class ValueCodec:
-    """A value serde as functions; ``text`` is str where short cuts for it are allowed, ``small`` the limit of ints."""
+    """A value serde as functions; ``text`` is str if short cuts for it are allowed, ``small`` the limit of ints."""
 
     encode: Callable[[object], object]
     decode: Callable[[object], Any]

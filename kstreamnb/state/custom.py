@@ -1,4 +1,4 @@
-"""A user's own store as the place where rows lie.
+"""Keeps the rows of a store in a user's own store.
 
 `StoreSpec.factory` makes it. It is asked only for single rows and for all of them; order, ranges, retention, cache,
 changelog and journal stay those of every other store. What it gets are wire keys and immutable rows that it need not
@@ -16,7 +16,7 @@ from kstreamnb.errors import StateError
 
 
 class StoredElsewhere(MutableMapping[Hashable, object]):
-    """Raw rows that lie in a user's store; what has the key None is kept here.
+    """Raw rows in a user's store; what has the key None is kept here.
 
     ``read(raw_key)``, ``write(raw_key, row)`` and ``read_all()`` say how the store is asked for them.
     """
@@ -113,7 +113,7 @@ def _windows(store: WindowPlace) -> StoredElsewhere:
 
 
 def _duplicates(store: WindowPlace) -> StoredElsewhere:
-    """A raw key is (key, window start << 31 | sequence); rows of one start lie together as {sequence: row} pairs."""
+    """A raw key is (key, window start << 31 | sequence); rows of one start are together as {sequence: row} pairs."""
 
     def rows_at(key: Hashable, slot: int) -> dict[int, object]:
         return dict(store.fetch(key, slot >> 31) or ())
@@ -164,7 +164,7 @@ _KINDS: dict[str, Callable[[Any], StoredElsewhere]] = {
 
 
 def rows_of(spec: StoreSpec) -> MutableMapping[Any, Any]:
-    """Where the rows of a store lie: in a dict, or in the store that the spec's factory makes."""
+    """Return the container of a store's rows: a dict, or the store that the spec's factory makes."""
     if spec.factory is None:
         return {}
     kind = _KINDS.get(spec.kind)

@@ -214,6 +214,9 @@ class LruRows(KeyValueRows):
     def _logged_value(self, row: Any) -> Any:
         return None if row is None else row[1]
 
+    def _snapshot_rows(self) -> Iterable[tuple[Any, Any]]:
+        return sorted(self.raw.items(), key=lambda item: item[1][0])
+
     def _replay(self, key: bytes, value: bytes | None, timestamp: int) -> None:
         self.write(self._key_from(key), None if value is None else self._row_from(value, timestamp))
 

@@ -214,7 +214,7 @@ class VersionedView(View[K, V]):
     """Rows with their history, over all partitions."""
 
     def get(self, key: object, as_of: int | None = None) -> V | None:
-        """The latest version of a key, or the one as of a time; None where there is none."""
+        """Return the latest version of a key, or the one valid at a time; None if there is none."""
         return self._find("get", key, as_of)
 
     def history(
@@ -238,7 +238,7 @@ VIEWS: Mapping[str, type[View]] = {
 def view_of(
     name: str, stores: list[Any], *, show_time: bool = False, views: Mapping[str, type[View]] = VIEWS
 ) -> View | None:
-    """A view of stores of one kind, rows of timestamped ones as plain values; None where their kind is not for users.
+    """Return a view of stores of one kind, with rows of timestamped ones as plain values; None for internal kinds.
 
     ``show_time``: rows of timestamped stores are `ValueAndTimestamp`. ``views`` are the views to choose from.
     """

@@ -1,6 +1,6 @@
 """The base of every store: one dict of rows, one way to change it, and a journal of the changes.
 
-A store keeps its whole content in ``raw``; what has no key (observed stream time, sequence numbers) lies
+A store keeps its whole content in ``raw``; what has no key (observed stream time, sequence numbers) is
 under the key None. Everything else is derived from ``raw`` and can be rebuilt. So undo, redo, deltas, snapshots and
 restoring need no more than `apply`.
 """
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 from kstreamnb.core.operator import Details
 from kstreamnb.core.record import Headers, RecordMetadata, ValueAndTimestamp
 from kstreamnb.core.serde import Serde
-from kstreamnb.core.stores import StoreSpec
+from kstreamnb.core.stores import FlushListener, StoreSpec
 from kstreamnb.state.codec import key_codec, stamped, value_codec
 from kstreamnb.state.custom import rows_of
 
@@ -35,9 +35,6 @@ ChangelogRecord: TypeAlias = tuple[Hashable, Any, int, Headers]
 
 ChangeListener: TypeAlias = Callable[[Any, Any, Any], None]
 
-FlushListener: TypeAlias = Callable[[object, object, object, int, Headers], None]
-"""``listener(key, new, old, timestamp, headers)``: gets every change that a cached store writes back."""
-
 
 class Journal(Protocol):
     """Records the changes of a store for undo and replay."""
@@ -50,19 +47,19 @@ class StoreContext(Protocol):
     """The services that a store needs from its task."""
 
     def timestamp(self) -> int:
-        """Timestamp (ms) of the record in hand."""
+        """Return the timestamp (ms) of the current record."""
 
     def headers(self) -> Headers:
-        """Headers of the record in hand."""
+        """Return the headers of the current record."""
 
     def set_record(self, timestamp: int, headers: Headers) -> None:
-        """Pretend another record is in hand while cached entries are flushed."""
+        """Replace timestamp and headers of the current record while cached entries are flushed."""
 
     def metadata(self) -> RecordMetadata | None:
-        """Where the record in hand came from."""
+        """Return topic, partition and offset of the current record."""
 
     def resume(self, metadata: RecordMetadata | None) -> RecordMetadata | None:
-        """Let other metadata stand in while cached entries are flushed; gives what stood in before."""
+        """Replace the metadata while cached entries are flushed; return the previous replacement."""
 
     def refuse(self, store: str, key: object, value: object, timestamp: int, details: Details) -> None:
         """Count and report a put that a store refused, because it was too old."""
@@ -95,7 +92,7 @@ class Rows(Iterator[Item]):
         return row
 
     def has_next(self) -> bool:
-        """Whether a row is left."""
+        """Return whether a row is left."""
         if not self._ahead:
             self._ahead = tuple(islice(self._rest, 1))
         return bool(self._ahead)
@@ -158,10 +155,10 @@ class Store(Generic[RawKey, Row]):
     changes = _Hooked("_changes")
 
     def in_place(self) -> tuple[dict[RawKey | None, Any], list[ChangeListener | None]] | None:
-        """The rows, where an operator may replace one by itself, and a cell with the listener to notify, or None.
+        """Return the rows and a list with the listener to notify, if an operator may replace rows directly; else None.
 
-        It may put ``(whole number, timestamp)`` where it found a row under the key itself, or under ``(key, window
-        start)``. None where that is never right.
+        It may put ``(whole number, timestamp)`` if it found a row under the key itself, or under ``(key, window
+        start)``. None if that is never right.
         """
         plain = self.timestamped and not (self.spec.cached or self.spec.retain_duplicates)
         if plain and type(self.raw) is dict and self.keys.direct and self.values.small:
@@ -253,6 +250,12 @@ class Store(Generic[RawKey, Row]):
         for raw_key, row in rows.items():
             self.apply(raw_key, row)
 
+    def begin_with(self, rows: Mapping[Any, Any]) -> None:
+        """Hold exactly these rows; a journal has them, the changelog does not."""
+        self.restore(rows)
+        for raw_key, row in rows.items():
+            self._note(raw_key, None, row)
+
     def changelog_entry(self, raw_key: RawKey, row: Row | None) -> tuple[bytes, bytes | None]:
         """Kafka's changelog bytes of a row; a timestamped row's time is the record's timestamp, not in the bytes."""
         value = self._logged_value(row)
@@ -267,6 +270,19 @@ class Store(Generic[RawKey, Row]):
 
     def _key_bytes(self, raw_key: RawKey) -> bytes:
         return self.keys.to_bytes(raw_key)
+
+    def changelog_snapshot(self, timestamp: int) -> Iterator[ChangelogRecord]:
+        """Yield the changelog records from which the rows are restored; rows without a time get ``timestamp`` (ms)."""
+        for raw_key, row in self._snapshot_rows():
+            if raw_key is not None:
+                yield raw_key, row, self._row_time(raw_key, row, timestamp), ()
+
+    def _snapshot_rows(self) -> Iterable[tuple[Any, Any]]:
+        return self.raw.items()
+
+    def _row_time(self, raw_key: RawKey, row: Any, timestamp: int) -> int:
+        """Return the time of a row, ``timestamp`` if it has none."""
+        return int(row[1]) if self.timestamped else timestamp
 
     def restore_changelog(self, entries: Iterable[tuple[bytes, bytes | None, int]]) -> None:
         """Replay ``(key bytes, value bytes, timestamp)`` records of the changelog into the store, silently."""

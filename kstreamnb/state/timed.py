@@ -20,8 +20,8 @@ P = TypeVar("P", bound=Any)
 TimedKey: TypeAlias = tuple[Hashable, P]
 """A raw key: the wire form of the key, and the position of one of its rows."""
 
-Clock: TypeAlias = tuple[int, int]
-"""Observed stream time (ms) and sequence number, kept under the raw key None."""
+StoreClock: TypeAlias = tuple[int, ...]
+"""Observed stream time (ms), sequence number and, with duplicates, that of the newest row; under the raw key None."""
 
 _LEAST_SEGMENT_MS = 60_000
 _NO_TIME = -1
@@ -212,10 +212,10 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
 
     def _advance(self, observed_ms: int, sequence: int) -> None:
         """Move observed time and sequence on; forget the segments that are now too old."""
-        retention, clock = self.retention, (observed_ms, sequence)
+        retention, self._sequence = self.retention, sequence
+        clock = self._clock(observed_ms)
         self._note(None, self.raw.get(None), clock)
         self.raw[None] = clock
-        self._sequence = sequence
         if observed_ms < retention.next_expiry:
             if observed_ms > retention.observed_ms:
                 retention.advance(observed_ms)
@@ -224,6 +224,13 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         for raw_key in self._expired():
             self._note(raw_key, self.raw[raw_key], None)
             self.apply(raw_key, None)
+
+    def _clock(self, observed_ms: int) -> StoreClock:
+        return observed_ms, self._sequence
+
+    def _set_clock(self, clock: StoreClock) -> None:
+        observed_ms, self._sequence = clock
+        self.retention.observe(observed_ms)
 
     def _expired(self) -> list[TimedKey[P]]:
         """Raw keys of segments that are too old."""
@@ -234,8 +241,7 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         """Change one row silently; None deletes."""
         raw = self.raw
         if raw_key is None:
-            observed_ms, self._sequence = row or _NO_CLOCK
-            self.retention.observe(observed_ms)
+            self._set_clock(row or _NO_CLOCK)
             if row is None:
                 raw.pop(None, None)
             else:
@@ -258,7 +264,7 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         self._times.remove(time, raw_key)
 
     def _positions_from(self, raw_key: Hashable, time: int) -> list[P]:
-        """Positions of a key from a time on that are visible, ascending."""
+        """Return the visible positions of a key that are not before a time, ascending."""
         if not self._positions:
             for key, position in sorted((k for k in self.raw if k is not None), key=_position_of):
                 self._positions.add(key, position)
@@ -299,15 +305,18 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         """Time first, as in Kafka's in-memory stores."""
         raise NotImplementedError
 
+    def _row_time(self, raw_key: TimedKey[P], row: Any, timestamp: int) -> int:
+        return super()._row_time(raw_key, row, self._time(raw_key[1]))
+
     def _replay(self, key: bytes, value: bytes | None, timestamp: int) -> None:
         raw_key = self._key_from(key)
         time = self._time(raw_key[1])
-        self._observe_silently(time, self._sequence)
+        self._observe_silently(time)
         if time >= self.retention.accepted_from:
             self.apply(raw_key, None if value is None else self._row_from(value, timestamp))
 
-    def _observe_silently(self, time: int, sequence: int) -> None:
-        self.apply(None, (max(time, self.retention.observed_ms), sequence))
+    def _observe_silently(self, time: int) -> None:
+        self.apply(None, self._clock(max(time, self.retention.observed_ms)))
         for raw_key in self._expired():
             self.apply(raw_key, None)
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from kstreamnb.core.stores import LATEST, NOT_PUT, StoreSpec, VersionedRecord
 from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.errors import ConfigError
-from kstreamnb.state.store import Rows, Store, StoreContext
+from kstreamnb.state.store import ChangelogRecord, Rows, Store, StoreContext
 from kstreamnb.state.timed import KeyIndex, TimeIndex
 
 LATEST_ROW = -1
@@ -184,11 +184,31 @@ class VersionedRows(Store[SegmentKey, Any]):
         segments = self._segments_of.get(raw_key, [])
         return segments[bisect_left(segments, timestamp // self._segment_ms) :][::-1]
 
+    def changelog_snapshot(self, timestamp: int) -> Iterator[ChangelogRecord]:
+        """Yield every version and deletion that is kept, by time: put in this order, they make the same history."""
+        versions: dict[tuple[int, Hashable], object] = {}
+        for raw_key, row in self.raw.items():
+            if raw_key is None:
+                continue
+            key, segment = raw_key
+            if segment == LATEST_ROW:
+                versions[row[1], key] = row[0]
+                continue
+            next_ms, ended = row
+            versions.setdefault((next_ms, key), None)  # unless a version begins there, it was deleted
+            versions.update({(valid_from, key): value for valid_from, value in ended if valid_from < next_ms})
+        for (valid_from, key), value in sorted(versions.items(), key=_time_of):
+            yield key, value, valid_from, ()
+
     def _replay(self, key: bytes, value: bytes | None, timestamp: int) -> None:
         if timestamp >= self._observed_ms - self.history_ms:
             journal, self._journal = self._journal, None
             self._put(self._key_from(key), None if value is None else self._row_from(value, timestamp), timestamp)
             self._journal = journal
+
+
+def _time_of(version: tuple[tuple[int, Hashable], object]) -> int:
+    return version[0][0]
 
 
 def _find(row: Ended, at_ms: int) -> tuple[int, int, int, object]:

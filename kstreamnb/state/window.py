@@ -10,10 +10,10 @@ from kstreamnb.core.record import Windowed
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.state.store import Rows, Store, StoreContext
-from kstreamnb.state.timed import TimedKey, TimedRows
+from kstreamnb.state.timed import StoreClock, TimedKey, TimedRows
 
 SEQUENCE_BITS = 31
-"""Lowest bits of a position that number the rows of one window start, where duplicates are retained."""
+"""Lowest bits of a position that number the rows of one window start, if duplicates are retained."""
 _SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1
 
 
@@ -27,11 +27,14 @@ class WindowRows(TimedRows[int]):
     A position is the window start, or with duplicates ``start << 31 | sequence``, so that positions sort by start and
     then by arrival. A ``time_ordered`` store (see ``spec.extra``) is what Kafka keeps windows in that are emitted when
     they close: it is ordered by time first and shows rows for one ms longer.
+
+    With duplicates every put has a number, as in Kafka's changelogs: late records and null values, too.
     """
 
     def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
         self.window_size_ms = spec.window_size_ms or 0
         self._bits = SEQUENCE_BITS if spec.retain_duplicates else 0
+        self._newest = 0
         self._by_time_first = not spec.persistent or bool(spec.extra.get("time_ordered"))
         super().__init__(spec, context, clamp_ms=0 if spec.persistent and self._by_time_first else 1)
 
@@ -103,7 +106,8 @@ class WindowRows(TimedRows[int]):
             if not (type(key) is key_text and key.isascii()):
                 key = encode_key(key)
             self._sequence = sequence = (self._sequence + 1) & _SEQUENCE_MASK
-            raw[None] = (observed_ms, sequence)
+            self._newest = sequence
+            raw[None] = (observed_ms, sequence, sequence)
             insert((key, window_start << SEQUENCE_BITS | sequence), value)
 
         return put
@@ -112,20 +116,28 @@ class WindowRows(TimedRows[int]):
         key, persistent = self.keys.encode(key), self.spec.persistent
         observed_ms = max(window_start, self.retention.observed_ms)
         refused = window_start <= observed_ms - self.retention.retention_ms
-        sequence = self._sequence
-        if value is not None and (persistent or not refused):
-            sequence = (sequence + 1) & _SEQUENCE_MASK
-        if value is not None or not persistent:
-            self._advance(observed_ms, sequence)
+        sequence = (self._sequence + 1) & _SEQUENCE_MASK
+        if value is not None:
+            self._newest = sequence
+        elif persistent:
+            observed_ms = self.retention.observed_ms
+        self._advance(observed_ms, sequence)
         raw_key = (key, window_start << SEQUENCE_BITS | sequence)
         if value is not None or (refused and not persistent):
             self.write(raw_key, self._kept(value))
         else:  # deletes nothing, but Kafka's changelog gets it
             self._log(raw_key, None)
 
+    def _clock(self, observed_ms: int) -> StoreClock:
+        return (observed_ms, self._sequence, self._newest) if self._bits else (observed_ms, self._sequence)
+
+    def _set_clock(self, clock: StoreClock) -> None:
+        super()._set_clock(clock[:2])
+        self._newest = clock[-1]  # of two items in checkpoints of earlier versions
+
     def _duplicate_at(self, key: object, at: int) -> object:
         """With duplicates, Kafka finds only the youngest row of all, and none in its in-memory store."""
-        row = self.raw.get((self.keys.encode(key), at << self._bits | self._sequence))
+        row = self.raw.get((self.keys.encode(key), at << self._bits | self._newest))
         return None if not self.spec.persistent or at < self.retention.visible_from else self._shown(row)
 
     def fetch(self, key: object, from_: int, to: int | None = None) -> object:
@@ -198,8 +210,11 @@ class WindowRows(TimedRows[int]):
     def _replay(self, key: bytes, value: bytes | None, timestamp: int) -> None:
         if self._bits:
             _, position = self._key_from(key)
-            if value is not None or not self.spec.persistent:
-                self._observe_silently(position >> self._bits, position & _SEQUENCE_MASK)
+            sequence = position & _SEQUENCE_MASK
+            self._sequence = max(self._sequence, sequence)  # Kafka's own begins with 1 again after each restart
+            self._newest = self._newest if value is None else sequence
+            counts = value is not None or not self.spec.persistent
+            self._observe_silently(position >> self._bits if counts else self.retention.observed_ms)
             if value is None:
                 return  # was put and logged, and deleted nothing
         super()._replay(key, value, timestamp)
@@ -238,7 +253,7 @@ class SessionRows(TimedRows[tuple[int, int]]):
         return self._rows(self._of_key(key, earliest_end, latest_start)[::-1])
 
     def find_sessions_between(self, from_key: object, to_key: object, earliest_end: int, latest_start: int) -> Rows:
-        """The same for a range of keys, both inclusive, None being open."""
+        """Return the same for a range of keys; both bounds are inclusive, and None means unbounded."""
         return self._rows(self._of_keys(from_key, to_key, earliest_end, latest_start))
 
     def backward_find_sessions_between(

@@ -171,7 +171,7 @@ class MockProcessorContext(ProcessorContext):
         return list(self._task.punctuators)
 
     def committed(self) -> bool:
-        """Whether a commit was asked for."""
+        """Return whether a commit was asked for."""
         return bool(self._task.committed)
 
     def reset_commit(self) -> None:
@@ -179,7 +179,7 @@ class MockProcessorContext(ProcessorContext):
         self._task.committed = False
 
     def set_record_metadata(self, topic: str, partition: int, offset: int) -> None:
-        """Say where the record in hand came from."""
+        """Set topic, partition and offset of the current record."""
         self._task.here = RecordMetadata(topic, partition, offset)
 
     def set_current_stream_time_ms(self, now_ms: int) -> None:

@@ -20,7 +20,7 @@ __all__ = [
 _SHOWN = 10
 
 
-class _Shown(Tabular):
+class _TabularView(Tabular):
     """A table of a view's first rows."""
 
     name: str
@@ -52,19 +52,19 @@ class _Shown(Tabular):
         return [] if read is None else list(read())
 
 
-class DisplayedKeyValueView(_Shown, KeyValueView):
+class DisplayedKeyValueView(_TabularView, KeyValueView):
     """Rows by key, over all partitions."""
 
 
-class DisplayedWindowView(_Shown, WindowView):
+class DisplayedWindowView(_TabularView, WindowView):
     """Rows by key and window start, over all partitions."""
 
 
-class DisplayedSessionView(_Shown, SessionView):
+class DisplayedSessionView(_TabularView, SessionView):
     """Aggregates by session, over all partitions."""
 
 
-class DisplayedVersionedView(_Shown, VersionedView):
+class DisplayedVersionedView(_TabularView, VersionedView):
     """Rows with their history, over all partitions."""
 
 

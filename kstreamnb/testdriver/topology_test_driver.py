@@ -20,6 +20,7 @@ from kstreamnb.hints import unknown
 from kstreamnb.recording.events import Event
 from kstreamnb.recording.trace import Recording
 from kstreamnb.runtime.context.config import Config
+from kstreamnb.runtime.task.initial_state import InitialState
 from kstreamnb.runtime.task.task import Changelog
 from kstreamnb.state import Store
 from kstreamnb.suggesting import Suggesting
@@ -68,8 +69,9 @@ class TopologyTestDriver(Suggesting, Displayed):
         changelogs: keep what goes to changelog topics, so that it can be read; costs time and memory.
         verify: after each call compare every store with what its changelog makes of it, and raise StateError if they
             differ; costs more of both. `verify_state` compares once, and with the input as well. Default:
-            ``TopologyTestDriver.verify_by_default``, which is False unless a test suite sets it.
+            ``TopologyTestDriver.verify_by_default``, which is False unless a test suite sets it; False with ``stores``.
         observe: a `Recording` that keeps everything that happens inside the tasks, or a function that gets every event.
+        stores: the state to begin with, such as `read_changelogs` returns it. Default: empty stores.
 
     Attributes:
         router: where records of each topic go.
@@ -102,6 +104,7 @@ class TopologyTestDriver(Suggesting, Displayed):
         changelogs: bool = False,
         verify: bool | None = None,
         observe: Recording | Callable[[Event], None] | None = None,
+        stores: InitialState | None = None,
     ) -> None:
         if not isinstance(topology, Topology):
             raise ConfigError(
@@ -112,7 +115,7 @@ class TopologyTestDriver(Suggesting, Displayed):
         if not (observe is None or isinstance(observe, Recording) or callable(observe)):
             raise ConfigError(f'expected a Recording or a function, got type "{type(observe).__name__}"')
         if verify is None:
-            verify = self.verify_by_default
+            verify = self.verify_by_default and stores is None  # the changelogs do not have what the stores begin with
         self.topology = topology
         self.config = Config.of(config)
         if cache is not None:
@@ -123,12 +126,15 @@ class TopologyTestDriver(Suggesting, Displayed):
         self.router = Router(topology, self.config, partitions=counts, default_partitions=default, layout=task_layout)
         changelog: Changelog = "records" if changelogs or verify else "names"
         self.tasks = TaskGroup(self.router, self.clock, Recording.of(observe), changelog)
+        if stores is not None:
+            stores.give_to(self.tasks.order)
         self._folds = ChangelogFolds(self.tasks.by_id, self.tasks.logs, keep=changelogs) if verify else None
         self._options: dict[str, Any] = {
             "partitions": partitions,
             "task_layout": task_layout,
             "wall_clock": start,
             "changelogs": changelogs,
+            "stores": stores,
         }
         self._done: list[Callable[[TopologyTestDriver], None]] = []
         self._fed: dict[str, None] = {}

@@ -51,7 +51,7 @@ def cuts_of(description: TopologyDescription) -> tuple[Cut, ...]:
 
 
 def separation(description: TopologyDescription, sub: DescribedSubtopology, cuts: tuple[Cut, ...]) -> str | None:
-    """Why a sub-topology that no topic joins to another stands apart; None when there is nothing to explain."""
+    """Explain why no topic connects a sub-topology to another; None if there is nothing to explain."""
     if sub.is_global:
         return "global store: every task sees all of its topic, so it is kept apart and has no tasks of its own"
     if len(description.subtopologies) == 1 or any(sub.id in (cut.before, cut.after) for cut in cuts):

@@ -17,6 +17,7 @@ from kstreamnb.core.displayed import Displayed
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.topology.java_order import TreeSet, copied_hash_order, hash_order, utf16
 from kstreamnb.topology.nodes import Node, NodeGraph, Sink, Source, Subtopology
+from kstreamnb.topology.user_names import bound_variable, short_code
 
 if TYPE_CHECKING:  # reasons are found in descriptions
     from kstreamnb.topology.cuts import Cut
@@ -27,6 +28,8 @@ NodeKind = Literal["source", "processor", "sink"]
 @dataclass(frozen=True)
 class DescribedNode:
     """One node. ``extractor`` is the text of a function that chooses a sink's topic.
+
+    ``variable`` is the user's variable that holds the result, ``code`` the text of the user's function if it is short.
 
     The last fields are known only for a topology of the kit; they do not count in equality, so that a description
     equals the one that is read back from its text.
@@ -43,6 +46,8 @@ class DescribedNode:
     predecessors: tuple[str, ...] = ()
     dsl: str | None = field(default=None, compare=False)
     origin: str | None = field(default=None, compare=False)
+    variable: str | None = field(default=None, compare=False)
+    code: str | None = field(default=None, compare=False)
     settings: tuple[tuple[str, str], ...] = field(default=(), compare=False)
 
     def __str__(self) -> str:
@@ -216,6 +221,7 @@ def _described(placed: _Placed) -> DescribedNode:
         return DescribedNode("sink", node.name, settings=settings, **shared)
     settings = (("operator", type(node.operator).__name__),)
     stores = tuple(copied_hash_order(node.stores))
+    shared |= {"variable": bound_variable(node.origin, node.dsl), "code": short_code(node.operator)}
     return DescribedNode("processor", node.name, stores=stores, dsl=node.dsl, settings=settings, **shared)
 
 

@@ -50,7 +50,7 @@ def from_json(text: str) -> TopologyDescription:
     except json.JSONDecodeError as error:
         raise TopologyError(f"the text is not JSON: {error}") from error
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
-        raise TopologyError(f'the JSON is no topology: it has no "format": "{_FORMAT}"')
+        raise TopologyError(f'the JSON is not a topology: it has no "format": "{_FORMAT}"')
     if document.get("version") != _VERSION:
         raise TopologyError(f"cannot read version {document.get('version')} of a topology, only {_VERSION}")
     return TopologyDescription(

@@ -8,11 +8,13 @@ the tree decides.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
 
+@lru_cache(maxsize=4096)
 def utf16(text: str) -> tuple[int, ...]:
     """The UTF-16 code units of ``text``: comparing them is ``String.compareTo``."""
     data = text.encode("utf-16-be", "surrogatepass")

@@ -9,7 +9,7 @@ from kstreamnb.topology.description import DescribedNode
 
 __all__ = ["changes_key", "is_generated", "node_label", "node_title", "store_label", "topic_label", "word_of"]
 
-_GENERATED = re.compile(r"(KSTREAM|KTABLE|COGROUPKSTREAM)-([A-Z][A-Z-]*?)-\d{10}(\d+|-.+)?")
+_GENERATED = re.compile(r"(KSTREAM|KTABLE|COGROUPKSTREAM)-([A-Z][A-Z-]*?)-\d{10}(.+)?")
 _WORDS = {
     "KEY-SELECT": "select_key",
     "SELECT": "group_by",
@@ -42,7 +42,7 @@ _CHANGES_KEY = {"select_key", "map", "flat_map", "group_by", "process", "transfo
 
 
 def is_generated(name: str) -> bool:
-    """Whether Kafka's counter made the name up."""
+    """Return whether Kafka's counter made the name up."""
     return _GENERATED.fullmatch(name) is not None
 
 
@@ -58,16 +58,20 @@ def word_of(node: DescribedNode) -> str | None:
 
 
 def changes_key(node: DescribedNode) -> bool:
-    """Whether records may leave the node under another key."""
+    """Return whether records may leave the node under another key."""
     return word_of(node) in _CHANGES_KEY
 
 
 def node_label(node: DescribedNode) -> tuple[str, str | None]:
-    """Return the main label of a node and the small one below it."""
+    """Return the main label of a node and the small one below it.
+
+    The label is ``variable · word`` if the user's code binds the result, and the small one the text of a short lambda.
+    """
     word = word_of(node)
-    if is_generated(node.name):
-        return word or node.name, None
-    return node.name, word
+    if not is_generated(node.name):
+        return node.name, word
+    named = f"{node.variable} · {word}" if node.variable and word else word
+    return named or node.name, node.code
 
 
 def node_title(nodes: Mapping[str, DescribedNode], name: str) -> str:

@@ -4,7 +4,7 @@ A node names its parents; nothing points downwards. What a node does to a record
 task binds; how it came to be (the user's line, the word of the DSL) is kept beside and does not count in equality.
 
 Nodes that are joined by an edge or by a shared store stay together. Ids of sub-topologies follow the order in which
-the first node of each was added; those of global stores take ids too but get no tasks. A cut therefore lies exactly
+the first node of each was added; those of global stores take ids too but get no tasks. A cut is therefore exactly
 where records leave through a topic.
 """
 
@@ -17,8 +17,8 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 
 from kstreamnb.core.operator import NO_TRAITS, Operator, OperatorTraits, RowUse
 from kstreamnb.core.serdes import NamesSerdes
-from kstreamnb.core.source_location import SourceLocation
 from kstreamnb.core.stores import StoreSpec
+from kstreamnb.source_location import SourceLocation
 
 TopicName: TypeAlias = "str | Callable[[Any, Any, Any], str]"
 """A topic, or a function ``(key, value, metadata) -> topic`` that chooses one for each record."""
@@ -46,7 +46,7 @@ class Source(NamesSerdes):
     traits: ClassVar[OperatorTraits] = NO_TRAITS
 
     def reads(self, topic: str) -> bool:
-        """Whether records of ``topic`` enter here."""
+        """Return whether records of ``topic`` enter here."""
         if self.pattern is not None:
             return re.fullmatch(self.pattern, topic) is not None
         return topic in self.topics
@@ -97,7 +97,7 @@ Node: TypeAlias = "Source | ProcessorNode | Sink"
 
 @dataclass(frozen=True)
 class InternalTopic:
-    """A repartition topic: its name without the application's id, and its partitions where the user fixed them.
+    """A repartition topic: its name without the application's id, and its partitions if the user set them.
 
     With None the number of partitions follows from the topics upstream.
     """

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from kstreamnb.core.arguments import expect, expect_texts
 from kstreamnb.core.displayed import Displayed
 from kstreamnb.core.operator import Operator
 from kstreamnb.core.processor import ProcessorSupplier, UserProcessor
-from kstreamnb.core.source_location import SourceLocation, user_origin
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import TopologyError
+from kstreamnb.source_location import SourceLocation, user_origin
 from kstreamnb.suggesting import Suggesting
 from kstreamnb.topology import document, validation
 from kstreamnb.topology.description import TopologyDescription, describe_topology
@@ -32,6 +32,13 @@ from kstreamnb.topology.nodes import (
 )
 from kstreamnb.topology.partitions import OwnedTopic, PlannedTask, owned_topics, partition_counts, plan_tasks
 from kstreamnb.topology.validation import supplied_stores
+
+
+class BuiltFrom(Protocol):
+    """The declarations that a topology was built from, which may have changed since."""
+
+    def changes(self) -> str | None:
+        """Say what changed since the topology was built, such as ``cell 6 changed "big"``; None if nothing did."""
 
 
 @dataclass(eq=True, repr=False)
@@ -64,6 +71,7 @@ class Topology(Suggesting, Displayed):
     internal_topics: dict[str, InternalTopic] = field(default_factory=dict, init=False)
     copartitioned: list[tuple[str, ...]] = field(default_factory=list, init=False)
     explained: tuple[object, ...] = field(default=(), init=False, compare=False)
+    built_from: BuiltFrom | None = field(default=None, init=False, compare=False)
 
     def add_source(
         self,
@@ -265,6 +273,19 @@ class Topology(Suggesting, Displayed):
     def fingerprint(self) -> str:
         """16 hexadecimal digits of the structure: equal for topologies that read each other's state."""
         return document.fingerprint(self.description())
+
+    @property
+    def stale(self) -> str | None:
+        """Say that the builder's declarations changed after this was built, and what to do; None if they did not.
+
+        Only a notebook knows: a cell that runs again changes what it declared before.
+        """
+        changes = None if self.built_from is None else self.built_from.changes()
+        return None if changes is None else f"built before {changes}; run builder.build() again"
+
+    def __getstate__(self) -> dict[str, object]:
+        # Workers of Spark and files know no declarations: those hold the notebook's variables.
+        return {**self.__dict__, "built_from": None}
 
     def partition_counts(self, topics: Mapping[str, int]) -> dict[str, int]:
         """Partitions of every topic that tasks read, given those of the user's topics.

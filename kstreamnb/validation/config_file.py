@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from kstreamnb.core.arguments import expect
 from kstreamnb.errors import ConfigError, extra
 from kstreamnb.runtime.context.config import Config, streams_settings
 
@@ -36,6 +37,9 @@ def read_config(path: Path | str) -> Config:
     """
     import yaml
 
+    expect(path, Path | str, "path")
+    if not Path(path).is_file():
+        raise ConfigError(f'there is no file "{path}"')
     content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     if not isinstance(content, dict):
         raise ConfigError(f'file "{Path(path).name}" holds no settings', hint="write one `name: value` per line")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal, overload
 
 from kstreamnb.core.formatting import pluralize
-from kstreamnb.core.source_location import SourceLocation
 from kstreamnb.core.tables import Tabular
+from kstreamnb.source_location import SourceLocation
 
 __all__ = ["Issue", "Issues", "Severity"]
 

@@ -14,7 +14,9 @@ from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.topology.nodes import ProcessorNode, Sink, Source
 from kstreamnb.topology.topology import Topology
+from kstreamnb.validation.changelog_checks import changelog_findings
 from kstreamnb.validation.directory_checks import folder_findings
+from kstreamnb.validation.field_checks import field_findings
 from kstreamnb.validation.issue import Issue, Issues
 from kstreamnb.validation.sample_checks import check_sample
 
@@ -59,9 +61,11 @@ def check(
         *_astray(topology),
         *_unbounded(topology),
         *_writers(topology),
+        *changelog_findings(topology),
         *folder_findings(folders or {}),
     ]
     if records is not None:
+        result += field_findings(topology, records)
         result += check_sample(
             topology, settings, counts, records, runs=not any(each.severity == "error" for each in result)
         )

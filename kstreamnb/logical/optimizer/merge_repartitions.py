@@ -17,7 +17,7 @@ def merge_repartitions(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Optimiz
     The topic of the first one stays. A merge of streams takes the place of the operators above it when all their
     repartitions are below the merge. A repartition moves up only with all the ways on which records with changed keys
     reach it: Kafka Streams moves one way for each, which may lose the order of keys to partitions, or fail. What else
-    reaches it, under the keys of its own topic, must be co-partitioned from then on.
+    reaches it, under the keys of its topic, must be co-partitioned below.
     """
     work = _Work(graph)
     explained = []
@@ -144,7 +144,7 @@ def _by_changer(work: _Work) -> dict[int, list[int]]:
 
 
 def _through_merges(work: _Work, by_changer: dict[int, list[int]]) -> dict[int, list[int]]:
-    """The same, with merges of streams in place of the operators above them where that covers everything."""
+    """The same, with merges of streams in place of the operators above them if that covers everything."""
     taken: dict[int, list[int]] = {}
     replaced: set[int] = set()
     for merge in (node for node in work.graph.nodes if isinstance(node, nodes.Merge)):

@@ -9,18 +9,18 @@ import os
 import sysconfig
 from collections.abc import Callable
 from dis import opmap
-from traceback import walk_tb
-from types import CodeType, FunctionType, TracebackType
+from traceback import walk_stack, walk_tb
+from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import Any
 
 from kstreamnb.core.codec import to_bytes
 from kstreamnb.core.record import Headers
-from kstreamnb.core.source_location import PACKAGE, SourceLocation, origin_of
 from kstreamnb.errors import KStreamError, ProcessingError, SerdeError
 from kstreamnb.hints import message_of
 from kstreamnb.java_texts import CANNOT_READ
 from kstreamnb.runtime.context.handlers import ErrorContext, answer_of
 from kstreamnb.runtime.context.task_context import TaskContext
+from kstreamnb.source_location import PACKAGE, SourceLocation, origin_of
 from kstreamnb.topology.nodes import Sink, Source
 
 _RAISE = opmap["RAISE_VARARGS"]
@@ -83,23 +83,30 @@ class ErrorLocations:
 
         Args:
             code: the code object.
-            nodes: the node of each line from line 1 on; the last one has the lines that follow.
+            nodes: the node of each line, beginning with line 1; the last one has all lines that follow.
             source: the source, if it was generated.
         """
         self._nodes[id(code)] = (code, nodes, source)
 
     def find(self, trace: TracebackType | None) -> str | None:
         """Return the innermost node on a traceback."""
-        node = None
-        for frame, line in walk_tb(trace):
-            known = self._nodes.get(id(frame.f_code))
-            if known is not None:
-                nodes = known[1]
-                node = nodes[0] if len(nodes) == 1 else nodes[min(line, len(nodes)) - 1]
-        return node
+        nodes = [node for frame, line in walk_tb(trace) if (node := self._node_at(frame, line)) is not None]
+        return nodes[-1] if nodes else None
+
+    def at_work(self, frame: FrameType | None) -> str | None:
+        """Return the innermost node on the stack of a thread, given its innermost frame."""
+        stack = () if frame is None else walk_stack(frame)
+        return next((node for each, line in stack if (node := self._node_at(each, line)) is not None), None)
+
+    def _node_at(self, frame: FrameType, line: int) -> str | None:
+        known = self._nodes.get(id(frame.f_code))
+        if known is None:
+            return None
+        nodes = known[1]
+        return nodes[0] if len(nodes) == 1 else nodes[min(line, len(nodes)) - 1]
 
     def source(self) -> str:
-        """Return the generated functions; a comment stands before the lines of each node."""
+        """Return the generated functions, with a comment before the lines of each node."""
         return "\n\n".join(_with_nodes(source, nodes) for _, nodes, source in self._nodes.values() if source)
 
 
@@ -114,54 +121,57 @@ def _with_nodes(source: str, nodes: tuple[str, ...]) -> str:
 
 
 def processing_error(
-    scope: TaskContext, places: ErrorLocations, error: BaseException, java: str | None = None
+    context: TaskContext, locations: ErrorLocations, error: BaseException, java: str | None = None
 ) -> ProcessingError:
     """Make the error about a node that failed on a record or while a cache was flushed."""
-    node = error.node if isinstance(error, HandledFailure) else places.find(error.__traceback__)
-    (offset, timestamp, *_), topic, partition = scope.cursor.record(), scope.cursor.topic, scope.cursor.partition
-    node, task_id = node or scope.cursor.source, scope.plan.task_id
+    node = error.node if isinstance(error, HandledFailure) else locations.find(error.__traceback__)
+    record = context.record_context
+    (offset, timestamp, *_), topic, partition = record.record(), record.topic, record.partition
+    node, task_id = node or record.source, context.plan.task_id
     place = f"taskId={task_id}, processor={node}, topic={topic}, partition={partition}, offset={offset}"
     where = f"record {topic}-{partition}@{offset}, timestamp {timestamp} ms, task {task_id}"
-    if isinstance(error, SerdeError) and isinstance(scope.plan.topology.nodes.get(node), Source):
+    if isinstance(error, SerdeError) and isinstance(context.plan.topology.nodes.get(node), Source):
         java = java or CANNOT_READ
-    found = _error(scope, node, original(error), where, java or f"Exception caught in process. {place}")
-    found.coordinates = (str(topic), partition, offset, timestamp)
-    return found
+    failure = _error(context, node, original(error), where, java or f"Exception caught in process. {place}")
+    failure.coordinates = (str(topic), partition, offset, timestamp)
+    return failure
 
 
-def punctuation_error(scope: TaskContext, places: ErrorLocations, node: str, error: BaseException) -> ProcessingError:
+def punctuation_error(
+    context: TaskContext, locations: ErrorLocations, node: str, error: BaseException
+) -> ProcessingError:
     """Make the error about a punctuator that failed."""
-    node = error.node if isinstance(error, HandledFailure) else places.find(error.__traceback__) or node
-    where = f"punctuator, stream time {scope.stream_time[0]} ms, task {scope.plan.task_id}"
-    return _error(scope, node, original(error), where, f"Exception caught while punctuating processor '{node}'")
+    node = error.node if isinstance(error, HandledFailure) else locations.find(error.__traceback__) or node
+    where = f"punctuator, stream time {context.stream_time[0]} ms, task {context.plan.task_id}"
+    return _error(context, node, original(error), where, f"Exception caught while punctuating processor '{node}'")
 
 
-def init_error(scope: TaskContext, node: str, error: BaseException) -> ProcessingError:
+def init_error(context: TaskContext, node: str, error: BaseException) -> ProcessingError:
     """Make the error about a node that could not be started."""
     java = f"failed to initialize processor {node}"
-    origin = getattr(scope.plan.topology.nodes[node], "origin", None)
+    origin = getattr(context.plan.topology.nodes[node], "origin", None)
     return ProcessingError(f'failed to initialize processor "{node}"', java=java, origin=origin)
 
 
-def _error(scope: TaskContext, node: str, error: BaseException, where: str, java: str) -> ProcessingError:
-    declared: SourceLocation | None = getattr(scope.plan.topology.nodes.get(node), "origin", None)
-    place = _user_frame(error.__traceback__)
-    line = None if place is None else origin_of(*place)
+def _error(context: TaskContext, node: str, error: BaseException, where: str, java: str) -> ProcessingError:
+    declared: SourceLocation | None = getattr(context.plan.topology.nodes.get(node), "origin", None)
+    frame = _user_frame(error.__traceback__)
+    line = None if frame is None else origin_of(*frame)
     detail = f"{where}; node declared at {declared}" if line and declared else where
     fact = f": {error.message}" if isinstance(error, KStreamError) else f" with {type(error).__name__}"
     return ProcessingError(
         f'node "{node}" failed{fact}',
         node=node,
         detail=detail,
-        hint=getattr(error, "hint", None) or _none_hint(scope, node, error),
+        hint=getattr(error, "hint", None) or _none_hint(context, node, error),
         origin=line or declared,
         java=java,
     )
 
 
-def _none_hint(scope: TaskContext, node: str, error: BaseException) -> str | None:
+def _none_hint(context: TaskContext, node: str, error: BaseException) -> str | None:
     """Return a hint about an unexpected None if session aggregations above the node emit nulls."""
-    topology, above = scope.plan.topology, [node]
+    topology, above = context.plan.topology, [node]
     for name in above if "NoneType" in message_of(error) else ():
         known = topology.nodes[name]
         if any(topology.stores[store].kind == "session" for store in known.stores if store in topology.stores):
@@ -172,48 +182,48 @@ def _none_hint(scope: TaskContext, node: str, error: BaseException) -> str | Non
 
 def _user_frame(trace: TracebackType | None) -> tuple[str, int] | None:
     """Return file and line of the innermost frame in the user's code."""
-    found = None
+    innermost = None
     for frame, line in walk_tb(trace):
         file = frame.f_code.co_filename
         if not file.startswith((PACKAGE, "<kstreamnb", *_LIBRARIES)):
-            found = (file, line)
-    return found
+            innermost = (file, line)
+    return innermost
 
 
 Guard = Callable[[str, BaseException, Any, Any, int, Headers], None]
 """``guard(node, error, *record)``: returns if the task continues without the record, raises otherwise."""
 
 
-def guard_of(scope: TaskContext) -> Guard | None:
+def guard_of(context: TaskContext) -> Guard | None:
     """Return the function that decides about failures in nodes; None if every failure ends the task."""
-    config = scope.plan.config
+    config = context.plan.config
     if (config.processing_handler, config.production_handler, config.dead_letter_topic) == ("fail", "fail", None):
         return None
-    nodes = scope.plan.topology.nodes
+    nodes = context.plan.topology.nodes
 
     def guard(node: str, error: BaseException, key: object, value: object, timestamp: int, headers: Headers) -> None:
         writes = isinstance(nodes[node], Sink)
         handler = config.production_handler if writes else config.processing_handler
-        context = _context(scope, node, "production" if writes else "processing", timestamp, headers)
-        answer = answer_of(handler, context, error, config.dead_letter_topic)
-        scope.emit(tuple(letter) for letter in answer.dead_letters)
+        failure = _error_context(context, node, "production" if writes else "processing", timestamp, headers)
+        answer = answer_of(handler, failure, error, config.dead_letter_topic)
+        context.emit(tuple(letter) for letter in answer.dead_letters)
         if answer.action == "fail":
             raise HandledFailure(node, error) from error
         reason = "production error" if writes else "processing error"
-        scope.drop(node, reason, key, value, timestamp, {"error": type(error).__name__})
+        context.drop(node, reason, key, value, timestamp, {"error": type(error).__name__})
 
     return guard
 
 
-def _context(scope: TaskContext, node: str, stage: str, timestamp: int, headers: Headers) -> ErrorContext:
-    plan, cursor = scope.plan, scope.cursor
-    metadata, source = scope.metadata(), plan.topology.nodes.get(cursor.source)
+def _error_context(context: TaskContext, node: str, stage: str, timestamp: int, headers: Headers) -> ErrorContext:
+    plan, record = context.plan, context.record_context
+    metadata, source = context.metadata(), plan.topology.nodes.get(record.source)
     raw: tuple[bytes | None, bytes | None] = (None, None)
     if metadata.topic is None:
         stage = "punctuation" if stage == "processing" else stage
-    elif isinstance(source, Source) and metadata == cursor.metadata():  # else it waited in a store, without its bytes
-        (key_serde, value_serde), wire = plan.serdes(source), cursor.raw or cursor.record()
+    elif isinstance(source, Source) and metadata == record.metadata():  # else a store held it, without its bytes
+        (key_serde, value_serde), wire = plan.serdes(source), record.raw or record.record()
         raw = to_bytes(key_serde, wire[2]), to_bytes(value_serde, wire[3])
     return ErrorContext(
-        stage, node, plan.task_id, metadata.topic, cursor.partition, metadata.offset, timestamp, headers, *raw
+        stage, node, plan.task_id, metadata.topic, record.partition, metadata.offset, timestamp, headers, *raw
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 from kstreamnb.core.record import Change, Windowed
 from kstreamnb.runtime.codegen.function_builder import FunctionBuilder
-from kstreamnb.runtime.context.task_context import CellWatch, Recorder
+from kstreamnb.runtime.context.task_context import Recorder, StateVarWatch
 
 
 def add_forwarded(builder: FunctionBuilder, recorder: Recorder, task: str, parent: str, child: str) -> None:
@@ -42,24 +42,26 @@ def add_produced(
     _add_entry(builder, recorder, sink, f"{number}, {partition}, timestamp, key, value, headers")
 
 
-def end_lines(builder: FunctionBuilder, recorder: Recorder, watch: CellWatch, cells: Any, committed: str) -> list[str]:
+def end_lines(
+    builder: FunctionBuilder, recorder: Recorder, watch: StateVarWatch, state_vars: Any, committed: str
+) -> list[str]:
     """Return lines for the end of a record: state that changed outside of stores, and a commit that flushes nothing.
 
     Args:
         builder: the function.
         recorder: gets the entries.
         watch: knows the watched state and what was last seen of it.
-        cells: all state of the task; when it grows, ``watch`` looks at everything.
+        state_vars: all state of the task; when it grows, ``watch`` looks at everything.
         committed: the id of the task if it commits after each record, else "".
     """
     record = builder.name(recorder.log.append, "record")
     known = len(watch.watched) + 1  # stream time is not watched
-    lines = [f"if len({builder.name(cells, 'cells')}) != {known}: {builder.name(watch, 'watch')}()"]
+    lines = [f"if len({builder.name(state_vars, 'state_vars')}) != {known}: {builder.name(watch, 'watch')}()"]
     for watched in watch.watched:
-        cell, seen = builder.name(watched[0], "cell"), builder.name(watched, "seen")
+        state_var, seen = builder.name(watched[0], "state_var"), builder.name(watched, "seen")
         # Identity first: comparing equal but distinct contents would be slow for large values.
-        lines.append(f"if {cell}[0] is not {seen}[1] and {cell}[0] != {seen}[1]:")
-        lines += [f" {record}(({watched[2]}, {seen}[1], {cell}[0]))", f" {seen}[1] = {cell}[0]"]
+        lines.append(f"if {state_var}[0] is not {seen}[1] and {state_var}[0] != {seen}[1]:")
+        lines += [f" {record}(({watched[2]}, {seen}[1], {state_var}[0]))", f" {seen}[1] = {state_var}[0]"]
     if committed:
         lines.append(f"{record}(({recorder.number('committed', committed)},))")
     return lines

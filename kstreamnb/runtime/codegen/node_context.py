@@ -16,39 +16,40 @@ from kstreamnb.runtime.context.task_context import TaskContext
 
 
 class NodeContext:
-    """One node's view of its task; what is the same for all nodes is the task's own.
+    """One node's view of its task.
 
-    ``children`` are the names of the node's children, ``hop`` gives what hands a record to one of them.
+    ``children`` are the names of the node's children; ``hop(child)`` returns the function that forwards to one of them.
     """
 
-    def __init__(self, scope: TaskContext, node: str, children: Sequence[str], hop: Callable[[str], Forward]) -> None:
-        plan = scope.plan
+    def __init__(self, context: TaskContext, node: str, children: Sequence[str], hop: Callable[[str], Forward]) -> None:
+        plan = context.plan
         self.node, self.task_id, self.partition = node, plan.task_id, plan.partition
         self.application_id, self.configs = plan.application_id, plan.config.dotted
-        self.metadata, self.resume, self.on_close = scope.metadata, scope.resume, scope.closers.append
-        self.key_serde, self.value_serde, self.drop = scope.key_serde, scope.value_serde, partial(scope.drop, node)
-        self.cell, self.shared_cell = partial(scope.cell, node), partial(scope.cell, "")
-        self.only_reads = scope.global_stores.__contains__
-        self.note_processor = partial(setitem, scope.processors, node)
-        self._scope, self._children, self._hop = scope, children, hop
+        self.metadata, self.resume, self.on_close = context.metadata, context.resume, context.closers.append
+        self.key_serde, self.value_serde = context.key_serde, context.value_serde
+        self.drop = partial(context.drop, node)
+        self.state_var, self.shared_state_var = partial(context.state_var, node), partial(context.state_var, "")
+        self.only_reads = context.global_stores.__contains__
+        self.note_processor = partial(setitem, context.processors, node)
+        self._task_context, self._children, self._hop = context, children, hop
         self._stores, self._scheduled = plan.topology.nodes[node].stores, 0
 
     def store(self, name: str) -> Any:
-        """A store connected to this node, or a global store; raises StateError otherwise."""
-        scope = self._scope
-        if name in scope.global_stores:
-            return scope.global_stores[name]
+        """Return a store connected to this node, or a global store; raises StateError otherwise."""
+        context = self._task_context
+        if name in context.global_stores:
+            return context.global_stores[name]
         if name in self._stores:
-            return scope.stores[name]
-        if name in scope.plan.topology.stores:
+            return context.stores[name]
+        if name in context.plan.topology.stores:
             fact, hint = "is not connected to it", "connect it where the node is added, with stores=…"
         else:
-            fact, hint = "does not exist", f"there are {', '.join(scope.plan.topology.stores) or 'no stores'}"
+            fact, hint = "does not exist", f"there are {', '.join(context.plan.topology.stores) or 'no stores'}"
         message = f'node "{self.node}" uses store "{name}", which {fact}'
         raise StateError(message, hint=hint, java=STORE_NOT_CONNECTED.format(node=self.node, store=name))
 
     def forward_to(self, child: str) -> Forward:
-        """Hands a record to the child of that name only; raises ProcessingError when there is none."""
+        """Return the function that forwards a record to one child; raises ProcessingError if there is no such child."""
         if child not in self._children:
             java = f"Unknown downstream node: {child} either does not exist or is not connected to this processor."
             there = ", ".join(f'"{name}"' for name in self._children) or "none"
@@ -57,27 +58,27 @@ class NodeContext:
         return self._hop(child)
 
     def stream_time_ms(self) -> int:
-        """Stream time of the task, -1 before the first record."""
-        return int(self._scope.stream_time[0])
+        """Return the stream time of the task, -1 before the first record."""
+        return int(self._task_context.stream_time[0])
 
     def wall_clock_ms(self) -> int:
-        """The engine's wall clock."""
-        return self._scope.clock.now_ms
+        """Return the time of the engine's wall clock."""
+        return self._task_context.clock.now_ms
 
     def schedule(self, interval_ms: int, kind: str, punctuate: Punctuate, start_ms: int | None = None) -> Cancellable:
         """Call ``punctuate`` every ``interval_ms`` of "stream_time" or "wall_clock_time"."""
-        scope, name = self._scope, f"schedule {self._scheduled}"
-        due = first_due(interval_ms, kind, start_ms, scope.clock.now_ms)
-        is_new = (self.node, name) not in scope.cells and (self.node, name) not in scope.restored
-        cell = scope.cell(self.node, name, None)
+        context, name = self._task_context, f"schedule {self._scheduled}"
+        due = first_due(interval_ms, kind, start_ms, context.clock.now_ms)
+        is_new = (self.node, name) not in context.state_vars and (self.node, name) not in context.restored
+        state_var = context.state_var(self.node, name, None)
         if is_new:
-            cell[0] = due
+            state_var[0] = due
         self._scheduled += 1
-        schedule = Schedule(self.node, interval_ms, punctuate, cell)
+        schedule = Schedule(self.node, interval_ms, punctuate, state_var)
         stream = kind == PunctuationType.STREAM_TIME
-        (scope.stream_schedules if stream else scope.wall_schedules).add(schedule)
+        (context.stream_schedules if stream else context.wall_schedules).add(schedule)
         return schedule
 
     def commit(self) -> None:
-        """Ask for a commit after this record."""
-        self._scope.commit_requested[0] = True
+        """Request a commit after this record."""
+        self._task_context.commit_requested[0] = True

@@ -11,18 +11,20 @@ from kstreamnb.core.time import Clock
 from kstreamnb.errors import ConfigError, RecordRefusedError
 from kstreamnb.runtime.context.config import Config
 
-__all__ = ["RecordLimits", "record_size"]
+__all__ = ["TIME_LIMITS", "RecordLimits", "record_size"]
 
+TIME_LIMITS = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
 _BATCH_OVERHEAD, _RECORD_OVERHEAD, _NULL_SIZE = 61, 21, 1
 
 
 class RecordLimits(NamedTuple):
-    """Limits of the records that an application writes; None if nothing is configured.
+    """Limits of the records that an application writes to a topic; None if nothing is configured.
 
     Attributes:
         max_request_bytes: ``max.request.size`` of the producer.
-        before_ms: how far a timestamp may lie before the wall clock: ``topic.message.timestamp.before.max.ms``.
-        after_ms: how far it may lie after it: ``topic.message.timestamp.after.max.ms``.
+        before_ms: how far a timestamp may be before the wall clock: ``topic.message.timestamp.before.max.ms``, or
+            ``topic.NAME.message.timestamp.before.max.ms`` for one topic, which a deployment asks of its cluster.
+        after_ms: how far it may be after it: ``….message.timestamp.after.max.ms``.
     """
 
     max_request_bytes: int | None
@@ -30,12 +32,18 @@ class RecordLimits(NamedTuple):
     after_ms: int | None
 
     @classmethod
-    def of(cls, config: Config) -> RecordLimits:
-        """Return the limits that a config sets."""
-        names = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
+    def of(cls, config: Config, topic: str) -> RecordLimits:
+        """Return the limits that a config sets for a topic."""
         settings = {"max.request.size": config.client_settings("producer").get("max.request.size")}
-        settings |= {name: config.others.get(f"topic.{name}") for name in names}
+        for name in TIME_LIMITS:
+            settings[name] = config.others.get(f"topic.{topic}.{name}", config.others.get(f"topic.{name}"))
         return cls(*(_number(name, value) for name, value in settings.items()))
+
+    @staticmethod
+    def configured(config: Config) -> bool:
+        """Tell whether a config limits the records of any topic."""
+        limited = any(name.startswith("topic.") and name.endswith(TIME_LIMITS) for name in config.others)
+        return limited or "max.request.size" in config.client_settings("producer")
 
     def checker(self, clock: Clock) -> Callable[[str, int, bytes | None, bytes | None, Headers], None]:
         """Return ``check(topic, timestamp, key, value, headers)``, which raises RecordRefusedError."""

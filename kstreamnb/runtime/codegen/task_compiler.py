@@ -1,8 +1,8 @@
 """Binds the nodes of a task to functions that call each other.
 
-Nodes are bound children first, so that every function holds its children directly. In fast mode chains of stateless
-nodes become one function each, with or without lines that write a recording; where something has to be caught between
-nodes (an error handler may continue), every node stays a separate function with a thin one around it.
+Nodes are bound children first, so that every function refers to its children directly. In fast mode chains of stateless
+nodes become one function each, with or without lines that write a recording. If an error handler may continue, every
+node remains a separate function within one that catches its errors.
 """
 
 from __future__ import annotations
@@ -29,11 +29,13 @@ from kstreamnb.topology.nodes import ProcessorNode, Sink, Source
 
 
 class TaskCompiler:
-    """The bound functions of one task, by node."""
+    """Binds the nodes of one task to functions."""
 
-    def __init__(self, scope: TaskContext, places: ErrorLocations, nodes: tuple[str, ...], guard: Guard | None) -> None:
-        topology = scope.plan.topology
-        self._scope, self._places, self._guard = scope, places, guard
+    def __init__(
+        self, context: TaskContext, locations: ErrorLocations, nodes: tuple[str, ...], guard: Guard | None
+    ) -> None:
+        topology = context.plan.topology
+        self._context, self._locations, self._guard = context, locations, guard
         self._nodes = {name: topology.nodes[name] for name in nodes}
         self._children = {name: _children_of(name, self._nodes) for name in nodes}
         self._fuses = guard is None
@@ -45,85 +47,85 @@ class TaskCompiler:
                 self.process(name)
 
     def entry(self, source: str, *, decoded: bool) -> Process:
-        """The function that takes a record of a source through all nodes below; from its wire form, or decoded."""
+        """Return the function that takes a record of a source, serialised or decoded, through all nodes below."""
         builder = FunctionBuilder(source)
         if not decoded:
             for name, serde in zip(("key", "value"), self._serdes(source), strict=True):
                 builder.add(source, f"{name} = {read_expression(builder, serde, name)}")
-        recorder, cursor, task = self._scope.recorder, self._scope.cursor, self._scope.plan.task_id
+        recorder, record, task = self._context.recorder, self._context.record_context, self._context.plan.task_id
         if recorder is not None:
             keep = recorder.keep
 
             def consume(key: object, value: object, timestamp: int, headers: Headers) -> None:
-                place, offset = (str(cursor.topic), cursor.partition), cursor.record()[0]
-                recorder.add("consumed", task, source, place, offset, timestamp, keep(key), keep(value), headers)
+                partition, offset = (str(record.topic), record.partition), record.record()[0]
+                recorder.add("consumed", task, source, partition, offset, timestamp, keep(key), keep(value), headers)
 
             builder.call(source, consume, "consume")
-        return self._continue(builder, source).compile(self._places)
+        return self._continue(builder, source).compile(self._locations)
 
     def loop(
         self,
-        lane: RecordQueue,
+        queue: RecordQueue,
         shape: str,
         punctuate: Callable[[int], None],
         marks: tuple[list[int], list[Any]] | None,
         end_lines: EndLines | None,
         first: list[int],
     ) -> Loop:
-        """Loop and nodes in one: records of a shape from a lane through all nodes below its source."""
-        scope, source = self._scope, lane.source
-        clocks = scope.stream_time, scope.stream_schedules.due
-        serdes, recorder = self._serdes(source), scope.recorder
+        """Return the loop that takes records of a shape from a queue through all nodes below its source."""
+        context, source = self._context, queue.source
+        clocks = context.stream_time, context.stream_schedules.due
+        serdes, recorder = self._serdes(source), context.recorder
         counts = first if recorder is not None and shape != WIRE_RECORDS else None
         builder = record_loop(source, shape, serdes, *clocks, punctuate, marks, end_lines, counts)
         if recorder is not None:
             lasting = serdes[0].plain | serdes[1].plain
-            add_consumed(builder, recorder, (scope.plan.task_id, source, lane.topic, lane.partition), lasting)
+            add_consumed(builder, recorder, (context.plan.task_id, source, queue.topic, queue.partition), lasting)
         builder = self._continue(builder, source)
         if end_lines is not None:
             for line in ("if now >= due[0]: punctuate(now)", "if begun:", *(" " + line for line in end_lines(builder))):
                 builder.end(line)
         builder.end("return now")
-        return builder.compile(self._places)
+        return builder.compile(self._locations)
 
     def _serdes(self, source: str) -> tuple[Serde, Serde]:
         node: Any = self._nodes[source]
-        return self._scope.plan.serdes(node)
+        return self._context.plan.serdes(node)
 
     def process(self, name: str) -> Process:
-        """The bound function of a node."""
-        found = self._bound.get(name)
-        if found is None:
-            found = self._bound[name] = self._bind(name)
-        return found
+        """Return the bound function of a node."""
+        process = self._bound.get(name)
+        if process is None:
+            process = self._bound[name] = self._bind(name)
+        return process
 
     def _bind(self, name: str) -> Process:
         node = self._nodes[name]
         if isinstance(node, Sink):
-            if self._fuses and is_plain_sink(node, self._scope):
+            if self._fuses and is_plain_sink(node, self._context):
                 builder = FunctionBuilder(name)
-                add_sink(builder, node, self._scope)
-                return builder.compile(self._places)
-            return self._wrap(name, self._places.name(bind_sink(node, self._scope), name))
+                add_sink(builder, node, self._context)
+                return builder.compile(self._locations)
+            return self._wrap(name, self._locations.name(bind_sink(node, self._context), name))
         assert isinstance(node, ProcessorNode)
         if self._block(name) is not None:
             builder = FunctionBuilder(name)
-            return self._continue(builder, self._append(builder, name)).compile(self._places)
+            return self._continue(builder, self._append(builder, name)).compile(self._locations)
         return self._wrap(name, self._bind_operator(node))
 
     def _bind_operator(self, node: ProcessorNode) -> Process:
         name, children = node.name, self._children[node.name]
-        if len(children) == 1 and self._scope.recorder is None:
+        if len(children) == 1 and self._context.recorder is None:
             forward = self.process(children[0])
         else:
-            forward = self._continue(FunctionBuilder(name), name).compile(self._places)
+            forward = self._continue(FunctionBuilder(name), name).compile(self._locations)
         with self._starting(name):
-            process = node.operator.bind(self._context(name), forward)
-        process = self._places.name(process, name)
+            process = node.operator.bind(self._node_context(name), forward)
+        process = self._locations.name(process, name)
         return self._stamped(process) if any(map(self._notes_record, node.stores)) else process
 
     def _continue(self, builder: FunctionBuilder, name: str) -> FunctionBuilder:
-        """Append what happens below a node: inlined where that is possible, else called."""
+        """Append the nodes below a node: inlined if possible, else called."""
         while True:
             children = self._children[name]
             for child in children[:-1]:
@@ -137,7 +139,7 @@ class TaskCompiler:
                 return builder
             self._note_hop(builder, name, last)
             if isinstance(node, Sink):
-                add_sink(builder, node, self._scope)
+                add_sink(builder, node, self._context)
                 return builder
             name = self._append(builder, last)
 
@@ -147,22 +149,22 @@ class TaskCompiler:
         builder.call(name, self.process(child), "child")
 
     def _note_hop(self, builder: FunctionBuilder, name: str, child: str) -> None:
-        if self._scope.recorder is not None:
-            add_forwarded(builder, self._scope.recorder, self._scope.plan.task_id, name, child)
+        if self._context.recorder is not None:
+            add_forwarded(builder, self._context.recorder, self._context.plan.task_id, name, child)
 
     def _append(self, builder: FunctionBuilder, name: str) -> str:
-        """Append a node's own lines; gives the last node whose work is done by them."""
+        """Append a node's own lines; return the last node whose work is done by them."""
         block, child = self._block(name), self._child_reading_new(name)
         assert block is not None
         builder.add_block(name, block)
         return name if child is None or not self._nodes[name].traits.offers_new else child
 
     def _inlines(self, name: str) -> bool:
-        """Whether a node can be part of its parent's function."""
+        """Return whether a node can be part of its parent's function."""
         node = self._nodes[name]
         if not self._fuses or len([parent for parent in node.parents if parent in self._nodes]) != 1:
             return False
-        return is_plain_sink(node, self._scope) if isinstance(node, Sink) else self._block(name) is not None
+        return is_plain_sink(node, self._context) if isinstance(node, Sink) else self._block(name) is not None
 
     def _block(self, name: str) -> Block | None:
         """Return a processor's lines; None if it needs a separate function."""
@@ -176,16 +178,16 @@ class TaskCompiler:
             return None
         new_only = self._child_reading_new(name) is not None
         with self._starting(name):
-            return node.operator.fuse(self._context(name), new_only=new_only)
+            return node.operator.fuse(self._node_context(name), new_only=new_only)
 
-    def _context(self, name: str) -> NodeContext:
-        return NodeContext(self._scope, name, self._children[name], partial(self._hop, name))
+    def _node_context(self, name: str) -> NodeContext:
+        return NodeContext(self._context, name, self._children[name], partial(self._hop, name))
 
     def _child_reading_new(self, name: str) -> str | None:
-        """A table node's only child, where that is inlined and wants no more than the new value of each change."""
+        """Return a table node's only child if that is inlined and reads only the new value of each change."""
         children = self._children[name]
         if (
-            self._scope.recorder is None
+            self._context.recorder is None
             and len(children) == 1
             and self._nodes[children[0]].traits.reads_new
             and self._inlines(children[0])
@@ -195,27 +197,27 @@ class TaskCompiler:
 
     @contextmanager
     def _starting(self, name: str) -> Iterator[None]:
-        """Say which node could not be started."""
+        """Name the node in errors while it starts."""
         try:
             yield
         except BaseException as error:
             if is_interruption(error):
                 raise
-            raise init_error(self._scope, name, error) from error
+            raise init_error(self._context, name, error) from error
 
     def _hop(self, name: str, child: str) -> Forward:
         """Return the function that hands a record from a node to one of its children."""
-        if self._scope.recorder is None:
+        if self._context.recorder is None:
             return self.process(child)
         builder = FunctionBuilder(name)
         self._call(builder, name, child)
-        return builder.compile(self._places)
+        return builder.compile(self._locations)
 
     def _wrap(self, name: str, process: Process) -> Process:
         """Wrap a function with the error handler, if one may continue, and with the recording of a sink."""
-        recorder, guard, out = self._scope.recorder, self._guard, self._scope.out
+        recorder, guard, out = self._context.recorder, self._guard, self._context.out
         if recorder is not None and isinstance(self._nodes[name], Sink):
-            write, task, note = process, self._scope.plan.task_id, recorder.add
+            write, task, note = process, self._context.plan.task_id, recorder.add
 
             def process(key: object, value: object, timestamp: int, headers: Headers) -> None:
                 before = len(out)
@@ -238,12 +240,12 @@ class TaskCompiler:
         return guarded
 
     def _notes_record(self, store: str) -> bool:
-        """Whether a store wants to know the timestamp and headers of the record that changes it."""
-        found = self._scope.stores.get(store)
-        return found is not None and (self._scope.keeps_changelog or found.spec.cached)
+        """Return whether a store needs the timestamp and headers of the record that changes it."""
+        known = self._context.stores.get(store)
+        return known is not None and (self._context.keeps_changelog or known.spec.cached)
 
     def _stamped(self, process: Process) -> Process:
-        stamp = self._scope.stamp
+        stamp = self._context.stamp
 
         def stamped(key: object, value: object, timestamp: int, headers: Headers) -> None:
             before = stamp[0]
@@ -257,5 +259,5 @@ class TaskCompiler:
 
 
 def _children_of(name: str, nodes: Mapping[str, Any]) -> tuple[str, ...]:
-    """Children in the order in which they were added; one that names a parent twice gets its records twice."""
+    """Return children in the order in which they were added; one that names a parent twice gets its records twice."""
     return tuple(node.name for node in nodes.values() for parent in dict.fromkeys(node.parents) if parent == name)

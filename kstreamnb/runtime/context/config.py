@@ -9,6 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple, Self
 
+from kstreamnb.core.arguments import expect
 from kstreamnb.core.extractors import extractor_of
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes, serde_named
@@ -169,6 +170,7 @@ class Config:
         """
         if isinstance(settings, Config):
             return settings  # type: ignore[return-value]
+        expect(settings, Mapping | None, "settings")
         known, others = {f.name for f in fields(cls)}, {}
         chosen: dict[str, Any] = {}
         for name, value in sorted((settings or {}).items(), key=lambda each: each[0] not in _OLD):  # new names win
@@ -202,6 +204,7 @@ class Config:
 
 
 def _check_application_id(value: str) -> None:
+    expect(value, str, "application id")
     if _LEGAL.fullmatch(value):
         return
     wrong = next((char for char in value if not _LEGAL.fullmatch(char)), "")

@@ -2,7 +2,7 @@
 
 A handler is ``"fail"``, ``"continue"`` or a function ``(context, error) -> answer``; the answer is one of the two
 words or an `ErrorResponse`, which may carry records for a dead-letter topic. With ``dead_letter_topic`` set, the two
-words keep every failed record there by themselves.
+words then also keep every failed record there.
 
 What no handler lets pass ends the task. Then the uncaught handler says what the application does: `uncaught_answer`.
 """
@@ -20,7 +20,7 @@ from kstreamnb.errors import ConfigError
 from kstreamnb.hints import message_of
 
 
-class Produced(NamedTuple):
+class RecordProduced(NamedTuple):
     """A record for a topic; key and value are in wire form."""
 
     topic: str
@@ -65,7 +65,7 @@ class ErrorResponse:
     """A handler's answer, with records for dead-letter topics."""
 
     action: Literal["fail", "continue"]
-    dead_letters: tuple[Produced, ...] = ()
+    dead_letters: tuple[RecordProduced, ...] = ()
 
 
 Handler: TypeAlias = "str | Callable[[ErrorContext, BaseException], ErrorResponse | str]"
@@ -121,7 +121,7 @@ def answer_of(
     return ErrorResponse(answer)  # type: ignore[arg-type]
 
 
-def dead_letter(topic: str, context: ErrorContext, error: BaseException) -> Produced:
+def dead_letter(topic: str, context: ErrorContext, error: BaseException) -> RecordProduced:
     """The source record as it came, for a dead-letter topic, with what went wrong in its headers."""
     kind = type(error)
     about = {
@@ -134,4 +134,4 @@ def dead_letter(topic: str, context: ErrorContext, error: BaseException) -> Prod
     }
     headers = tuple((f"__streams.errors.{name}", text.encode()) for name, text in about.items())
     wire = encoded(context.raw_key), encoded(context.raw_value)
-    return Produced(topic, 0, context.timestamp, *wire, (*context.headers, *headers))
+    return RecordProduced(topic, 0, context.timestamp, *wire, (*context.headers, *headers))

@@ -1,8 +1,8 @@
-"""When punctuators fire: Kafka's rules for stream time and wall clock.
+"""Schedules punctuators by Kafka's rules for stream time and wall-clock time.
 
 A schedule is due at a time; when it fires, every period that passed meanwhile counts as one. Due schedules fire in
-the order of their due times, each at most once a check. What a schedule is at lives in a cell of its node, so that
-snapshots and deltas of a task hold it.
+the order of their due times, each at most once a check. The due time is a state variable of the node, so that snapshots
+and deltas of a task include it.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class PriorityQueue(list[T]):
         return self[0] if self else None
 
     def add(self, item: T) -> None:
-        """Put an item in its place."""
+        """Insert an item."""
         items, key = self, self._key
         at = len(items)
         items.append(item)
-        mine = key(item)
+        item_key = key(item)
         while at > 0:
             parent = (at - 1) >> 1
-            if mine >= key(items[parent]):
+            if item_key >= key(items[parent]):
                 break
             items[at] = items[parent]
             at = parent
@@ -49,12 +49,12 @@ class PriorityQueue(list[T]):
         size = len(items)
         if size == 0:
             return first
-        at, mine = 0, key(last)
+        at, last_key = 0, key(last)
         while at < size >> 1:
             child = 2 * at + 1
             if child + 1 < size and key(items[child]) > key(items[child + 1]):
                 child += 1
-            if mine <= key(items[child]):
+            if last_key <= key(items[child]):
                 break
             items[at] = items[child]
             at = child
@@ -67,30 +67,30 @@ NEVER = 1 << 62
 
 
 class Schedule:
-    """One punctuator of one node; ``cell[0]`` is the time it is due at, None once it is cancelled."""
+    """One punctuator of one node; ``state_var[0]`` is the time it is due at, None once it is cancelled."""
 
-    def __init__(self, node: str, interval_ms: int, punctuate: Punctuate, cell: list[Any]) -> None:
-        self.node, self.interval_ms, self.punctuate, self.cell = node, interval_ms, punctuate, cell
-        self.due_ms = NEVER if cell[0] is None else cell[0]
+    def __init__(self, node: str, interval_ms: int, punctuate: Punctuate, state_var: list[Any]) -> None:
+        self.node, self.interval_ms, self.punctuate, self.state_var = node, interval_ms, punctuate, state_var
+        self.due_ms = NEVER if state_var[0] is None else state_var[0]
         self.order = 0
 
     @property
     def cancelled(self) -> bool:
-        """Whether it has ended."""
-        return self.cell[0] is None
+        """True once the schedule was cancelled."""
+        return self.state_var[0] is None
 
     def cancel(self) -> None:
-        """Never fire again."""
-        self.cell[0] = None
+        """Stop firing."""
+        self.state_var[0] = None
 
     def advance(self, now_ms: int) -> None:
         """Set the next due time after firing at ``now_ms``: periods that were missed collapse into one."""
         periods = (now_ms - self.due_ms) // self.interval_ms + 1
-        self.cell[0] = self.due_ms = self.due_ms + periods * self.interval_ms
+        self.state_var[0] = self.due_ms = self.due_ms + periods * self.interval_ms
 
 
 class PunctuationQueue:
-    """Schedules of one clock. ``due[0]`` is the earliest due time, kept so that a task can look at it per record."""
+    """Schedules of one clock; ``due[0]`` is the earliest due time, which tasks compare for each record."""
 
     def __init__(self, *, heap_order: bool) -> None:
         self.due = [NEVER]
@@ -99,14 +99,14 @@ class PunctuationQueue:
         self._schedules: list[Schedule] = []
 
     def add(self, schedule: Schedule) -> None:
-        """Take up a new schedule."""
+        """Add a schedule."""
         schedule.order = len(self._schedules)
         self._schedules.append(schedule)
         self._queue.add(schedule)
         self._look()
 
     def forget(self) -> None:
-        """Hold no schedule."""
+        """Remove all schedules."""
         self._schedules.clear()
         self.rebuild()
 
@@ -118,16 +118,16 @@ class PunctuationQueue:
         self.rebuild()
 
     def rebuild(self) -> None:
-        """Take up due times that were restored into the cells."""
+        """Read the due times again after state variables were restored."""
         self._queue.clear()
         for schedule in self._schedules:
             if not schedule.cancelled:
-                schedule.due_ms = schedule.cell[0]
+                schedule.due_ms = schedule.state_var[0]
                 self._queue.add(schedule)
         self._look()
 
     def fire(self, now_ms: int, run: Callable[[Schedule, int], None]) -> bool:
-        """Run what is due at ``now_ms``; says whether anything was."""
+        """Run the punctuators due at ``now_ms``; return whether there were any."""
         queue, fired = self._queue, False
         while (first := queue.peek()) is not None and first.due_ms <= now_ms:
             schedule = queue.poll()
@@ -147,13 +147,13 @@ class PunctuationQueue:
 
 
 def first_due(interval_ms: int, kind: str, start_ms: int | None, wall_clock_ms: int) -> int:
-    """When a new schedule fires first.
+    """Return when a new schedule fires first.
 
     Stream time: at ``start_ms``, 0 by default, so the first record fires it. Wall clock: one interval from now, or
-    at ``start_ms``, or, when that has passed, at the first ``start_ms + k * interval_ms`` to come.
+    at ``start_ms``, or, if that has passed, at the next ``start_ms + k * interval_ms``.
     """
     if kind not in (PunctuationType.STREAM_TIME, PunctuationType.WALL_CLOCK_TIME):
-        raise ConfigError(f'there is no punctuation type "{kind}"', hint='take "stream_time" or "wall_clock_time"')
+        raise ConfigError(f'unknown punctuation type "{kind}"', hint='pass "stream_time" or "wall_clock_time"')
     if interval_ms < 1:
         java = "The minimum supported scheduling interval is 1 millisecond."
         raise ConfigError(f"an interval of {interval_ms} ms between punctuations is too short", java=java)

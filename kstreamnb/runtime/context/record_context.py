@@ -1,7 +1,7 @@
-"""The record in hand: which one a task is at, and where it came from.
+"""The record that a task is processing, and where it came from.
 
-In bulk nothing is noted for each record: the cursor finds the present one, and where it came from, by how far the
-iterator over its batch has come.
+In bulk nothing is noted for each record: the context derives the current record from the position of the iterator over
+its batch.
 """
 
 from __future__ import annotations
@@ -18,98 +18,99 @@ WireRecord: TypeAlias = tuple[int, int, Any, Any, Any]
 Partition: TypeAlias = tuple[str, int]
 """Topic and partition."""
 
-Place: TypeAlias = tuple[str | None, int, str, int | None]
-"""``(topic, partition, source node, offset)``; the offset is None where the record itself has it."""
+RecordPosition: TypeAlias = tuple[str | None, int, str, int | None]
+"""``(topic, partition, source node, offset)``; the offset is None if the record itself has it."""
 
 NO_RECORD: WireRecord = (-1, -1, None, None, ())
-"""Stands for the record in hand where there is none."""
+"""Stands for the current record if there is none."""
 
 
 class Batch:
-    """Records of one partition, to be taken from ``iterator``; topic records where their first offset is said."""
+    """Records of one partition, to be taken from ``iterator``; topic records if ``first``, an offset, is given."""
 
     def __init__(self, records: Sequence[Any], topic: str, partition: int, source: str, first: int | None) -> None:
         self.records, self.iterator = records, iter(records)
-        self._place, self._first = (topic, partition, source), first
+        self._position, self._first = (topic, partition, source), first
 
     def index(self) -> int:
         """Index of the record that was taken last; -1 before the first."""
         return len(self.records) - length_hint(self.iterator) - 1
 
     def taken(self, topic: str, partition: int) -> int:
-        """How many records of a partition were taken."""
+        """Return how many records of a partition were taken."""
         return self.index() + 1
 
-    def place_of(self, index: int) -> Place:
-        """Where a record comes from."""
-        return *self._place, None if self._first is None else self._first + index
+    def position_of(self, index: int) -> RecordPosition:
+        """Return the position of a record."""
+        return *self._position, None if self._first is None else self._first + index
 
 
 class RecordContext:
-    """Where a task is; ``raw`` is the record in hand as it came, if that differs."""
+    """The record that a task is processing; ``raw`` is its form before it was decoded, if that differs."""
 
-    __slots__ = ("_batch", "_place", "_record", "raw")
+    __slots__ = ("_batch", "_position", "_record", "raw")
 
     def __init__(self) -> None:
-        self.leave()
+        self.clear()
 
     @property
     def topic(self) -> str | None:
-        """Topic of the record in hand."""
-        return self._find()[0]
+        """Topic of the current record."""
+        return self._current_position()[0]
 
     @property
     def partition(self) -> int:
-        """Partition of the record in hand."""
-        return self._find()[1]
+        """Partition of the current record."""
+        return self._current_position()[1]
 
     @property
     def source(self) -> str:
-        """The node that took the record in hand."""
-        return self._find()[2]
+        """The source node of the current record."""
+        return self._current_position()[2]
 
-    def leave(self) -> None:
-        """No record is in hand."""
-        self.at(NO_RECORD, None, -1, "")
+    def clear(self) -> None:
+        """Process no record."""
+        self.set(NO_RECORD, None, -1, "")
 
-    def at(self, record: WireRecord, topic: str | None, partition: int, source: str) -> None:
-        """One record is in hand."""
-        self._record, self._place = record, (topic, partition, source, None)
+    def set(self, record: WireRecord, topic: str | None, partition: int, source: str) -> None:
+        """Process one record."""
+        self._record, self._position = record, (topic, partition, source, None)
         self._batch: Batch | None = None
         self.raw: WireRecord | None = None
 
-    def step(self, record: WireRecord) -> None:
-        """The next record of the same partition is in hand."""
+    def advance(self, record: WireRecord) -> None:
+        """Process the next record of the same partition."""
         self._record = record
 
-    def came_as(self, topic: str, raw: WireRecord) -> None:
-        """The next record comes from a topic, where it looked like ``raw``."""
-        self._place, self.raw = (topic, *self._place[1:]), raw
+    def set_origin(self, topic: str, raw: WireRecord) -> None:
+        """Set the topic and the undecoded form of the next record."""
+        self._position, self.raw = (topic, *self._position[1:]), raw
 
-    def within(self, batch: Batch) -> None:
-        """The record of a batch that was taken last is in hand."""
-        self.leave()
+    def set_batch(self, batch: Batch) -> None:
+        """Process the records of a batch: the current one is the one that was taken last."""
+        self.clear()
         self._batch = batch
 
     def record(self) -> WireRecord:
-        """The record in hand."""
+        """The current record."""
         batch = self._batch
         if batch is None or (index := batch.index()) < 0:
             return self._record
-        record, offset = batch.records[index], batch.place_of(index)[3]
+        record, offset = batch.records[index], batch.position_of(index)[3]
         return record if offset is None else (offset, record.timestamp, record.key, record.value, record.headers)
 
     def metadata(self) -> RecordMetadata:
-        """Topic, partition and offset of the record in hand."""
+        """Topic, partition and offset of the current record."""
         return RecordMetadata(self.topic, self.partition, self.record()[0])
 
-    def hold(self) -> tuple[Any, ...]:
-        """All that `give_back` needs."""
-        return self._record, self._batch, self.raw, self._place
+    def save(self) -> tuple[Any, ...]:
+        """Return everything that `restore` needs."""
+        return self._record, self._batch, self.raw, self._position
 
-    def give_back(self, held: tuple[Any, ...]) -> None:
-        """Be where it was."""
-        self._record, self._batch, self.raw, self._place = held
+    def restore(self, saved: tuple[Any, ...]) -> None:
+        """Return to a saved record."""
+        self._record, self._batch, self.raw, self._position = saved
 
-    def _find(self) -> Place:
-        return self._place if self._batch is None else self._batch.place_of(max(self._batch.index(), 0))
+    def _current_position(self) -> RecordPosition:
+        batch = self._batch
+        return self._position if batch is None else batch.position_of(max(batch.index(), 0))

@@ -1,7 +1,7 @@
-"""Lanes: what waits in front of a task, one lane for each partition it reads.
+"""Input queues of a task, one for each partition that it reads.
 
-A lane hands out its records in order. A careful lane looks at each record before it may be chosen: it decodes it,
-asks the timestamp extractor, and drops or reports what cannot be used; a plain lane need not.
+A queue returns its records in order. If a record may be dropped or may get another time, the queue decodes it and
+extracts its timestamp before it is compared with those of other queues; a plain queue returns records as they came.
 """
 
 from __future__ import annotations
@@ -30,35 +30,37 @@ Read = Callable[[str, WireRecord], "WireRecord | None"]
 class RecordQueue:
     """Records of one partition, in order; ``head`` is the next one once it has been read."""
 
-    __slots__ = ("_chunks", "_cursor", "_head_from", "_read", "head", "partition", "process", "source", "topic")
+    __slots__ = ("_chunks", "_head_from", "_read", "_record_context", "head", "partition", "process", "source", "topic")
 
-    def __init__(self, source: str, topic: str, partition: int, process: Process, cursor: RecordContext) -> None:
+    def __init__(
+        self, source: str, topic: str, partition: int, process: Process, record_context: RecordContext
+    ) -> None:
         self.source, self.topic, self.partition = source, topic, partition
         self.process = process
         self.head: WireRecord | None = None
         self._read: Read | None = None
-        self._cursor = cursor
+        self._record_context = record_context
         self._chunks: deque[tuple[str, list[WireRecord], Iterator[WireRecord]]] = deque()
         self._head_from: tuple[str, WireRecord] | None = None
 
     def read_with(self, read: Read) -> None:
-        """Look at every record with ``read`` before it may be chosen."""
+        """Decode every record with ``read`` before it may be chosen."""
         self._read = read
 
     @property
     def plain(self) -> bool:
-        """Whether records go in as they are."""
+        """True if records are returned unchanged, because nothing reads them first."""
         return self._read is None
 
     @property
-    def place(self) -> tuple[int, str, int, int]:
-        """Where the head stands in the order of all lanes."""
+    def order_key(self) -> tuple[int, str, int, int]:
+        """Timestamp, topic, partition and offset of the head: its position among all queues."""
         head = self.head
         assert head is not None
         return head[1], self.topic, self.partition, head[0]
 
     def __len__(self) -> int:
-        """Number of records that wait, the head among them."""
+        """Number of queued records, including the head."""
         return (self.head is not None) + sum(length_hint(records) for _, _, records in self._chunks)
 
     def push(self, topic: str, records: Iterable[WireRecord]) -> None:
@@ -67,7 +69,7 @@ class RecordQueue:
         self._chunks.append((topic, records, iter(records)))
 
     def fill(self) -> bool:
-        """Look for a head; False when nothing is left."""
+        """Read until there is a head; return False when nothing is left."""
         while self.head is None and self._chunks:
             topic, _, records = self._chunks[0]
             record: WireRecord | None = next(records, None)
@@ -81,25 +83,25 @@ class RecordQueue:
         return self.head is not None
 
     def take(self, bound: tuple[int, str, int, int] | None, limit: int | None) -> Iterator[WireRecord]:
-        """Hand out records as long as they come before ``bound``, at most ``limit``."""
+        """Yield at most ``limit`` records, as long as they come before ``bound``."""
         while limit is None or limit > 0:
-            if not self.fill() or (bound is not None and self.place > bound):
+            if not self.fill() or (bound is not None and self.order_key > bound):
                 return
             record, self.head = self.head, None
             if self._head_from is not None:
-                self._cursor.came_as(*self._head_from)
+                self._record_context.set_origin(*self._head_from)
             if limit is not None:
                 limit -= 1
             assert record is not None
             yield record
 
     def arrived(self) -> tuple[str, WireRecord]:
-        """The head as it came, with its topic."""
+        """Return the topic of the head, and the head before it was decoded."""
         assert self.head is not None
         return self._head_from or (self.topic, self.head)
 
     def rest(self) -> list[WireRecord]:
-        """Take everything that waits in a plain lane."""
+        """Take all records of a plain queue."""
         head, self.head = self.head, None
         found = [] if head is None else [head]
         for _, records, iterator in self._chunks:
@@ -112,22 +114,22 @@ class RecordQueue:
         return found
 
 
-def is_careful(source: Source, scope: TaskContext) -> bool:
-    """Whether the records of a source have to be looked at before they may be chosen."""
-    config = scope.plan.config
+def is_careful(source: Source, context: TaskContext) -> bool:
+    """Return whether records of a source must be decoded before they may be chosen."""
+    config = context.plan.config
     return (
         has_own_extractor(source, config)
         or config.deserialization_handler != "fail"
         or config.dead_letter_topic is not None
-        or (scope.plan.single and source.pattern is not None)
+        or (context.plan.single and source.pattern is not None)
     )
 
 
-def reader_of(source: Source, partition: int, scope: TaskContext, time: list[int]) -> Read:
-    """``read(topic, record)``: the record decoded and with its event time, or None when it is dropped."""
-    plan = scope.plan
+def reader_of(source: Source, partition: int, context: TaskContext, time: list[int]) -> Read:
+    """Return ``read(topic, record)``: the decoded record with its event time, or None if it is dropped."""
+    plan = context.plan
     key_serde, value_serde = plan.serdes(source)
-    read_key, read_value, extractor = decoder(key_serde), decoder(value_serde), _extractor(source, scope)
+    read_key, read_value, extractor = decoder(key_serde), decoder(value_serde), _extractor(source, context)
 
     def read(topic: str, record: WireRecord) -> WireRecord | None:
         offset, timestamp, wire_key, wire_value, headers = record
@@ -136,12 +138,12 @@ def reader_of(source: Source, partition: int, scope: TaskContext, time: list[int
             key, value = read_key(wire_key), read_value(wire_value)
         except Exception as error:
             raw = to_bytes(key_serde, wire_key), to_bytes(value_serde, wire_value)
-            context = ErrorContext(
+            failure = ErrorContext(
                 "deserialization", source.name, plan.task_id, topic, partition, offset, timestamp, headers, *raw
             )
-            _refuse(scope, context, error)
+            _refuse(context, failure, error)
             raw_key, raw_value = map(encoded, raw)
-            scope.drop(
+            context.drop(
                 source.name, "deserialization", raw_key, raw_value, timestamp, {**place, "error": message_of(error)}
             )
             return None
@@ -152,7 +154,7 @@ def reader_of(source: Source, partition: int, scope: TaskContext, time: list[int
             java = "Malformed Record" if plan.is_global else None
             raise _failure(source, plan.task_id, event, "no timestamp could be found", error, java=java) from error
         if timestamp < 0:
-            scope.drop(source.name, "negative timestamp", key, value, timestamp, place)
+            context.drop(source.name, "negative timestamp", key, value, timestamp, place)
             return None
         time[0] = max(time[0], timestamp)
         return offset, timestamp, key, value, headers
@@ -160,21 +162,21 @@ def reader_of(source: Source, partition: int, scope: TaskContext, time: list[int
     return read
 
 
-def _extractor(source: Source, scope: TaskContext) -> TimestampExtractor:
-    if scope.plan.is_global:  # Kafka Streams asks no extractor there
+def _extractor(source: Source, context: TaskContext) -> TimestampExtractor:
+    if context.plan.is_global:  # Kafka Streams asks no extractor there
         return extractor_of(lambda record, _: Record(record.key, record.value, record.timestamp).timestamp)
-    return source_extractor(source, scope.plan.config, scope.clock)
+    return source_extractor(source, context.plan.config, context.clock)
 
 
-def _refuse(scope: TaskContext, context: ErrorContext, error: Exception) -> None:
+def _refuse(context: TaskContext, failure: ErrorContext, error: Exception) -> None:
     """Ask the handler about a record that cannot be decoded; return if the task continues."""
-    config = scope.plan.config
-    answer = answer_of(config.deserialization_handler, context, error, config.dead_letter_topic)
-    scope.emit(tuple(letter) for letter in answer.dead_letters)
+    config = context.plan.config
+    answer = answer_of(config.deserialization_handler, failure, error, config.dead_letter_topic)
+    context.emit(tuple(letter) for letter in answer.dead_letters)
     if answer.action == "fail":
-        record = TopicRecord(str(context.topic), context.partition, context.offset, context.timestamp, None, None)
-        source = scope.plan.topology.nodes[context.node]
-        raise _failure(source, context.task_id, record, "a record cannot be read", error, java=CANNOT_READ) from error
+        record = TopicRecord(str(failure.topic), failure.partition, failure.offset, failure.timestamp, None, None)
+        source = context.plan.topology.nodes[failure.node]
+        raise _failure(source, failure.task_id, record, "a record cannot be read", error, java=CANNOT_READ) from error
 
 
 def _failure(

@@ -17,17 +17,17 @@ from kstreamnb.state import CacheBudget, make_store
 from kstreamnb.topology.java_order import hash_order
 
 
-class CellWatch(Protocol):
-    """Notes which cells have changed since it was last called.
+class StateVarWatch(Protocol):
+    """Records which state variables have changed since its last call.
 
-    ``watched`` are lists of a cell, what was last seen in it, and the number of entries about it; who notes a change
-    without asking puts the new content there.
+    ``watched`` are lists of a variable, the content last seen in it, and the number of entries about it; generated code
+    that records a change itself updates the content there.
     """
 
     watched: list[list[Any]]
 
     def __call__(self) -> None:
-        """Note what has changed."""
+        """Record what has changed."""
 
 
 class Recorder(Protocol):
@@ -51,33 +51,33 @@ class Recorder(Protocol):
     def reorders(self) -> bool:
         """Whether steps may come task by task, to be put in order when all are there."""
 
-    def taken_since(self, place: int) -> list[int]:
-        """Where in the log records were taken, from a place on."""
+    def taken_since(self, position: int) -> list[int]:
+        """Return the positions in the log at which records were taken, after a position."""
 
     def journal(self, task: str, store: Any, *, keeps: bool) -> list[Any]:
-        """A journal for a store; ``keeps`` when others read it too."""
+        """Return a journal for a store; ``keeps`` if others read it too."""
 
-    def watch(self, task: str, cells: Mapping[tuple[str, str], list[Any]]) -> CellWatch:
+    def watch(self, task: str, state_vars: Mapping[tuple[str, str], list[Any]]) -> StateVarWatch:
         """Return a function that records which state variables have changed since its last call."""
 
 
 class TaskContext:
-    """The shared insides of one task; its stores know it as `StoreContext`.
+    """The state that the nodes of one task share; its stores know it as `StoreContext`.
 
-    ``cursor`` is at the record in hand. ``stamp`` is None or the ``(timestamp, headers)`` that stands in for the
+    ``record_context`` is the current record. ``stamp`` is None or the ``(timestamp, headers)`` that replaces the
     record's own, inside nodes that write to logged or cached stores. ``out`` collects rows ``(topic, partition,
-    timestamp, key, value, headers)`` in wire form; ``topic_serdes`` tells how to read the wire form of a topic, and a
-    topic it does not name carries bytes only.
+    timestamp, key, value, headers)`` in wire form; ``topic_serdes`` are the serdes of each topic's wire form, and a
+    topic that is not among them carries bytes only.
     """
 
     def __init__(self, plan: TaskPlan, clock: Clock, recorder: Recorder | None, out: list[Any] | None = None) -> None:
         self.plan, self.clock, self.recorder = plan, clock, recorder
         self.key_serde, self.value_serde = plan.key_serde, plan.value_serde
-        self.cells: dict[tuple[str, str], list[Any]] = {}
+        self.state_vars: dict[tuple[str, str], list[Any]] = {}
         self.restored: dict[tuple[str, str], Any] = {}
         self.initial: dict[tuple[str, str], Any] = {}
-        self.stream_time = self.cell("", "stream_time_ms", -1)
-        self.cursor = RecordContext()
+        self.stream_time = self.state_var("", "stream_time_ms", -1)
+        self.record_context = RecordContext()
         self.stamp: list[tuple[int, Headers] | None] = [None]
         self.resumed: list[RecordMetadata | None] = [None]
         self.out: list[Any] = [] if out is None else out
@@ -92,21 +92,20 @@ class TaskContext:
         self.processors: dict[str, object] = {}
         self.closers: list[Callable[[], None]] = []
 
-    def cell(self, node: str, name: str, initial: Any) -> list[Any]:
-        """The cell of a node; content that was restored before it existed is in it."""
+    def state_var(self, node: str, name: str, initial: Any) -> list[Any]:
+        """Return a state variable of a node, with the content restored for it, if any."""
         key = (node, name)
-        found = self.cells.get(key)
-        if found is None:
+        state_var = self.state_vars.get(key)
+        if state_var is None:
             self.initial[key] = initial
-            found = self.cells[key] = [self.restored.pop(key, initial)]
-        return found
+            state_var = self.state_vars[key] = [self.restored.pop(key, initial)]
+        return state_var
 
     def drop(
         self, node: str, reason: str, key: object, value: object, timestamp: int, details: dict[str, Any] | None = None
     ) -> None:
         """Count one dropped record, and report it to the recorder."""
-        counted = (node, reason)
-        self.dropped[counted] = self.dropped.get(counted, 0) + 1
+        self.dropped[node, reason] = self.dropped.get((node, reason), 0) + 1
         recorder = self.recorder
         if recorder is not None:
             kept = recorder.keep(key), recorder.keep(value)
@@ -124,28 +123,28 @@ class TaskContext:
                 self.recorder.add("produced", self.plan.task_id, "", row[0], *row[1:])
 
     def metadata(self) -> RecordMetadata:
-        """Where the record in hand came from."""
-        return self.resumed[0] or self.cursor.metadata()
+        """Return topic, partition and offset of the current record."""
+        return self.resumed[0] or self.record_context.metadata()
 
     def resume(self, metadata: RecordMetadata | None) -> RecordMetadata | None:
-        """Let ``metadata`` stand in; gives what stood in before, None for nothing."""
+        """Replace the metadata of the current record; return the previous replacement, or None."""
         before = self.resumed[0]
         self.resumed[0] = metadata
         return before
 
     def timestamp(self) -> int:
-        """Timestamp of the record in hand."""
+        """Return the timestamp of the current record."""
         stamp = self.stamp[0]
-        return self.cursor.record()[1] if stamp is None else stamp[0]
+        return self.record_context.record()[1] if stamp is None else stamp[0]
 
     def headers(self) -> Headers:
-        """Headers of the record in hand."""
+        """Return the headers of the current record."""
         stamp = self.stamp[0]
-        headers: Headers = self.cursor.record()[4] if stamp is None else stamp[1]
+        headers: Headers = self.record_context.record()[4] if stamp is None else stamp[1]
         return headers
 
     def set_record(self, timestamp: int, headers: Headers) -> None:
-        """Pretend that another record is in hand."""
+        """Replace timestamp and headers of the current record."""
         self.stamp[0] = (timestamp, headers)
 
 
@@ -156,9 +155,9 @@ def store_order(plan: TaskPlan, nodes: Iterable[str]) -> tuple[StoreSpec, ...]:
     return tuple({**topology.stores, **topology.global_stores}[name] for name in names)
 
 
-def make_stores(scope: TaskContext, specs: Iterable[StoreSpec]) -> dict[str, Any]:
+def make_stores(context: TaskContext, specs: Iterable[StoreSpec]) -> dict[str, Any]:
     """Build stores, with the application's serdes and caching filled in."""
-    plan, stores = scope.plan, {}
+    plan, stores = context.plan, {}
     budget = CacheBudget(plan.config.cache_max_bytes)
     for spec in specs:
         spec = replace(
@@ -167,5 +166,5 @@ def make_stores(scope: TaskContext, specs: Iterable[StoreSpec]) -> dict[str, Any
             value_serde=plan.value_serde(spec.value_serde),
             cached=spec.cached and plan.config.cache_max_bytes > 0,
         )
-        stores[spec.name] = make_store(spec, scope, budget)
+        stores[spec.name] = make_store(spec, context, budget)
     return stores

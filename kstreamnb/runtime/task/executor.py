@@ -1,13 +1,14 @@
 """Executes a task: runs queued records, punctuations and commits through its compiled nodes.
 
-Where nothing has to happen between two records they go through in bulk, by a loop made for their source; else one by
-one. Whatever fails comes out as an error that says on which node and which record.
+If nothing has to happen between two records, they are processed in bulk, by a loop generated for their source; else one
+by one. Errors name the node and the record.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any, NoReturn
 
 from kstreamnb.core.extractors import negative_timestamp
@@ -30,75 +31,83 @@ from kstreamnb.runtime.codegen.task_compiler import TaskCompiler
 from kstreamnb.runtime.context.punctuation import PunctuationQueue, Schedule
 from kstreamnb.runtime.context.record_context import NO_RECORD, Batch, Partition, WireRecord
 from kstreamnb.runtime.context.record_queue import RecordQueue, is_careful, reader_of
-from kstreamnb.runtime.context.task_context import CellWatch, TaskContext
+from kstreamnb.runtime.context.task_context import StateVarWatch, TaskContext
 from kstreamnb.state import Store
 
 _FEW, _CHUNK = 8, 250_000
 
 
 class Executor:
-    """Bound nodes, and the ways to set them to work; ``consumed`` counts the records taken."""
+    """Runs bound nodes; ``consumed`` counts the records processed."""
 
-    def __init__(self, scope: TaskContext, nodes: tuple[str, ...], *, commit_every_record: bool) -> None:
-        self.scope, self.nodes = scope, nodes
+    def __init__(self, context: TaskContext, nodes: tuple[str, ...], *, commit_every_record: bool) -> None:
+        self.context, self.nodes = context, nodes
         self.consumed = 0
         self._commits = commit_every_record
-        self._flushing = [store for store in scope.stores.values() if type(store).flush is not Store.flush]
+        self._flushing = [store for store in context.stores.values() if type(store).flush is not Store.flush]
         self._seen: list[int] = []
         self._first = [0]
 
-    def wire(self) -> None:
-        """Bind all nodes, or bind them again; stores and state variables stay."""
-        scope = self.scope
-        for schedules in (scope.stream_schedules, scope.wall_schedules):
+    def bind(self) -> None:
+        """Bind all nodes, for the first time or again; stores and state variables stay."""
+        context = self.context
+        for schedules in (context.stream_schedules, context.wall_schedules):
             schedules.forget()
-        self._places = ErrorLocations()
-        self._lanes: dict[tuple[str, int], RecordQueue] = {}
+        self._locations = ErrorLocations()
+        self._queues: dict[tuple[str, int], RecordQueue] = {}
         self._loops: dict[tuple[tuple[str, str, int], str, bool], Loop] = {}
-        self._guard, recorder = guard_of(scope), scope.recorder
-        self._cells: CellWatch | None = None
-        self._wiring = TaskCompiler(scope, self._places, self.nodes, self._guard)
+        self._guard, recorder = guard_of(context), context.recorder
+        self._watch: StateVarWatch | None = None
+        self._compiler = TaskCompiler(context, self._locations, self.nodes, self._guard)
         order = {name: index for index, name in enumerate(self.nodes)}
-        for schedules in (scope.stream_schedules, scope.wall_schedules):
+        for schedules in (context.stream_schedules, context.wall_schedules):
             schedules.sort(order)
         if recorder is not None:
-            self._cells = recorder.watch(scope.plan.task_id, scope.cells)
+            self._watch = recorder.watch(context.plan.task_id, context.state_vars)
 
-    def lane(self, topic: str, partition: int) -> RecordQueue:
-        """The lane in front of a partition."""
-        lane = self._lanes.get((topic, partition))
-        return self._open(topic, partition) if lane is None else lane
+    def position(self, frame: FrameType | None) -> tuple[str, str]:
+        """Return the node at work and the current record, of a thread with this innermost frame."""
+        current = self.context.record_context
+        node, topic = self._locations.at_work(frame) or current.source, current.topic
+        return node, "" if topic is None else f"{topic}-{current.partition}@{current.record()[0]}"
+
+    def queue_of(self, topic: str, partition: int) -> RecordQueue:
+        """Return the queue of a partition."""
+        queue = self._queues.get((topic, partition))
+        return self._open(topic, partition) if queue is None else queue
 
     def is_fast(self) -> bool:
         """Return whether records can be processed in bulk: nothing is observed, caught or committed between them."""
         return self._guard is None and not self._has_to_flush()
 
-    def bulk(self, lane: RecordQueue, records: list[Any], first: int | None, marks: list[int] | None) -> int:
-        """All records of a plain lane, in one loop if possible; ``first`` is the offset of a list of topic records."""
+    def process_in_bulk(
+        self, queue: RecordQueue, records: list[Any], first: int | None, marks: list[int] | None
+    ) -> int:
+        """Process a plain queue, in one loop if possible; ``first`` is the offset of a list of topic records."""
         if (len(records) <= _FEW and first is None) or not self.is_fast():
-            return self.steps(lane, iter(records), marks)
+            return self.process_each(queue, iter(records), marks)
         shape = WIRE_RECORDS if first is None else TOPIC_RECORDS
-        loop, done, marked = self._loop(lane, shape, marked=marks is not None), 0, self._seen
+        loop, done, marked = self._loop_of(queue, shape, marked=marks is not None), 0, self._seen
         while done < len(records):
             chunk = records if len(records) <= _CHUNK else records[done : done + _CHUNK]
             try:
                 start = None if first is None else first + done
-                batch = Batch(chunk, lane.topic, lane.partition, lane.source, start)
-                self._bulk(loop, batch, start)
+                batch = Batch(chunk, queue.topic, queue.partition, queue.source, start)
+                self._run_loop(loop, batch, start)
             except ProcessingError:
                 rest = [*batch.iterator, *records[done + len(chunk) :]]
                 self.consumed += len(records) - done - len(rest)
                 if marks is not None:
                     marks += marked[1:]
                 elif first is None:
-                    lane.push(lane.topic, rest)
+                    queue.push(queue.topic, rest)
                 marked.clear()
                 raise
             done += len(chunk)
             self.consumed += len(chunk)
         if marks is not None and records:
             # The loop marks at its head: how far the output was when the record before had been processed.
-            marks += [*marked[1:], len(self.scope.out)]
+            marks += [*marked[1:], len(self.context.out)]
             marked.clear()
         return done
 
@@ -106,36 +115,37 @@ class Executor:
     def interleave(
         self, batch: Batch, first: Mapping[Partition, int]
     ) -> Iterator[dict[Partition, Callable[[Any], None]]]:
-        """For each partition what takes its next topic record, in turn with other tasks; only if records can be taken.
+        """Yield by partition a function that processes its next topic record, in turn with other tasks.
 
-        ``batch`` holds the records of all tasks; ``first`` are the offsets from which this task's partitions count.
+        ``batch`` holds the records of all tasks; ``first`` are the offsets of each partition's first record. Records
+        must be processable in bulk.
         """
-        scope, turns = self.scope, dict[Partition, Any]()
-        scope.cursor.within(batch)
-        for place, self._first[0] in first.items():
-            turns[place] = self._loop(self.lane(*place), INTERLEAVED)(None, scope.stream_time[0])
-            next(turns[place])
+        context, loops = self.context, dict[Partition, Any]()
+        context.record_context.set_batch(batch)
+        for partition, self._first[0] in first.items():
+            loops[partition] = self._loop_of(self.queue_of(*partition), INTERLEAVED)(None, context.stream_time[0])
+            next(loops[partition])
         try:
-            yield {place: turn.send for place, turn in turns.items()}
+            yield {partition: loop.send for partition, loop in loops.items()}
         except BaseException as error:
-            if batch.place_of(batch.index())[:2] not in turns:  # another task has failed
+            if batch.position_of(batch.index())[:2] not in loops:  # another task has failed
                 raise
             self._fail(error)
         finally:
-            for place, turn in turns.items():
-                turn.close()
-                self.consumed += batch.taken(*place)
-            self._leave()
+            for partition, loop in loops.items():
+                loop.close()
+                self.consumed += batch.taken(*partition)
+            self._end_records()
 
-    def steps(self, lane: RecordQueue, records: Iterator[WireRecord], marks: list[int] | None) -> int:
-        """Records of a lane one by one, with all that may happen between them: looks, events, commits."""
-        scope, process, before = self.scope, lane.process, self.consumed
-        cursor, stream_time, due = scope.cursor, scope.stream_time, scope.stream_schedules.due
-        cursor.at(NO_RECORD, lane.topic, lane.partition, lane.source)
+    def process_each(self, queue: RecordQueue, records: Iterator[WireRecord], marks: list[int] | None) -> int:
+        """Process records of a queue one by one, with punctuations, events and commits between them."""
+        context, process, before = self.context, queue.process, self.consumed
+        record_context, stream_time, due = context.record_context, context.stream_time, context.stream_schedules.due
+        record_context.set(NO_RECORD, queue.topic, queue.partition, queue.source)
         try:
             for record in records:
                 self.consumed += 1
-                cursor.step(record)
+                record_context.advance(record)
                 _, timestamp, key, value, headers = record
                 if timestamp < 0:
                     raise NegativeTimestamp
@@ -146,25 +156,25 @@ class Executor:
                     self._punctuate_stream(stream_time[0])
                 if self._has_to_commit():
                     self.commit()
-                elif self._cells is not None:
-                    self._cells()
+                elif self._watch is not None:
+                    self._watch()
                 if marks is not None:
-                    marks.append(len(scope.out))
+                    marks.append(len(context.out))
         except BaseException as error:
             self._fail(error)
         finally:
-            self._leave()
+            self._end_records()
         return self.consumed - before
 
     def punctuate_wall_clock(self) -> bool:
-        """Fire the punctuators that are due by the clock; says whether any was."""
-        scope = self.scope
-        return self._punctuate(scope.wall_schedules, scope.clock.now_ms, PunctuationType.WALL_CLOCK_TIME)
+        """Fire the punctuators that are due by the clock; return whether there were any."""
+        context = self.context
+        return self._punctuate(context.wall_schedules, context.clock.now_ms, PunctuationType.WALL_CLOCK_TIME)
 
     def commit(self) -> None:
-        """Flush the caches; what they held flows on."""
-        scope = self.scope
-        scope.commit_requested[0] = False
+        """Flush the caches; their rows continue through the task."""
+        context = self.context
+        context.commit_requested[0] = False
         if any(store.spec.cached for store in self._flushing):
             self._note("committing")
         try:
@@ -173,84 +183,86 @@ class Executor:
         except BaseException as error:
             self._fail(error, f"topology-test-driver Failed to flush cache of store {store.name}")
         finally:
-            scope.stamp[0] = None
+            context.stamp[0] = None
         self._note("committed")
 
     def generated_source(self) -> str:
-        """Return the source of all functions that were generated so far; loops are when they are first used."""
-        return self._places.source()
+        """Return the source of all functions generated so far; loops are generated when they are first used."""
+        return self._locations.source()
 
     def _open(self, topic: str, partition: int) -> RecordQueue:
-        scope = self.scope
-        plan, source = scope.plan, scope.plan.source_of(topic)
+        context = self.context
+        plan, source = context.plan, context.plan.source_of(topic)
         if source is None:
             raise EngineError(f'task "{plan.task_id}" does not read topic "{topic}"')
         shared = source.pattern if plan.single and source.pattern is not None else topic
-        lane = self._lanes.get((shared, partition))
-        if lane is None:
-            careful = is_careful(source, scope)
-            entry = self._wiring.entry(source.name, decoded=careful)
-            lane = self._lanes[shared, partition] = RecordQueue(source.name, topic, partition, entry, scope.cursor)
+        queue = self._queues.get((shared, partition))
+        if queue is None:
+            careful = is_careful(source, context)
+            entry = self._compiler.entry(source.name, decoded=careful)
+            queue = self._queues[shared, partition] = RecordQueue(
+                source.name, topic, partition, entry, context.record_context
+            )
             if careful:
-                time = scope.cell(source.name, f"partition time {shared}-{partition}", -1)
-                lane.read_with(reader_of(source, partition, scope, time))
-        self._lanes[topic, partition] = lane
-        return lane
+                time = context.state_var(source.name, f"partition time {shared}-{partition}", -1)
+                queue.read_with(reader_of(source, partition, context, time))
+        self._queues[topic, partition] = queue
+        return queue
 
-    def _bulk(self, loop: Loop, batch: Batch, first: int | None) -> None:
-        scope = self.scope
+    def _run_loop(self, loop: Loop, batch: Batch, first: int | None) -> None:
+        context = self.context
         self._first[0] = first or 0
-        scope.cursor.within(batch)
+        context.record_context.set_batch(batch)
         try:
             with collector_paused():
-                now = loop(batch.iterator, scope.stream_time[0])
-                if now >= scope.stream_schedules.due[0]:
+                now = loop(batch.iterator, context.stream_time[0])
+                if now >= context.stream_schedules.due[0]:
                     self._punctuate_stream(now)
         except BaseException as error:
             self._fail(error)
         finally:
-            self._leave()
+            self._end_records()
 
-    def _loop(self, lane: RecordQueue, shape: str, *, marked: bool = False) -> Loop:
-        place = lane.source, lane.topic, lane.partition
-        loop = self._loops.get((place, shape, marked))
+    def _loop_of(self, queue: RecordQueue, shape: str, *, marked: bool = False) -> Loop:
+        source = queue.source, queue.topic, queue.partition
+        loop = self._loops.get((source, shape, marked))
         if loop is None:
-            marks = (self._seen, self.scope.out) if marked else None
-            lines = None if self.scope.recorder is None else self._end_lines
-            loop = self._wiring.loop(lane, shape, self._punctuate_stream, marks, lines, self._first)
-            self._loops[place, shape, marked] = loop
+            marks = (self._seen, self.context.out) if marked else None
+            lines = None if self.context.recorder is None else self._end_lines
+            loop = self._compiler.loop(queue, shape, self._punctuate_stream, marks, lines, self._first)
+            self._loops[source, shape, marked] = loop
         return loop
 
     def _has_to_commit(self) -> bool:
-        """Whether a commit after a record changes anything, or is to be seen."""
-        return self._commits and (self.scope.recorder is not None or self._has_to_flush())
+        """Return whether a commit after a record changes anything, or is recorded."""
+        return self._commits and (self.context.recorder is not None or self._has_to_flush())
 
     def _has_to_flush(self) -> bool:
-        """Whether a commit after each record changes anything."""
+        """Return whether a commit after each record changes anything."""
         return self._commits and any(store.spec.cached or store.changes is not None for store in self._flushing)
 
     def _end_lines(self, builder: FunctionBuilder) -> list[str]:
         """Return the lines for the end of a record."""
-        recorder, watch, scope = self.scope.recorder, self._cells, self.scope
+        recorder, watch, context = self.context.recorder, self._watch, self.context
         if recorder is None or watch is None:
             return []
-        return end_lines(builder, recorder, watch, scope.cells, scope.plan.task_id if self._commits else "")
+        return end_lines(builder, recorder, watch, context.state_vars, context.plan.task_id if self._commits else "")
 
-    def _leave(self) -> None:
-        self.scope.cursor.leave()
-        self.scope.stamp[0] = None
+    def _end_records(self) -> None:
+        self.context.record_context.clear()
+        self.context.stamp[0] = None
 
     def _punctuate_stream(self, now_ms: int) -> None:
-        self._punctuate(self.scope.stream_schedules, now_ms, PunctuationType.STREAM_TIME)
+        self._punctuate(self.context.stream_schedules, now_ms, PunctuationType.STREAM_TIME)
 
     def _punctuate(self, schedules: PunctuationQueue, now_ms: int, kind: str) -> bool:
-        scope, guard = self.scope, self._guard
-        cursor, stamp, resumed = scope.cursor, scope.stamp, scope.resumed
-        held = cursor.hold(), stamp[0], resumed[0]
+        context, guard = self.context, self._guard
+        record_context, stamp, resumed = context.record_context, context.stamp, context.resumed
+        saved = record_context.save(), stamp[0], resumed[0]
         stamp[0] = resumed[0] = None
 
         def run(schedule: Schedule, now_ms: int) -> None:
-            cursor.at((-1, now_ms, None, None, ()), None, -1, schedule.node)
+            record_context.set((-1, now_ms, None, None, ()), None, -1, schedule.node)
             self._note("punctuated", schedule.node, kind, now_ms)
             try:
                 schedule.punctuate(now_ms)
@@ -258,27 +270,27 @@ class Executor:
                 if is_interruption(error) or (isinstance(error, ProcessingError) and error.node):
                     raise
                 if guard is None or not isinstance(error, Exception) or isinstance(error, HandledFailure):
-                    raise punctuation_error(scope, self._places, schedule.node, error) from original(error)
+                    raise punctuation_error(context, self._locations, schedule.node, error) from original(error)
                 guard(schedule.node, error, None, None, now_ms, ())
 
         try:
             return schedules.fire(now_ms, run)
         finally:
-            cursor.give_back(held[0])
-            stamp[0], resumed[0] = held[1:]
+            record_context.restore(saved[0])
+            stamp[0], resumed[0] = saved[1:]
 
     def _note(self, kind: str, node: str = "", other: Any = None, *rest: Any) -> None:
-        """Note the end of what went before, and what begins or is done now."""
-        if self._cells is not None and self.scope.recorder is not None:
-            self._cells()
-            self.scope.recorder.add(kind, self.scope.plan.task_id, node, other, *rest)
+        """Record changes of state variables so far, then an event."""
+        if self._watch is not None and self.context.recorder is not None:
+            self._watch()
+            self.context.recorder.add(kind, self.context.plan.task_id, node, other, *rest)
 
     def _fail(self, error: BaseException, java: str | None = None) -> NoReturn:
-        """Raise the error of the task; an error that has its node already, and an interruption, as they are."""
+        """Raise the error of the task; interruptions, and errors that name a node, are raised unchanged."""
         if is_interruption(error) or (isinstance(error, ProcessingError) and error.node):
             raise error
         if isinstance(error, NegativeTimestamp):
-            cursor = self.scope.cursor
-            place = str(cursor.topic), cursor.partition, *cursor.record()[:2]
-            raise negative_timestamp(*place, node=cursor.source) from None
-        raise processing_error(self.scope, self._places, error, java) from original(error)
+            record_context = self.context.record_context
+            position = str(record_context.topic), record_context.partition, *record_context.record()[:2]
+            raise negative_timestamp(*position, node=record_context.source) from None
+        raise processing_error(self.context, self._locations, error, java) from original(error)

@@ -1,10 +1,10 @@
-"""The task: one partition of one sub-topology at work.
+"""`Task`: runs one sub-topology for one partition of each of its topics.
 
 Records and clock ticks go in, produced rows come out; a task does no input or output itself, and every engine
 uses this one class.
 
-What a task remembers is store rows and cells. A delta is made from the stores' journals, so it costs what changed and
-not what is there. Deltas are values; how they are stored is the engine's matter.
+The state of a task is its store rows and state variables. A delta is made from the stores' journals, so it costs what
+changed and not what is there. Deltas are values; each engine decides how to store them.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterable
 from operator import attrgetter, itemgetter
+from types import FrameType
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import Clock
 from kstreamnb.errors import StateError
 from kstreamnb.runtime.codegen.sinks import topic_serdes
-from kstreamnb.runtime.context.handlers import Produced
+from kstreamnb.runtime.context.handlers import RecordProduced
 from kstreamnb.runtime.context.punctuation import PriorityQueue
 from kstreamnb.runtime.context.record_context import WireRecord
 from kstreamnb.runtime.context.record_queue import RecordQueue
@@ -28,42 +29,42 @@ from kstreamnb.runtime.task.executor import Executor
 from kstreamnb.topology.partitions import changelog_topic
 
 StateKey: TypeAlias = tuple[str, Any, Any]
-"""``("store", store name, raw key)`` or ``("cell", node, cell name)``."""
+"""``("store", store name, raw key)`` or ``("state_var", node, name)``."""
 
 _VERSION = 1
 
 
 class StateDelta(NamedTuple):
-    """Changes of a task's state: rows by store and raw key, cells by node and name; None is a deleted row.
+    """Changes of a task's state: rows by store and raw key, variables by node and name; None is a deleted row.
 
     False without changes.
     """
 
     rows: dict[str, dict[Any, Any]]
-    cells: dict[tuple[str, str], Any]
+    state_vars: dict[tuple[str, str], Any]
 
     def __bool__(self) -> bool:
-        return bool(self.rows or self.cells)
+        return bool(self.rows or self.state_vars)
 
 
 class Checkpointed:
     """The part of a task that saves and restores its state."""
 
-    scope: TaskContext
+    context: TaskContext
     _journals: dict[str, list[Any]] | None
     _taken: dict[tuple[str, str], Any]
 
     def snapshot(self) -> bytes:
-        """The whole state of the task."""
-        rows = {name: store.snapshot() for name, store in self.scope.stores.items()}
-        return _pack(rows, {key: cell[0] for key, cell in self.scope.cells.items()})
+        """Return the whole state of the task."""
+        rows = {name: store.snapshot() for name, store in self.context.stores.items()}
+        return _pack(rows, {key: state_var[0] for key, state_var in self.context.state_vars.items()})
 
     def restore(self, data: bytes) -> None:
-        """Take up the state of a snapshot; everything else is forgotten."""
-        rows, cells = _unpack(data)
-        for name, store in self.scope.stores.items():
+        """Replace the state by that of a snapshot."""
+        rows, state_vars = _unpack(data)
+        for name, store in self.context.stores.items():
             store.restore(rows.get(name, {}))
-        self._set_cells({**self.scope.initial, **cells})
+        self._set_state_vars({**self.context.initial, **state_vars})
         self._forget_changes()
 
     def take_delta(self) -> StateDelta:
@@ -73,107 +74,107 @@ class Checkpointed:
         rows: dict[str, dict[Any, Any]] = {}
         for name, journal in self._journals.items():
             if journal:
-                row_of = self.scope.stores[name].raw.get
+                row_of = self.context.stores[name].raw.get
                 rows[name] = {raw_key: row_of(raw_key) for raw_key in dict.fromkeys(map(itemgetter(0), journal))}
-        cells = {
-            key: cell[0]
-            for key, cell in self.scope.cells.items()
-            if key not in self._taken or self._taken[key] != cell[0]
+        state_vars = {
+            key: state_var[0]
+            for key, state_var in self.context.state_vars.items()
+            if key not in self._taken or self._taken[key] != state_var[0]
         }
         self._forget_changes()
-        return StateDelta(rows, cells)
+        return StateDelta(rows, state_vars)
 
     def apply_delta(self, delta: StateDelta) -> None:
         """Apply a delta, or a part of a state made by `delta_of`."""
-        rows, cells = delta
+        rows, state_vars = delta
         for name, changed in rows.items():
-            apply = self.scope.stores[name].apply
+            apply = self.context.stores[name].apply
             for raw_key, row in changed.items():
                 apply(raw_key, row)
-        self._set_cells(cells)
-        self._taken.update(cells)
+        self._set_state_vars(state_vars)
+        self._taken.update(state_vars)
 
     def state_keys(self) -> list[StateKey]:
-        """Keys of everything that a snapshot would hold."""
+        """Return the keys of everything that a snapshot contains."""
         keys: list[StateKey] = [
-            ("store", name, raw_key) for name, store in self.scope.stores.items() for raw_key in store.raw
+            ("store", name, raw_key) for name, store in self.context.stores.items() for raw_key in store.raw
         ]
-        return keys + [("cell", *key) for key in self.scope.cells]
+        return keys + [("state_var", *key) for key in self.context.state_vars]
 
     def delta_of(self, keys: Iterable[StateKey]) -> StateDelta:
         """Return the present content of some keys as a delta, without keys that are gone."""
         rows: dict[str, dict[Any, Any]] = {}
-        cells = {}
+        state_vars = {}
         for kind, first, second in keys:
-            if kind == "cell":
-                if (first, second) in self.scope.cells:
-                    cells[first, second] = self.scope.cells[first, second][0]
-            elif (row := self.scope.stores[first].raw.get(second)) is not None:
+            if kind == "state_var":
+                if (first, second) in self.context.state_vars:
+                    state_vars[first, second] = self.context.state_vars[first, second][0]
+            elif (row := self.context.stores[first].raw.get(second)) is not None:
                 rows.setdefault(first, {})[second] = row
-        return StateDelta(rows, cells)
+        return StateDelta(rows, state_vars)
 
-    def _set_cells(self, cells: dict[tuple[str, str], Any]) -> None:
-        scope = self.scope
-        for key, content in cells.items():
-            if key in scope.cells:
-                scope.cells[key][0] = content
+    def _set_state_vars(self, state_vars: dict[tuple[str, str], Any]) -> None:
+        context = self.context
+        for key, content in state_vars.items():
+            if key in context.state_vars:
+                context.state_vars[key][0] = content
             else:
-                scope.restored[key] = content
-        scope.stream_schedules.rebuild()
-        scope.wall_schedules.rebuild()
+                context.restored[key] = content
+        context.stream_schedules.rebuild()
+        context.wall_schedules.rebuild()
 
     def _forget_changes(self) -> None:
-        self._taken = {key: cell[0] for key, cell in self.scope.cells.items()}
+        self._taken = {key: state_var[0] for key, state_var in self.context.state_vars.items()}
         for journal in (self._journals or {}).values():
             journal.clear()
 
 
-def _pack(rows: dict[str, dict[Any, Any]], cells: dict[tuple[str, str], Any]) -> bytes:
-    return pickle.dumps((_VERSION, rows, cells), protocol=5)
+def _pack(rows: dict[str, dict[Any, Any]], state_vars: dict[tuple[str, str], Any]) -> bytes:
+    return pickle.dumps((_VERSION, rows, state_vars), protocol=5)
 
 
 def _unpack(data: bytes) -> tuple[dict[str, dict[Any, Any]], dict[tuple[str, str], Any]]:
-    version, rows, cells = pickle.loads(data)
+    version, rows, state_vars = pickle.loads(data)
     if version != _VERSION:
         raise StateError(f"the state has format {version}, but this version reads format {_VERSION}")
-    return rows, cells
+    return rows, state_vars
 
 
 class Queued:
-    """The part of a task that lets records wait, and takes the one with the least event time first."""
+    """The part of a task that queues records and processes the one with the least event time first."""
 
     plan: TaskPlan
     _ready: PriorityQueue[RecordQueue]
     _waiting: set[int]
-    _runner: Executor
+    _executor: Executor
 
     @property
-    def first_lane(self) -> RecordQueue | None:
-        """The lane whose head `run_ready` would take first; None when nothing waits."""
+    def first_queue(self) -> RecordQueue | None:
+        """The queue whose head `run_ready` would take first; None when nothing waits."""
         return self._ready.peek()
 
     def push(self, topic: str, partition: int, records: Iterable[WireRecord]) -> None:
-        """Let records wait in front of the task."""
-        lane = self._runner.lane(topic, partition)
-        lane.push(topic, records)
-        self._line_up(lane)
+        """Queue records of a partition."""
+        queue = self._executor.queue_of(topic, partition)
+        queue.push(topic, records)
+        self._enqueue(queue)
 
     def run_ready(self, limit: int | None = None) -> int:
-        """Process what waits, least (timestamp, topic, partition, offset) first; gives the number of records."""
+        """Process queued records, least (timestamp, topic, partition, offset) first; return their number."""
         done, ready, single = 0, self._ready, self.plan.single
         while ready and (limit is None or done < limit):
-            lane = ready.poll()
+            queue = ready.poll()
             other = ready.peek()
-            self._waiting.discard(id(lane))
+            self._waiting.discard(id(queue))
             try:
-                if other is None and limit is None and lane.plain:
-                    done += self._runner.bulk(lane, lane.rest(), None, None)
+                if other is None and limit is None and queue.plain:
+                    done += self._executor.process_in_bulk(queue, queue.rest(), None, None)
                 else:
-                    bound = None if other is None or single else other.place
+                    bound = None if other is None or single else other.order_key
                     left = 1 if single else None if limit is None else limit - done
-                    done += self._runner.steps(lane, lane.take(bound, left), None)
+                    done += self._executor.process_each(queue, queue.take(bound, left), None)
             finally:
-                self._line_up(lane)
+                self._enqueue(queue)
         return done
 
     def queue_record(self, topic: str, partition: int, record: WireRecord) -> int | None:
@@ -181,24 +182,24 @@ class Queued:
 
         `run_queued` processes the record, `drop_queued` discards it.
         """
-        queue = self._runner.lane(topic, partition)
+        queue = self._executor.queue_of(topic, partition)
         queue.push(topic, (record,))
         return queue.head[1] if queue.fill() and queue.head is not None else None
 
     def run_queued(self, topic: str, partition: int) -> None:
         """Process the record that `queue_record` read ahead."""
-        queue = self._runner.lane(topic, partition)
-        self._runner.steps(queue, queue.take(None, 1), None)
+        queue = self._executor.queue_of(topic, partition)
+        self._executor.process_each(queue, queue.take(None, 1), None)
 
     def drop_queued(self, topic: str, partition: int) -> None:
         """Discard the record that `queue_record` read ahead."""
-        self._runner.lane(topic, partition).rest()
+        self._executor.queue_of(topic, partition).rest()
 
-    def _line_up(self, lane: RecordQueue) -> None:
-        """Let a lane wait for its turn, if it has anything."""
-        if id(lane) not in self._waiting and lane.fill():
-            self._waiting.add(id(lane))
-            self._ready.add(lane)
+    def _enqueue(self, queue: RecordQueue) -> None:
+        """Schedule a queue, if it has a record."""
+        if id(queue) not in self._waiting and queue.fill():
+            self._waiting.add(id(queue))
+            self._ready.add(queue)
 
 
 Changelog = Literal["off", "names", "records"]
@@ -210,13 +211,13 @@ class Task(Checkpointed, Queued):
     Args:
         plan: what to run.
         clock: the engine's wall clock.
-        global_state: the task that keeps the global stores, if there are any.
-        recorder: gets everything that happens; without it nothing of the kind is made.
-        track: note changes, so that deltas can be taken.
-        changelog: what to note for `drain_changelog`: "off"; "names", the first records of each store, so that it is
-            known which topics were written; or all "records".
+        global_state: the task with the global stores, if there are any.
+        recorder: gets all events; without it none are created.
+        track: journal changes, so that deltas can be taken.
+        changelog: what to keep for `drain_changelog`: "off"; "names", the first records of each store, which show which
+            topics were written; or all "records".
         commit_every_record: flush caches after each record, as Kafka's test driver does.
-        out: gets what is produced; tasks may share it where each is drained before the next one runs.
+        out: gets produced rows; tasks may share it if each is drained before the next one runs.
     """
 
     def __init__(
@@ -232,23 +233,23 @@ class Task(Checkpointed, Queued):
         out: list[Any] | None = None,
     ) -> None:
         self.plan = plan
-        self.scope = scope = TaskContext(plan, clock, recorder, out)
+        self.context = context = TaskContext(plan, clock, recorder, out)
         self.nodes = plan.nodes
-        order: Any = (lambda lane: lane.place[0]) if plan.single else attrgetter("place")
+        order: Any = (lambda queue: queue.order_key[0]) if plan.single else attrgetter("order_key")
         self._ready: PriorityQueue[RecordQueue] = PriorityQueue(order)
         self._waiting: set[int] = set()
-        scope.topic_serdes = topic_serdes(plan, self.nodes)
-        scope.stores = make_stores(scope, store_order(plan, self.nodes))
+        context.topic_serdes = topic_serdes(plan, self.nodes)
+        context.stores = make_stores(context, store_order(plan, self.nodes))
         self._note_changes(track=track, changelog=changelog)
-        self._runner = Executor(scope, self.nodes, commit_every_record=commit_every_record)
-        self.lane, self.interleave = self._runner.lane, self._runner.interleave
+        self._executor = Executor(context, self.nodes, commit_every_record=commit_every_record)
+        self.queue_of, self.interleave = self._executor.queue_of, self._executor.interleave
         self._global_state: Task | None = None
         self._connect(global_state)
         self._forget_changes()
 
     @property
     def global_state(self) -> Task | None:
-        """The task that keeps the global stores; it can be exchanged."""
+        """The task with the global stores; it can be replaced."""
         return self._global_state
 
     @global_state.setter
@@ -259,21 +260,29 @@ class Task(Checkpointed, Queued):
     @property
     def wants_commit(self) -> bool:
         """Whether a processor asked for a commit since the last one."""
-        return self.scope.commit_requested[0]
+        return self.context.commit_requested[0]
 
     @property
     def produced(self) -> int:
         """Rows produced since the last `drain`."""
-        return len(self.scope.out)
+        return len(self.context.out)
 
     @property
     def stores(self) -> dict[str, Any]:
         """The task's own stores by name."""
-        return self.scope.stores
+        return self.context.stores
+
+    def position(self, frame: FrameType | None) -> tuple[str, str]:
+        """Return where the task is, for another thread: the node at work and ``topic-partition@offset``, or empty text.
+
+        Args:
+            frame: the innermost frame of the thread that runs the task.
+        """
+        return self._executor.position(frame)
 
     def topic_serdes(self, topic: str) -> tuple[Serde, Serde] | None:
-        """Key and value serde of the rows this task writes to a topic; None where they are all bytes."""
-        return self.scope.topic_serdes.get(topic)
+        """Return key and value serde of the rows that this task writes to a topic; None if they are all bytes."""
+        return self.context.topic_serdes.get(topic)
 
     def run(
         self,
@@ -283,93 +292,95 @@ class Task(Checkpointed, Queued):
         marks: list[int] | None = None,
         first: int | None = None,
     ) -> int:
-        """Process records now and in this order, past whatever waits; gives their number.
+        """Process records now and in this order, ahead of queued ones; return their number.
 
-        ``marks`` gets, after each record, the number of rows produced since the last `drain`. ``first`` is said where
-        records are as users have them, only if `takes_records`: the offset of the first one.
+        ``marks`` gets, after each record, the number of rows produced since the last `drain`. ``first``, the offset of
+        the first record, is given for unserialised records, which need `takes_records`.
         """
-        lane = self._runner.lane(topic, partition)
-        if lane.plain:
-            return self._runner.bulk(lane, records if isinstance(records, list) else list(records), first, marks)
+        queue = self._executor.queue_of(topic, partition)
+        if queue.plain:
+            return self._executor.process_in_bulk(
+                queue, records if isinstance(records, list) else list(records), first, marks
+            )
         done = 0
         for record in records:
-            lane.push(topic, (record,))
-            done += self._runner.steps(lane, lane.take(None, None), None)
+            queue.push(topic, (record,))
+            done += self._executor.process_each(queue, queue.take(None, None), None)
             if marks is not None:
-                marks.append(len(self.scope.out))  # a refused record has its mark too
+                marks.append(len(self.context.out))  # a refused record has its mark too
         return done
 
     def takes_records(self, topic: str) -> bool:
         """Return whether records can be processed unserialised: nothing has to happen between them."""
-        recorder = self.scope.recorder
+        recorder = self.context.recorder
         seen_later = recorder is None or recorder.reorders
-        return seen_later and self._runner.lane(topic, 0).plain and self._runner.is_fast()
+        return seen_later and self._executor.queue_of(topic, 0).plain and self._executor.is_fast()
 
     def punctuate_wall_clock(self) -> bool:
-        """Fire the punctuators that are due by the clock; says whether any was."""
-        return self._runner.punctuate_wall_clock()
+        """Fire the punctuators that are due by the clock; return whether there were any."""
+        return self._executor.punctuate_wall_clock()
 
     def commit(self) -> None:
-        """Flush the caches; what they held flows on through the task."""
-        self._runner.commit()
+        """Flush the caches; their rows continue through the task."""
+        self._executor.commit()
 
     def drain(self) -> list[Any]:
         """Take the rows produced so far: ``(topic, partition, timestamp, key, value, headers)`` in wire form."""
-        rows = self.scope.out[:]
-        self.scope.out.clear()
+        rows = self.context.out[:]
+        self.context.out.clear()
         return rows
 
-    def drain_changelog(self) -> list[Produced]:
+    def drain_changelog(self) -> list[RecordProduced]:
         """Take the records for the changelog topics noted so far, with bytes as key and value.
 
-        Where only names are wanted, a record with the timestamp -1 stands for a topic that was written.
+        If only names are noted, a record with the timestamp -1 stands for a topic that was written.
         """
         rows, partition = [], self.plan.partition
-        for store in self.scope.stores.values():
+        for store in self.context.stores.values():
             if store.spec.kind == "internal" and store.changes is not None:
                 store.flush()  # buffers note what came or went only now
             if not store.changes:
                 continue
             topic = changelog_topic(self.plan.application_id, store.spec)
-            if not self.scope.keeps_changelog:
-                rows.append(Produced(topic, partition, -1, None, None))
+            if not self.context.keeps_changelog:
+                rows.append(RecordProduced(topic, partition, -1, None, None))
                 store.changes = None
                 continue
             for raw_key, row, timestamp, headers in store.changes:
                 key, value = store.changelog_entry(raw_key, row)
-                rows.append(Produced(topic, partition, timestamp, key, value, headers))
+                rows.append(RecordProduced(topic, partition, timestamp, key, value, headers))
             store.changes.clear()
         return rows
 
     def counters(self) -> dict[str, Any]:
-        """Records consumed and dropped so far, the latter by node and reason."""
-        return {"consumed": self._runner.consumed, "dropped": dict(self.scope.dropped)}
+        """Return the number of records consumed, and of those dropped by node and reason."""
+        return {"consumed": self._executor.consumed, "dropped": dict(self.context.dropped)}
 
     def generated_source(self) -> str:
         """Return the Python source of the functions that were generated for the task's nodes, for debugging.
 
         Functions for nodes are generated when the task is made, loops over records when a source first gets records.
         """
-        return self._runner.generated_source()
+        return self._executor.generated_source()
 
     def close(self) -> None:
-        """End the task: users' processors are closed, stores are left as they are."""
-        closers = self.scope.closers[::-1]
-        self.scope.closers.clear()
+        """Close the users' processors; stores stay as they are."""
+        closers = self.context.closers[::-1]
+        self.context.closers.clear()
         for close in closers:
             close()
 
     def _connect(self, global_state: Task | None) -> None:
-        """Take another task's global stores, and bind all nodes to them."""
+        """Bind all nodes to the global stores of another task."""
         self._global_state = global_state
-        self.scope.global_stores = {} if global_state is None else global_state.stores
-        self._runner.wire()
+        self.context.global_stores = {} if global_state is None else global_state.stores
+        self._executor.bind()
 
     def _note_changes(self, *, track: bool, changelog: Changelog) -> None:
-        recorder, task = self.scope.recorder, self.plan.task_id
+        recorder, task = self.context.recorder, self.plan.task_id
         self._journals = {} if track else None
-        self.scope.keeps_changelog = changelog == "records"
-        for name, store in self.scope.stores.items():
+        self.context.keeps_changelog = changelog == "records"
+        for name, store in self.context.stores.items():
             if changelog == "off":
                 store.changes = None
             journal: list[Any] | None = None
@@ -383,4 +394,4 @@ class Task(Checkpointed, Queued):
 
 
 class GlobalTask(Task):
-    """Keeps the global stores: every record of their topics goes into them at once, whatever its partition."""
+    """Maintains the global stores: every record of their topics is applied at once, whatever its partition."""

@@ -14,7 +14,7 @@ from itertools import count, islice
 
 from kstreamnb.core.heap import collector_paused
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.runtime.context.record_context import Batch, Partition, Place
+from kstreamnb.runtime.context.record_context import Batch, Partition, RecordPosition
 from kstreamnb.runtime.task.task import Task
 from kstreamnb.testdriver.execution.input_batch import InputBatch
 from kstreamnb.testdriver.execution.router import Router
@@ -81,10 +81,10 @@ class _MixedBatch(Batch):
         """Return how many records of a partition were taken; only correct once no more are taken."""
         return self._taken[topic, partition]
 
-    def place_of(self, index: int) -> Place:
+    def position_of(self, index: int) -> RecordPosition:
         """Return topic, partition, source node and offset of a record."""
         topic, number = partition = self._partitions[index]
-        return topic, number, self._readers[partition].lane(topic, number).source, self._offsets[index]
+        return topic, number, self._readers[partition].queue_of(topic, number).source, self._offsets[index]
 
     @cached_property
     def _taken(self) -> Counter[Partition]:

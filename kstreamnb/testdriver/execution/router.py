@@ -1,4 +1,4 @@
-"""`Router`: where records of each topic go. A value that is computed from the plans of an application's tasks.
+"""`Router`: the destination of each topic's records, computed from the plans of an application's tasks.
 
 The processing order is the same in every engine: input records are taken one at a time in the order of a merge of all
 partitions by (timestamp, topic, partition, offset); what a record causes on internal topics is processed breadth

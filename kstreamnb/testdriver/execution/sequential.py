@@ -1,4 +1,4 @@
-"""Sequential strategy: processes input records one by one, each to the end before the next.
+"""Sequential strategy: processes input records one by one, each completely before the next.
 
 The strategy works for every topology. If a source has its own timestamp extractor, partitions are merged by the
 extracted timestamps, as Kafka Streams does: the next record of every partition is read ahead, and the partition whose

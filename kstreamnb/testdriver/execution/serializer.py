@@ -24,7 +24,7 @@ Serialize = Callable[[Sequence[TopicRecord]], list[InputRecord]]
 
 @dataclass(frozen=True)
 class TopicRoute:
-    """Where records of a topic go and how they are read.
+    """Destination of a topic's records, and how they are read.
 
     Attributes:
         topic: the topic.
@@ -32,7 +32,7 @@ class TopicRoute:
         tasks: index of the reading task by partition.
         is_global: whether the global task reads the topic.
         serdes: key and value serde of the source that reads it.
-        extracts: whether that source has a timestamp extractor of its own.
+        extracts: whether that source has its own timestamp extractor.
     """
 
     topic: str

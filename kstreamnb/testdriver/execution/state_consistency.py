@@ -81,13 +81,13 @@ def differences(task: str, store: Any, expected: Any, against: str) -> Iterator[
 
 
 def _rows(task: str, store: Any) -> dict[str, tuple[Any, Any, Any]]:
-    """Rows by what tells them apart: key, and time or note where a key has several rows."""
+    """Return rows by what distinguishes them: key, and time or note if a key has several rows."""
     found: dict[str, tuple[Any, Any, Any]] = {}
     for row in stored_rows(task, store, store.snapshot()):
         name = repr(row.key)
         while name in found:
             name += "'"
-        # When a row of a bounded store was last looked up is no part of any log, in Kafka neither.
+        # When a row of a bounded store was last looked up is in no log, not even in Kafka.
         value = row.value[1] if store.spec.kind == "lru" else row.value
         found[name] = row.key, value, row.timestamp
     return found
@@ -100,7 +100,7 @@ def _value(row: tuple[Any, Any, Any] | None) -> Any:
 class ChangelogFolds:
     """Stores as the changelogs of an engine make them, kept up with what is written.
 
-    With ``keep`` the records of the changelogs stay where they are; else they are gone once they were folded.
+    With ``keep`` the records of the changelogs stay where they are; else they are removed after the check.
     """
 
     def __init__(self, tasks: Mapping[str, Task], logs: Mapping[str, Any], *, keep: bool) -> None:

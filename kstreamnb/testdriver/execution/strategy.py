@@ -73,7 +73,7 @@ def choose_strategy(router: Router, tasks: TaskGroup, batch: InputBatch) -> Stra
 
 
 def _parts(router: Router, batch: InputBatch) -> Iterator[InputBatch]:
-    """Cut a batch where the strategy may change, and where progress is reported."""
+    """Split a batch at points where the strategy may change or progress is reported."""
     if batch.merges_by_event_time(router):
         yield batch  # a merge by event time has to see all records
     elif batch.records:

@@ -10,7 +10,7 @@ from kstreamnb.core.codec import encoded
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import Clock
 from kstreamnb.errors import EngineError
-from kstreamnb.runtime.context.handlers import Produced
+from kstreamnb.runtime.context.handlers import RecordProduced
 from kstreamnb.runtime.context.record_context import Partition, WireRecord
 from kstreamnb.runtime.context.record_queue import is_careful
 from kstreamnb.runtime.context.task_context import Recorder
@@ -25,7 +25,7 @@ __all__ = ["Delivery", "OutputRoute", "TaskGroup"]
 Delivery = tuple[int, str, int, WireRecord]
 """``(index of the reading task, topic, partition, record)``."""
 
-_BULK = 4  # from here on it pays to look whether all rows go to one topic
+_BULK = 4  # with as many rows it pays to check whether all go to one topic
 
 
 @dataclass(frozen=True)
@@ -234,11 +234,11 @@ class TaskGroup:
         return read
 
 
-def _changelog_row(record: Produced) -> OutputRow:
+def _changelog_row(record: RecordProduced) -> OutputRow:
     return (*record[:3], encoded(record.key), encoded(record.value), record.headers)
 
 
 def _may_refuse(task: Task) -> bool:
     """Return whether a task may refuse records before it takes them."""
     sources = [node for name in task.nodes if isinstance(node := task.plan.topology.nodes[name], Source)]
-    return any(is_careful(source, task.scope) for source in sources)
+    return any(is_careful(source, task.context) for source in sources)

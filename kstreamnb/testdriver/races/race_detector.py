@@ -27,8 +27,8 @@ from kstreamnb.topology.topology import Topology
 
 __all__ = ["RaceReport", "KeyDifference", "Race", "find_races"]
 
-Kind = Literal["result", "history", "order"]
-_KINDS: tuple[Kind, ...] = ("result", "history", "order")
+RaceKind = Literal["result", "history", "order"]
+_KINDS: tuple[RaceKind, ...] = ("result", "history", "order")
 _MEANING = {
     "result": "the last value of a key depends on the processing order",
     "history": "intermediate values depend on the processing order, the last one does not",
@@ -47,7 +47,7 @@ class KeyDifference:
     other: tuple[object, ...]
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> RaceKind:
         """The severity: "result", "history" or "order"."""
         if self.usual[-1:] != self.other[-1:] and _multiset(self.usual) != _multiset(self.other):
             return "result"
@@ -65,7 +65,7 @@ class Race(Tabular):
         differences: differences by topic or store, and key.
     """
 
-    kind: Kind
+    kind: RaceKind
     sample: tuple[TopicRecord, ...]
     moves: tuple[Move, ...]
     differences: tuple[KeyDifference, ...]
@@ -132,7 +132,7 @@ class RaceReport(Tabular):
 
     schedules: int
     outcomes: int
-    counts: Mapping[Kind, int]
+    counts: Mapping[RaceKind, int]
     race: Race | None
     seed: int
 
@@ -197,7 +197,7 @@ def find_races(
     runs = _Runs(topology, Config.of(config), partitions)
     records = runs.placed(sample)
     with under_way("orders", schedules) as done:
-        usual, outcomes, result = runs.usual(records), dict[str, None](), Counter[Kind]()
+        usual, outcomes, result = runs.usual(records), dict[str, None](), Counter[RaceKind]()
         for number in range(schedules):
             differences = usual.differences(runs.shuffled(records, seed + number)[0])
             if differences:
@@ -299,7 +299,7 @@ def _multiset(values: tuple[object, ...]) -> list[str]:
     return sorted(map(repr, values))
 
 
-def _shrunk(runs: _Runs, records: list[TopicRecord], kind: Kind, seed: int, schedules: int) -> Race:
+def _shrunk(runs: _Runs, records: list[TopicRecord], kind: RaceKind, seed: int, schedules: int) -> Race:
     """Reduce a race to as few records as possible, then to as few moves as possible."""
     left = [_ATTEMPTS]
 

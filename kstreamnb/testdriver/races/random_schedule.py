@@ -1,7 +1,7 @@
 """Runs a topology in a random order: when partitions deliver and which task works next is drawn from a seed.
 
 All orders are possible on a cluster: each partition delivers in order, a task takes the smallest head of its queues,
-and its output can be fetched from then on.
+and its output can be fetched afterwards.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class RandomSchedule:
 
     def _is_ready(self, index: int, *, hurried: bool) -> bool:
         task = self._tasks.order[index]
-        waiting = [source for source in self._inputs.get(index, ()) if task.lane(*source).fill()]
+        waiting = [source for source in self._inputs.get(index, ()) if task.queue_of(*source).fill()]
         if not self._patient or hurried or not waiting:
             return bool(waiting)
         return all(source in waiting or not self._coming[source] for source in self._inputs[index])

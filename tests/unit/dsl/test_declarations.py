@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+import kstreamnb as ks
 from kstreamnb import head, hooks
+from kstreamnb.core.record import TopicRecord
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.dsl.declarations import DeclarationLog, Identities, Identity
 from kstreamnb.errors import TopologyError
-from kstreamnb.tools.preview import upstream_topology
+from kstreamnb.tools.preview import upstream_part, upstream_topology
 
 
 class Cells(Identities):
@@ -143,8 +145,8 @@ def test_what_loses_its_parent_is_stale_and_named_with_its_place(cells: Cells) -
     other = orders.map_values(str)
     with pytest.raises(TopologyError, match="1 declaration is stale") as caught:
         builder.build()
-    assert '"to" (test_declarations.py, line' in str(caught.value.detail)
-    assert 'was made from "filter" (test_declarations.py, line' in str(caught.value.detail)
+    assert '"to" (test_declarations.py, line' in str(caught.value)
+    assert 'was made from "filter" (test_declarations.py, line' in str(caught.value)
     assert list(upstream_topology(other).nodes) == [
         "KSTREAM-SOURCE-0000000000",
         "KSTREAM-MAPVALUES-0000000001",
@@ -195,8 +197,28 @@ def test_a_mistake_elsewhere_does_not_hinder_a_preview() -> None:
     assert head(clean, {"orders": [("a", 2)]}) == [("a", 2, 0)]
 
 
-def test_a_grouped_stream_has_nothing_to_preview() -> None:
-    """Grouping alone gives no records."""
-    grouped = StreamsBuilder().stream("orders").group_by_key()
-    with pytest.raises(TopologyError, match="no records of its own"):
+def test_a_grouped_table_has_nothing_to_preview() -> None:
+    """Its records are pairs of an old and a new row, which only an aggregation can use."""
+    grouped = StreamsBuilder().table("orders").group_by(lambda key, value: (value, key))
+    with pytest.raises(TopologyError, match="has no records"):
         upstream_topology(grouped)
+    assert list(upstream_part(grouped).nodes)[-1].startswith("KTABLE-SELECT")
+
+
+def test_a_grouped_stream_previews_the_records_that_it_groups() -> None:
+    """Windows and groups hold no rows: what is shown is what they will count."""
+    builder = StreamsBuilder()
+    grouped = builder.stream("orders").group_by_key()
+    builder.sample = [TopicRecord("orders", 0, 0, 5, "a", 1)]
+    for handle in (grouped, grouped.windowed_by(ks.TimeWindows.of_size_with_no_grace("1s"))):
+        assert [record.value for record in handle.head().records] == [1]
+
+
+def test_a_global_table_previews_the_changes_of_its_topic() -> None:
+    """Inserts, updates as pairs of the old and the new row, and deletions."""
+    builder = StreamsBuilder()
+    prices = builder.global_table("prices")
+    values = (3, 4, None, None)
+    builder.sample = [TopicRecord("prices", 0, at, at, "p", value) for at, value in enumerate(values)]
+    rows = [row[:3] for row in prices.head().table()]
+    assert rows == [("+I", '"p"', "3"), ("-U", '"p"', "3"), ("+U", '"p"', "4"), ("-D", '"p"', "4")]

@@ -127,6 +127,39 @@ def test_late_records_of_a_sample_are_told_with_the_grace_that_keeps_them() -> N
     assert "a grace of 41ms instead of 0ms would have kept them all" == found.remedy
 
 
+@pytest.mark.parametrize(
+    ("windowed", "log_config", "fact"),
+    [
+        (False, {}, None),
+        (False, {"retention.ms": "60000"}, "retention.ms=60000 has no effect while its cleanup.policy is compact"),
+        (False, {"cleanup.policy": "delete"}, "cleanup.policy=delete removes rows that did not change lately"),
+        (False, {"cleanup.policy": "compact,delete", "retention.ms": "60000"}, "it keeps 1m: a failure that lasts"),
+        (False, {"cleanup.policy": "compact, delete", "retention.ms": "604800000"}, None),
+        (True, {}, None),
+        (True, {"retention.ms": "60000"}, "it keeps 1m, the store 2h"),
+        (True, {"retention.ms": "7200000"}, "it keeps 2h: a failure that lasts longer loses rows"),
+        (True, {"retention.ms": "-1"}, None),
+    ],
+)
+def test_a_changelog_that_forgets_too_early_is_found(
+    windowed: bool, log_config: dict[str, str], fact: str | None
+) -> None:
+    """S4-48: a store that is restored from nothing has only what its changelog kept."""
+    builder = ks.StreamsBuilder("kept")
+    groups = builder.stream("in").group_by_key()
+    stored = ks.Materialized("counts", log_config=log_config)
+    if windowed:
+        groups.windowed_by(ks.TimeWindows.of(size="1h", grace="1h")).count(materialized=stored)
+    else:
+        groups.count(materialized=stored)
+    found = [each for each in check(builder.build()) if each.subject.startswith("changelog")]
+    assert (0 if fact is None else 1) == len(found)
+    if fact is not None:
+        assert 'changelog of store "counts"' == found[0].subject
+        assert fact in found[0].fact
+        assert found[0].remedy
+
+
 def test_a_sound_topology_has_no_findings() -> None:
     """Nothing is said in words."""
     builder = ks.StreamsBuilder("ok")

@@ -1,0 +1,96 @@
+"""Finds functions that read a field that no record of a sample has, without running them.
+
+Only functions on values as they come from a topic are looked at: behind an operator that changes values nobody knows
+the fields without a run.
+"""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Iterator, Sequence
+from types import FunctionType
+
+from kstreamnb.core.formatting import join_list
+from kstreamnb.core.operator import functions_in
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.hints import did_you_mean
+from kstreamnb.topology.nodes import Node, ProcessorNode, Sink, Source
+from kstreamnb.topology.topology import Topology
+from kstreamnb.validation.issue import Issue
+
+__all__ = ["field_findings", "read_fields"]
+
+_KEEPS_VALUES = ("filter", "filter_not", "peek", "select_key", "group_by", "repartition", "split", "branch", "merge")
+
+
+def field_findings(topology: Topology, records: Sequence[TopicRecord]) -> Iterator[Issue]:
+    """Yield an issue for every field that a function reads and no record of its topics has."""
+    for name, node in topology.nodes.items():
+        if not isinstance(node, ProcessorNode):
+            continue
+        topics = _topics_of(topology, node)
+        values = [record.value for record in records if record.topic in topics and record.value is not None]
+        if not topics or not values or not all(isinstance(value, dict) for value in values):
+            continue
+        known = dict.fromkeys(str(field) for value in values for field in value)
+        for function in _functions(node):
+            for wanted in read_fields(function):
+                if wanted not in known:
+                    yield _issue(name, node, wanted, list(known), sorted(topics))
+
+
+def read_fields(function: FunctionType) -> list[str]:
+    """Return the fields that a function reads from its value by constant name: ``value["n"]`` and ``value.get("n")``.
+
+    Example:
+        >>> read_fields(lambda key, value: value["n"] > 3 and value.get("m") and key["k"])
+        ['n', 'm']
+    """
+    code = function.__code__
+    value = code.co_varnames[min(1, code.co_argcount - 1)] if code.co_argcount else None
+    steps = [each for each in dis.get_instructions(code) if each.opname not in ("CACHE", "PUSH_NULL", "PRECALL")]
+    found: dict[str, None] = {}
+    for one, two, three in zip(steps, steps[1:], steps[2:], strict=False):
+        if not one.opname.startswith("LOAD_FAST") or one.argval != value:
+            continue
+        is_item = three.opname == "BINARY_SUBSCR" or (three.opname == "BINARY_OP" and three.argrepr == "[]")
+        if two.opname == "LOAD_CONST" and is_item and isinstance(two.argval, str):
+            found[two.argval] = None
+        elif two.opname in ("LOAD_METHOD", "LOAD_ATTR") and two.argval == "get" and isinstance(three.argval, str):
+            found[three.argval] = None
+    return list(found)
+
+
+def _issue(name: str, node: ProcessorNode, wanted: str, known: list[str], topics: list[str]) -> Issue:
+    of = join_list(f'"{topic}"' for topic in topics)
+    fact = f'it reads the field "{wanted}", which no record of {of} in the sample has'
+    remedy = did_you_mean(wanted, known) or f"the fields are {join_list(known)}"
+    return Issue("warning", f'"{name}"', fact, remedy, node.origin)
+
+
+def _topics_of(topology: Topology, node: Node) -> set[str]:
+    """Return the topics whose values reach a node unchanged; empty if something on the way may change them."""
+    topics: set[str] = set()
+    waiting, seen = list(node.parents), set[str]()
+    while waiting:
+        name = waiting.pop()
+        parent = topology.nodes[name]
+        if name in seen:
+            continue
+        seen.add(name)
+        if isinstance(parent, Source):
+            topics |= {topic for topic in parent.topics if topic not in topology.internal_topics}
+            internal = topology.internal_topics.keys() & set(parent.topics)
+            sinks = [each for each in topology.nodes.values() if isinstance(each, Sink) and each.topic in internal]
+            waiting += [above for sink in sinks for above in sink.parents]
+        elif isinstance(parent, ProcessorNode) and parent.dsl in _KEEPS_VALUES:
+            waiting += parent.parents
+        else:
+            return set()
+    return topics
+
+
+def _functions(node: ProcessorNode) -> Iterator[FunctionType]:
+    """Yield the functions of an operator that take a value as it arrives, not those of joins and processors."""
+    if node.traits.join is None and not node.traits.user_code:
+        yield from (each for each in functions_in(node.operator) if 1 <= each.__code__.co_argcount <= 3)

@@ -1,0 +1,116 @@
+"""Stores given to operators: each keeps rows of one family, and others are refused with Java's text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import kstreamnb as ks
+
+_WINDOW: dict[str, Any] = {"retention": "1h", "window_size": "10ms"}
+_SUPPLIERS = (  # with Java's class in org.apache.kafka.streams.state, and what it keeps
+    (ks.Stores.persistent_key_value_store("s"), "internals.RocksDBKeyValueBytesStoreSupplier", "KeyValue"),
+    (ks.Stores.in_memory_key_value_store("s"), "internals.InMemoryKeyValueBytesStoreSupplier", "KeyValue"),
+    (ks.Stores.persistent_timestamped_key_value_store("s"), "internals.RocksDBKeyValueBytesStoreSupplier", "KeyValue"),
+    (ks.Stores.lru_map("s", 5), "Stores$1", "KeyValue"),
+    (
+        ks.Stores.persistent_versioned_key_value_store("s", history="1h"),
+        "internals.RocksDbVersionedKeyValueBytesStoreSupplier",
+        "KeyValue",
+    ),
+    (ks.Stores.persistent_window_store("s", **_WINDOW), "internals.RocksDbWindowBytesStoreSupplier", "Window"),
+    (ks.Stores.in_memory_window_store("s", **_WINDOW), "internals.InMemoryWindowBytesStoreSupplier", "Window"),
+    (
+        ks.Stores.persistent_timestamped_window_store("s", **_WINDOW),
+        "internals.RocksDbWindowBytesStoreSupplier",
+        "Window",
+    ),
+    (ks.Stores.persistent_session_store("s", retention="1h"), "internals.RocksDbSessionBytesStoreSupplier", "Session"),
+    (ks.Stores.in_memory_session_store("s", retention="1h"), "internals.InMemorySessionBytesStoreSupplier", "Session"),
+)
+
+
+def _count(builder: ks.StreamsBuilder, store: ks.Materialized, windows: Any = None) -> object:
+    grouped: Any = builder.stream("in").group_by_key()
+    return (grouped if windows is None else grouped.windowed_by(windows)).count(store)
+
+
+def _table(builder: ks.StreamsBuilder, store: ks.Materialized) -> object:
+    return builder.table("in", materialized=store)
+
+
+def _global_table(builder: ks.StreamsBuilder, store: ks.Materialized) -> object:
+    return builder.global_table("in", materialized=store)
+
+
+def _hits(builder: ks.StreamsBuilder, store: ks.Materialized) -> object:
+    return _count(builder, store, ks.TimeWindows.of(size="10ms"))
+
+
+def _sliding(builder: ks.StreamsBuilder, store: ks.Materialized) -> object:
+    return _count(builder, store, ks.SlidingWindows.of(difference="10ms"))
+
+
+def _sessions(builder: ks.StreamsBuilder, store: ks.Materialized) -> object:
+    return _count(builder, store, ks.SessionWindows.of(gap="10ms"))
+
+
+_USES: tuple[tuple[Callable[[ks.StreamsBuilder, ks.Materialized], object], str, str], ...] = (
+    (_count, "KeyValue", "key-value"),
+    (_table, "KeyValue", "key-value"),
+    (_global_table, "KeyValue", "key-value"),
+    (_hits, "Window", "window"),
+    (_sliding, "Window", "window"),
+    (_sessions, "Session", "session"),
+)
+_PAIRS = [(*supplier, *use) for supplier in _SUPPLIERS for use in _USES]
+
+
+@pytest.mark.parametrize(
+    ("spec", "name", "declare", "needed", "word"),
+    [(spec, name, declare, needed, word) for spec, name, kept, declare, needed, word in _PAIRS if kept != needed],
+)
+def test_a_store_of_another_kind_is_refused_with_the_text_of_java(
+    spec: ks.StoreSpec, name: str, declare: Callable[..., object], needed: str, word: str
+) -> None:
+    """The text was asked of Kafka Streams 4.3.1, which says it when the topology starts."""
+    builder = ks.StreamsBuilder("mixed")
+    declare(builder, ks.Materialized(spec))
+    with pytest.raises(ks.errors.ConfigError, match=f'expected a {word} store, got "s"') as refused:
+        builder.build()
+    given, wanted = (f"org.apache.kafka.streams.state.{each}" for each in (name, f"{needed}BytesStoreSupplier"))
+    java = (
+        f"class {given} cannot be cast to class {wanted} ({given} and {wanted} are in unnamed module of loader 'app')"
+    )
+    assert java == refused.value.java
+    assert "At: test_store_kinds.py" in "\n".join(refused.value.__notes__)
+
+
+@pytest.mark.parametrize(
+    ("spec", "declare"),
+    [
+        (spec, declare)
+        for spec, _, kept, declare, needed, _ in _PAIRS
+        if kept == needed and (declare, spec.kind) != (_global_table, "versioned")  # these are refused elsewhere
+    ],
+)
+def test_a_store_of_the_right_kind_is_taken(spec: ks.StoreSpec, declare: Callable[..., object]) -> None:
+    """Timestamped or not, in memory or not, with versions or a limit."""
+    builder = ks.StreamsBuilder("alike")
+    declare(builder, ks.Materialized(spec))
+    topology = builder.build()
+    (kept,) = [*topology.stores.values(), *topology.global_stores.values()]
+    assert ("s", spec.persistent, spec.max_entries) == (kept.name, kept.persistent, kept.max_entries)
+
+
+@pytest.mark.parametrize("spec", [spec for spec, _, kept in _SUPPLIERS if kept != "Window"])
+def test_a_stream_join_takes_window_stores_alone(spec: ks.StoreSpec) -> None:
+    """Other stores retain no duplicates."""
+    builder = ks.StreamsBuilder("joined")
+    left, right = builder.stream("left"), builder.stream("right")
+    windows = ks.JoinWindows.of(difference="5ms")
+    left.join(right, lambda a, b: (a, b), windows, ks.StreamJoined().with_this_store_supplier(spec))
+    with pytest.raises(ks.errors.TopologyError, match="does not retain duplicates"):
+        builder.build()
