@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cached_property
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 from pyspark.sql import SparkSession
 
 from kstreamnb.errors import KStreamError
 from kstreamnb.kafka.batch_offsets import Offsets
-from kstreamnb.kafka.checkpoint_lock import OwnerToken
 from kstreamnb.kafka.output_batch import OutputBatch
+from kstreamnb.kafka.storage.checkpoint_files import Checkpoint, CheckpointFiles, Claim, FileClaim, to_files
 from kstreamnb.spark.execution.batch_output import BatchOutput
 from kstreamnb.spark.planning.deployment import Deployment
 
@@ -84,19 +84,23 @@ class QuerySink:
     """Base class of the destinations of a query's output; after a failure it may get the same batch again.
 
     ``kafka``: it takes keys and values as Kafka's bytes instead of wire form. ``again``: by number, the entries in the
-    log of offsets of batches that run again after a repair. ``owner``: the token of the query's start on its
-    checkpoint. ``without_output``: the batches that never had input. ``repeats``: what it repeats when a batch comes
-    again; empty if it recognises the batch.
+    log of offsets of batches that run again after a repair. ``owner``: the claim of the query's start.
+    ``without_output``: the batches that never had input. ``repeats``: what it repeats when a batch comes again; empty
+    if it recognises the batch.
     """
 
     repeats: ClassVar[str] = ""
     kafka: bool = False
     again: Mapping[int, str] = {}
     without_output: Container[int] = ()
-    owner: OwnerToken | None = None
+    owner: Claim | None = None
 
     def attach(self, deployment: Deployment, spark: SparkSession) -> None:
         """Bind the sink to a query, whose identity is the deployment's name; called before anything else."""
+
+    def claim(self, files: CheckpointFiles) -> Claim:
+        """Write the claim of a new start; called before `open`."""
+        return FileClaim(files)
 
     def open(self) -> None:
         """Prepare for batches; called before the query starts and before each restart."""
@@ -128,11 +132,16 @@ class StreamSettings:
     0 for no limit.
     """
 
-    checkpoint: Path
+    checkpoint: Checkpoint
     trigger_ms: int | None = 0
     max_records: int = 0
     tick_ms: int = 0
     readers: int = 2
+
+    @cached_property
+    def files(self) -> CheckpointFiles:
+        """The files of the checkpoint."""
+        return to_files(self.checkpoint)
 
 
 def to_json(offsets: Offsets) -> dict[str, dict[str, int]]:

@@ -3,42 +3,53 @@
 from __future__ import annotations
 
 import uuid
-import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from pyspark.sql import SparkSession
 
 from kstreamnb import hooks
 from kstreamnb.core.time import Duration, Instant, duration_ms, instant_ms
-from kstreamnb.errors import ConfigError, UnknownTopicError, unknown
+from kstreamnb.errors import ConfigError, TopologyError, unknown
 from kstreamnb.kafka.batch_offsets import Offsets
+from kstreamnb.kafka.storage.checkpoint_files import Checkpoint, CheckpointFiles
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.spark.contracts import OffsetSource, QuerySink, StreamSettings
-from kstreamnb.spark.io.changelog_topics import Changelogs
+from kstreamnb.spark.execution.seed import FOLDER as SEED
+from kstreamnb.spark.execution.worker_progress import positions_folder
 from kstreamnb.spark.io.offset_source import KafkaOffsetSource, Starting
 from kstreamnb.spark.io.sinks import KafkaSink
 from kstreamnb.spark.jvm.constants import LARGEST_FUNCTION
-from kstreamnb.spark.jvm.session import find_java, require_session, spark_session
+from kstreamnb.spark.jvm.session import find_java, refuse_connect, require_session, spark_session
+from kstreamnb.spark.operations.adoption import adopted_offsets
+from kstreamnb.spark.operations.application_topics import (
+    create_missing,
+    keep_changelogs,
+    missing_outputs,
+    warn_of_few_replicas,
+    with_limits,
+    written_topics,
+)
+from kstreamnb.spark.operations.foreign_progress import refuse_foreign_progress
 from kstreamnb.spark.operations.restart_policy import RestartPolicy
+from kstreamnb.spark.operations.slow_batches import SlowBatches
 from kstreamnb.spark.operations.topic_discovery import TopicDiscovery, application_over
 from kstreamnb.spark.operations.topic_watcher import TopicWatcher, refuse_replaced_topics
-from kstreamnb.spark.planning.deployment import Application, Deployment, WorkerOptions
-from kstreamnb.spark.planning.output_topics import output_topics
+from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment, WorkerOptions
 from kstreamnb.spark.planning.placement import plan_deployment
 from kstreamnb.spark.planning.preflight import refuse_what_cannot_run, refuse_what_is_too_large
 from kstreamnb.spark.query.query import Query
 from kstreamnb.spark.state.checkpoint_manifest import (
     Manifest,
     check_compatible,
-    checkpoint_folder,
     manifest_of,
     read_manifest,
     write_manifest,
 )
 from kstreamnb.spark.state.checkpoint_reader import last_begun
+from kstreamnb.spark.state.hadoop_files import checkpoint_files
+from kstreamnb.spark.state.shared_storage import prove_shared
 from kstreamnb.topology.topology import Topology
 
 if TYPE_CHECKING:  # Kafka's client is loaded when a query connects
@@ -50,7 +61,6 @@ if TYPE_CHECKING:  # Kafka's client is loaded when a query connects
 __all__ = ["deploy", "start_query"]
 
 Guarantee: TypeAlias = Literal["exactly_once", "at_least_once"]
-_REPLICAS = 3
 _COMMIT_INTERVAL = {"commit.interval.ms", "commit_interval_ms", "commit_interval"}
 
 
@@ -59,7 +69,7 @@ def deploy(
     *,
     spark: SparkSession | None = None,
     bootstrap_servers: Servers | None = None,
-    checkpoint: str | Path,
+    checkpoint: Checkpoint,
     config: Config | Mapping[str, object] | None = None,
     application_id: str | None = None,
     guarantee: Guarantee | None = None,
@@ -77,6 +87,7 @@ def deploy(
     discover: Duration = "30s",
     parity: bool = True,
     verify: bool = False,
+    slow_batch: Duration = "1m",
     producer: Mapping[str, object] | None = None,
 ) -> Query:
     r"""Run a topology as a streaming query that reads and writes Kafka; continues from the checkpoint if there is one.
@@ -85,7 +96,8 @@ def deploy(
         topology: what ``builder.build()`` returned.
         spark: the session; without one, `spark_session` starts one.
         bootstrap_servers: ``host:port``, or librdkafka's settings with ``bootstrap.servers`` among them.
-        checkpoint: a folder that all of Spark's processes reach; it belongs to this application alone.
+        checkpoint: a folder that all of Spark's processes reach, or an address such as ``"s3a://bucket/shop"`` that
+            the session's Hadoop knows; it belongs to this application alone.
         config: the application's settings, as for the driver; they may hold ``bootstrap.servers``. Settings of clients,
             such as ``security.protocol`` or ``consumer.…``, reach them; those of ``bootstrap_servers`` win.
         application_id: the application's id, unless the config or the topology's name says it.
@@ -98,18 +110,20 @@ def deploy(
         available_now: end when all records that exist now are processed.
         max_records: records a batch at most, those first by event time; 0 for no limit. The default lets a backlog of
             any size through in batches whose transactions end in time.
-        tick: how often wall-clock punctuators are looked at where the topology has processors of the user's own.
+        tick: how often wall-clock punctuators are checked, if the topology has users' processors.
         spark_partitions: state partitions of the query, fixed by its first start; as many as cores by default.
         memory_limit: bytes of state that one worker keeps in memory.
         fail_on_loss: end the query when records were removed before they were read.
         create_topics: create output topics that do not exist, with the partitions of the widest input.
         sink: where the output goes instead of Kafka, such as a `DatabaseSink`.
-        changelogs: write the stores' changes to compacted changelog topics, too, for others to read; of versioned
-            stores the latest versions.
-        discover: how often to look for new topics where a source reads topics by a pattern.
+        changelogs: write the stores' changes to changelog topics, too, as Kafka Streams would: an application in Java
+            can restore its stores from them.
+        discover: how often to look for new topics, if a source reads topics by a pattern.
         parity: in a notebook, compare driver and Spark on the builder's sample before a new query starts.
         verify: before each batch compare every store that a worker remembers with what was committed, and end the
-            query where they differ; costs as much as reading the whole state.
+            query if they differ; costs as much as reading the whole state.
+        slow_batch: when a batch is called slow: `Query.status`, the log, ``/health`` and the panel then say which
+            task, node and record it is at.
         producer: further settings of the producer.
 
     Raises:
@@ -133,67 +147,90 @@ def deploy(
         [('b', 3)]
     """
     _refuse_other_kinds(topology, spark, sink)
-    _refuse_nonsense(max_records=max_records, spark_partitions=spark_partitions, memory_limit=memory_limit)
-    settings = _settings(config, topology, application_id)
+    _refuse_nonsense(slow_batch, max_records=max_records, spark_partitions=spark_partitions, memory_limit=memory_limit)
+    settings, discover_ms = _settings(config, topology, application_id), duration_ms(discover, "discover")
     if spark is None and SparkSession.getActiveSession() is None:
         find_java()  # it is missed before a broker is waited for
-    folder = checkpoint_folder(checkpoint)
+    folder = checkpoint_files(checkpoint, spark)
     old = read_manifest(folder)
     servers = _servers(settings, bootstrap_servers)
     from kstreamnb.kafka.admin import Admin
-    from kstreamnb.kafka.application_reset import reset_positions
 
     admin = Admin(servers)
     topics = admin.topics()
-    missing = _missing_outputs(topology, settings, topics, create=create_topics) if sink is None else {}
-    application = application_over(topology, settings, {**topics, **missing})
+    missing = missing_outputs(topology, settings, topics, create=create_topics) if sink is None else {}
+    limited = settings if sink is not None else with_limits(settings, topology, admin, producer or {})
+    application = application_over(topology, limited, {**topics, **missing})
     refuse_what_cannot_run(application)
-    if sink is not None and application.looped:
-        raise ConfigError(f'topic "{application.looped[0]}" is written and read back: that needs Kafka as its sink')
+    if sink is not None:
+        _refuse_loops(application)
     is_new = last_begun(folder) < 0  # an earlier deployment may have got no further than its manifest
-    start = _start(application, starting, reset_positions(admin, application.id) if is_new else {})
-    session = require_session(spark or spark_session())
+    adopted, reset = _origin(admin, application, folder, is_new=is_new)
+    start = _start(application, starting, adopted or reset)
+    session = _proven(require_session(spark or spark_session()), folder)
     name = old.query if old is not None else str(uuid.uuid4())  # noqa: TID251 - a new checkpoint is a new identity
     own = {**_with_prefix(settings, "producer."), **(producer or {})}
     sink = sink or KafkaSink(_writer(servers, application, name, guarantee, own))
-    parallelism = session.sparkContext.defaultParallelism
-    options = WorkerOptions(kafka=sink.kafka, memory_limit=memory_limit, verify=verify)
-    slots = spark_partitions or (old.spark_partitions if old is not None else parallelism)
+    options = _options(folder, adopts=is_new and adopted is not None)
+    options = replace(options, kafka=sink.kafka, memory_limit=memory_limit, verify=verify, changelogs=changelogs)
+    slots = spark_partitions or (old.spark_partitions if old is not None else session.sparkContext.defaultParallelism)
     deployment = _placed(name, application, slots, options, old)
-    stream = StreamSettings(
-        folder,
-        None if available_now else _trigger_ms(trigger, settings, config),
-        max_records,
-        duration_ms(tick, "tick") if any(task.punctuates for task in deployment.tasks) else 0,
-        parallelism,
-    )
-    discover_ms = duration_ms(discover, "discover")
+    refuse_foreign_progress(admin, deployment, folder, adopted, reset)
+    tick_ms = duration_ms(tick, "tick") if any(task.punctuates for task in deployment.tasks) else 0
+    trigger_ms = None if available_now else _trigger_ms(trigger, settings, config)
+    stream = StreamSettings(folder, trigger_ms, max_records, tick_ms, session.sparkContext.defaultParallelism)
     if parity and old is None and (pre_deploy := hooks.current().pre_deploy):
         pre_deploy(topology, session, settings, application.partitions)
     ids = admin.identities(application.inputs)
     if old is not None and fail_on_loss:
         refuse_replaced_topics(old.topic_ids, ids, application.id)
-    _create_topics(admin, missing, settings.replication_factor)
+    create_missing(admin, missing, settings.replication_factor)
+    written = written_topics(topology, settings) if isinstance(sink, KafkaSink) else []
+    if changelogs:
+        written += keep_changelogs(sink, deployment, admin, topics, session, folder, None if is_new else old)
     manifest = replace(manifest_of(deployment), topic_ids=ids)
     write_manifest(folder, manifest)
     source = KafkaOffsetSource(servers, application.external, application.global_topics, start, fail_on_loss)
     source = source.resolved() if is_new else source
-    written = _written(topology, settings) if isinstance(sink, KafkaSink) else []
-    if changelogs:
-        written += _keep_changelogs(sink, deployment, admin, topics)
     query = query_of(session, deployment, source, sink, stream)
-    watcher = TopicWatcher(query, admin, ids, written, fail_on_loss=fail_on_loss)
-    query.control.companions += [RestartPolicy(query, settings.uncaught_handler), watcher]
-    if any(each.pattern for each in topology.sources()):
-        query.control.companions.append(
-            TopicDiscovery(query, settings, admin, discover_ms, old=manifest, source=source)
-        )
+    query.control.companions += [
+        RestartPolicy(query, settings.uncaught_handler),
+        TopicWatcher(query, admin, ids, written, fail_on_loss=fail_on_loss),
+        SlowBatches(query, slow_batch),
+        *_discovery(query, limited, admin, discover_ms, manifest, source),
+    ]
     query.restart()
-    _warn_of_few_replicas(admin, sink)
+    warn_of_few_replicas(admin, sink)
     return query
 
 
+def _discovery(
+    query: Query, settings: Config, admin: Admin, discover_ms: int, manifest: Manifest, source: KafkaOffsetSource
+) -> Iterator[TopicDiscovery]:
+    """Yield what looks for new topics while the query runs, if a source reads topics by a pattern."""
+    if any(each.pattern for each in query.topology.sources()):
+        yield TopicDiscovery(query, settings, admin, discover_ms, old=manifest, source=source)
+
+
+def _options(folder: CheckpointFiles, *, adopts: bool) -> WorkerOptions:
+    """Return what workers need to know of the checkpoint: where to note their positions, and an adopted state."""
+    seed = f"{folder.address}/{SEED}".removeprefix("file:") if adopts else ""
+    return WorkerOptions(positions=positions_folder(folder), seed=seed)
+
+
+def _refuse_loops(application: ApplicationPlan) -> None:
+    if application.looped:
+        raise ConfigError(f'topic "{application.looped[0]}" is written and read back: that needs Kafka as its sink')
+
+
+def _proven(session: SparkSession, checkpoint: CheckpointFiles) -> SparkSession:
+    """Return the session if its executors can serve the checkpoint."""
+    prove_shared(session, checkpoint)
+    return session
+
+
 def _refuse_other_kinds(topology: object, spark: object, sink: object) -> None:
+    refuse_connect(spark)
     for value, kind, name, hint in (
         (topology, Topology, "topology", "pass what builder.build() returns"),
         (spark, SparkSession, "Spark session", "pass what spark_session() returns"),
@@ -201,40 +238,38 @@ def _refuse_other_kinds(topology: object, spark: object, sink: object) -> None:
     ):
         if not isinstance(value, kind) and (value is not None or kind is Topology):
             raise ConfigError(f"expected a {name}, got {type(value).__name__}", hint=hint)
+    if isinstance(topology, Topology):
+        _refuse_stale(topology)
 
 
-def _refuse_nonsense(**numbers: object) -> None:
+def _refuse_stale(topology: Topology) -> None:
+    """Refuse a topology that is older than its declarations: it would run what the notebook no longer says."""
+    if topology.stale is not None:
+        raise TopologyError(
+            f"the topology is stale: {topology.stale}", hint="run the cell with builder.build() again, then this one"
+        )
+
+
+def _origin(
+    admin: Admin, application: ApplicationPlan, folder: CheckpointFiles, *, is_new: bool
+) -> tuple[Offsets | None, Offsets]:
+    """Return the offsets at which an adopted application continues, and those that a reset has set."""
+    from kstreamnb.kafka.application_reset import reset_positions
+
+    adopted = adopted_offsets(folder)
+    return adopted, reset_positions(admin, application.id) if is_new and adopted is None else {}
+
+
+def _refuse_nonsense(slow_batch: Duration, **numbers: object) -> None:
+    if duration_ms(slow_batch, "slow_batch") <= 0:
+        raise ConfigError(f"slow_batch must be longer than 0 ms, got {slow_batch!r}")
     for name, number in numbers.items():
         if number is not None and not (isinstance(number, int) and number >= 0):
             raise ConfigError(f"{name} must be a whole number from 0, got {number!r}")
 
 
-def _written(topology: Topology, settings: Config) -> list[str]:
-    """Return the topics that the query writes, which must exist while it runs."""
-    letters = settings.dead_letter_topic
-    return [*output_topics(topology), *([] if letters is None else [letters])]
-
-
-def _keep_changelogs(sink: QuerySink, deployment: Deployment, admin: Admin, topics: Mapping[str, int]) -> list[str]:
-    """Make the sink write changelogs, and create their topics; returns the topics' names."""
-    if not isinstance(sink, KafkaSink):
-        raise ConfigError("changelog topics need Kafka as the sink")
-    changelogs = Changelogs(deployment)
-    for topic in changelogs.topics:
-        if topic.name not in topics:
-            admin.create_topic(
-                topic.name,
-                partitions=topic.partitions or 1,
-                replicas=deployment.application.config.replication_factor,
-                config=dict(topic.config),
-                exists_ok=True,
-            )
-    sink.changelogs = changelogs.records
-    return [topic.name for topic in changelogs.topics]
-
-
 def _placed(
-    name: str, application: Application, spark_partitions: int, options: WorkerOptions, old: Manifest | None
+    name: str, application: ApplicationPlan, spark_partitions: int, options: WorkerOptions, old: Manifest | None
 ) -> Deployment:
     """Return the deployment; raise CheckpointError if it cannot use the state of its checkpoint."""
     keys = None if old is None else old.groups
@@ -242,38 +277,6 @@ def _placed(
     if old is not None:
         check_compatible(old, manifest_of(deployment))
     return deployment
-
-
-def _create_topics(admin: Admin, topics: Mapping[str, int], replicas: int) -> None:
-    for topic, partitions in topics.items():
-        admin.create_topic(topic, partitions=partitions, replicas=replicas, exists_ok=True)
-
-
-def _warn_of_few_replicas(admin: Admin, sink: QuerySink) -> None:
-    from kstreamnb.kafka.transactional_writer import TransactionalWriter
-
-    if isinstance(sink, KafkaSink) and isinstance(sink.writer, TransactionalWriter):
-        topic = sink.writer.marker_topic
-        few = few_replicas(topic, *admin.replication(topic))
-        if few is not None:
-            warnings.warn(few, stacklevel=3)
-
-
-def few_replicas(topic: str, replicas: int, brokers: int) -> str | None:
-    """Return a warning if a cluster of 3 or more brokers keeps fewer than 3 copies of the marker topic.
-
-    Example:
-        >>> few_replicas("shop-commits", 1, 3)
-        'topic "shop-commits" has 1 replica on 3 brokers: if that is lost, nobody knows which batches Kafka has; ...
-        >>> few_replicas("shop-commits", 1, 1)
-    """
-    if brokers < _REPLICAS or replicas >= _REPLICAS:
-        return None
-    return (
-        f'topic "{topic}" has {replicas} {"replica" if replicas == 1 else "replicas"} on {brokers} brokers: if '
-        f"{'that is' if replicas == 1 else 'they are'} lost, nobody knows which batches Kafka has; set "
-        f'"replication.factor" to {_REPLICAS} for new topics, and reassign this one (kafka-reassign-partitions)'
-    )
 
 
 def start_query(
@@ -320,22 +323,12 @@ def _with_prefix(settings: Config, prefix: str) -> dict[str, object]:
     return {name.removeprefix(prefix): value for name, value in settings.others.items() if name.startswith(prefix)}
 
 
-def _missing_outputs(
-    topology: Topology, settings: Config, topics: Mapping[str, int], *, create: bool
-) -> dict[str, int]:
-    """Return output topics to create, with as many partitions as the widest input has."""
-    missing = [topic for topic in output_topics(topology) if topic not in topics]
-    if missing and not create:
-        hint = "create it, or pass create_topics=True"
-        raise unknown("output topic", missing[0], sorted(topics), error=UnknownTopicError, hint=hint)
-    widest = max([topics[topic] for source in topology.sources() for topic in source.topics if topic in topics] or [1])
-    letters = settings.dead_letter_topic
-    dead = {letters: 1} if letters is not None and letters not in topics else {}
-    return {**dead, **dict.fromkeys(missing, widest)}
-
-
 def _writer(
-    servers: Servers, application: Application, query: str, guarantee: Guarantee | None, producer: Mapping[str, object]
+    servers: Servers,
+    application: ApplicationPlan,
+    query: str,
+    guarantee: Guarantee | None,
+    producer: Mapping[str, object],
 ) -> TransactionalWriter | AtLeastOnceWriter:
     from kstreamnb.kafka.at_least_once_writer import AtLeastOnceWriter
     from kstreamnb.kafka.transactional_writer import TransactionalWriter
@@ -366,7 +359,7 @@ def _trigger_ms(trigger: Duration | int | None, settings: Config, config: Config
 
 
 def _start(
-    application: Application, starting: Instant | Mapping[str, Mapping[int, int]], reset: Offsets
+    application: ApplicationPlan, starting: Instant | Mapping[str, Mapping[int, int]], reset: Offsets
 ) -> Starting | tuple[Starting, dict[str, Starting]]:
     """Return where to begin: the offsets of a reset, else a source's own word for its topics, else ``starting``."""
     own: dict[str, Starting] = {

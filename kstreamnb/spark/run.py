@@ -38,7 +38,7 @@ from kstreamnb.spark.execution.record_batch import RecordBatch, pack, root_order
 from kstreamnb.spark.execution.rows import FAILURE, REPORT
 from kstreamnb.spark.io.dataframe_input import FrameInput, content_order, frame_of_records, uniform
 from kstreamnb.spark.jvm.session import query_session, spark_session
-from kstreamnb.spark.planning.deployment import Application, Deployment
+from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment
 from kstreamnb.spark.planning.placement import plan_application, plan_deployment
 from kstreamnb.spark.planning.preflight import refuse_what_cannot_run
 from kstreamnb.spark.run_result import RunResult
@@ -72,8 +72,8 @@ def run(
         partitions: partitions of topics by name, or one number for all. They decide which records share a task, as
             in Kafka; one partition is one task on one core.
         wall_clock: what the wall clock shows all the time: ms, ISO text or an aware datetime.
-        spark_partitions: how many of Spark's tasks share the work; twice the cores where nothing is said.
-        keep_stores: let the result hold the stores too.
+        spark_partitions: how many of Spark's tasks share the work; twice the cores by default.
+        keep_stores: include the stores in the result.
 
     Raises:
         ConfigError: an input is missing or unknown.
@@ -121,7 +121,7 @@ def run(
     return _execute(rows, spark, deployment)
 
 
-def _check(application: Application) -> None:
+def _check(application: ApplicationPlan) -> None:
     refuse_what_cannot_run(application)
     written = {topic for topic in application.looped if topic in application.global_topics}
     if written:
@@ -132,7 +132,7 @@ def _check(application: Application) -> None:
         )
 
 
-def _frames(session: SparkSession, application: Application, inputs: Any) -> tuple[dict[str, DataFrame], bool]:
+def _frames(session: SparkSession, application: ApplicationPlan, inputs: Any) -> tuple[dict[str, DataFrame], bool]:
     """Return uniform frames by topic, and whether any of them defines an order of arrival."""
     wanted = {*application.inputs}
     if not isinstance(inputs, Mapping):
@@ -162,7 +162,7 @@ def _unused(topic: str, wanted: set[str]) -> Any:
     raise unknown("input topic", topic, sorted(wanted), error=ConfigError)
 
 
-def _reader_serdes(application: Application, topic: str) -> tuple[Serde, Serde]:
+def _reader_serdes(application: ApplicationPlan, topic: str) -> tuple[Serde, Serde]:
     ids = tuple(group.id for group in application.topology.subtopologies())
     whole = TaskPlan(application.topology, ids, config=application.config, partitions=application.partitions)
     source = whole.source_of(topic)

@@ -91,7 +91,9 @@ class RunResult(Displayed):
     def __repr__(self) -> str:
         counts = self.counts()
         told = ", ".join(f"{count:,} {what}" for what, count in counts.items())
-        return f"<RunResult of {self._application.id}: {told}; outputs {', '.join(self.outputs) or 'none'}>"
+        stale = self._application.topology.stale
+        mark = f"; stale: {stale}" if stale else ""
+        return f"<RunResult of {self._application.id}: {told}; outputs {', '.join(self.outputs) or 'none'}{mark}>"
 
     def _addressed(self, target: int) -> DataFrame:
         return self._rows.where(F.col("target") == target).select("source", "seq", "blob")

@@ -15,7 +15,7 @@ from kstreamnb.spark.contracts import StreamSettings
 from kstreamnb.spark.deploy import start_query
 from kstreamnb.spark.io.offset_source import FileOffsetSource
 from kstreamnb.spark.io.sinks import MemorySink
-from kstreamnb.spark.planning.deployment import Application, Deployment
+from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment
 from kstreamnb.spark.planning.placement import plan_application, plan_deployment
 from kstreamnb.spark.query.query import Query
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
@@ -51,7 +51,7 @@ def placed(topology: Topology, partitions: int, *, spark_partitions: int = 2, **
     return plan_deployment("streams", [application], spark_partitions)
 
 
-def in_order(application: Application, rows: Sequence[Row]) -> list[Step]:
+def in_order(application: ApplicationPlan, rows: Sequence[Row]) -> list[Step]:
     """Rows in wire form and in canonical order, each with its partition."""
     ids = tuple(group.id for group in application.topology.subtopologies())
     plan = TaskPlan(application.topology, ids, config=application.config, partitions=application.partitions)

@@ -14,6 +14,7 @@ COMMITS = ("stream-thread-metrics", "commit-total")
 FAILED = ("stream-metrics", "failed-stream-threads")
 DROPPED = ("stream-task-metrics", "dropped-records-total")
 RESTORES = ("stream-task-metrics", "restores-total")
+LATENCY = ("stream-task-metrics", "process-latency-avg")
 STATE = ("stream-state-metrics", "state-bytes")
 LETTERS = ("stream-topic-metrics", "records-produced-total")
 RULES = alert_rules(state_bytes=1000, dead_letter_topic="dead")
@@ -23,6 +24,7 @@ def reading(**numbers: float) -> list[Metric]:
     """Metrics of a healthy query, but for the numbers given."""
     healthy = {"lag": 0, "commits": 10, "failed": 0, "dropped": 2, "restores": 1, "state": 500, "letters": 3} | numbers
     names = {"lag": LAG, "commits": COMMITS, "failed": FAILED, "dropped": DROPPED, "restores": RESTORES, "state": STATE}
+    healthy, names = {"latency": 0.2} | healthy, {"latency": LATENCY} | names
     found = [Metric(*names[name], (), float(value)) for name, value in healthy.items() if name in names]
     return [*found, Metric(*LETTERS, (("topic-name", "dead"),), float(healthy["letters"]))]
 
@@ -37,6 +39,8 @@ def reading(**numbers: float) -> list[Metric]:
         ({"failed": 1}, ["failed"]),
         ({"dropped": 3}, ["records dropped"]),
         ({"restores": 2}, ["restoring"]),
+        ({"latency": 50.0}, []),
+        ({"latency": 50.1}, ["processing is slow"]),
         ({"state": 1001}, ["state too large"]),
         ({"letters": 4}, ["dead letters"]),
     ],
@@ -63,6 +67,14 @@ def test_a_query_is_stalled_only_after_a_while(elapsed: str, commits: int, lag: 
     assert expected == [alert.name for alert in found]
 
 
+def test_a_query_is_stalled_after_five_intervals() -> None:
+    """S0-58: a query that commits every 100 ms is stalled after half a second, one with a batch a minute after five."""
+    for interval, too_early, late in (("100ms", "499ms", "500ms"), ("1m", "4m59s", "5m")):
+        rules = alert_rules(interval=interval)
+        for elapsed, expected in ((too_early, []), (late, ["stalled"])):
+            assert expected == [alert.name for alert in alerts(reading(lag=7), reading(lag=7), rules, elapsed=elapsed)]
+
+
 def test_readings_of_a_query_know_their_time() -> None:
     """One reading compared with itself is no reason for an alert; readings without a time need ``elapsed``."""
     taken = MetricsBook("shop").all({("orders", 0): 7})
@@ -77,8 +89,15 @@ def test_readings_of_a_query_know_their_time() -> None:
 def test_prometheus_gets_the_same_rules() -> None:
     """One entry a rule, in Prometheus' form, over the names that are served."""
     (group,) = yaml.safe_load(prometheus_rules(RULES))["groups"]
-    assert ["Stalled", "Failed", "LagGrows", "RecordsDropped", "Restoring", "StateTooLarge", "DeadLetters"] == [
-        rule["alert"] for rule in group["rules"]
-    ]
+    assert [
+        "Stalled",
+        "Failed",
+        "LagGrows",
+        "RecordsDropped",
+        "Restoring",
+        "ProcessingIsSlow",
+        "StateTooLarge",
+        "DeadLetters",
+    ] == [rule["alert"] for rule in group["rules"]]
     assert all("kafka_streams_" in rule["expr"] for rule in group["rules"])
     assert 'topic_name="dead"' in group["rules"][-1]["expr"]

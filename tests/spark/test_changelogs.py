@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.spark.contracts import QueryBatch
-from kstreamnb.spark.io.changelog_topics import Changelogs
+from kstreamnb.kafka.output_batch import OutputRecord
 from kstreamnb.spark.io.offset_source import FileOffsetSource
 from tests.spark.inprocess import Cluster
 from tests.spark.streams import Row, batched, placed
 from tests.spark.test_streaming import disordered, joined, three_levels, two_levels
 
 Logs = dict[tuple[str, int], dict[Any, Any]]
-"""By topic and partition: the last value of each key, in bytes."""
+"""By topic and partition: value (bytes), timestamp and headers of the last record of each key."""
 
 
 def every_kind() -> ks.Topology:
@@ -38,16 +38,23 @@ def versioned() -> ks.Topology:
     return builder.build()
 
 
+def every_record(folder: Path, topology: ks.Topology, rows: list[Row], batches: int) -> Iterator[OutputRecord]:
+    """What some batches write to changelogs."""
+    deployment = placed(topology, 3, application_id=topology.name)
+    cluster = Cluster.of(deployment, folder.name, changelogs=True)
+    cluster.forget()
+    feed = FileOffsetSource.write(folder / "feed.pickle", batched(deployment, rows, batches))
+    for output in cluster.batches(feed):
+        for record in output.records():
+            if record[0].endswith("-changelog"):
+                yield record
+
+
 def written(folder: Path, topology: ks.Topology, rows: list[Row], batches: int) -> Logs:
     """What changelogs hold after some batches."""
-    deployment = placed(topology, 3, application_id=topology.name)
-    cluster = Cluster.of(deployment, folder.name)
-    cluster.forget()
-    changelogs, found = Changelogs(cluster.deployment), Logs()
-    feed = FileOffsetSource.write(folder / "feed.pickle", batched(deployment, rows, batches))
-    for number, output in enumerate(cluster.batches(feed)):
-        for topic, partition, _, key, value, _ in changelogs.records(QueryBatch(number, "", {}, 0, output)):
-            found.setdefault((topic, partition), {})[key] = value
+    found = Logs()
+    for topic, partition, timestamp, key, value, headers in every_record(folder, topology, rows, batches):
+        found.setdefault((topic, partition), {})[key] = (value, timestamp, headers)
     return found
 
 
@@ -60,7 +67,7 @@ def driver_after(topology: ks.Topology, rows: list[Row]) -> ks.TopologyTestDrive
 
 def alive(logs: Logs) -> Logs:
     """Without keys whose last record is a tombstone: batches leave out what came and went within them."""
-    return {place: kept for place, log in logs.items() if (kept := {k: v for k, v in log.items() if v is not None})}
+    return {place: kept for place, log in logs.items() if (kept := {k: v for k, v in log.items() if v[0] is not None})}
 
 
 @pytest.mark.parametrize("batches", [1, 4, 300])
@@ -70,24 +77,26 @@ def alive(logs: Logs) -> Logs:
     ids=["every kind", "two levels", "three levels", "joins"],
 )
 def test_changelogs_end_as_those_of_the_driver(tmp_path: Path, build: Any, topics: list[str], batches: int) -> None:
-    """S0-22, S1-38: for every kind of store the last value of each key is the driver's, byte for byte."""
+    """S0-22, S1-38: for every kind of store the last record of each key is the driver's, byte for byte."""
     topology, rows = build(), disordered(topics, 300)
     driver, wanted = driver_after(topology, rows), Logs()
     for topic in sorted(name for name in driver.produced_topic_names() if name.endswith("-changelog")):
         for record in driver.create_output_topic(topic, "bytes", "bytes").read_records():
-            wanted.setdefault((topic, record.partition), {})[record.key] = record.value
+            last = (record.value, record.timestamp, record.headers)
+            wanted.setdefault((topic, record.partition), {})[record.key] = last
     assert len(alive(wanted)) > 3
     assert alive(wanted) == alive(written(tmp_path, topology, rows, batches))
 
 
 @pytest.mark.parametrize("batches", [1, 4, 300])
-def test_a_changelog_of_versions_has_the_latest_ones(tmp_path: Path, batches: int) -> None:
-    """S0-22: records that come too late are history, which stays in the checkpoint; a deleted key is a tombstone."""
+def test_a_changelog_of_versions_has_every_one_of_them(tmp_path: Path, batches: int) -> None:
+    """S0-22: a versioned store is restored with its history, whatever the batches."""
     rows: list[Row] = [*disordered(["in"], 300), ("in", "k3", None, 9_000)]
-    store = driver_after(versioned(), rows).get_versioned_key_value_store("prices")
-    found: dict[str, Any] = {}
-    for log in written(tmp_path, versioned(), rows, batches).values():
-        found |= {key.decode(): value and int(value) for key, value in log.items()}
-    assert {key: row and row.value for key in found for row in [store.get(key)]} == found
-    assert found.get("k3") is None
-    assert 12 == len({"k3", *found})
+    driver, wanted = driver_after(versioned(), rows), {}
+    for record in driver.create_output_topic("versioned-prices-changelog", "bytes", "bytes").read_records():
+        wanted.setdefault(record.partition, []).append((record.timestamp, record.key, record.value))
+    found: dict[int, list[Any]] = {}
+    for _, partition, timestamp, key, value, _ in every_record(tmp_path, versioned(), rows, batches):
+        found.setdefault(partition, []).append((timestamp, key, value))
+    assert sum(map(len, found.values())) == 301
+    assert found == wanted

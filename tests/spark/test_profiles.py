@@ -22,6 +22,7 @@ def test_production_pins_the_heap_and_takes_the_g1_collector() -> None:
     assert "2g" == found["spark.driver.memory"] == found["spark.executor.memory"]
     for options in (found["spark.driver.extraJavaOptions"], found["spark.executor.extraJavaOptions"]):
         assert {"-Xms2g", "-XX:+UseG1GC"} <= set(options.split())
+    assert ("2", "3g") == (found["spark.executor.cores"], found["spark.executor.memoryOverhead"])
     assert "768m" == profile_settings("notebook")["spark.driver.memory"]
 
 
@@ -42,6 +43,15 @@ def test_an_unknown_profile_is_refused_with_those_there_are() -> None:
     with pytest.raises(ks.errors.ConfigError, match='no session profile "produktion"') as raised:
         profile_settings("produktion")
     assert 'did you mean "production"?' == raised.value.hint
+
+
+def test_a_session_of_spark_connect_is_refused_by_name() -> None:
+    """With the reason, and where to run instead; its class is not that of the other sessions."""
+    session = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
+    topology = ks.StreamsBuilder("connected").build()
+    with pytest.raises(ks.errors.ConfigError, match="Spark Connect sessions are not supported") as raised:
+        ks.deploy(topology, spark=session, bootstrap_servers="nowhere:9092", checkpoint="unused")
+    assert "where the driver runs" in str(raised.value.hint)
 
 
 @pytest.mark.spark

@@ -66,7 +66,7 @@ def test_too_many_rows_are_refused(spark):
 def test_times_without_a_zone_are_refused(spark):
     """A column of another type is named with its type."""
     frame = spark.createDataFrame(_rows(3))
-    with pytest.raises(ConfigError, match='column "sold_at" of type "timestamp_ntz" is no time'):
+    with pytest.raises(ConfigError, match='column "sold_at" of type "timestamp_ntz" is not a time'):
         Sample.from_dataframe(frame.selectExpr("sku", "cast(sold_at as timestamp_ntz) sold_at"), **ROLES)
     with pytest.raises(ConfigError, match='there is no column "sku"'):
         Sample.from_dataframe(frame.drop("sku"), **ROLES)

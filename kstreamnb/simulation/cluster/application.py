@@ -44,7 +44,7 @@ class Application(ApplicationLifecycle):
         (1, {'orders-0': 1})
         >>> print(driver.application)
         application "shop": running
-          task 0_0: reads orders-0 from 1 on; keeps orders-by-item
+          task 0_0: reads orders-0 at offset 1; keeps orders-by-item
     """
 
     def __repr__(self) -> str:
@@ -56,7 +56,7 @@ class Application(ApplicationLifecycle):
             return f'application "{self.id}": {self.status}\n  tasks: not assigned{" yet" * (self.status == "created")}'
         lines = [f'application "{self.id}": running']
         for task_id, task in self._tasks.items():
-            reads = (f"{topic}-{number} from {at} on" for (topic, number), at in task.offsets().items())
+            reads = (f"{topic}-{number} at offset {at}" for (topic, number), at in task.offsets().items())
             keeps = f"; keeps {', '.join(task.task.stores)}" if task.task.stores else ""
             lines.append(f"  task {task_id}: reads {', '.join(reads)}{keeps}")
         return "\n".join(lines)

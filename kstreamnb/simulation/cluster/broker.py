@@ -51,7 +51,7 @@ class PartitionLog:
         return self.end
 
     def read(self, start: int, limit: int | None, isolation: Isolation) -> tuple[list[LogRecord], int]:
-        """Return records from an offset on, and the offset to continue from."""
+        """Return records beginning with an offset, and the offset to continue at."""
         result: list[LogRecord] = []
         at, end = start, self.visible_end(isolation)
         while at < end and (limit is None or len(result) < limit):
@@ -135,7 +135,7 @@ class Broker:
                 partition.aborted[transaction] = None
 
     def is_delayed(self, topic: str, partition: int) -> bool:
-        """Whether fetches of a partition are delayed."""
+        """Return whether fetches of a partition are delayed."""
         return (topic, partition) in self.held
 
     def lag(self, topic: str, number: int, position: int, isolation: Isolation) -> int | None:

@@ -183,7 +183,7 @@ class ClusterDriver:
         self._broker.held[topic, partition] = lag == "known"
 
     def deliver(self, topic: str, partition: int = 0) -> None:
-        """Let fetches of a partition return again."""
+        """Resume delayed fetches of a partition."""
         self._broker.held.pop((topic, partition), None)
 
     def add_partitions(self, topic: str, partitions: int) -> None:

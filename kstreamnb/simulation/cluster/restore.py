@@ -51,7 +51,7 @@ def folded(task: Task, store: Store, broker: Broker) -> Any:
 
 
 def _log_of(task: Task, store: Store, topic: str, broker: Broker, start: int) -> tuple[list[LogRecord], int]:
-    """Return records of a changelog from an offset on; of an input topic used as changelog, only those processed."""
+    """Return records of a changelog after an offset; of an input topic used as changelog, only those processed."""
     key = topic, task.plan.partition
     if task.plan.partition >= len(broker.topics.get(topic, ())):
         return [], 0

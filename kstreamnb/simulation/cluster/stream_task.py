@@ -69,7 +69,7 @@ class StreamTask:
             fetched += len(result)
             self.task.push(*partition, [wire(record) for record in result])
             self._log_event("polled", self.id, _label(partition), records=len(result), from_offset=result[0].offset)
-            waiting, limit = len(self.task.lane(*partition)), self._config.buffered_records_per_partition
+            waiting, limit = len(self.task.queue_of(*partition)), self._config.buffered_records_per_partition
             if waiting > limit:
                 self._paused[partition] = None
                 self._log_event("paused", self.id, _label(partition), buffered=waiting, limit=limit)
@@ -77,7 +77,7 @@ class StreamTask:
 
     def is_ready(self, now_ms: int) -> bool:
         """Return True if a record may be processed: no partition without one needs to be waited for."""
-        buffered = [partition for partition in self.inputs if self.task.lane(*partition).fill()]
+        buffered = [partition for partition in self.inputs if self.task.queue_of(*partition).fill()]
         if self._config.max_task_idle_ms < 0 or not buffered:
             return bool(buffered)
         late: list[InputPartition] = []
@@ -104,14 +104,14 @@ class StreamTask:
 
     def process(self) -> tuple[str, int, WireRecord]:
         """Process the next record; return its topic, partition and content."""
-        queue = self.task.first_lane
+        queue = self.task.first_queue
         assert queue is not None
         chosen = queue.arrived()
         self.task.run_ready(1)
         self.processed += 1
         self.needs_commit = True
         for partition in list(self._paused):
-            waiting = len(self.task.lane(*partition))
+            waiting = len(self.task.queue_of(*partition))
             if waiting <= self._config.buffered_records_per_partition:
                 del self._paused[partition]
                 self._log_event("resumed", self.id, _label(partition), buffered=waiting)
@@ -121,7 +121,7 @@ class StreamTask:
         """Return the first unprocessed offset of each partition."""
         result = {}
         for partition in self.inputs:
-            queue = self.task.lane(*partition)
+            queue = self.task.queue_of(*partition)
             result[partition] = queue.arrived()[1][0] if queue.fill() else self.positions[partition]
         return result
 

@@ -197,7 +197,7 @@ class StreamThread:
                 self._log_event("dropped", task.id, event.node, reason=event.reason)
             elif isinstance(event, events.Punctuated):
                 self._log_event("punctuated", task.id, event.node, now_ms=event.now_ms)
-            elif isinstance(event, events.Produced):
+            elif isinstance(event, events.RecordProduced):
                 positions.append(position)
         return positions
 
@@ -218,8 +218,8 @@ class StreamThread:
         for task in tasks:
             for (topic, partition), offset in task.offsets().items():
                 self.broker.committed[self.id, topic, partition] = done[topic, partition] = offset
-            cells = [key for key in task.task.state_keys() if key[0] == "cell"]
-            self.broker.task_states[self.id, task.id] = task.task.delta_of(cells)
+            state_vars = [key for key in task.task.state_keys() if key[0] == "state_var"]
+            self.broker.task_states[self.id, task.id] = task.task.delta_of(state_vars)
             task.needs_commit = False
             if task.id in self.shadow_tasks:
                 self.shadow_tasks[task.id].commit()

@@ -14,7 +14,7 @@ from kstreamnb.recording.events import Event
 from kstreamnb.recording.read_tracking import stores_to_watch
 from kstreamnb.recording.trace import NOTHING, STREAM_TIME, Code, Entry, Recording
 from kstreamnb.runtime.context.config import Config
-from kstreamnb.runtime.context.task_context import CellWatch
+from kstreamnb.runtime.context.task_context import StateVarWatch
 from kstreamnb.runtime.task.task import Task
 from kstreamnb.simulation.cluster.stream_task import InputPartition
 from kstreamnb.topology.topology import Topology
@@ -80,7 +80,7 @@ class ApplicationRecorder(ClusterRecording):
         self.topology, self.config = topology, config
         self.tasks: dict[str, Task] = {}
         self._own: dict[Code, int] = {}
-        self._watching: dict[str, CellWatch] = {}
+        self._watching: dict[str, StateVarWatch] = {}
         self._taken_up = 0
 
     def number(self, kind: str, task: str, node: str = "", other: Any = None) -> int:
@@ -93,10 +93,10 @@ class ApplicationRecorder(ClusterRecording):
             self.trace.owners.append(self.application)
         return result
 
-    def watch(self, task: str, cells: Mapping[tuple[str, str], list[Any]]) -> CellWatch:
+    def watch(self, task: str, state_vars: Mapping[tuple[str, str], list[Any]]) -> StateVarWatch:
         """Track state variables; their initial content stays that of the first start."""
         first = self.state_vars.get(task)
-        self._watching[task] = result = super().watch(task, cells)
+        self._watching[task] = result = super().watch(task, state_vars)
         if first is not None:
             self.state_vars[task] = first
         return result
@@ -119,12 +119,12 @@ class ApplicationRecorder(ClusterRecording):
             self.log += [
                 (number, key, old.get(key), new.get(key)) for key in {**old, **new} if old.get(key) != new.get(key)
             ]
-        held = {} if before is None else before.scope.cells
-        for key, cell in task.scope.cells.items():
-            old = held[key][0] if key in held else NOTHING
-            if key != STREAM_TIME and old != cell[0]:
-                self.log.append((self.number("state_var", task_id, *key), old, cell[0]))
-        self.add("resumed", task_id, "", None, task.scope.stream_time[0])
+        known = {} if before is None else before.context.state_vars
+        for key, state_var in task.context.state_vars.items():
+            old = known[key][0] if key in known else NOTHING
+            if key != STREAM_TIME and old != state_var[0]:
+                self.log.append((self.number("state_var", task_id, *key), old, state_var[0]))
+        self.add("resumed", task_id, "", None, task.context.stream_time[0])
         kept = len(self.log)
         self._watching[task_id]()  # what it has seen is noted already
         del self.log[kept:]
@@ -138,7 +138,7 @@ class ApplicationRecorder(ClusterRecording):
                 yield place, self.event(self.log[place])
 
     def end_transaction(self, transaction: int, *, aborts: bool) -> None:
-        """Note that a transaction's records are visible from now on, or never."""
+        """Record that a transaction's records have become visible, or never will."""
         self.trace.ended[transaction] = len(self.log), aborts
 
     def publish(self, offsets: Mapping[InputPartition, int]) -> None:

@@ -7,9 +7,9 @@ from datetime import timedelta
 from typing import Literal
 
 from kstreamnb.core.formatting import pluralize
-from kstreamnb.core.tables import Tabular
 from kstreamnb.core.time import duration_ms, format_duration
 from kstreamnb.errors import EngineError
+from kstreamnb.recording.offset_table import OffsetRow, OffsetTable
 from kstreamnb.simulation.consumer_group.assignors import Assignor, check_assignment, sticky
 from kstreamnb.simulation.consumer_group.members import Listener, Member, choose_standbys, settle
 from kstreamnb.simulation.consumer_group.offset_log import OffsetLog
@@ -26,7 +26,7 @@ from kstreamnb.simulation.consumer_group.views import (
 __all__ = ["ConsumerGroup"]
 
 
-class ConsumerGroup(Tabular):
+class ConsumerGroup(OffsetTable):
     """A group of consumers, or of stream threads with state, as Kafka's coordinator keeps it.
 
     Each partition has one owner. Members send heartbeats automatically until they crash; a member that received
@@ -150,12 +150,17 @@ class ConsumerGroup(Tabular):
             warmups = [partition for partition, member in self.warmups.items() if member == name]
             yield name, ", ".join(partitions), ", ".join(standbys.get(name, ())), ", ".join(warmups)
 
+    @property
+    def offset_rows(self) -> Iterator[OffsetRow]:
+        """Each partition with the group's offsets."""
+        return self.positions.offset_rows
+
     def more(self) -> Iterator[str]:
         """Explain why members are idle."""
         if any(not member.owned for member in self._members.values()):
             yield f"max parallelism {len(self._known)}: a partition has one owner, so additional members are idle"
 
-    # --- who is there ---
+    # --- members ---
     def join(self, name: str, *, capacity: int = 1, listener: Listener | None = None) -> None:
         """Add a member, or restart a crashed one with its state directory."""
         known = self._members.get(name)
@@ -382,7 +387,8 @@ class ConsumerGroup(Tabular):
     def _position(self, partition: str, owner: str) -> Position:
         offset, metadata = self.committed.get(partition, (None, ""))
         at = self._members[owner].positions.get(partition) if owner in self._members else None
-        return Position(partition, owner, offset, at, self.log[partition].high, self.log[partition].end, metadata)
+        log = self.log[partition]
+        return Position(partition, owner, offset, at, log.start, log.high, log.end, metadata)
 
     def _sorted(self, partitions: Iterable[str]) -> tuple[str, ...]:
         """Return partitions in the log's order."""

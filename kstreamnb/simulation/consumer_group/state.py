@@ -27,7 +27,7 @@ class TaskStates:
         return self.sizes.get(task, 0) - self.restored.get((member, task), 0)
 
     def is_ready(self, member: str, task: str) -> bool:
-        """Whether a member may take over a task from a live owner."""
+        """Return whether a member may take over a task from a live owner."""
         return self.lag(member, task) <= self.acceptable_lag
 
     def fill(self, member: str, tasks: Iterable[str]) -> None:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.tables import Tabular
 from kstreamnb.core.time import format_duration
+from kstreamnb.recording.offset_table import OffsetRow, OffsetTable
 from kstreamnb.recording.timeline import Timeline
 
 __all__ = ["GroupEvent", "GroupEvents", "GroupPauses", "GroupPositions", "Pause", "Position"]
@@ -41,7 +42,7 @@ class GroupEvent:
 class GroupEvents(Timeline[GroupEvent]):
     """The timeline of a group; ``events("rebalanced")`` selects events by kind."""
 
-    header = ("after", "what", "who", "partitions", "")
+    header = ("after", "what", "member", "partitions", "")
 
     def table(self) -> Iterator[tuple[str, ...]]:
         """Yield each event as text."""
@@ -56,6 +57,7 @@ class Position(NamedTuple):
     owner: str
     committed: int | None
     position: int | None
+    start: int
     high: int
     end: int
     metadata: str
@@ -66,7 +68,7 @@ class Position(NamedTuple):
         return None if self.committed is None else self.high - self.committed
 
 
-class GroupPositions(tuple[Position, ...], Tabular):
+class GroupPositions(tuple[Position, ...], OffsetTable):
     """The positions of a group in each partition."""
 
     header = ("partition", "owner", "committed", "position", "high watermark", "end", "lag", "metadata")
@@ -87,6 +89,12 @@ class GroupPositions(tuple[Position, ...], Tabular):
                 *("" if number is None else str(number) for number in numbers),
                 each.metadata,
             )
+
+    @property
+    def offset_rows(self) -> Iterator[OffsetRow]:
+        """Each partition with the group's offsets."""
+        for each in self:
+            yield OffsetRow(each.partition, each.start, each.high, each.end, each.owner, each.committed, each.position)
 
     def __repr__(self) -> str:
         return f"<{self.title}>"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kstreamnb.core.formatting import pluralize
-from kstreamnb.core.tables import Tabular
+from kstreamnb.recording.offset_table import OffsetRow, OffsetTable
 
 __all__ = ["PartitionLayout", "TopicLayout"]
 
@@ -25,7 +25,7 @@ class PartitionLayout(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TopicLayout(Tabular):
+class TopicLayout(OffsetTable):
     """A topic, as ``kafka-topics --describe`` shows it."""
 
     name: str
@@ -51,3 +51,9 @@ class TopicLayout(Tabular):
             leader = "none" if each.leader is None else str(each.leader)
             copies = (", ".join(map(str, brokers)) for brokers in (each.brokers, each.in_sync))
             yield each.partition, leader, *copies, str(each.start), str(each.high), str(each.end)
+
+    @property
+    def offset_rows(self) -> Iterator[OffsetRow]:
+        """Each partition with what is written and visible."""
+        for each in self.layout:
+            yield OffsetRow(each.partition, each.start, each.high, each.end)

@@ -6,18 +6,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from functools import partial
 from random import Random
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from kstreamnb.core.codec import StreamPartitioner, partition_for
 from kstreamnb.core.formatting import join_list, pluralize
 from kstreamnb.core.record import Headers, TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes
-from kstreamnb.core.tables import Tabular
 from kstreamnb.core.time import Clock, duration_ms, instant_ms
 from kstreamnb.errors import ConfigError, EngineError
 from kstreamnb.hints import unknown
 from kstreamnb.kafka.partitioners import RoundRobin, checked_partition, record_bytes
+from kstreamnb.recording.offset_table import OffsetRow, OffsetTable
 from kstreamnb.simulation.cluster.broker import Broker
 from kstreamnb.simulation.consumer_group.offset_log import OffsetLog
 from kstreamnb.simulation.log.layout import PartitionLayout, TopicLayout
@@ -25,10 +25,12 @@ from kstreamnb.simulation.log.producer import LogProducer
 from kstreamnb.simulation.log.reader import LogReader
 from kstreamnb.simulation.log.replicas import Replicas, spread
 
-__all__ = ["Log"]
+__all__ = ["Log", "TimestampType"]
+
+TimestampType = Literal["CreateTime", "LogAppendTime"]
 
 
-class Log(Tabular):
+class Log(OffsetTable):
     """A simulated cluster's topics in this process: records are appended and read, never changed.
 
     One broker leads each partition and serves its writes and reads; other replicas follow. A failed leader is replaced
@@ -38,6 +40,8 @@ class Log(Tabular):
     Args:
         brokers: the number of brokers, with ids from 1; default 1.
         min_insync_replicas: in-sync replicas that a write with ``acks="all"`` needs; default 1.
+        round_trip: duration of a request and its answer, between a producer and a leader as between replicas, which
+            delays the answers to a producer; default 0 ms.
         key_serde: serde of keys; default text.
         value_serde: serde of values; default JSON.
 
@@ -61,6 +65,7 @@ class Log(Tabular):
         *,
         brokers: int = 1,
         min_insync_replicas: int = 1,
+        round_trip: timedelta | str = "0ms",
         key_serde: Serde | None = None,
         value_serde: Serde | None = None,
     ) -> None:
@@ -68,19 +73,42 @@ class Log(Tabular):
             raise ConfigError(f"brokers must be at least 1, got {brokers}")
         self.brokers = brokers
         self.min_insync_replicas = min_insync_replicas
+        self._round_trip_ms = duration_ms(round_trip, "round trip")
         self.key_serde, self.value_serde = key_serde or Serdes.string(), value_serde or Serdes.json()
         self.offsets = OffsetLog({})
         self.clock = Clock()
         self._topics = Broker()
         self._copies: dict[str, Replicas] = {}
         self._replicas: dict[str, int] = {}
+        self._stamped_by_broker: dict[str, bool] = {}
         self._down: list[int] = []
         self._producers: list[LogProducer] = []
         self._spread = RoundRobin()
 
     # --- topics ---
-    def create_topic(self, name: str, *, partitions: int = 1, replicas: int = 1) -> None:
-        """Create a topic; brokers lead its partitions in turn."""
+    def create_topic(
+        self, name: str, *, partitions: int = 1, replicas: int = 1, timestamp_type: TimestampType = "CreateTime"
+    ) -> None:
+        """Create a topic; brokers lead its partitions in turn.
+
+        Args:
+            name: the topic's name.
+            partitions: the number of partitions; default 1.
+            replicas: copies of each partition, at most one per broker; default 1.
+            timestamp_type: Kafka's ``message.timestamp.type``: records keep the time that their producer gave
+                ("CreateTime", default), or get the broker's clock when they are appended ("LogAppendTime").
+
+        Raises: ConfigError or EngineError when an argument does not fit this log.
+
+        Example:
+            >>> log = Log()
+            >>> log.create_topic("logins", timestamp_type="LogAppendTime")
+            >>> log.advance_wall_clock_time("3s")
+            >>> log.append("logins", "tom", "in", at=1_000).timestamp
+            3000
+        """
+        if timestamp_type not in get_args(TimestampType):
+            raise unknown("timestamp_type", timestamp_type, get_args(TimestampType), error=ConfigError)
         if name in self._topics.topics:
             raise EngineError(f'topic "{name}" exists already', detail=f"it has {self._count(name)} partitions")
         if partitions < 1:
@@ -92,6 +120,7 @@ class Log(Tabular):
             )
         self._topics.create(name, partitions)
         self._replicas[name] = replicas
+        self._stamped_by_broker[name] = timestamp_type == "LogAppendTime"
         self.offsets.add_partitions(name, partitions)
         for number, copies in enumerate(spread(partitions, replicas, self.brokers)):
             self._copies[f"{name}-{number}"] = copies
@@ -132,10 +161,11 @@ class Log(Tabular):
         chosen = self._partition_for(topic, key, value, data[0], partitioner) if partition is None else partition
         self._topics.partition(topic, chosen)
         copies = self._writable(f"{topic}-{chosen}", acks)
-        offset = self._topics.append(topic, chosen, instant_ms(at, "time of a record"), data[0], data[1], headers)
+        timestamp = self.clock.now_ms if self._stamped_by_broker[topic] else instant_ms(at, "time of a record")
+        offset = self._topics.append(topic, chosen, timestamp, data[0], data[1], headers)
         copies.write(to_all=acks == "all")
         self._note(f"{topic}-{chosen}")
-        return TopicRecord(topic, chosen, offset, instant_ms(at), key, value, headers)
+        return TopicRecord(topic, chosen, offset, timestamp, key, value, headers)
 
     def interleave(
         self, topic: str, producers: Mapping[str, Iterable[tuple[object, object]]], *, seed: int
@@ -186,7 +216,7 @@ class Log(Tabular):
         return LogReader(self, [f"{topic}-{number}" for topic in topics for number in range(self._count(topic))])
 
     def records(self, partition: str, start: int = 0, limit: int | None = None) -> list[TopicRecord]:
-        """Return committed records of a partition such as ``logins-0``, from an offset on."""
+        """Return committed records of a partition such as ``logins-0``, beginning with an offset."""
         high = self.offsets[partition].high
         if self._copies[partition].leader is None:
             raise self._offline(partition)
@@ -232,6 +262,12 @@ class Log(Tabular):
             ends = [str(len(each.records)) for each in partitions]
             yield topic, str(len(partitions)), str(self._replicas[topic]), " + ".join(ends)
 
+    @property
+    def offset_rows(self) -> Iterator[OffsetRow]:
+        """Every partition with what is written and visible."""
+        for topic in self._topics.topics:
+            yield from self.describe(topic).offset_rows
+
     # --- small things ---
     def _partition_for(
         self, topic: str, key: object, value: object, data: bytes | None, partitioner: StreamPartitioner | None = None
@@ -244,6 +280,16 @@ class Log(Tabular):
     def _leader(self, topic: str, partition: int) -> int | None:
         """Return the broker that leads a partition."""
         return self._copies[f"{topic}-{partition}"].leader
+
+    def _acknowledged_ms(self, topic: str, partition: int, acks: str) -> int:
+        """Return when a producer learns that a record, written now, is as safe as it asked for (ms).
+
+        The leader answers after one round trip. For "all" it answers when its followers have fetched the record, which
+        takes them another one.
+        """
+        copies = self._copies[f"{topic}-{partition}"]
+        trips = 2 if acks == "all" and len(copies.in_sync) > 1 else 1
+        return self.clock.now_ms + trips * self._round_trip_ms
 
     def _each(self, change: Callable[[Replicas], None]) -> None:
         for partition, copies in self._copies.items():

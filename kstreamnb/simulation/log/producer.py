@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kstreamnb.core.codec import StreamPartitioner
 from kstreamnb.core.formatting import pluralize
@@ -15,13 +15,13 @@ from kstreamnb.core.time import duration_ms, format_duration
 from kstreamnb.errors import BufferExhaustedError, ConfigError, EngineError, KStreamError
 from kstreamnb.kafka.partitioners import record_bytes
 
-if TYPE_CHECKING:  # a log makes its producers
+if TYPE_CHECKING:  # a log makes its producers; the callback's module needs the client of Kafka
+    from kstreamnb.kafka.producer import DeliveryCallback
     from kstreamnb.simulation.log.log import Log
 
 __all__ = ["LogProducer"]
 
 _NUMBERED = 5
-DeliveryCallback: TypeAlias = Callable[[TopicRecord | None, Exception | None], None]
 
 
 @dataclass
@@ -36,6 +36,16 @@ class _Waiting:
     since_ms: int
     future: Future[TopicRecord]
     delivered: DeliveryCallback | None
+
+
+class _Answer(NamedTuple):
+    """The broker's answer to one record of a request, which reaches the producer at ``at_ms``."""
+
+    at_ms: int
+    request: int
+    broker: int
+    record: _Waiting
+    outcome: TopicRecord | KStreamError
 
 
 @dataclass(eq=False)
@@ -144,6 +154,8 @@ class LogProducer:
         self._timeout_ms = duration_ms(delivery_timeout, "delivery timeout")
         self._retry_ms = duration_ms(retry_backoff, "wait before a request is sent again")
         self._batches: list[_Batch] = []
+        self._answers: list[_Answer] = []
+        self._latencies_ms: list[int] = []
 
     def __repr__(self) -> str:
         waiting = sum(len(batch.records) for batch in self._batches)
@@ -151,8 +163,25 @@ class LogProducer:
 
     @property
     def buffered_bytes(self) -> int:
-        """Size of all buffered records in bytes."""
-        return sum(batch.size for batch in self._batches)
+        """Size of all records in bytes that are not acknowledged."""
+        return sum(batch.size for batch in self._batches) + sum(answer.record.size for answer in self._answers)
+
+    @property
+    def latencies_ms(self) -> tuple[int, ...]:
+        """The time (ms) between `send` and acknowledgement of each delivered record, in order of acknowledgement.
+
+        Example: all replicas must answer, or the leader alone.
+            >>> from kstreamnb.simulation import Log
+            >>> log = Log(brokers=3, round_trip="2ms")
+            >>> log.create_topic("logs", replicas=3)
+            >>> for acks in ("all", "leader"):
+            ...     producer = log.producer(acks=acks, linger="0ms")
+            ...     offset = producer.send("logs", None, "line").result().offset
+            ...     print(acks, producer.latencies_ms)
+            all (4,)
+            leader (2,)
+        """
+        return tuple(self._latencies_ms)
 
     def send(
         self,
@@ -201,8 +230,9 @@ class LogProducer:
         self._send(self._batches)
 
     def due(self) -> Iterator[int]:
-        """Yield the times (ms) at which work is due: a batch has lingered, or a record expires."""
+        """Yield the times (ms) at which work is due: an answer arrives, a batch has lingered, or a record expires."""
         now = self.log.clock.now_ms
+        yield from (answer.at_ms for answer in self._answers)
         for batch in self._batches:
             since = batch.records[0].since_ms
             ready = max(since + self._linger_ms, batch.again_ms)
@@ -212,8 +242,9 @@ class LogProducer:
             yield since + self._timeout_ms
 
     def work(self) -> None:
-        """Send ready batches, and give up on expired records."""
+        """Take answers that have arrived, send ready batches, and give up on expired records."""
         now = self.log.clock.now_ms
+        self._take_answers()
         ready = [
             batch
             for batch in self._batches
@@ -256,9 +287,10 @@ class LogProducer:
         return self.log._leader(*batch.partition)  # noqa: SLF001 - its other half
 
     def _may_send(self, broker: int) -> bool:
-        """Whether another request may be in flight to a broker."""
-        lost = {batch.request for batch in self._on_their_way() if self._leader(batch) == broker}
-        return len(lost) < self._max_in_flight
+        """Return whether another request may be in flight to a broker."""
+        in_flight = {batch.request for batch in self._on_their_way() if self._leader(batch) == broker}
+        in_flight |= {answer.request for answer in self._answers if answer.broker == broker}
+        return len(in_flight) < self._max_in_flight
 
     def _on_their_way(self) -> list[_Batch]:
         """Return batches whose loss or rejection the producer does not know of yet."""
@@ -286,20 +318,34 @@ class LogProducer:
             self._batches.remove(batch)
             for each in batch.records:
                 self._append(each)
+        self._take_answers()
 
     def _misses_one(self, batch: _Batch) -> bool:
-        """Whether an earlier batch for the same partition has not arrived."""
+        """Return whether an earlier batch for the same partition has not arrived."""
         earlier = self._batches[: self._batches.index(batch)]
         return any(each.partition == batch.partition and each in earlier for each in self._on_their_way())
 
     def _append(self, each: _Waiting) -> None:
-        options = {"partition": each.partition, "at": each.since_ms, "acks": self.acks}
+        broker = self.log._leader(each.topic, each.partition) or 0  # noqa: SLF001 - its other half
+        outcome: TopicRecord | KStreamError
         try:
-            result = self.log.append(each.topic, each.key, each.value, **options)  # type: ignore[arg-type]
+            outcome = self.log.append(
+                each.topic, each.key, each.value, partition=each.partition, at=each.since_ms, acks=self.acks
+            )
         except KStreamError as error:
-            _notify(each, error)
-        else:
-            _notify(each, result)
+            outcome = error
+        at_ms = self.log._acknowledged_ms(each.topic, each.partition, self.acks)  # noqa: SLF001
+        self._answers.append(_Answer(at_ms, self.requests, broker, each, outcome))
+
+    def _take_answers(self) -> None:
+        """Complete the futures of records whose answers have arrived."""
+        now = self.log.clock.now_ms
+        arrived = sorted((each for each in self._answers if each.at_ms <= now), key=lambda each: each.at_ms)
+        self._answers = [each for each in self._answers if each.at_ms > now]
+        for answer in arrived:
+            if isinstance(answer.outcome, TopicRecord):
+                self._latencies_ms.append(now - answer.record.since_ms)
+            _notify(answer.record, answer.outcome)
 
 
 def _notify(each: _Waiting, outcome: TopicRecord | Exception) -> None:

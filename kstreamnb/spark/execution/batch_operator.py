@@ -263,7 +263,7 @@ def _row(
 
 
 def _input_row(deployment: Deployment, target: int, arrival: Arrival, seq: int, arrival_order: bool) -> Row9:
-    """A batch of input records for a later stage: the first level itself where rows came in order of arrival."""
+    """A batch of input records for a later stage: or for the first level, if rows came in order of arrival."""
     level = -1 if arrival_order else 0
     return _row(deployment, level, target, arrival.source, seq, pack(arrival.batch), arrival.batch.order)
 
@@ -281,7 +281,7 @@ def _batch(rows: list[Row9]) -> pa.RecordBatch:
 
 
 def _stretches(column: Any) -> Iterator[tuple[int, int]]:
-    """Where equal values stand side by side."""
+    """Return where runs of equal values begin."""
     if len(column):
         cuts = [0, *(np.flatnonzero(np.diff(column)) + 1).tolist(), len(column)]
         yield from pairwise(cuts)
@@ -338,7 +338,7 @@ def column_values(column: Any, index: Any = None) -> list[Any]:
 
 
 def header_values(column: list[Any] | None) -> list[Any] | None:
-    """Headers of rows as tasks take them; None where no row has any."""
+    """Headers of rows as tasks take them; None if no row has any."""
     if column is None:
         return None
     found = [tuple((pair["key"], pair["value"]) for pair in pairs or ()) for pairs in column]

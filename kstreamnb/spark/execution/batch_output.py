@@ -75,7 +75,7 @@ def merge_batches(topic: str, batches: Iterable[tuple[int, int, RecordBatch]]) -
 
 
 def merge_columns(topic: str, batches: Iterable[tuple[int, int, RecordBatch]]) -> list[OutputColumns]:
-    """The same as columns: one by one where every partition has one producer only, whose records are in order."""
+    """Return the same as columns; partitions with a single producer need no merge."""
     batches = sorted(batches, key=lambda each: each[:2])
     columns = [
         OutputColumns(topic, _partitions(each), each.timestamps, each.keys, each.values, each.headers)
@@ -103,7 +103,7 @@ def _partitions(batch: RecordBatch) -> Numbers:
 
 
 def _taken(topic: str, columns: list[OutputColumns], index: Numbers) -> OutputColumns:
-    """The records at some positions of several columns that lie behind each other."""
+    """The records at some positions of several columns that follow each other."""
 
     def chosen(parts: Iterable[list[Any]]) -> list[Any]:
         return list(map(list(chain.from_iterable(parts)).__getitem__, index.tolist()))

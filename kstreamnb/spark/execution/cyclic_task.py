@@ -7,9 +7,11 @@ it writes. Levels cannot separate it, so all its partitions run in one group, an
 from __future__ import annotations
 
 from collections.abc import Iterable
+from types import FrameType
 from typing import Any
 
 from kstreamnb.core.time import Clock
+from kstreamnb.runtime.context.handlers import RecordProduced
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.runtime.task.task import StateDelta, StateKey, Task
 from kstreamnb.spark.execution.record_merge import PartitionKey, Positions, Taken
@@ -29,7 +31,7 @@ class CyclicTask:
         self, plans: Iterable[TaskPlan], clock: Clock, global_state: Any, hidden: frozenset[str], **options: Any
     ) -> None:
         self.members = {plan.task_id: Task(plan, clock, global_state, **options) for plan in plans}
-        self.scope = next(iter(self.members.values())).scope
+        self.context = next(iter(self.members.values())).context
         self.hidden = hidden
         self.depths: list[int] = []
         self._out: list[Any] = []
@@ -50,6 +52,11 @@ class CyclicTask:
     def global_state(self, other: Any) -> None:
         for task in self.members.values():
             task.global_state = other
+
+    def position(self, frame: FrameType | None) -> tuple[str, str]:
+        """Return the node and the record that a member is at; empty texts if none is at work."""
+        positions = (task.position(frame) for task in self.members.values())
+        return next((found for found in positions if found[1]), ("", ""))
 
     def run_root(self, arrivals: Iterable[tuple[int, PartitionKey, Taken, bool]]) -> None:
         """Process one root's records breadth first, each as (depth, partition, record, whether its offset is known)."""
@@ -74,6 +81,10 @@ class CyclicTask:
         """Remove and return the rows that left the cycle."""
         rows, self._out = self._out, []
         return rows
+
+    def drain_changelog(self) -> list[RecordProduced]:
+        """Remove and return the records for the changelog topics of all members."""
+        return [record for task in self.members.values() for record in task.drain_changelog()]
 
     def take_depths(self) -> list[int]:
         """Remove and return the depths of the rows that `drain` returned."""
@@ -104,9 +115,9 @@ class CyclicTask:
         for full, rows in delta.rows.items():
             id_, _, name = full.partition("/")
             parts.setdefault(id_, StateDelta({}, {})).rows[name] = rows
-        for (full, name), cell in delta.cells.items():
+        for (full, name), state_var in delta.state_vars.items():
             id_, _, node = full.partition("/")
-            parts.setdefault(id_, StateDelta({}, {})).cells[node, name] = cell
+            parts.setdefault(id_, StateDelta({}, {})).state_vars[node, name] = state_var
         for id_, part in parts.items():
             self.members[id_].apply_delta(part)
 
@@ -178,5 +189,7 @@ def _joined(deltas: dict[str, StateDelta]) -> StateDelta:
     joined = StateDelta({}, {})
     for id_, delta in deltas.items():
         joined.rows.update({f"{id_}/{name}": rows for name, rows in delta.rows.items()})
-        joined.cells.update({(f"{id_}/{node}", name): cell for (node, name), cell in delta.cells.items()})
+        joined.state_vars.update(
+            {(f"{id_}/{node}", name): state_var for (node, name), state_var in delta.state_vars.items()}
+        )
     return joined

@@ -5,12 +5,12 @@ from __future__ import annotations
 from kstreamnb.core.time import Clock
 from kstreamnb.runtime.context.event_time import EventTimes, has_own_extractor
 from kstreamnb.runtime.context.task_plan import TaskPlan
-from kstreamnb.spark.planning.deployment import Application, Deployment
+from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment
 
 __all__ = ["event_times_of", "extracted_topics"]
 
 
-def extracted_topics(application: Application) -> frozenset[str]:
+def extracted_topics(application: ApplicationPlan) -> frozenset[str]:
     """Return the input topics whose source has a timestamp extractor; Kafka Streams asks none for global topics."""
     sources = [source for source in application.topology.sources() if has_own_extractor(source, application.config)]
     return frozenset(topic for topic in application.external if any(source.reads(topic) for source in sources))

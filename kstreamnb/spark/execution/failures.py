@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pickle
 import re
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import cloudpickle  # type: ignore[import-untyped]
 
 from kstreamnb import errors
-from kstreamnb.core.source_location import origin_of
 from kstreamnb.errors import (
     CheckpointError,
     EngineError,
@@ -20,9 +20,10 @@ from kstreamnb.errors import (
     StorageError,
 )
 from kstreamnb.hints import message_of
+from kstreamnb.source_location import origin_of
 from kstreamnb.spark.jvm.constants import NO_JVM
 
-__all__ = ["TOO_SLOW", "is_damage", "jvm_gone", "pack_failure", "raise_first", "spark_failure"]
+__all__ = ["TOO_SLOW", "is_damage", "jvm_gone", "pack_failure", "raise_first", "spark_failure", "worker_died"]
 
 _OWN = re.compile(r"kstreamnb(\.\w+)+Error: ")
 _CAUSE = re.compile(r"^\s*Caused by: (.+)$", re.MULTILINE)
@@ -36,6 +37,8 @@ _DAMAGED = re.compile(
 )
 _NO_ROOM = re.compile(r"No space left on device|Disk quota exceeded|Read-only file system")
 _NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
+_DIED = "Python worker exited unexpectedly"
+_CLOSED = re.compile(r"EOFException|Connection reset|Broken pipe")  # its connection, if it died at work
 _TWO = "CONCURRENT_STREAM_LOG_UPDATE"
 TOO_SLOW = "Python worker failed to connect back"  # Spark waits 10 s for its Python processes, whatever its settings
 _NOISE = re.compile(r"^\s*(at |File \"|\.\.\. \d+ more|Caused by|Traceback|\^)")
@@ -65,7 +68,7 @@ def raise_first(blobs: list[bytes]) -> NoReturn:
 def spark_failure(what: str, error: BaseException) -> EngineError:
     """An error of Spark in the kit's form.
 
-    Where an error of the kit's own is somewhere in it, that one with its notes; else the outermost cause that Spark
+    If one of the kit's errors is in it, that one with its notes; else the outermost cause that Spark
     names and the innermost, or its first sentence and the innermost Python error. Two queries on one checkpoint,
     a machine that is too busy, a disk that takes no more, and damaged files are said in the kit's words.
     """
@@ -99,11 +102,13 @@ def spark_failure(what: str, error: BaseException) -> EngineError:
         )
     missing = _NO_MODULE.search(text)
     if missing is not None:
-        file = f"{missing.group(1).partition('.')[0]}.py"
+        module = missing.group(1).partition(".")[0]
+        kit = module == "kstreamnb"
         return SparkError(
             f'{what} failed: Spark\'s workers cannot import module "{missing.group(1)}"',
-            detail="a function of the topology is from there; they find what is installed, and what PYTHONPATH names",
-            hint=f'install it, or spark.sparkContext.addPyFile("{file}"), or define the function in the notebook',
+            detail="they find what is installed there, what PYTHONPATH names, and what was sent to them",
+            hint=f"call ks.spark.ship(spark{'' if kit else f', {module!r}'}) before"
+            + ("" if kit else ", or define the function in the notebook"),
         )
     python = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Interrupt)\b", line)]
     causes = [_PACKAGES.sub("", cause) for cause in _CAUSE.findall(text)]
@@ -115,6 +120,25 @@ def spark_failure(what: str, error: BaseException) -> EngineError:
         hint = "restore the checkpoint from a copy, or reset the application"
         return CheckpointError(message, detail=found, hint=hint)
     return SparkError(message, detail=found)
+
+
+def worker_died(what: str, error: BaseException, positions: Sequence[str]) -> EngineError | None:
+    """Return the error of a worker process that died at work; None if Spark reports something else.
+
+    Args:
+        what: what failed.
+        error: Spark's error.
+        positions: where the workers were that died, as text.
+    """
+    text = str(error)
+    if _OWN.search(text) or not (_DIED in text or (positions and _CLOSED.search(text))):
+        return None
+    return SparkError(
+        f"{what} failed: a worker process died",
+        detail=f"it was at {'; '.join(positions)}" if positions else "it had not begun with a task",
+        hint="a function may have ended it (os._exit, a crash in C code), or the system, for lack of memory: see "
+        "the kernel's log, lower max_records or memory_limit, then deploy again: the query continues",
+    )
 
 
 def jvm_gone(application: str) -> JvmGoneError:

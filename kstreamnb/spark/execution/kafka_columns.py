@@ -1,7 +1,7 @@
 """Whole columns of keys and values between Kafka's bytes and wire form, for the serdes that allow it.
 
 One call for a column costs a fraction of one call for each item. A column with anything unusual in it goes item by
-item, where errors have their handlers.
+item, which calls the handlers of errors.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["column_from_kafka", "column_to_kafka"]
 
 
 def column_from_kafka(column: Sequence[bytes | None], serde: Serde | None) -> list[Any] | None:
-    """Kafka's bytes as plain values, None where they have to be read one by one.
+    """Kafka's bytes as plain values, None if they have to be read one by one.
 
     Example:
         >>> from kstreamnb.core.serdes import Serdes
@@ -38,7 +38,7 @@ def column_from_kafka(column: Sequence[bytes | None], serde: Serde | None) -> li
 
 
 def column_to_kafka(column: Sequence[Any], serde: Serde | None) -> list[bytes | None] | None:
-    """Plain values as Kafka's bytes, None where they have to be written one by one.
+    """Plain values as Kafka's bytes, None if they have to be written one by one.
 
     Example:
         >>> from kstreamnb.core.serdes import Serdes

@@ -44,7 +44,7 @@ def give_attributes(task: Task | CyclicTask, attributes: Attributes) -> None:
 
 def _owners(task: Task | CyclicTask) -> dict[tuple[str, str], object]:
     members = task.members.items() if isinstance(task, CyclicTask) else [("", task)]
-    return {(id_, node): owner for id_, member in members for node, owner in member.scope.processors.items()}
+    return {(id_, node): owner for id_, member in members for node, owner in member.context.processors.items()}
 
 
 def _packed(value: object) -> bytes | None:

@@ -144,12 +144,12 @@ def _old_delta(content: Any, *, trust: bool) -> tuple[StateDelta, Positions]:
         return StateDelta(*content[1:]), {}
     members, positions = content
     rows: dict[str, dict[Any, Any]] = {}
-    cells: dict[tuple[str, str], Any] = {}
+    state_vars: dict[tuple[str, str], Any] = {}
     for member, data in members.items():
         inner = unpack_delta(data, trust=trust)
         rows |= {f"{member}/{name}": changed for name, changed in inner.rows.items()}
-        cells |= {(f"{member}/{node}", name): cell for (node, name), cell in inner.cells.items()}
-    return StateDelta(rows, cells), dict(positions or {})
+        state_vars |= {(f"{member}/{node}", name): state_var for (node, name), state_var in inner.state_vars.items()}
+    return StateDelta(rows, state_vars), dict(positions or {})
 
 
 def _old_positions(delta: bytes) -> Positions:

@@ -96,6 +96,10 @@ class StateLog:
     def save(self, cached: CachedTask) -> bytes | None:
         """Append what changed, with a part of the compaction that is under way; gives the change, None without one."""
         changes, attributes = cached.task.take_delta(), attributes_of(cached.task)
+        cached.changed = {
+            name: (len(rows) - (None in rows), sum(row is None for row in rows.values()))
+            for name, rows in changes.rows.items()
+        }
         if self._last is None:  # all of it: what a task is born with, such as due times, never changes and counts too
             changes = cached.task.delta_of(cached.task.state_keys())
         elif not changes and (cached.positions, attributes) == (self._positions, self._attributes):
@@ -160,7 +164,7 @@ class StateLog:
 
 
 def _ensure_equal(cached: CachedTask, again: CachedTask) -> None:
-    """Raise StateError where a task in memory differs from the one that was made of its log."""
+    """Raise StateError if a task in memory differs from the one restored from its log."""
     for name, store in cached.task.stores.items():
         mine, theirs = (_rows(each) for each in (store, again.task.stores[name]))
         if mine != theirs:

@@ -25,8 +25,9 @@ from kstreamnb.spark.execution.processor_attributes import attributes_of, give_a
 from kstreamnb.spark.execution.record_batch import WALL, RecordBatch, pack, unpack
 from kstreamnb.spark.execution.record_merge import Arrival, partition_of
 from kstreamnb.spark.execution.rows import DELTA, FAILURE, OUT, REPORT, Row5, row_batch
+from kstreamnb.spark.execution.seed import plant
 from kstreamnb.spark.execution.state_log import KEY_SCHEMA, LOG_SCHEMA, StateLog
-from kstreamnb.spark.execution.task_batch import Counters, commit, run_batches
+from kstreamnb.spark.execution.task_batch import Counters, changelog, commit, run_batches
 from kstreamnb.spark.execution.task_report import TaskReport
 from kstreamnb.spark.execution.worker_cache import (
     CachedTask,
@@ -38,6 +39,7 @@ from kstreamnb.spark.execution.worker_cache import (
     replica_of,
     worker_state,
 )
+from kstreamnb.spark.execution.worker_progress import noted
 from kstreamnb.spark.planning.deployment import Deployment, Replica, TaskPlacement
 
 __all__ = ["StatefulOperator", "addressed", "report_of", "run_group", "stateless_level"]
@@ -50,7 +52,8 @@ class StatefulOperator(StatefulProcessor):
     """A stateful level for `transformWithState`; the state of a group is the log of its task."""
 
     def __init__(self, deployment: Deployment, level: int) -> None:
-        self.deployment, self.level = deployment, level
+        # Packed: Spark also unpickles this on the driver, in a process without the files that were sent to executors.
+        self.deployment, self.level = deployment.as_packed(), level
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state; on the driver this runs once before the query starts."""
@@ -61,7 +64,7 @@ class StatefulOperator(StatefulProcessor):
         taken: list[Row5] = [tuple(row) for row in rows]
         log = StateLog(self._log, verify=self.deployment.options.verify)
         with gc_relaxed():
-            for row in run_group(self.deployment, self.level, key[0], taken, log):
+            for row in run_group(self.deployment.load(), self.level, key[0], taken, log):
                 yield _OutRow(*row)
 
     def close(self) -> None:
@@ -117,11 +120,14 @@ def _run_placed(
     now_ms = _first_clock(arrivals)
     if log is not None:
         cached = log.load(cached, lambda: _new(deployment, placed, now_ms))
+        if log.found == "new" and deployment.options.seed:
+            plant(deployment.options.seed, placed.name, cached)
     cached = cached or _new(deployment, placed, now_ms)
     before: Counters = cached.task.counters()  # type: ignore[assignment]
     cached.clock.now_ms = max([cached.clock.now_ms, *(arrival.batch.clock_ms for arrival in arrivals)])
     try:
-        batches = _run_task(deployment, placed, cached, arrivals)
+        with noted(deployment.options.positions, placed.name, cached.task):
+            batches = _run_task(deployment, placed, cached, arrivals)
     except KStreamError as error:
         if isinstance(placed, Replica):
             worker_state(deployment).failed.add(placed.number)  # tasks that would read it need not begin
@@ -141,9 +147,19 @@ def _run_placed(
     if repeats:
         before["dropped"] = cached.task.counters()["dropped"]  # the first replica has counted them
     report = report_of(placed, cached, before, log.found if log else "none", out, time.perf_counter() - began)
+    if log is not None:
+        report["stores"] = _stores(cached)
     report["lateness_ms"] = _lateness(deployment, placed, arrivals)
     report["inputs"] = 0 if repeats else _inputs(deployment, arrivals)
     yield next_group, REPORT, source, 0, pickle.dumps(report, 5)
+
+
+def _stores(cached: CachedTask) -> dict[str, tuple[int, int, int]]:
+    """Return for each store its rows, and how many of them the batch wrote or deleted, and deleted."""
+    return {
+        name.rpartition("/")[2]: (len(store.raw) - (None in store.raw), *cached.changed.get(name, (0, 0)))
+        for name, store in cached.task.stores.items()
+    }
 
 
 def _run_task(
@@ -159,7 +175,8 @@ def _run_task(
         task.global_state = tables  # binds all nodes again, with new processors
         give_attributes(task, attributes)
     form = output_format(deployment, placed)
-    return run_batches(task, arrivals, cached.positions, form) + commit(task, form)
+    produced = run_batches(task, arrivals, cached.positions, form) + commit(task, form)
+    return produced + changelog(task) if deployment.options.changelogs and placed.stateful else produced
 
 
 def _lateness(deployment: Deployment, placed: TaskPlacement | Replica, arrivals: list[Arrival]) -> tuple[float, float]:
@@ -235,7 +252,7 @@ def report_of(
         "produced": sum(out.values()),
         "topics": out,
         "dropped": dropped,
-        "stream_time_ms": cached.task.scope.stream_time[0],
+        "stream_time_ms": cached.task.context.stream_time[0],
         "state": found,
         "state_bytes": cached.state_bytes,
         "seconds": seconds,

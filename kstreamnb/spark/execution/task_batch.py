@@ -14,12 +14,15 @@ import numpy as np
 from kstreamnb.core.codec import SerializedValue, to_bytes
 from kstreamnb.core.record import Headers
 from kstreamnb.core.serde import Serde
+from kstreamnb.runtime.context.handlers import RecordProduced
+from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.runtime.task.task import Task
 from kstreamnb.spark.execution.cyclic_task import CyclicTask
 from kstreamnb.spark.execution.record_batch import COMMIT, WALL, Numbers, OrderKey, RecordBatch, to_kafka
 from kstreamnb.spark.execution.record_merge import Arrival, Merged, Positions, Taken
+from kstreamnb.topology.partitions import changelog_topic
 
-__all__ = ["Counters", "OutputFormat", "commit", "run_batches"]
+__all__ = ["Counters", "OutputFormat", "changelog", "commit", "run_batches"]
 
 _PORTABLE = frozenset({str, int, float, bool, bytes, type(None), SerializedValue})
 
@@ -27,7 +30,7 @@ _PORTABLE = frozenset({str, int, float, bool, bytes, type(None), SerializedValue
 Column: TypeAlias = Sequence[Any]
 """Keys or values of some records in wire form: objects of any kind."""
 
-Row: TypeAlias = tuple[str, int, int, Any, Any, Headers]
+ProducedRow: TypeAlias = tuple[str, int, int, Any, Any, Headers]
 """A produced record: topic, partition, timestamp, key, value, headers."""
 
 
@@ -122,6 +125,46 @@ def commit(task: Task | CyclicTask, form: OutputFormat) -> list[RecordBatch]:
     return _batches(produced, _deep(task, OrderKey.of_root(COMMIT, len(produced))), form)
 
 
+def changelog(task: Task | CyclicTask) -> list[RecordBatch]:
+    """Return the records of a batch for changelog topics: the last of each key, and every version of a versioned store.
+
+    Topics keep the last record of each key anyway, so the others would only be compacted away.
+    """
+    versioned = {
+        changelog_topic(plan.application_id, store)
+        for plan in _plans(task)
+        for store in plan.topology.stores.values()
+        if store.kind == "versioned"
+    }
+    last: dict[Any, RecordProduced] = {}
+    for number, record in enumerate(task.drain_changelog()):
+        key = (record.topic, record.partition, number if record.topic in versioned else record.key)
+        last.pop(key, None)  # its place is that of the last write
+        last[key] = record
+    topics: dict[str, list[RecordProduced]] = {}
+    for record in last.values():
+        topics.setdefault(record.topic, []).append(record)
+    return [_changelog_batch(topic, records) for topic, records in sorted(topics.items())]
+
+
+def _plans(task: Task | CyclicTask) -> list[TaskPlan]:
+    return [member.plan for member in task.members.values()] if isinstance(task, CyclicTask) else [task.plan]
+
+
+def _changelog_batch(topic: str, records: list[RecordProduced]) -> RecordBatch:
+    _, partitions, timestamps, keys, values, headers = zip(*records, strict=True)
+    return RecordBatch(
+        topic,
+        np.asarray(partitions, np.int64),
+        OrderKey.of_root(COMMIT, len(records)),
+        np.asarray(timestamps, np.int64),
+        list(keys),
+        list(values),
+        list(headers) if any(headers) else None,
+        kafka=True,
+    )
+
+
 def _deep(task: Task | CyclicTask, order: OrderKey) -> OrderKey:
     """Return the order keys of produced records; a cycle knows their depths."""
     if not isinstance(task, CyclicTask):
@@ -130,7 +173,7 @@ def _deep(task: Task | CyclicTask, order: OrderKey) -> OrderKey:
 
 
 def _tick(task: Task | CyclicTask, ticks: list[Taken], marks: list[int]) -> None:
-    clock = task.scope.clock
+    clock = task.context.clock
     for _, now_ms, key, _, _ in ticks:
         clock.now_ms = max(clock.now_ms, now_ms)
         if key != "set":
@@ -138,7 +181,7 @@ def _tick(task: Task | CyclicTask, ticks: list[Taken], marks: list[int]) -> None
         marks.append(task.produced)
 
 
-def _batches(produced: list[Row], order: OrderKey, form: OutputFormat) -> list[RecordBatch]:
+def _batches(produced: list[ProducedRow], order: OrderKey, form: OutputFormat) -> list[RecordBatch]:
     """Pack produced records: one batch per topic, and per partition of an internal topic."""
     if not produced:
         return []
@@ -158,7 +201,7 @@ def _batches(produced: list[Row], order: OrderKey, form: OutputFormat) -> list[R
     return batches
 
 
-def _by_topic(produced: list[Row], order: OrderKey) -> Iterator[tuple[str, Sequence[Column], OrderKey]]:
+def _by_topic(produced: list[ProducedRow], order: OrderKey) -> Iterator[tuple[str, Sequence[Column], OrderKey]]:
     """Yield produced records by topic, as columns, with their order keys."""
     written, *everything = zip(*produced, strict=True)
     if len(set(written)) == 1:

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 from kstreamnb.core.time import Clock
 from kstreamnb.errors import SparkError
 from kstreamnb.runtime.codegen.sinks import topic_serdes
-from kstreamnb.runtime.task.task import GlobalTask, StateKey, Task
+from kstreamnb.runtime.task.task import Changelog, GlobalTask, StateKey, Task
 from kstreamnb.spark.execution.cyclic_task import CyclicTask
 from kstreamnb.spark.execution.record_merge import Positions
 from kstreamnb.spark.execution.task_batch import OutputFormat
@@ -57,7 +57,10 @@ class Compaction:
 
 @dataclass
 class CachedTask:
-    """A task in a worker with its position in the state log; ``released`` numbers its last use."""
+    """A task in a worker with its position in the state log; ``released`` numbers its last use.
+
+    ``changed`` counts, by store, the rows that the last batch wrote or deleted, and those that it deleted.
+    """
 
     task: AnyTask
     clock: Clock
@@ -69,6 +72,7 @@ class CachedTask:
     base_bytes: int = 0
     compaction: Compaction | None = None
     released: int = 0
+    changed: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
 @dataclass
@@ -178,13 +182,16 @@ def new_task(
     clock = Clock(now_ms)
     track = placed.stateful if track is None else track
     commits = deployment.options.commit_every_record
+    changelog: Changelog = "records" if track and deployment.options.changelogs else "off"
     if not placed.members:
-        task = Task(placed.plan, clock, global_state, track=track, commit_every_record=commits)
+        task = Task(placed.plan, clock, global_state, track=track, changelog=changelog, commit_every_record=commits)
         return CachedTask(task, clock)
     application = deployment.applications[placed.application]
     read = {topic for plan in placed.members for topic in application.reads[plan.subtopologies[0]]}
     hidden = application.internal_topics & read
-    cyclic = CyclicTask(placed.members, clock, global_state, hidden, track=track, commit_every_record=commits)
+    cyclic = CyclicTask(
+        placed.members, clock, global_state, hidden, track=track, changelog=changelog, commit_every_record=commits
+    )
     return CachedTask(cyclic, clock)
 
 

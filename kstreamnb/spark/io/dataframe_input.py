@@ -29,7 +29,7 @@ _ROW = "__row"
 class FrameInput:
     """A DataFrame as a topic: which column is what.
 
-    ``value`` None is the column ``value`` where there is one, else a dict of all columns that are nothing else (the
+    ``value`` None is the column ``value`` if there is one, else a dict of all other columns (the
     key's among them). ``partition`` None: the partitioner decides by the key. ``order_by``: columns that say in which
     order the rows arrived.
 
@@ -50,7 +50,7 @@ class FrameInput:
 
 
 def uniform(spark: SparkSession, topic: str, given: Any, *, serdes: tuple[Serde, Serde], partitions: int) -> DataFrame:
-    """A topic's rows as columns p, ts, k, v, h where there are headers, and o0, o1, … where an order was said.
+    """A topic's rows as columns p, ts, k, v, h if there are headers, and o0, o1, … if an order was given.
 
     Raises: ConfigError when a column is missing or has a type that cannot serve.
     """
@@ -144,7 +144,7 @@ def _ms(time: Any, topic: str, column: str) -> int:
     if isinstance(time, int):
         return time
     raise ConfigError(
-        f'column "{column}" of input "{topic}" has "{time}" where a time is needed',
+        f'column "{column}" of input "{topic}" has "{time}" but a time is needed',
         hint="a time is whole milliseconds since the epoch, or a timestamp with a time zone",
     )
 
@@ -186,13 +186,13 @@ def _time(frame: DataFrame, topic: str, name: str) -> Column:
     if isinstance(kind, (T.LongType, T.IntegerType)):
         return F.col(name).cast("bigint")
     raise ConfigError(
-        f'column "{name}" of input "{topic}" has type "{kind.simpleString()}" and is no time',
+        f'column "{name}" of input "{topic}" has type "{kind.simpleString()}" and is not a time',
         hint="a time column is a timestamp with a time zone, or whole milliseconds since the epoch",
     )
 
 
 def content_order(frame: DataFrame, *names: str) -> list[Column]:
-    """Columns as text, to sort by; Spark looks at them only where everything before is equal."""
+    """Return columns as text to sort by; Spark compares them only if everything before is equal."""
     return [_as_text(frame, name) for name in names]
 
 

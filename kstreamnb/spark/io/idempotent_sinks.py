@@ -16,17 +16,19 @@ from typing import Protocol
 
 import pyarrow.parquet as pq
 
+from kstreamnb.core.arguments import expect
 from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.signatures import taking
 from kstreamnb.errors import CheckpointError, ConfigError, KStreamError, SinkError, unknown
-from kstreamnb.kafka.output_batch import OutputBatch
+from kstreamnb.kafka.output_batch import Marker, OutputBatch, checksum_of
 from kstreamnb.spark.contracts import QueryBatch
-from kstreamnb.spark.io.sinks import BoundSink, foreign, records_of, tables_of
+from kstreamnb.spark.io.sinks import BoundSink, foreign, history_of, records_of, tables_of
 from kstreamnb.spark.planning.output_topics import output_topics
 
 __all__ = ["DatabaseSink", "ParquetSink"]
 
 _MARKS = {"qmark": "?", "format": "%s", "pyformat": "%s"}
-_POSITIONS = "kstreamnb_query_positions"
+_POSITIONS = "kstreamnb_query_batches"
 
 
 class Cursor(Protocol):
@@ -61,7 +63,7 @@ class DatabaseSink(BoundSink):
 
     A tombstone deletes its row. If the transaction fails, neither rows nor position have moved, and the query ends; its
     restart brings the batch again. A batch that the database has is skipped. The position belongs to one checkpoint:
-    a query with another one is refused.
+    a query with another one is refused, and so are an older copy of the checkpoint and a gap between two batches.
 
     Args:
         connect: opens a DB-API connection, such as ``lambda: sqlite3.connect("shop.db")``.
@@ -86,6 +88,11 @@ class DatabaseSink(BoundSink):
     write: Callable[[Cursor, str, list[TopicRecord]], object] | None = None
 
     def __post_init__(self) -> None:
+        taking(self.connect)
+        expect(self.tables, Mapping, "tables")
+        expect(self.paramstyle, str, "paramstyle")
+        if self.write is not None:
+            taking(self.write, "cursor", "topic", "records")
         if self.paramstyle not in _MARKS:
             raise unknown("paramstyle", self.paramstyle, tuple(_MARKS), error=ConfigError)
         for table in self.tables.values():
@@ -105,15 +112,16 @@ class DatabaseSink(BoundSink):
         """Write rows and the batch's number in one transaction."""
         application, count = self.bound.application, batch.output.count()
         with self._cursor() as (connection, cursor):
-            if batch.number <= self._position(cursor):
+            if history_of(self, "the database").is_replay(self._last(cursor), batch.number, batch.source):
                 return OutputBatch(batch.number, count, suppressed=True)
             for topic, records in records_of(application, batch).items():
                 (self.write or self._upsert)(cursor, topic, records)
             mark = _MARKS[self.paramstyle]
             cursor.execute(
-                f"INSERT INTO {_POSITIONS} (application, query, batch) VALUES ({mark}, {mark}, {mark}) "
-                "ON CONFLICT (application) DO UPDATE SET batch = excluded.batch",
-                (application.id, self.bound.name, batch.number),
+                f"INSERT INTO {_POSITIONS} (application, query, batch, source) "
+                f"VALUES ({mark}, {mark}, {mark}, {mark}) "
+                "ON CONFLICT (application) DO UPDATE SET batch = excluded.batch, source = excluded.source",
+                (application.id, self.bound.name, batch.number, checksum_of(batch.source)),
             )
             connection.commit()
         return OutputBatch(batch.number, count)
@@ -125,7 +133,8 @@ class DatabaseSink(BoundSink):
             CheckpointError: the database has batches of another query of the application.
         """
         with self._cursor() as (_, cursor):
-            return self._position(cursor)
+            last = self._last(cursor)
+            return -1 if last is None else last.batch
 
     @contextmanager
     def _cursor(self) -> Iterator[tuple[Connection, Cursor]]:
@@ -138,21 +147,21 @@ class DatabaseSink(BoundSink):
         finally:
             connection.close()
 
-    def _position(self, cursor: Cursor) -> int:
-        columns = "application VARCHAR(255) PRIMARY KEY, query VARCHAR(64), batch BIGINT"
+    def _last(self, cursor: Cursor) -> Marker | None:
+        columns = "application VARCHAR(255) PRIMARY KEY, query VARCHAR(64), batch BIGINT, source VARCHAR(8)"
         cursor.execute(f"CREATE TABLE IF NOT EXISTS {_POSITIONS} ({columns})")
         if self.deployment is None:
-            return -1
+            return None
         id_, mark = self.deployment.application.id, _MARKS[self.paramstyle]
-        cursor.execute(f"SELECT query, batch FROM {_POSITIONS} WHERE application = {mark}", (id_,))
+        cursor.execute(f"SELECT query, batch, source FROM {_POSITIONS} WHERE application = {mark}", (id_,))
         row = cursor.fetchone()
         if row is None:
-            return -1
+            return None
         query, batch = str(row[0]), int(str(row[1]))
         if query != self.deployment.name:
             hint = f"empty its tables and DELETE FROM {_POSITIONS} WHERE application = '{id_}'"
             raise foreign(self.deployment, batch, query, "the database", hint)
-        return batch
+        return Marker(query, batch, str(row[2]), "")
 
     def _upsert(self, cursor: Cursor, topic: str, records: list[TopicRecord]) -> None:
         table, mark = _quoted(self.tables.get(topic, topic)), _MARKS[self.paramstyle]
@@ -176,7 +185,8 @@ class ParquetSink(BoundSink):
 
     The file of a batch that comes again replaces the first one, with the same content. Columns are partition, timestamp
     (ms), key and value, typed by the topic's serdes; JSON values are text. The files belong to one checkpoint: a query
-    with another one is refused. Readers of Parquet ignore the hidden file that names the query.
+    with another one is refused, and so are an older copy of the checkpoint and a gap between two batches. Readers of
+    Parquet ignore the hidden file that names the query and its last batch.
 
     Example:
         >>> ParquetSink("lake")
@@ -185,35 +195,52 @@ class ParquetSink(BoundSink):
 
     folder: Path | str
 
+    def __post_init__(self) -> None:
+        expect(self.folder, Path | str, "folder")
+
     def open(self) -> None:
         """Refuse to start if the folder has batches of another query; else note the query's identity there."""
-        id_, name = self.bound.application.id, self.bound.name
-        note = Path(self.folder, f".{id_}.kstreamnb.json")
-        query = _query_of(note)
-        if query == name:
+        note, last = self._note, _last_of(self._note)
+        query = None if last is None else last.query
+        if query == self.bound.name:
             return
         topics = ["*"] if query else output_topics(self.bound.application.topology)  # others may share the folder
         files = [path for topic in topics for path in Path(self.folder).glob(f"{topic}/batch-*.parquet")]
         batches = [int(path.stem.removeprefix("batch-")) for path in files]
+        batches += [] if last is None or last.batch < 0 else [last.batch]
         if batches:
             hint = f'remove "{note.name}" and the files of its topics, or choose another folder'
             raise foreign(self.bound, max(batches), query or "unknown", f'folder "{self.folder}"', hint)
         note.parent.mkdir(parents=True, exist_ok=True)
-        _replace(note, lambda draft: draft.write_text(json.dumps({"application": id_, "query": name})))
+        self._write_note(-1, "")
 
     def publish(self, batch: QueryBatch) -> OutputBatch:
-        """Write whole files: each is renamed when it is complete."""
+        """Write whole files, each of which is renamed when it is complete, then the batch's number."""
+        last = _last_of(self._note)
+        last = None if last is None or last.batch < 0 else last
+        replay = history_of(self, f'folder "{self.folder}"').is_replay(last, batch.number, batch.source)
         for topic, table in tables_of(self.bound.application, batch).items():
             path = Path(self.folder, topic, f"batch-{batch.number:09d}.parquet")
             path.parent.mkdir(parents=True, exist_ok=True)
             _replace(path, partial(pq.write_table, table))
+        if not replay:
+            self._write_note(batch.number, checksum_of(batch.source))
         return OutputBatch(batch.number, batch.output.count())
 
+    @property
+    def _note(self) -> Path:
+        return Path(self.folder, f".{self.bound.application.id}.kstreamnb.json")
 
-def _query_of(note: Path) -> str | None:
-    """Return the query that a folder belongs to; None if it belongs to none."""
+    def _write_note(self, batch: int, source: str) -> None:
+        content = {"application": self.bound.application.id, "query": self.bound.name, "batch": batch, "source": source}
+        _replace(self._note, lambda draft: draft.write_text(json.dumps(content)))
+
+
+def _last_of(note: Path) -> Marker | None:
+    """Return the query that a folder belongs to, and its last batch, -1 before the first; None without a query."""
     try:
-        return str(json.loads(note.read_text())["query"])
+        found = json.loads(note.read_text())
+        return Marker(str(found["query"]), int(found["batch"]), str(found["source"]), "")
     except FileNotFoundError:
         return None
     except (ValueError, LookupError, TypeError) as error:
@@ -229,6 +256,7 @@ def _replace(path: Path, write: Callable[[Path], object]) -> None:
 
 def _quoted(table: str) -> str:
     """A table's name as an SQL identifier."""
+    expect(table, str, "name of a table")
     if not table or '"' in table or "\x00" in table:
         raise ConfigError(f"{table!r} cannot be the name of a table")
     return f'"{table}"'

@@ -81,7 +81,7 @@ class KafkaOffsetSource:
         return chosen
 
     def resolved(self) -> KafkaOffsetSource:
-        """The same with offsets for words and times: it begins where these are now, whenever it is read first."""
+        """Return the same with words and times resolved to offsets now, whenever it is read first."""
         return replace(self, starting=self.beginning(), _reader=None)
 
     def end(self) -> Offsets:
@@ -90,7 +90,7 @@ class KafkaOffsetSource:
         return found
 
     def glance(self) -> Offsets | None:
-        """The last stable offsets where a broker says so soon, for those who only look; else None."""
+        """Return the last stable offsets if a broker answers soon, for callers that only report; else None."""
         self._glancing = self._glancing or self._new_reader(_GLANCE_S)
         try:
             found: Offsets = self._glancing.end()
@@ -174,7 +174,7 @@ class FileOffsetSource:
         return self.end()
 
     def batch_end(self, start: Offsets, end: Offsets, limit: int) -> Offsets:
-        """The end of the first batch that lies after ``start``."""
+        """Return the end of the first batch after ``start``."""
         for candidate in self.content()[1]:
             full = {topic: {p: candidate.get(topic, {}).get(p, 0) for p in parts} for topic, parts in end.items()}
             if any(last > first for _, _, first, last in ranges(start, full)):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -16,11 +15,11 @@ from kstreamnb.core.codec import decoder
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.signatures import taking
 from kstreamnb.errors import ApplicationStateError, BrokerError, CheckpointError, EngineError, TransactionTimeoutError
-from kstreamnb.kafka.checkpoint_lock import STARTED_SINCE
-from kstreamnb.kafka.output_batch import OutputBatch, OutputColumns, OutputRecord, columns_of
+from kstreamnb.kafka.output_batch import BatchHistory, OutputBatch
+from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles, Claim
 from kstreamnb.spark.contracts import QueryBatch, QuerySink
 from kstreamnb.spark.io.arrow_types import arrow_column
-from kstreamnb.spark.planning.deployment import Application, Deployment
+from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment
 from kstreamnb.spark.planning.output_topics import writer_serdes
 
 __all__ = [
@@ -31,6 +30,7 @@ __all__ = [
     "MemorySink",
     "decoded",
     "foreign",
+    "history_of",
     "records_of",
     "tables_of",
 ]
@@ -40,21 +40,30 @@ _MOST_EXPIRED = 5  # from one minute to the 15 minutes that brokers allow
 
 @dataclass
 class KafkaSink(QuerySink):
-    """One publication a batch; what may pass is tried again from the first step on.
+    """Publishes each batch once; failures that may pass are retried from the first step.
 
-    ``changelogs`` makes further records of each batch. Units: ``patience_s`` is how many seconds a broker may be away
-    before the query fails.
+    Units: ``patience_s`` is how many seconds a broker may be away before the query fails.
     """
 
     writer: Any
-    changelogs: Callable[[QueryBatch], Iterable[OutputRecord]] | None = None
     patience_s: float = 300.0
     kafka: bool = True
     _closing: threading.Event = field(default_factory=threading.Event, repr=False)
 
+    def claim(self, files: CheckpointFiles) -> Claim:
+        """Claim the transactions of the application; without transactions, the checkpoint."""
+        in_file = super().claim(files)  # a storage that takes no files is found before anything is fenced
+        from kstreamnb.kafka.storage.claims import TopicClaim
+        from kstreamnb.kafka.transactional_writer import TransactionalWriter
+
+        if isinstance(self.writer, TransactionalWriter):
+            return TopicClaim(self.writer.servers, self.writer.application, self.writer.replicas)
+        return in_file
+
     def open(self) -> None:
         """Fence older deployments and find what was published last."""
         self._closing.clear()
+        self.writer.claim = self.owner
         self.writer.again, self.writer.without_output = self.again, self.without_output
         self.writer.open()
 
@@ -63,10 +72,9 @@ class KafkaSink(QuerySink):
         end, expired = time.monotonic() + self.patience_s, 0
         while True:
             try:
-                output: Iterable[OutputColumns] = batch.output.columns()
-                if self.changelogs is not None:
-                    output = chain(output, columns_of(self.changelogs(batch)))
-                done: OutputBatch = self.writer.publish(batch.number, batch.source, output, batch.positions)
+                done: OutputBatch = self.writer.publish(
+                    batch.number, batch.source, batch.output.columns(), batch.positions
+                )
                 return done
             except TransactionTimeoutError:
                 expired += 1  # the next transaction has at least twice the time
@@ -79,12 +87,12 @@ class KafkaSink(QuerySink):
             self._open_again(end)
 
     def _open_again(self, end: float) -> None:
-        from kstreamnb.kafka.transactional_writer import overtaken
+        from kstreamnb.kafka.transactional_writer import STARTED_SINCE, overtaken
 
         while True:
-            if self.owner is not None and not self.owner.holds():
-                raise overtaken(self.writer.application, STARTED_SINCE)
             try:
+                if self.owner is not None and not self.owner.holds():
+                    raise overtaken(self.writer.application, STARTED_SINCE)
                 self.writer.open()
                 return
             except EngineError as error:
@@ -120,6 +128,12 @@ class BoundSink(QuerySink):
         if self.deployment is None:
             raise ApplicationStateError("the sink has no query yet", hint="pass it to deploy(…, sink=…)")
         return self.deployment
+
+
+def history_of(sink: BoundSink, place: str) -> BatchHistory:
+    """Return the batches of a sink's query, to compare with the last one in its destination, named ``place``."""
+    deployment, lost = sink.bound, f"{place} has none: it was emptied or replaced, or is another one"
+    return BatchHistory(deployment.application.id, deployment.name, sink.again, sink.without_output, place, lost)
 
 
 def foreign(deployment: Deployment, batch: int, query: str, where: str, hint: str) -> CheckpointError:
@@ -159,7 +173,7 @@ class MemorySink(BoundSink):
                 self.rows.setdefault((application, topic, partition), []).append((timestamp, key, value, headers))
         return OutputBatch(batch.number, count)
 
-    def records(self, application: Application, topic: str, number: int = 0) -> dict[int, list[TopicRecord]]:
+    def records(self, application: ApplicationPlan, topic: str, number: int = 0) -> dict[int, list[TopicRecord]]:
         """The records of a topic so far by partition."""
         return {
             partition: list(decoded(application, topic, partition, rows))
@@ -227,7 +241,7 @@ class FrameSink(BoundSink):
         return OutputBatch(batch.number, batch.output.count())
 
 
-def tables_of(application: Application, batch: QueryBatch) -> dict[str, pa.Table]:
+def tables_of(application: ApplicationPlan, batch: QueryBatch) -> dict[str, pa.Table]:
     """A batch's output as a table by topic: partition, timestamp, key, value."""
     by_topic: dict[str, list[tuple[Any, ...]]] = {}
     for topic, *row in batch.output.records():
@@ -246,7 +260,7 @@ def tables_of(application: Application, batch: QueryBatch) -> dict[str, pa.Table
     return found
 
 
-def records_of(application: Application, batch: QueryBatch) -> dict[str, list[TopicRecord]]:
+def records_of(application: ApplicationPlan, batch: QueryBatch) -> dict[str, list[TopicRecord]]:
     """A batch's output with the user's values, by topic; those of each partition in order."""
     by_topic: dict[str, dict[int, list[tuple[Any, ...]]]] = {}
     for topic, partition, *row in batch.output.records():
@@ -259,7 +273,7 @@ def records_of(application: Application, batch: QueryBatch) -> dict[str, list[To
     }
 
 
-def decoded(application: Application, topic: str, partition: int, rows: list[Any]) -> list[TopicRecord]:
+def decoded(application: ApplicationPlan, topic: str, partition: int, rows: list[Any]) -> list[TopicRecord]:
     """Rows (timestamp, key, value, headers) in wire form as records with the user's values."""
     read_key, read_value = map(decoder, writer_serdes(application, topic))
     return [

@@ -1,6 +1,6 @@
 """The one source of a query: all topics behind one offset, records as packed rows addressed to tasks.
 
-An offset holds the offsets of all topics, the batch's wall clock, and the time of the last wall-clock tick. It lies in
+An offset holds the offsets of all topics, the batch's wall clock, and the time of the last wall-clock tick. It is in
 Spark's write-ahead log, so a replayed batch has the same records, the same clock and the same ticks.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -29,15 +29,17 @@ from kstreamnb.spark.contracts import Chunk, OffsetSource, from_json, to_json
 from kstreamnb.spark.execution.event_times import event_times_of
 from kstreamnb.spark.execution.kafka_columns import column_from_kafka
 from kstreamnb.spark.execution.record_batch import TICK, WALL, OrderKey, RecordBatch, pack, root_order
+from kstreamnb.spark.execution.record_merge import partition_of
 from kstreamnb.spark.execution.rows import ROW_SCHEMA, Row5, row_batch
-from kstreamnb.spark.planning.deployment import Deployment
+from kstreamnb.spark.execution.seed import pending_batches
+from kstreamnb.spark.planning.deployment import Deployment, PackedDeployment
 
 __all__ = ["SourceSettings", "source_class"]
 
 _FEW = 5000
 _VERY_FEW = 500
 _SENT_ALONG_BYTES = 1 << 20
-Serdes = dict[tuple[int, str], tuple[Serde, Serde]]
+TopicSerdes = dict[tuple[int, str], tuple[Serde, Serde]]
 """Key and value serde by application and topic."""
 
 
@@ -49,7 +51,7 @@ class SourceSettings:
     """
 
     offset_source: OffsetSource
-    deployment: Deployment
+    deployment: Deployment | PackedDeployment
     max_records: int = 0
     tick_ms: int = 0
     readers: int = 2
@@ -59,19 +61,47 @@ class SourceSettings:
 
 @dataclass
 class Share(InputPartition):
-    """The pieces that one Spark task reads; the first share also wakes tasks for ticks and global tables."""
+    """The pieces that one Spark task reads; the first share also wakes tasks for ticks and global tables.
+
+    ``begins``: this is the first batch of a query, so all tasks that begin with a seed run.
+    """
 
     pieces: list[tuple[str, int, int, int]]
     clock_ms: int
     tick: bool
     first: bool
+    begins: bool = False
 
     def __post_init__(self) -> None:
         super().__init__(None)
 
 
+class SteadyClock:
+    """A wall clock that never moves backwards and never stops.
+
+    Due times of punctuators are in the state, so a clock that jumped ahead and back must not go back with it, nor wait
+    until the machine's time has caught up. While it is ahead it runs at half the machine's speed.
+    """
+
+    def __init__(self) -> None:
+        self._machine_ms: int | None = None
+        self._ms = 0.0
+
+    def read(self, machine_ms: int, logged_ms: int) -> int:
+        """Return the time in ms: ``machine_ms`` unless that would go back behind ``logged_ms`` or an earlier reading.
+
+        Args:
+            machine_ms: the machine's clock.
+            logged_ms: the clock of the last batch, which may have been an earlier process's.
+        """
+        passed = 0 if self._machine_ms is None else max(0, machine_ms - self._machine_ms)
+        self._machine_ms = machine_ms
+        self._ms = max(machine_ms, logged_ms, self._ms + passed / 2)
+        return int(self._ms)
+
+
 class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow):
-    """Plans batches over an offset source; reads small ones where it plans them, and all others in the workers.
+    """Plans batches over an offset source; reads small ones when it plans them, and all others in the workers.
 
     Spark takes rows along with a plan from its own wrapper of simple readers only; so this is one, around itself.
     """
@@ -80,7 +110,9 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow)
         super().__init__(self)
         self.settings = settings
         self._begun = False
+        self._clock = SteadyClock()
         self._stop: Offsets | None = None
+        self._ticked = False  # the last batch had a tick alone; a bounded run ends then, however slow its batches are
         self._silent_since = 0.0
         ends = settings.again
         self._again = {_same(json.loads(ends[n])): json.loads(ends[n + 1]) for n in ends if n + 1 in ends}
@@ -107,14 +139,20 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow)
         if _same(start) in self._again:
             return self._again[_same(start)]
         settings, begin = self.settings, from_json(start["offsets"])
-        now_ms = max(int(start["clock"]), settings.offset_source.now_ms())
+        now_ms = self._clock.read(settings.offset_source.now_ms(), int(start["clock"]))
         end = self._reachable(begin)
         if isinstance(limit, ReadMaxRows) and end != begin:
             end = settings.offset_source.batch_end(begin, end, limit.max_rows)
         due = settings.tick_ms > 0 and now_ms - int(start["tick"]) >= settings.tick_ms
-        if end == begin and not due:
+        idle = end == begin and not self._begins(start)
+        if idle and (not due or (self._stop is not None and self._ticked)):
             return start
+        self._ticked = idle
         return {"clock": now_ms, "tick": now_ms if due else start["tick"], "offsets": to_json(end)}
+
+    def _begins(self, start: Mapping[str, Any]) -> bool:
+        """Return whether a batch from there is the first of a query that begins with a seed."""
+        return bool(self.settings.deployment.options.seed) and not int(start["clock"])
 
     def _reachable(self, begin: Offsets) -> Offsets:
         """Return the end of the source; while a broker is away, the beginning, until patience ends."""
@@ -145,13 +183,13 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow)
         deployment = self.settings.deployment
         found = list(ranges(from_json(start["offsets"]), from_json(end["offsets"])))
         pieces = [piece for piece in found if piece[3] > piece[2]]
-        clock, tick = int(end["clock"]), end["tick"] != start["tick"]
+        clock, tick, begins = int(end["clock"]), end["tick"] != start["tick"], self._begins(start)
         by_task: dict[int, list[tuple[str, int, int, int]]] = {}
         for piece in pieces:
             by_task.setdefault(deployment.readers.get(_input_partition(piece[0], piece[1]), -1), []).append(piece)
         few = sum(piece[3] - piece[2] for piece in pieces) <= _FEW
         count = 1 if few else max(1, min(self.settings.readers, len(by_task)))
-        shares = [Share([], clock, tick, number == 0) for number in range(count)]
+        shares = [Share([], clock, tick, number == 0, begins) for number in range(count)]
         for number, task in enumerate(sorted(by_task)):
             shares[number % count].pieces += by_task[task]
         return shares
@@ -174,7 +212,7 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow)
 
     def read(self, partition: Share) -> Iterator[pa.RecordBatch]:
         """Rows for the first level."""
-        deployment = self.settings.deployment
+        deployment = self.settings.deployment.load()
         if partition.first:
             yield row_batch(_wake_up(deployment, partition))
         seqs: dict[tuple[str, int], int] = {}
@@ -201,7 +239,11 @@ def _same(offset: Mapping[str, Any]) -> str:
 
 
 def source_class(name: str, settings: SourceSettings) -> type[DataSource]:
-    """Return a data source class for one query; it is pickled with its settings, which Spark would show as options."""
+    """Return a data source class for one query; it is pickled with its settings, which Spark would show as options.
+
+    The deployment in them stays pickled: the process that plans batches needs none of the user's modules.
+    """
+    settings = replace(settings, deployment=settings.deployment.load().as_packed())
 
     class QuerySource(DataSource):
         @classmethod
@@ -217,9 +259,9 @@ def source_class(name: str, settings: SourceSettings) -> type[DataSource]:
     return QuerySource
 
 
-def reader_serdes(deployment: Deployment) -> Serdes:
+def reader_serdes(deployment: Deployment) -> TopicSerdes:
     """With which serdes each application reads its input topics."""
-    found: Serdes = {}
+    found: TopicSerdes = {}
     for number, application in enumerate(deployment.applications):
         plan = TaskPlan(application.topology, (), config=application.config)
         for source in application.topology.sources():
@@ -242,7 +284,7 @@ def _rows(
     clock_ms: int,
     seqs: dict[tuple[str, int], int],
     before: dict[tuple[str, int], int],
-    serdes: Serdes | None,
+    serdes: TopicSerdes | None,
     event_times: Mapping[tuple[int, str], EventTimes],
 ) -> Iterator[Row5]:
     """One chunk of a partition as rows: to its reader, or to every replica of the global tables.
@@ -312,8 +354,8 @@ def _ticks(
 
 
 def _wake_up(deployment: Deployment, share: Share) -> list[Row5]:
-    """Rows that bring no records: ticks, and a call to each replica of the global tables."""
-    rows: list[Row5] = []
+    """Rows of no input topic: ticks, a call to each replica of the global tables, what a first batch begins with."""
+    rows: list[Row5] = list(_seeded(deployment, share.clock_ms)) if share.begins else []
     for number, application in enumerate(deployment.applications):
         if share.tick:
             rows += _ticks(deployment, number, [(0, share.clock_ms, None)], None)
@@ -321,3 +363,17 @@ def _wake_up(deployment: Deployment, share: Share) -> list[Row5]:
             for target in deployment.replica_targets(number):
                 rows.append((deployment.routing_key_at(0, target), target, -1, 0, b""))
     return rows
+
+
+def _seeded(deployment: Deployment, clock_ms: int) -> Iterator[Row5]:
+    """Yield a call to each task with state, and the records of repartition topics that wait for theirs."""
+    zeros = np.zeros(1, np.int64)
+    order = OrderKey(zeros - TICK - 1, zeros, zeros, zeros)  # before everything else
+    call = pack(RecordBatch(WALL, 0, order, np.asarray([clock_ms], np.int64), ["set"], [None]))
+    for task in deployment.tasks:
+        if task.stateful:
+            yield deployment.routing_key_at(0, task.number), task.number, -1, 0, call
+    for number, batch in enumerate(pending_batches(deployment.options.seed), 1):
+        batch.clock_ms = clock_ms
+        target = deployment.readers[0, *partition_of(batch)]
+        yield deployment.routing_key_at(0, target), target, -1, number, pack(batch)

@@ -22,7 +22,16 @@ from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan, plan_global_task
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["COPY", "Application", "Deployment", "Level", "Replica", "TaskPlacement", "WorkerOptions"]
+__all__ = [
+    "COPY",
+    "PackedDeployment",
+    "ApplicationPlan",
+    "Deployment",
+    "Level",
+    "Replica",
+    "TaskPlacement",
+    "WorkerOptions",
+]
 
 COPY = "/global at level "
 """Part of the name of a replica of global tables; names of tasks do not contain it."""
@@ -32,7 +41,7 @@ _loaded: OrderedDict[str, Deployment] = OrderedDict()
 
 
 @dataclass(frozen=True, eq=False)
-class Application:
+class ApplicationPlan:
     """A topology with its settings and the partitions of every topic, under the names they have in Kafka.
 
     ``inner`` are topics whose records pass from task to task inside the query: repartition topics, and with ``direct``
@@ -137,13 +146,18 @@ class WorkerOptions:
 
     ``memory_limit`` is the number of state bytes that one worker may keep; the least recently used task goes first.
     ``commit_every_record`` flushes caches after each record instead of each batch. ``verify`` compares the remembered
-    state with its log before each batch.
+    state with its log before each batch. ``changelogs``: tasks give the records of their changelog topics, too.
+    ``positions`` is the folder where workers note what they are at.
+    ``seed`` is the folder with the state that new tasks begin with, empty for none.
     """
 
     kafka: bool = False
     memory_limit: int = 1 << 30
     commit_every_record: bool = False
     verify: bool = False
+    changelogs: bool = False
+    positions: str | None = None
+    seed: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +171,7 @@ class Deployment:
     """
 
     name: str
-    applications: tuple[Application, ...]
+    applications: tuple[ApplicationPlan, ...]
     tasks: tuple[TaskPlacement, ...]
     levels: tuple[Level, ...]
     spark_partitions: int
@@ -170,8 +184,16 @@ class Deployment:
     def __reduce__(self) -> tuple[object, ...]:
         return _load, (self.key, self.packed)
 
+    def load(self) -> Deployment:
+        """Return this deployment, as `PackedDeployment.load` does."""
+        return self
+
+    def as_packed(self) -> PackedDeployment:
+        """Return this deployment as bytes, with what is needed before it is unpickled."""
+        return PackedDeployment(self.key, self.packed, self.readers, self.options)
+
     @property
-    def application(self) -> Application:
+    def application(self) -> ApplicationPlan:
         """The first application, the only one of a query that `deploy` starts."""
         return self.applications[0]
 
@@ -235,6 +257,27 @@ class Deployment:
             return None
         # Kafka's test driver always continues after an unreadable record; a deployment asks the configured handler.
         return replace(plan, config=replace(plan.config, deserialization_handler=chosen.config.deserialization_handler))
+
+
+@dataclass(frozen=True)
+class PackedDeployment:
+    """A deployment that stays pickled until it is used: a process without the user's modules can hold it.
+
+    Attributes:
+        key: of the deployment.
+        packed: its content.
+        readers: the task that reads each input partition, as in `Deployment`.
+        options: settings of workers.
+    """
+
+    key: str
+    packed: bytes = field(repr=False)
+    readers: Mapping[tuple[int, str, int], int] = field(repr=False)
+    options: WorkerOptions
+
+    def load(self) -> Deployment:
+        """Return the deployment of this process; unpickle it if there is none yet."""
+        return _load(self.key, self.packed)
 
 
 def _load(key: str, packed: bytes) -> Deployment:

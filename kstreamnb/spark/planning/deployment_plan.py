@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from kstreamnb.core.displayed import Displayed
 from kstreamnb.runtime.context.config import Config
-from kstreamnb.spark.planning.deployment import Application, Deployment
+from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment
 from kstreamnb.spark.planning.key_routing import spark_hash
 from kstreamnb.spark.planning.output_topics import output_topics
 from kstreamnb.spark.planning.placement import plan_application, plan_deployment
@@ -101,7 +101,7 @@ class DeploymentPlan(Displayed):
 
     @property
     def max_parallelism(self) -> dict[int, int]:
-        """How many tasks of each sub-topology can run at once at most: it has one for each partition it reads."""
+        """The most tasks of each sub-topology that can run at the same time: one for each partition that it reads."""
         found: dict[int, int] = {}
         for task in self.deployment.tasks:
             for id_ in {id_ for plan in task.plans for id_ in plan.subtopologies}:
@@ -109,7 +109,8 @@ class DeploymentPlan(Displayed):
         return dict(sorted(found.items()))
 
     def __str__(self) -> str:
-        lines = ["inputs: " + _topics(self.inputs)]
+        stale = self.deployment.application.topology.stale
+        lines = [*([f"stale: {stale}"] if stale else []), "inputs: " + _topics(self.inputs)]
         for level in self.levels:
             if level.shuffled:
                 lines.append(f"shuffle: {_topics(level.reads) or 'the inputs, to their tasks'}")
@@ -148,7 +149,7 @@ def plan(
         partitions: partitions of the input topics by name, or one number for all.
         config: the application's settings.
         spark_partitions: state partitions of the query.
-        guarantee: that of the deployment; the config's ``processing.guarantee`` where nothing is said here.
+        guarantee: that of the deployment; default: the config's ``processing.guarantee``.
         sink: where the output is to go instead of Kafka.
 
     Raises:
@@ -196,7 +197,7 @@ def plan(
     )
 
 
-def _level(application: Application, deployment: Deployment, number: int) -> PlannedLevel:
+def _level(application: ApplicationPlan, deployment: Deployment, number: int) -> PlannedLevel:
     here = [task for task in deployment.tasks if task.level == number]
     level = deployment.levels[number]
     operator = "transformWithState" if level.stateful else "mapInArrow"
@@ -214,7 +215,7 @@ def _level(application: Application, deployment: Deployment, number: int) -> Pla
     )
 
 
-def _kind(application: Application, store: str) -> str:
+def _kind(application: ApplicationPlan, store: str) -> str:
     spec = application.topology.stores[store]
     kind = str(spec.extra.get("type", "buffer") if spec.kind == "internal" else spec.kind).replace("_", " ")
     return kind if spec.logged or spec.changelog_topic else f"{kind}, not logged: restored from the checkpoint alone"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from kstreamnb.core.serde import Serde
 from kstreamnb.runtime.codegen.sinks import topic_serdes
 from kstreamnb.runtime.context.task_plan import TaskPlan
-from kstreamnb.spark.planning.deployment import Application
+from kstreamnb.spark.planning.deployment import ApplicationPlan
 from kstreamnb.topology.nodes import Sink
 from kstreamnb.topology.topology import Topology
 
 __all__ = ["output_topics", "writer_serdes"]
 
 
-def writer_serdes(application: Application, topic: str) -> tuple[Serde, Serde]:
+def writer_serdes(application: ApplicationPlan, topic: str) -> tuple[Serde, Serde]:
     """Return key and value serde of a topic: of the first sink that writes it, of one that chooses, or the defaults."""
     topology = application.topology
     whole = TaskPlan(topology, (), config=application.config)

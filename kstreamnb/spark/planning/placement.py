@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from kstreamnb.core.arguments import expect
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.planning.deployment import (
-    Application,
+    ApplicationPlan,
     Deployment,
     Level,
     Replica,
@@ -31,7 +32,7 @@ def plan_application(
     *,
     direct: bool,
     default_partitions: int | None = None,
-) -> Application:
+) -> ApplicationPlan:
     """Derive an application from the partition counts of its topics.
 
     Args:
@@ -44,6 +45,7 @@ def plan_application(
     Raises:
         TopologyError: a topic is missing, or joined topics differ in their partitions.
     """
+    expect(topology, Topology, "topology", hint="pass what builder.build() returns")
     name = TaskPlan(topology, (), config=config).topic
     internal = topology.internal_topics.keys()
     groups = [group for group in topology.subtopologies() if not group.is_global]
@@ -63,7 +65,7 @@ def plan_application(
         for group, names in reads.items()
     }
     cycles = _cycles(upstream)
-    return Application(
+    return ApplicationPlan(
         topology,
         config,
         {name(topic): count for topic, count in {**known, **counts}.items()},
@@ -80,7 +82,7 @@ def plan_application(
 
 def plan_deployment(
     name: str,
-    applications: Iterable[Application],
+    applications: Iterable[ApplicationPlan],
     spark_partitions: int,
     *,
     options: WorkerOptions | None = None,
@@ -138,7 +140,7 @@ def plan_deployment(
     )
 
 
-def _plans(application: Application) -> Iterator[tuple[TaskPlan, ...]]:
+def _plans(application: ApplicationPlan) -> Iterator[tuple[TaskPlan, ...]]:
     """Return plans that run as one: each alone, but those of a cycle together."""
     together: dict[object, list[TaskPlan]] = {}  # in the order of their first members
     common = TaskPlan(
@@ -166,7 +168,7 @@ def _levels_of(tasks: list[TaskPlacement]) -> tuple[Level, ...]:
     )
 
 
-def _input_ranks(applications: tuple[Application, ...]) -> dict[tuple[int, str, int], int]:
+def _input_ranks(applications: tuple[ApplicationPlan, ...]) -> dict[tuple[int, str, int], int]:
     partitions = (
         (number, topic, partition)
         for number, application in enumerate(applications)
@@ -176,7 +178,7 @@ def _input_ranks(applications: tuple[Application, ...]) -> dict[tuple[int, str, 
     return {partition: rank for rank, partition in enumerate(partitions)}
 
 
-def _readers(applications: tuple[Application, ...], tasks: list[TaskPlacement]) -> dict[tuple[int, str, int], int]:
+def _readers(applications: tuple[ApplicationPlan, ...], tasks: list[TaskPlacement]) -> dict[tuple[int, str, int], int]:
     numbers = {
         (task.application, plan.subtopologies[0], plan.partition): task.number for task in tasks for plan in task.plans
     }
@@ -233,7 +235,7 @@ class _Needs(NamedTuple):
     punctuates: set[int]
 
 
-def _needs(application: Application) -> _Needs:
+def _needs(application: ApplicationPlan) -> _Needs:
     topology = application.topology
     needs = _Needs(set(), set(), set())
     for group in topology.subtopologies():

@@ -16,7 +16,7 @@ import cloudpickle  # type: ignore[import-untyped]
 
 from kstreamnb.errors import SparkError, TopologyError
 from kstreamnb.spark.jvm.constants import LARGEST_FUNCTION
-from kstreamnb.spark.planning.deployment import Application
+from kstreamnb.spark.planning.deployment import ApplicationPlan
 from kstreamnb.topology.topology import Topology
 
 __all__ = ["refuse_what_cannot_run", "refuse_what_is_too_large"]
@@ -29,7 +29,7 @@ _MAKE_IT_THERE = (
 )
 
 
-def refuse_what_cannot_run(application: Application) -> None:
+def refuse_what_cannot_run(application: ApplicationPlan) -> None:
     """Raise SparkError for the first thing that Spark's workers could not do; nothing has started then."""
     if not application.external:
         raise TopologyError(
@@ -52,7 +52,7 @@ def refuse_what_cannot_run(application: Application) -> None:
 
 
 def refuse_what_is_too_large(size: int, limit: str) -> None:
-    """Raise SparkError where functions would become a broadcast, which Spark's stateful operators cannot read.
+    """Raise SparkError if functions would become a broadcast, which Spark's stateful operators cannot read.
 
     ``limit`` is a size as Spark writes it, such as "1m".
 

@@ -6,21 +6,44 @@ import json
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
+from dataclasses import dataclass
 
+from kstreamnb.core.time import format_duration
 from kstreamnb.errors import ApplicationStateError, KStreamError, SinkError
 from kstreamnb.hints import message_of
+from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles
 from kstreamnb.spark.contracts import Action, QueryBatch, QuerySink, from_json
 from kstreamnb.spark.execution.batch_output import BatchOutput
+from kstreamnb.spark.execution.worker_progress import TaskPosition
 from kstreamnb.spark.query.lifecycle import Actor, Lifecycle, LifecycleEvent
 from kstreamnb.spark.state.checkpoint_reader import last_batch
 from kstreamnb.spark.state.live_stores import LiveStores
 from kstreamnb.spark.telemetry.metrics import BatchFigures, MetricsBook
 from kstreamnb.spark.telemetry.query_log import QueryLog
 
-__all__ = ["BatchAction", "Relay", "Watcher"]
+__all__ = ["BatchAction", "BatchListener", "Relay", "SlowBatch"]
 
-Watcher = Callable[[BatchFigures], object]
+_AHEAD_MS = 2_000
+
+BatchListener = Callable[[BatchFigures], object]
+
+
+@dataclass(frozen=True)
+class SlowBatch:
+    """A batch that runs longer than it should: number, seconds so far, the tasks at work, and whether they advance.
+
+    ``stuck`` says that no task has come to another record for as long as makes a batch slow.
+    """
+
+    number: int
+    seconds: float
+    positions: tuple[TaskPosition, ...] = ()
+    stuck: bool = False
+
+    def __str__(self) -> str:
+        at = "; ".join(map(str, self.positions)) or "no task at work"
+        duration = format_duration(int(self.seconds) * 1000)
+        return f"batch {self.number} {'is stuck' if self.stuck else 'runs'} for {duration}: {at}"
 
 
 class Relay:
@@ -56,6 +79,7 @@ class BatchAction:
     Attributes:
         last: the last finished batch, without its output; number -1 before the first.
         busy: held while a batch is published.
+        slow: the batch that runs longer than it should; None if there is none.
         watchers: functions that are called with the figures of each batch.
     """
 
@@ -70,17 +94,19 @@ class BatchAction:
         self.sink, self.stores, self.log, self.lifecycle = sink, stores, log, lifecycle
         self.book = MetricsBook(log.application)
         self.last = QueryBatch(-1, "", {}, 0, BatchOutput())
-        self.watchers: list[Watcher] = []
+        self.watchers: list[BatchListener] = []
         self.busy = threading.Lock()
+        self.slow: SlowBatch | None = None
+        self._clock_ahead = False
         self._check = check  # raises what forbids to publish a batch
 
-    def resume(self, checkpoint: Path) -> None:
+    def resume(self, checkpoint: CheckpointFiles) -> None:
         """Set the last batch to the one that the checkpoint committed last; called before a start."""
         number = last_batch(checkpoint)
         if number < 0:
             return
         try:
-            entry = (checkpoint / "offsets" / str(number)).read_text().splitlines()[-1]
+            entry = checkpoint.last_line(f"offsets/{number}")
             end = json.loads(entry)
             self.last = QueryBatch(number, entry, from_json(end["offsets"]), int(end["clock"]), BatchOutput())
         except (OSError, ValueError, LookupError) as error:  # damaged: Spark repairs it, or ends with an error
@@ -105,6 +131,7 @@ class BatchAction:
             self.last = QueryBatch(batch.number, batch.source, batch.positions, batch.clock_ms, BatchOutput())
         self.lifecycle.apply(LifecycleEvent.READY, Actor.STREAM)
         self.log.batch(figures)
+        self._tell_of_clock(batch.clock_ms - figures.at_ms)
         if done.differs:
             self.log.warn("replay differs", batch=batch.number, hint="the topology is not deterministic")
         for watcher in list(self.watchers):
@@ -112,6 +139,13 @@ class BatchAction:
                 watcher(figures)
             except BaseException as error:  # a watcher must not end the query; its error is logged
                 self.log.warn("watcher failed", error=f"{type(error).__name__}: {message_of(error)}")
+
+    def _tell_of_clock(self, ahead_ms: int) -> None:
+        """Warn once if the clock of punctuators is ahead of the machine's, which has gone back."""
+        ahead = ahead_ms > _AHEAD_MS
+        if ahead and not self._clock_ahead:
+            self.log.warn("wall clock went back", by_ms=ahead_ms, effect="punctuators tick at half speed")
+        self._clock_ahead = ahead
 
     def _of_sink(self, cause: BaseException, batch: int) -> SinkError:
         error = SinkError(

@@ -15,9 +15,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from kstreamnb.errors import EngineError, KStreamError
-from kstreamnb.kafka.checkpoint_lock import STARTED_SINCE, OwnerToken, SharedLock
 from kstreamnb.spark.contracts import Companion, OffsetSource, QuerySink, StreamSettings
-from kstreamnb.spark.execution.failures import TOO_SLOW, is_damage, jvm_gone, spark_failure
+from kstreamnb.spark.execution.failures import TOO_SLOW, is_damage, jvm_gone, spark_failure, worker_died
+from kstreamnb.spark.execution.worker_progress import forget_positions, positions_folder, task_positions
 from kstreamnb.spark.jvm.session import require_session
 from kstreamnb.spark.planning.deployment import Deployment
 from kstreamnb.spark.query.batch_handler import BatchAction, Relay
@@ -61,10 +61,10 @@ class QueryControl:
         sink: QuerySink,
         settings: StreamSettings,
     ) -> None:
-        self.application, self.checkpoint = deployment.application.id, settings.checkpoint
+        self.application, self.files = deployment.application.id, settings.files
         self.spark, self.deployment, self.source, self.settings = spark, deployment, source, settings
         self.lifecycle = Lifecycle()
-        stores = LiveStores(spark, deployment, self.checkpoint)
+        stores = LiveStores(spark, deployment, self.files)
         log = QueryLog(self.application, deployment.key)
         self.action = BatchAction(sink, stores, log, self.lifecycle, self._require_checkpoint)
         self.companions: list[Companion] = []
@@ -102,7 +102,7 @@ class QueryControl:
                 self.action.log.note("stopped", batch=self.action.last.number)
             self.deployment, self.source = deployment or self.deployment, source or self.source
             if deployment is not None:
-                self.action.stores = LiveStores(self.spark, deployment, self.checkpoint)
+                self.action.stores = LiveStores(self.spark, deployment, self.files)
             relay = Relay(self.action)
             try:
                 self._launch(relay, actor, takes_over=takes_over)
@@ -111,7 +111,7 @@ class QueryControl:
                 if not self.fail(failure or EngineError(f"the start was interrupted: {error!r}"), Actor.QUERY):
                     self.lifecycle.apply(LifecycleEvent.HALT, Actor.QUERY)
                 raise
-            self.action.log.note("started", checkpoint=self.checkpoint.name, batch=last_batch(self.checkpoint))
+            self.action.log.note("started", checkpoint=self.files.name, batch=last_batch(self.files))
             if not self.lifecycle.apply(LifecycleEvent.LAUNCH, Actor.QUERY):  # stopped meanwhile
                 self._halt()
                 self.lifecycle.apply(LifecycleEvent.HALT, Actor.QUERY)
@@ -124,7 +124,7 @@ class QueryControl:
             try:
                 self._prepare(takes_over=takes_over)
                 with ExitStack() as on_failure:
-                    lock = SharedLock(self.checkpoint)
+                    lock = self.files.hold()
                     on_failure.callback(lock.release)
                     stream = start_stream(self.spark, self.deployment, self.source, relay, self.settings)
                     on_failure.pop_all()
@@ -143,23 +143,24 @@ class QueryControl:
             end = time.monotonic() + _LATE_S
             while self.handle.active() and time.monotonic() < end:  # two cannot work on one checkpoint
                 time.sleep(0.02)
-            if not (self.checkpoint / "metadata").exists():  # Spark would start with empty state
-                raise checkpoint_missing(self.checkpoint, self.application)
+            if not self.files.exists("metadata"):  # Spark would start with empty state
+                raise checkpoint_missing(self.files, self.application)
         error = None if takes_over else self._overtaken()
         if error is not None:
             raise error
-        finish(self.checkpoint)
-        settle(self.checkpoint)
-        self.action.resume(self.checkpoint)
+        finish(self.files)
+        settle(self.files)
+        self.action.resume(self.files)
         self._open_sink(takes_over=takes_over)
         self.action.stores.forget()
+        forget_positions(positions_folder(self.files))
 
     def _open_sink(self, *, takes_over: bool) -> None:
-        """Open the sink, which fences older deployments; the owner token comes first, so that none fences back."""
+        """Open the sink, which fences older deployments; the claim comes first, so that none fences back."""
         sink = self.action.sink
-        before, sink.again = sink.owner, entries_again(self.checkpoint)
-        sink.without_output = batches_without_input(self.checkpoint)
-        owner = OwnerToken(self.checkpoint) if takes_over else None
+        before, sink.again = sink.owner, entries_again(self.files)
+        sink.without_output = batches_without_input(self.files)
+        owner = sink.claim(self.files) if takes_over else None
         sink.owner = owner or before
         try:
             sink.open()
@@ -193,14 +194,14 @@ class QueryControl:
             return
         error = self.missing_checkpoint()
         if found is not None:
-            error = error or self._overtaken()
+            error = error or self._seen_overtaken()
             if error is None and self._recovers(handle, found):
                 return
-            error = error or spark_failure(f'the query of "{self.application}"', found)
+            error = error or self._failure(found)
         elif handle.gone:
             error = jvm_gone(self.application)
         elif self.settings.trigger_ms is not None:  # a newer deployment in this session: Spark just stops this one
-            error = self._overtaken()
+            error = self._seen_overtaken()
         else:
             error = None
         handle.lock.release()
@@ -210,9 +211,14 @@ class QueryControl:
             self.action.log.note("stopped", batch=self.action.last.number)
             self.lifecycle.apply(LifecycleEvent.END, Actor.QUERY)
 
+    def _failure(self, found: Exception) -> KStreamError:
+        what = f'the query of "{self.application}"'
+        died = [str(each) for each in task_positions(positions_folder(self.files)) if not each.alive]
+        return worker_died(what, found, list(dict.fromkeys(died))) or spark_failure(what, found)
+
     def _recovers(self, handle: QueryHandle, found: Exception) -> bool:
         """Start again if the state can be rebuilt or Spark was only too slow; returns whether nothing is left to do."""
-        batches = roll_back(self.checkpoint) if is_damage(found) else None
+        batches = roll_back(self.files) if is_damage(found) else None
         if batches is not None:
             self.action.log.warn("rebuilds damaged state", batches=f"{batches.start} to {batches.stop - 1}")
         elif not self._may_start_again(str(found)):
@@ -282,18 +288,24 @@ class QueryControl:
         handle = self.handle
         if handle is None or self.lifecycle.state not in _LAUNCHED or handle.lock.intact():
             return None
-        return checkpoint_missing(self.checkpoint, self.application)
+        return checkpoint_missing(self.files, self.application)
 
     def _require_checkpoint(self) -> None:
         error = self.missing_checkpoint()
         if error is not None:
             raise error
 
+    def _seen_overtaken(self) -> KStreamError | None:
+        """Return the same if it can be known now: a broker that does not answer has not said it."""
+        with suppress(EngineError):
+            return self._overtaken()
+        return None
+
     def _overtaken(self) -> KStreamError | None:
         """Return the error of a query whose checkpoint a newer deployment has: it must neither repair nor fence."""
         owner = self.action.sink.owner
         if owner is None or owner.holds():
             return None
-        from kstreamnb.kafka.transactional_writer import overtaken
+        from kstreamnb.kafka.transactional_writer import STARTED_SINCE, overtaken
 
         return overtaken(self.application, STARTED_SINCE)

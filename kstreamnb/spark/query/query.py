@@ -5,17 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import ClassVar
 
 from pyspark.sql import SparkSession
 
 from kstreamnb.errors import KStreamError
 from kstreamnb.kafka.batch_offsets import count_between
+from kstreamnb.kafka.storage.checkpoint_files import LocalFiles
 from kstreamnb.spark.contracts import OffsetSource, QuerySink, StreamSettings
 from kstreamnb.spark.planning.deployment import Deployment
 from kstreamnb.spark.query.active_queries import add_active, remove_active
-from kstreamnb.spark.query.batch_handler import Watcher
+from kstreamnb.spark.query.batch_handler import BatchListener
 from kstreamnb.spark.query.control import QueryControl
+from kstreamnb.spark.query.hand_over import HandOver, hand_over
 from kstreamnb.spark.query.lifecycle import ACTIVE, Actor, LifecycleEvent, State
 from kstreamnb.spark.query.query_status import QueryStatus, describe_query
 from kstreamnb.spark.query.signals import asked_to_end
@@ -35,7 +38,7 @@ class Query(Suggesting):
 
     Attributes:
         application: the application's id.
-        checkpoint: the folder of its state and positions.
+        checkpoint: the folder of its state and positions, or its address.
         topology: the topology.
         control: starts and stops its stream.
 
@@ -71,7 +74,8 @@ class Query(Suggesting):
         sink: QuerySink,
         settings: StreamSettings,
     ) -> None:
-        self.application, self.checkpoint = deployment.application.id, settings.checkpoint
+        self.application, files = deployment.application.id, settings.files
+        self.checkpoint: Path | str = files.folder if isinstance(files, LocalFiles) else files.address
         self.topology: Topology = deployment.application.topology
         self.spark = spark
         self.control = QueryControl(spark, deployment, source, sink, settings)
@@ -160,8 +164,9 @@ class Query(Suggesting):
         last, state, error = control.action.last, self._state(), self.exception()
         durations = {} if control.handle is None else control.handle.durations_ms()
         waiting = self._waiting() if lag else _UNKNOWN
-        text = None if error is None else str(error)
-        return QueryStatus(state.shown, last.number, waiting, last.positions, last.clock_ms, durations, text)
+        text, slow = None if error is None else str(error), control.action.slow
+        place = (last.number, waiting, last.positions, last.clock_ms, durations)
+        return QueryStatus(state.shown, *place, text, None if slow is None else str(slow), bool(slow and slow.stuck))
 
     def _state(self) -> State:
         lifecycle, handle = self.control.lifecycle, self.control.handle
@@ -182,7 +187,7 @@ class Query(Suggesting):
         """Return the figures of the last batches, oldest first."""
         return tuple(self.book.recent)
 
-    def watch(self, function: Watcher) -> Callable[[], None]:
+    def watch(self, function: BatchListener) -> Callable[[], None]:
         """Call a function with the figures of every batch, in Spark's thread.
 
         Args:
@@ -213,6 +218,21 @@ class Query(Suggesting):
         """
         return LiveView(name, self.control.action.stores, self._waiting, timestamps=timestamps)
 
+    def hand_over(self, timeout_s: float = 60.0) -> HandOver:
+        """Process what is in the input topics, stop, and leave everything from which Kafka Streams continues.
+
+        It needs ``deploy(…, changelogs=True)``. Offsets are committed with stream times as Java commits them, and
+        repartition topics exist. A later `deploy` over this checkpoint is refused as soon as Java has gone further.
+
+        Args:
+            timeout_s: seconds to wait at most until the input is processed.
+
+        Raises:
+            ApplicationStateError: the query writes no changelogs, or could not process its input in time.
+            KStreamError: the error that ended the query.
+        """
+        return hand_over(self, timeout_s)
+
     def stop(self) -> None:
         """Stop within 5 s, after the batch in progress if possible; the checkpoint stays."""
         self.control.stop()
@@ -227,10 +247,6 @@ class Query(Suggesting):
         self.control.start(Actor.USER, takes_over=True)
         add_active(self)
         return self
-
-    def fail(self, error: KStreamError) -> None:
-        """End the query with an error."""
-        self.control.end_with(error)
 
     def _waiting(self) -> int:
         """Return the number of waiting records; -1 if no broker answers, or before the first batch begins."""

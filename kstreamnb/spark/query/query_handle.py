@@ -9,7 +9,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
-from kstreamnb.kafka.checkpoint_lock import SharedLock
+from kstreamnb.kafka.storage.checkpoint_files import Presence
 
 __all__ = ["QueryHandle"]
 
@@ -25,12 +25,12 @@ class QueryHandle:
         gone: the JVM did not answer.
     """
 
-    def __init__(self, streaming: StreamingQuery, lock: SharedLock) -> None:
+    def __init__(self, streaming: StreamingQuery, lock: Presence) -> None:
         self.streaming, self.lock = streaming, lock
         self.gone = False
 
     def active(self) -> bool:
-        """Whether the stream runs."""
+        """Return whether the stream runs."""
         try:
             return self.streaming.isActive
         except _NO_ANSWER:
@@ -46,7 +46,7 @@ class QueryHandle:
             return None
 
     def idle(self) -> bool:
-        """Whether the stream waits for records or for its next trigger."""
+        """Return whether the stream waits for records or for its next trigger."""
         with suppress(*_NO_ANSWER):
             return str(self.streaming.status["message"]).startswith("Waiting")
         return False

@@ -25,6 +25,8 @@ class QueryStatus:
         clock_ms: the wall clock of the last batch, in ms.
         durations_ms: the durations of the parts of the last batch, as Spark measures them, in ms.
         error: the text of the error that ended the query.
+        slow: a batch that runs for longer than ``deploy(…, slow_batch=…)``, with the task, node and record it is at.
+        stuck: the slow batch has not come to another record for as long.
     """
 
     state: str
@@ -34,6 +36,8 @@ class QueryStatus:
     clock_ms: int = 0
     durations_ms: dict[str, int] = field(default_factory=dict)
     error: str | None = None
+    slow: str | None = None
+    stuck: bool = False
 
 
 def describe_query(deployment: Deployment, state: str, batch: int, positions: Offsets, ran: Collection[str]) -> str:

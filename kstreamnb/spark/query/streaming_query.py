@@ -28,18 +28,18 @@ def start_stream(
     spark: SparkSession, deployment: Deployment, source: OffsetSource, action: Action, settings: StreamSettings
 ) -> StreamingQuery:
     """Start the query of a deployment."""
-    session = streaming_session(spark)
+    session = streaming_session(spark, local_files=settings.files.local)
     session.conf.set("spark.sql.shuffle.partitions", str(deployment.spark_partitions))
     session.conf.set("spark.sql.streaming.stopTimeout", str(_STOP_MS))
     name = f"kstreamnb-{deployment.key}"
-    again = entries_again(settings.checkpoint)
+    again = entries_again(settings.files)
     read_settings = SourceSettings(
         source, deployment, settings.max_records, settings.tick_ms, settings.readers, again=again
     )
     session.dataSource.register(source_class(name, read_settings))
     frame = levels_of(session.readStream.format(name).load(), deployment, one_stage=settings.readers == 1)
     writer = frame.writeStream.outputMode("append").foreachBatch(_on_batch(deployment, action, settings))
-    writer = writer.option("checkpointLocation", str(settings.checkpoint)).queryName(name)
+    writer = writer.option("checkpointLocation", settings.files.address).queryName(name)
     if settings.trigger_ms is None:
         return writer.trigger(availableNow=True).start()
     return writer.trigger(processingTime=f"{settings.trigger_ms} milliseconds").start()
@@ -71,7 +71,7 @@ def owners_of(deployment: Deployment) -> list[int]:
 
 def _on_batch(deployment: Deployment, action: Action, settings: StreamSettings) -> Callable[[DataFrame, int], None]:
     """Return the function that Spark calls with each batch: one collect, then the query's action."""
-    owners, log = owners_of(deployment), settings.checkpoint / "offsets"
+    owners, files = owners_of(deployment), settings.files
 
     def act(frame: DataFrame, number: int) -> None:
         began = time.perf_counter()
@@ -81,7 +81,7 @@ def _on_batch(deployment: Deployment, action: Action, settings: StreamSettings) 
         except KStreamError as error:
             action.failed(error)
             raise
-        entry = (log / str(number)).read_text().splitlines()[-1]
+        entry = files.last_line(f"offsets/{number}")
         end = json.loads(entry)
         seconds = time.perf_counter() - began
         action.publish(QueryBatch(number, entry, from_json(end["offsets"]), int(end["clock"]), output, seconds))

@@ -96,6 +96,13 @@ class BatchFigures(NamedTuple):
 
 
 @dataclass
+class _StoreTotals:
+    rows: int = 0
+    updates: int = 0
+    tombstones: int = 0
+
+
+@dataclass
 class _TaskTotals:
     consumed: int = 0
     produced: int = 0
@@ -107,6 +114,7 @@ class _TaskTotals:
     lateness_ms: tuple[float, float] = (0.0, 0.0)
     dropped: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
     topics: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    stores: dict[str, _StoreTotals] = field(default_factory=lambda: defaultdict(_StoreTotals))
 
 
 class MetricsBook:
@@ -172,6 +180,11 @@ class MetricsBook:
             task.dropped[cause] += count
         for topic, count in report["topics"].items():
             task.topics[topic] += count
+        for name, (rows, updates, tombstones) in report.get("stores", {}).items():
+            store = task.stores[name]
+            store.rows = rows
+            store.updates += updates
+            store.tombstones += tombstones
         self.states[report["state"]] += 1
 
     def all(self, lag: Mapping[tuple[str, int], int] | None = None, state: str = "running") -> Metrics:
@@ -215,6 +228,7 @@ class MetricsBook:
 
     def _thread(self) -> dict[str, float]:
         window = self._in_window()
+        records = [figures.processed for figures in window] or [0]
         commits = [figures.commit_seconds * 1000 for figures in window] or [0.0]
         batches = [figures.seconds * 1000 for figures in window] or [0.0]
         return {
@@ -222,10 +236,14 @@ class MetricsBook:
             "process-rate": self._rate(lambda figures: figures.processed),
             "process-latency-avg": sum(batches) / len(batches),
             "process-latency-max": max(batches),
+            "process-ratio": (sum(batches) - sum(commits)) / (1000 * _WINDOW_S),
+            "process-records-avg": sum(records) / len(records),
+            "process-records-max": max(records),
             "commit-total": self.batches,
             "commit-rate": self._rate(lambda figures: 1),
             "commit-latency-avg": sum(commits) / len(commits),
             "commit-latency-max": max(commits),
+            "commit-ratio": sum(commits) / (1000 * _WINDOW_S),
             "records-published-total": self.published,
             "batches-suppressed-total": self.suppressed,
             "batches-differing-total": self.differing,
@@ -246,13 +264,27 @@ class MetricsBook:
             }
             for number, value in numbers.items():
                 yield Metric("stream-task-metrics", number, tags, float(value))
-            yield Metric("stream-state-metrics", "state-bytes", tags, float(task.state_bytes))
+            yield from _of_stores(tags, task)
             for (node, reason), count in sorted(task.dropped.items()):
                 node_tags = (*tags, ("processor-node-id", node), ("reason", reason))
                 yield Metric("stream-processor-node-metrics", "dropped-records-total", node_tags, float(count))
             for topic, count in sorted(task.topics.items()):
                 topic_tags = (*tags, ("topic-name", topic))
                 yield Metric("stream-topic-metrics", "records-produced-total", topic_tags, float(count))
+
+
+def _of_stores(tags: _Tags, task: _TaskTotals) -> Iterator[Metric]:
+    """Yield the metrics of a task's stores; a store's share of the state in bytes is not known, its rows are."""
+    group = "stream-state-metrics"
+    yield Metric(group, "state-bytes", tags, float(task.state_bytes))
+    for name, store in sorted(task.stores.items()):
+        numbers = {
+            "num-keys": store.rows,
+            "changelog-updates-total": store.updates,
+            "changelog-tombstones-total": store.tombstones,
+        }
+        for number, value in numbers.items():
+            yield Metric(group, number, (*tags, ("in-memory-state-id", name)), float(value))
 
 
 def lag_between(positions: Offsets, end: Offsets) -> dict[tuple[str, int], int]:

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from kstreamnb.errors import CheckpointError, StorageError
-from kstreamnb.kafka.checkpoint_lock import OwnerToken, SharedLock
+from kstreamnb.errors import CheckpointError, ConfigError, StorageError
+from kstreamnb.kafka.storage.checkpoint_files import MANIFEST, FileClaim, LocalFiles, local_folder, to_files
+from kstreamnb.kafka.storage.checkpoint_lock import SharedLock
 from kstreamnb.spark.execution.failures import is_damage, spark_failure
-from kstreamnb.spark.state.checkpoint_manifest import FILE, Manifest, checkpoint_folder, read_manifest, write_manifest
+from kstreamnb.spark.state.checkpoint_manifest import Manifest, read_manifest, write_manifest
 from kstreamnb.spark.state.checkpoint_reader import settle
 from kstreamnb.spark.state.checkpoint_recovery import entries_again
 
@@ -19,12 +20,36 @@ TWO = """[STREAM_FAILED] Query [id = 1] terminated with exception: [CONCURRENT_S
 the log. Multiple streaming jobs detected for 7. SQLSTATE: 40000"""
 
 
-def test_an_address_is_no_checkpoint() -> None:
-    """A local folder named "s3:" would be made of it."""
-    with pytest.raises(CheckpointError, match='checkpoint "s3://bucket/shop" is no folder') as caught:
-        checkpoint_folder("s3://bucket/shop")
-    assert "mount the storage" in (caught.value.hint or "")
-    assert Path("/data/shop") == checkpoint_folder("file:///data/shop") == checkpoint_folder(Path("/data/shop"))
+@pytest.mark.parametrize("address", ["s3a://bucket/shop", "hdfs:/shop", "dbfs:/shop", "abfss://c@a.net/shop"])
+def test_an_address_is_not_taken_for_a_folder(address: str) -> None:
+    """A local folder named "s3a:" would be made of it; without a session its files cannot be reached."""
+    assert local_folder(address) is None
+    with pytest.raises(CheckpointError, match=f'checkpoint "{address}" is not a folder of this machine') as caught:
+        to_files(address)
+    assert f'ks.spark.checkpoint_files("{address}")' in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    "address", ["file:/data/shop", "file:///data/shop", "file://localhost/data/shop", "/data/shop"]
+)
+def test_every_form_of_a_local_address_is_the_same_folder(address: str) -> None:
+    """As Hadoop understands them; Spark is given one form of them all."""
+    assert Path("/data/shop") == local_folder(address)
+    assert "file:/data/shop" == to_files(address).address
+
+
+@pytest.mark.parametrize("address", ["file:shop", "file://server/shop", "file:", "", 3])
+def test_local_addresses_that_are_not_absolute_are_refused(address: object) -> None:
+    """Hadoop would refuse them later, in other words."""
+    with pytest.raises(ConfigError, match="checkpoint"):
+        local_folder(address)
+
+
+def test_a_path_with_a_colon_is_a_folder_and_a_path_object_is_never_an_address(tmp_path: Path) -> None:
+    """A single letter before the colon is a drive, and a folder may be named with a colon later on."""
+    assert Path("C:/data") == local_folder("C:/data")
+    assert Path("./a:b") == local_folder(Path("./a:b"))
+    assert Path("here/a:b") == local_folder("here/a:b")
 
 
 def test_a_checkpoint_that_cannot_be_written_is_named_with_the_systems_reason(tmp_path: Path) -> None:
@@ -32,12 +57,13 @@ def test_a_checkpoint_that_cannot_be_written_is_named_with_the_systems_reason(tm
     (tmp_path / "file").write_text("")
     for folder in (tmp_path / "file", tmp_path / "file" / "shop"):
         with pytest.raises(StorageError, match=f'checkpoint "{folder}" cannot be written') as caught:
-            write_manifest(folder, PAGE)
+            write_manifest(LocalFiles(folder), PAGE)
         assert (caught.value.detail or "").startswith("the system says: ")
         assert caught.value.hint
-        for start in (SharedLock, OwnerToken):
-            with pytest.raises(StorageError, match=f'folder "{folder}" cannot be written'):
-                start(folder)
+        with pytest.raises(StorageError, match=f'folder "{folder}" cannot be written'):
+            SharedLock(folder)
+        with pytest.raises(StorageError, match=f'checkpoint "{folder}" cannot be written'):
+            FileClaim(LocalFiles(folder))
 
 
 def test_a_disk_that_takes_no_more_is_said_in_the_systems_words() -> None:
@@ -51,11 +77,11 @@ def test_a_disk_that_takes_no_more_is_said_in_the_systems_words() -> None:
 
 def test_a_damaged_page_is_named_with_the_way_out(tmp_path: Path) -> None:
     """It is not taken for an empty folder, nor for another program's."""
-    write_manifest(tmp_path, PAGE)
-    assert PAGE == read_manifest(tmp_path)
-    (tmp_path / FILE).write_text((tmp_path / FILE).read_text()[:-9])
-    with pytest.raises(CheckpointError, match=f'file "{FILE}" of checkpoint ".*" is damaged') as caught:
-        read_manifest(tmp_path)
+    write_manifest(LocalFiles(tmp_path), PAGE)
+    assert PAGE == read_manifest(LocalFiles(tmp_path))
+    (tmp_path / MANIFEST).write_text((tmp_path / MANIFEST).read_text()[:-9])
+    with pytest.raises(CheckpointError, match=f'file "{MANIFEST}" of checkpoint ".*" is damaged') as caught:
+        read_manifest(LocalFiles(tmp_path))
     assert "restore the checkpoint from a copy, or reset the application" == caught.value.hint
 
 
@@ -92,13 +118,15 @@ def test_a_module_that_workers_cannot_import_is_named_with_the_ways_out() -> Non
     text += "planPartitions: Traceback (most recent call last):\nModuleNotFoundError: No module named 'prices.rules'\n"
     error = spark_failure('the query of "shop"', RuntimeError(text))
     assert error.message == 'the query of "shop" failed: Spark\'s workers cannot import module "prices.rules"'
-    assert 'addPyFile("prices.py")' in str(error.hint)
+    assert "ks.spark.ship(spark, 'prices')" in str(error.hint)
+    of_kit = spark_failure('the query of "shop"', RuntimeError("ModuleNotFoundError: No module named 'kstreamnb'"))
+    assert "call ks.spark.ship(spark) before" == of_kit.hint
 
 
 def test_notes_of_a_checkpoint_that_was_moved_say_where_its_files_are(tmp_path: Path) -> None:
     """All of them, for a repair goes back to older ones; their checksums are those of other content."""
     notes = [note(tmp_path / "here", number, tmp_path / "before") for number in (0, 2, 11)]
-    settle(tmp_path / "here")
+    settle(LocalFiles(tmp_path / "here"))
     for each in notes:
         version, text = each.read_text().split("\n")
         (store,) = json.loads(text)["stateStoreInfo"]
@@ -111,39 +139,39 @@ def test_notes_of_a_checkpoint_that_is_where_it_was_are_not_touched(tmp_path: Pa
     """Nor are those behind a damaged one: Spark finds damage by the checksum, and a repair follows."""
     notes = [note(tmp_path, 0, Path("/elsewhere")), note(tmp_path, 1, tmp_path)]
     before = [each.read_text() for each in notes]
-    settle(tmp_path)
+    settle(LocalFiles(tmp_path))
     assert before == [each.read_text() for each in notes]
     notes[1].write_text("v2\n{")
-    settle(tmp_path)
+    settle(LocalFiles(tmp_path))
     assert before[0] == notes[0].read_text()
     assert all(each.with_name(f".{each.name}.crc").exists() for each in notes)
 
 
 def test_what_a_later_version_added_to_a_manifest_is_ignored(tmp_path: Path) -> None:
     """It raises the format if that must not be: then the versions are named, and the way out."""
-    write_manifest(tmp_path, PAGE)
-    content = json.loads((tmp_path / FILE).read_text())
-    (tmp_path / FILE).write_text(json.dumps({**content, "colour": "blue"}))
-    assert PAGE == read_manifest(tmp_path)
-    (tmp_path / FILE).write_text(json.dumps({**content, "format": 4}))
+    write_manifest(LocalFiles(tmp_path), PAGE)
+    content = json.loads((tmp_path / MANIFEST).read_text())
+    (tmp_path / MANIFEST).write_text(json.dumps({**content, "colour": "blue"}))
+    assert PAGE == read_manifest(LocalFiles(tmp_path))
+    (tmp_path / MANIFEST).write_text(json.dumps({**content, "format": 4}))
     with pytest.raises(CheckpointError, match="has format 4, but this version reads formats 2 to 3") as caught:
-        read_manifest(tmp_path)
+        read_manifest(LocalFiles(tmp_path))
     assert "with the version of kstreamnb that wrote it" in (caught.value.hint or "")
 
 
 @pytest.mark.parametrize("text", ["[]", "null", "3", '{"format": 3}', "{}"])
 def test_a_manifest_of_another_shape_is_damaged(tmp_path: Path, text: str) -> None:
     """No error of Python's comes out."""
-    (tmp_path / FILE).write_text(text)
+    (tmp_path / MANIFEST).write_text(text)
     with pytest.raises(CheckpointError, match="is damaged"):
-        read_manifest(tmp_path)
+        read_manifest(LocalFiles(tmp_path))
 
 
 def test_a_plan_of_a_repair_that_is_damaged_is_named(tmp_path: Path) -> None:
     """It says which batches run again: without it nobody knows."""
     (tmp_path / "again.json").write_text('{"3": ')
     with pytest.raises(CheckpointError, match=r'file "again\.json" of checkpoint ".*" is damaged'):
-        entries_again(tmp_path)
+        entries_again(LocalFiles(tmp_path))
 
 
 def test_remains_of_a_checkpoint_that_was_removed_are_not_another_programs(tmp_path: Path) -> None:
@@ -153,11 +181,11 @@ def test_remains_of_a_checkpoint_that_was_removed_are_not_another_programs(tmp_p
     (offsets / "7").write_text('v1\n{"batchWatermarkMs":0}\n{"clock": 1, "tick": 0, "offsets": {"in": {"0": 5}}}')
     (offsets / ".7.crc").write_bytes(b"crc")
     with pytest.raises(CheckpointError, match=r"is incomplete: it has no kstreamnb\.json") as caught:
-        read_manifest(tmp_path)
+        read_manifest(LocalFiles(tmp_path))
     assert "reset the application" in (caught.value.hint or "")
     (offsets / "7").write_text('v1\n{"batchWatermarkMs":0}\n{"in": {"0": 5}}')
     with pytest.raises(CheckpointError, match="is a checkpoint of another program"):
-        read_manifest(tmp_path)
+        read_manifest(LocalFiles(tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kstreamnb.kafka.storage.checkpoint_files import LocalFiles
 from kstreamnb.spark.state.checkpoint_recovery import entries_again, roll_back
 
 SIZE = 512
@@ -49,9 +50,9 @@ def files(folder: Path) -> set[Path]:
 def test_a_checkpoint_without_damage_is_left_alone(checkpoint: Path) -> None:
     """S4-47: whatever the query failed of, it was not its files."""
     before = files(checkpoint)
-    assert roll_back(checkpoint) is None
+    assert roll_back(LocalFiles(checkpoint)) is None
     assert before == files(checkpoint)
-    assert {} == entries_again(checkpoint)
+    assert {} == entries_again(LocalFiles(checkpoint))
 
 
 @pytest.mark.parametrize(
@@ -69,8 +70,8 @@ def test_batches_behind_the_last_readable_state_run_again(checkpoint: Path, dama
     before = len(files(checkpoint))
     for name in damaged:
         damage(checkpoint / "state" / "0" / name)
-    assert range(first, 4) == roll_back(checkpoint)
-    assert {batch: f'{{"clock": {batch}}}' for batch in range(first, 4)} == entries_again(checkpoint)
+    assert range(first, 4) == roll_back(LocalFiles(checkpoint))
+    assert {batch: f'{{"clock": {batch}}}' for batch in range(first, 4)} == entries_again(LocalFiles(checkpoint))
     names = {path.name for path in files(checkpoint / "offsets") if path.name.isdigit()}
     assert set(map(str, range(first + 1))) == names
     assert set(map(str, range(first))) == {
@@ -79,13 +80,13 @@ def test_batches_behind_the_last_readable_state_run_again(checkpoint: Path, dama
     states = {path.name for path in files(checkpoint / "state") if path.suffix == ".changelog"}
     assert {f"{v + 1}_{letter}{v}.changelog" for letter in "ab" for v in range(first)} == states
     assert before + 1 == len(files(checkpoint))  # and again.json
-    assert roll_back(checkpoint) is None
+    assert roll_back(LocalFiles(checkpoint)) is None
 
 
 def test_a_whole_state_stands_for_the_changes_before_it(checkpoint: Path) -> None:
     """S4-47: nothing is lost with a change that nobody reads any more."""
     damage(checkpoint / "state/0/0/1_a0.changelog")
-    assert roll_back(checkpoint) is None
+    assert roll_back(LocalFiles(checkpoint)) is None
 
 
 def test_nothing_is_touched_where_the_log_of_offsets_does_not_reach_back(checkpoint: Path) -> None:
@@ -93,5 +94,5 @@ def test_nothing_is_touched_where_the_log_of_offsets_does_not_reach_back(checkpo
     damage(checkpoint / "state/0/1/1_b0.changelog")
     (checkpoint / "offsets" / "2").unlink()
     before = files(checkpoint)
-    assert roll_back(checkpoint) is None
+    assert roll_back(LocalFiles(checkpoint)) is None
     assert before == files(checkpoint)

@@ -7,7 +7,7 @@ import pytest
 import kstreamnb as ks
 from kstreamnb.errors import ConfigError
 from kstreamnb.runtime.context.config import Config
-from kstreamnb.spark.deploy import few_replicas
+from kstreamnb.spark.operations.application_topics import few_replicas
 
 
 @pytest.mark.parametrize(

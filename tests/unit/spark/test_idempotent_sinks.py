@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.errors import CheckpointError, SinkError
+from kstreamnb.errors import CheckpointError, DataLossError, SinkError
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.spark.contracts import QueryBatch
 from kstreamnb.spark.execution.batch_output import BatchOutput
@@ -39,7 +40,7 @@ def batch(number: int, value: int, topic: str = "out") -> QueryBatch:
     """A batch of one record."""
     one = np.zeros(1, np.int64)
     records = RecordBatch(topic, 0, OrderKey(one, one, one, one), one, ["k"], [value])
-    return QueryBatch(number, "", {}, 0, BatchOutput({(0, topic): [(0, 0, records)]}))
+    return QueryBatch(number, f"offsets {number}", {}, 0, BatchOutput({(0, topic): [(0, 0, records)]}))
 
 
 def started(make: Make, folder: Path, deployment: Deployment) -> BoundSink:
@@ -67,6 +68,45 @@ def test_a_query_with_another_checkpoint_is_refused(tmp_path: Path, make: Make) 
 
 
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_a_gap_between_two_batches_is_refused(tmp_path: Path, make: Make) -> None:
+    """The database or folder was restored from an older copy: its rows of the batches between are lost."""
+    sink = started(make, tmp_path, query("one"))
+    sink.publish(batch(0, 1))
+    with pytest.raises(DataLossError, match='batches 1 to 6 of "shop" are missing'):
+        sink.publish(batch(7, 7))
+    sink.without_output = {1}
+    with pytest.raises(DataLossError, match='batches 2 to 6 of "shop" are missing'):
+        sink.publish(batch(7, 7))
+    sink.publish(batch(2, 2))
+    with pytest.raises(DataLossError, match='batch 3 of "shop" is missing'):
+        started(make, tmp_path, query("one")).publish(batch(4, 4))
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_an_emptied_destination_does_not_continue_in_the_middle(tmp_path: Path, make: Make) -> None:
+    """Batch 3 is not the first one of its query."""
+    with pytest.raises(DataLossError, match='batch 3 of "shop" has no batch before it'):
+        started(make, tmp_path, query("one")).publish(batch(3, 3))
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_an_older_copy_of_the_checkpoint_is_refused(tmp_path: Path, make: Make) -> None:
+    """Its batches have known numbers and other input; skipping them would lose records."""
+    sink = started(make, tmp_path, query("one"))
+    for number in range(4):
+        sink.publish(batch(number, number))
+    with pytest.raises(CheckpointError, match=r"comes after batch 3 is in .*"):
+        sink.publish(batch(1, 9))
+    other = replace(batch(3, 9), source="other offsets")
+    with pytest.raises(CheckpointError, match="was published for other input"):
+        sink.publish(other)
+    sink.again = {1: batch(1, 1).source}  # its state was rolled back
+    sink.publish(batch(1, 1))
+    sink.publish(batch(3, 3))
+    sink.publish(batch(4, 4))
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 def test_a_query_that_wrote_nothing_leaves_the_place_to_another(tmp_path: Path, make: Make) -> None:
     """A first attempt that failed before its first batch does not block the next one."""
     started(make, tmp_path, query("one"))
@@ -81,7 +121,7 @@ def test_a_database_refuses_batches_of_another_query_while_both_run(tmp_path: Pa
     first, second = (started(make, tmp_path, query(name)) for name in ("one", "two"))
     first.publish(batch(0, 1))
     with pytest.raises(CheckpointError):
-        second.publish(batch(1, 2))
+        second.publish(batch(0, 2))
     with sqlite3.connect(tmp_path / "shop.db") as connection:
         assert [("k", "1")] == [(key, str(value)) for key, value in connection.execute("SELECT key, value FROM out")]
 

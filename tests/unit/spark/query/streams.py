@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import kstreamnb as ks
 from kstreamnb.errors import BrokerError
-from kstreamnb.kafka.checkpoint_lock import SharedLock
+from kstreamnb.kafka.storage.checkpoint_lock import SharedLock
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.spark.contracts import QuerySink, StreamSettings
 from kstreamnb.spark.io.offset_source import FileOffsetSource

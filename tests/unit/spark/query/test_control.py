@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.kafka.checkpoint_lock import in_use
+from kstreamnb.kafka.storage.checkpoint_lock import in_use
 from kstreamnb.spark.execution.failures import TOO_SLOW
 from kstreamnb.spark.query.lifecycle import Actor, State
 from tests.unit.spark.query.streams import UnreachableSink, launch, query_without_spark

@@ -1,0 +1,161 @@
+"""Where workers are: the task, node and record in hand, readable while a batch runs and after a worker died.
+
+Each worker has a small file in a folder of the checkpoint. It writes the task's name when a task begins, and a thread
+adds node and record every 0.2 s while it runs, so that records themselves cost nothing. The file is locked as long as
+its process lives, and empty while it does nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles, LocalFiles
+from kstreamnb.kafka.storage.checkpoint_lock import try_lock
+from kstreamnb.spark.execution.worker_cache import AnyTask
+
+__all__ = ["TaskPosition", "forget_positions", "noted", "positions_folder", "task_positions"]
+
+_EVERY_S = 0.2
+_SIZE = 4096
+_exit = os._exit
+
+
+@dataclass(frozen=True)
+class TaskPosition:
+    """A task at work.
+
+    Attributes:
+        task: its name.
+        node: the innermost node at work; empty before the first look.
+        record: the record in hand, as ``topic-partition@offset``; empty if there is none.
+        alive: its process lives.
+    """
+
+    task: str
+    node: str = ""
+    record: str = ""
+    alive: bool = True
+
+    def __str__(self) -> str:
+        words = [f"task {self.task.rpartition('/')[2]}"]
+        words += [f'node "{self.node}"'] if self.node else []
+        words += [f"record {self.record}"] if self.record else []
+        return ", ".join(words)
+
+
+class _Note:
+    """The file of this process, and the thread that keeps it true."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder, self.pid = folder, os.getpid()
+        path = Path(folder, f"{socket.gethostname()}-{self.pid}")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+        try_lock(self._file, exclusive=True)
+        self._current: tuple[str, AnyTask, int] | None = None
+        self._writing, self._busy = threading.Lock(), threading.Event()
+        threading.Thread(target=self._watch, daemon=True, name="kstreamnb-position").start()
+        os._exit = self._end
+
+    def begin(self, name: str, task: AnyTask) -> None:
+        """Note that a task begins in this thread."""
+        with self._writing:
+            self._current = name, task, threading.get_ident()
+            self._write(TaskPosition(name))
+        self._busy.set()
+
+    def done(self) -> None:
+        """Note that no task is at work."""
+        self._busy.clear()
+        with self._writing:
+            self._current = None
+            os.ftruncate(self._file, 0)
+
+    def look(self, frame: FrameType | None = None) -> None:
+        """Note where the task is now."""
+        with self._writing:
+            if self._current is not None:
+                name, task, thread = self._current
+                node, record = task.position(frame or sys._current_frames().get(thread))  # noqa: SLF001 - the one way to see other threads
+                self._write(TaskPosition(name, node, record))
+
+    def _write(self, position: TaskPosition) -> None:
+        data = json.dumps(asdict(position)).encode()
+        os.pwrite(self._file, data.ljust(_SIZE), 0)  # one size: a reader sees the whole of it
+
+    def _watch(self) -> None:
+        while True:
+            self._busy.wait()
+            time.sleep(_EVERY_S)
+            self.look()
+
+    def _end(self, status: int) -> NoReturn:
+        """Note the position, and end the process: a user's function may call ``os._exit``, after which nothing runs."""
+        if os.getpid() == self.pid and self._current is not None and self._writing.acquire(timeout=1):
+            self._writing.release()
+            self.look(sys._getframe(1))  # noqa: SLF001
+        _exit(status)
+
+
+_notes: dict[int, _Note] = {}  # by process: a forked worker has its own
+
+
+@contextmanager
+def noted(folder: str | None, name: str, task: AnyTask) -> Iterator[None]:
+    """Note that a task is at work, in a folder; without one nothing is noted."""
+    if folder is None:
+        yield
+        return
+    note = _notes.get(os.getpid())
+    if note is None or note.folder != folder:
+        _notes.clear()
+        note = _notes[os.getpid()] = _Note(folder)
+    note.begin(name, task)
+    try:
+        yield
+    finally:
+        note.done()
+
+
+def positions_folder(checkpoint: CheckpointFiles) -> str | None:
+    """Return the folder of a checkpoint in which workers note their positions; None if it is not a folder."""
+    return str(checkpoint.folder / "workers") if isinstance(checkpoint, LocalFiles) else None
+
+
+def task_positions(folder: str | Path | None) -> list[TaskPosition]:
+    """Return where the workers are that have something to do, and where those were that died at work."""
+    found = []
+    for path in sorted(Path(folder).glob("*")) if folder is not None else ():
+        try:
+            file = os.open(path, os.O_RDWR)
+        except FileNotFoundError:
+            continue
+        try:
+            text = os.pread(file, _SIZE, 0).decode().strip()
+            if text:
+                found.append(TaskPosition(**{**json.loads(text), "alive": not try_lock(file, exclusive=True)}))
+        finally:
+            os.close(file)
+    return found
+
+
+def forget_positions(folder: str | Path | None) -> None:
+    """Remove the files of processes that have ended."""
+    for path in Path(folder).glob("*") if folder is not None else ():
+        file = os.open(path, os.O_RDWR)
+        try:
+            if try_lock(file, exclusive=True):
+                path.unlink()
+        finally:
+            os.close(file)

@@ -1,0 +1,57 @@
+"""Every metric of Kafka Streams: which ones a query has, and where to look instead of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
+from typing import NamedTuple
+
+from kstreamnb.core.tables import Tabular
+
+__all__ = ["KafkaMetric", "KafkaMetrics", "kafka_metrics"]
+
+
+class KafkaMetric(NamedTuple):
+    """A metric of Kafka Streams 4.3: whether ``query.metrics()`` has it, and its unit, or where to look instead."""
+
+    group: str
+    name: str
+    is_given: bool
+    note: str
+
+
+class KafkaMetrics(tuple[KafkaMetric, ...], Tabular):
+    """Metrics of Kafka Streams, by group and name."""
+
+    header = ("group", "name", "here", "")
+
+    @property
+    def title(self) -> str:
+        """Count the metrics and those that queries have."""
+        return f"{len(self)} metrics of Kafka Streams, {sum(each.is_given for each in self)} of them here"
+
+    def table(self) -> Iterator[tuple[str, ...]]:
+        """Yield one row per metric."""
+        for group, name, is_given, note in self:
+            yield group, name, "given" if is_given else "no meaning", note
+
+    def __repr__(self) -> str:
+        return f"<{self.title}>"
+
+
+@cache
+def kafka_metrics() -> KafkaMetrics:
+    """Return every metric that Kafka Streams registers for an application, and what stands for it in a query.
+
+    Metrics of Kafka's clients (consumer, producer, admin) are not listed: Spark reads, and librdkafka writes.
+
+    Example:
+        >>> kafka_metrics()
+        <184 metrics of Kafka Streams, 24 of them here>
+        >>> next(each for each in kafka_metrics() if each.name == "enforced-processing-total").note
+        'a batch never waits for a partition'
+    """
+    text = files("kstreamnb.spark.telemetry").joinpath("kafka_metrics.tsv").read_text(encoding="utf-8")
+    rows = (line.split("\t") for line in text.splitlines())
+    return KafkaMetrics(KafkaMetric(group, name, handling == "given", note) for group, name, handling, note in rows)
