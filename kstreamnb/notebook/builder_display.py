@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from html import escape
 
-from kstreamnb.display import Overlay, graph_view, mimebundle, to_html, to_text
+from kstreamnb.display import GraphPicture, Overlay
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.dsl.declarations import Declaration, DeclarationLog, replay
 from kstreamnb.errors import KStreamError
@@ -16,27 +15,23 @@ from kstreamnb.topology.topology import Topology
 __all__ = ["show_builder"]
 
 
-def show_builder(
-    builder: StreamsBuilder, include: Collection[str] | None = None, exclude: Collection[str] | None = None
-) -> dict[str, str]:
-    """Return every form of a builder by its MIME type; errors are shown as text, never raised."""
+def show_builder(builder: StreamsBuilder) -> tuple[dict[str, str], GraphPicture | None]:
+    """Return the data and the picture of a builder; errors are shown as text, never raised."""
     log = builder.declaration_log
     log.settle()
-    outdated, lost = log.outdated, log.stale()
-    notes = [*(f"stale: {child} was made from {parent}" for child, parent in lost), *outdated.values()]
+    notes = [f"stale: {reason}; {reason.action}" for reason in {**log.outdated, **log.lost}.values()]
     try:
         topology, drawn = _drawn(log)
         marks, words = _marks(log, topology, drawn)
-        view = graph_view(topology.description(), Overlay(notes=words, marks=marks))
     except KStreamError as error:
         text = "\n".join([repr(builder), *notes, error_text(error)])
-        return {"text/plain": text, "text/html": f"<pre>{escape(text)}</pre>"}
-    bundle = mimebundle(view, include, exclude)
-    bundle["text/plain"] = "\n".join([repr(builder), to_text(view), *notes])
-    if "text/html" in bundle:
-        paragraphs = "".join(f"<p>{escape(note)}</p>" for note in notes)
-        bundle["text/html"] = f"<div><b>{escape(repr(builder))}</b>{to_html(view)}{paragraphs}</div>"
-    return bundle
+        return {"text/plain": text, "text/html": f"<pre>{escape(text)}</pre>"}, None
+    paragraphs = "".join(f"<p>{escape(note)}</p>" for note in notes)
+    data = {
+        "text/plain": "\n".join([repr(builder), *notes]),
+        "text/html": f"<p><b>{escape(repr(builder))}</b></p>{paragraphs}",
+    }
+    return data, GraphPicture(topology.description(), Overlay(notes=words, marks=marks))
 
 
 def _drawn(log: DeclarationLog) -> tuple[Topology, tuple[Declaration, ...]]:

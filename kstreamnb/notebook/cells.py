@@ -11,9 +11,10 @@ import sys
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypedDict
 
-from kstreamnb.dsl.declarations import Declaration, DeclarationLog, Handle, Identity
+from kstreamnb.dsl.declarations import Declaration, DeclarationLog, Handle, Identity, StaleReason
 from kstreamnb.notebook.functions import file_of, functions_of, same_code
 from kstreamnb.notebook.portable_cells import CellRun, bound_samples
+from kstreamnb.notebook.staleness import changed_cells
 from kstreamnb.notebook.variables import Variables, statements
 from kstreamnb.samples import Sample
 
@@ -52,6 +53,7 @@ class Cells:
         self._count, self._ahead = shell.execution_count, 1  # some IPythons count a cell before it runs, others after
         self._uncounted = len(getattr(shell.compile, "_filename_map", ())) or 1  # cells so far, this one with them
         self._places: dict[str, str] = {}
+        self._numbers: dict[Hashable, str] = {}
         self._texts: dict[str, tuple[Hashable, str]] = {}
         self._has_warned = False
         self._logs: dict[Hashable, list[DeclarationLog]] = {}
@@ -177,7 +179,28 @@ class Cells:
         }
         log.succeed({gone: new for gone, new in successors.items() if log.holds(new)})
 
-    def outdated(self, log: DeclarationLog) -> dict[Declaration, str]:
+    def lost(self, log: DeclarationLog, child: Declaration, parent: Declaration) -> StaleReason:
+        """Return why what a declaration was made from is gone: its variable was renamed, replaced or removed."""
+        cell, place = parent.identity.group, child.origin.place
+        name, whose = self._variables.name_of(child.identity.group, parent, _latest), f"{_line_of(child)} in {place}"
+        if name is None:
+            fact = f'{whose} was made from "{parent.word}", which is gone'
+            return StaleReason(fact, f"run {place} again, or remove it", f'"{parent.word}" disappeared')
+        now = self.shell.user_ns.get(name)
+        if isinstance(now, Handle) and log.holds(_latest(now)):
+            action = f"run {place} again"
+            return StaleReason(f'{whose} was made from an earlier "{name}"', action, f'"{name}" changed')
+        made = [path for path, held in self._bound.get(cell, {}).items() if log.holds(held) and path != name]
+        renamed = next((path for path in made if self._bound[cell][path].word == parent.word), None)
+        if renamed is not None:
+            fact = f'{whose} uses "{name}", which {self._numbers[cell]} no longer makes: it makes "{renamed}"'
+            action = f'write "{renamed}" instead of "{name}" in {place}, and run it'
+        else:
+            fact = f'{whose} uses "{name}", which no cell makes any more'
+            action = f'make "{name}" again and run {place}, or remove {place} with builder.forget("{place}")'
+        return StaleReason(fact, action, f'"{name}" disappeared')
+
+    def outdated(self, log: DeclarationLog) -> dict[Declaration, StaleReason]:
         """Return declarations whose cell would now find another function or handle under a name."""
         reasons, declarations = {}, log.declarations()
         others = {
@@ -187,14 +210,32 @@ class Cells:
         for declaration in declarations:
             for parent, name in others[declaration.identity.group].items():
                 if parent in declaration.parents:
-                    reasons[declaration] = f'{declaration} was made from what "{name}" was before a cell was edited'
+                    reasons[declaration] = _outdated(
+                        declaration, f'was made from an earlier "{name}"', f'"{name}" changed'
+                    )
             for function in functions_of(declaration):
                 cell, text = self._texts.get(file_of(function) or "", (None, ""))
                 if cell is not None and self.sources[cell] != text and not self._is_defined_again(function, cell):
                     name = getattr(function, "__name__", "a function")
                     called = "a function" if name == "<lambda>" else f'"{name}"'
-                    reasons[declaration] = f"{declaration} has {called} from before its cell was edited"
+                    now = self._numbers[cell]
+                    about = f"has {called} from before {now} was edited"
+                    reasons[declaration] = _outdated(declaration, about, f"{now} changed {called}")
         return reasons
+
+    def changes(self, log: DeclarationLog, before: tuple[Declaration, ...]) -> str | None:
+        """Say which cells changed what they declare since the declarations were ``before``; None if none did."""
+        edited = (reason.change for reason in self.outdated(log).values())
+        return changed_cells(before, log.declarations(), self._name_of) or next(edited, None)
+
+    def _name_of(self, declaration: Declaration) -> str | None:
+        """Return the variable that holds a declaration, or what its cell made of it."""
+        bound = self._bound.get(declaration.identity.group, {})
+        now = {_latest(thing): name for name, thing in self.shell.user_ns.items() if isinstance(thing, Handle)}
+        for path, held in bound.items():
+            if declaration is held or declaration in _upstream(held):
+                return now.get(held, path)
+        return None
 
     def _is_defined_again(self, function: object, cell: Hashable) -> bool:
         """Return True if a cell, as it ran last, defines the same function."""
@@ -206,7 +247,7 @@ class Cells:
         )
 
     def _warn_of_missing_ids(self) -> None:
-        """Say once, where the front end sends no ids, that a cell which ran again has declared its part twice."""
+        """Warn once, if the front end sends no cell ids, that a cell which ran again has declared its part twice."""
         if self.ids_are_sent or self._has_warned:
             return
         text = self.sources[self.cell]
@@ -221,7 +262,7 @@ class Cells:
     def _name(self, cell: Hashable, source: str, number: int) -> None:
         """Record the code file and number of a cell."""
         file = self.shell.compile.get_code_name(source, self.shell.transform_cell(source), number)
-        self._places[file] = f"cell {number}"
+        self._places[file] = self._numbers[cell] = f"cell {number}"
         self._texts[file] = (cell, self.sources[cell])
 
     # --- variables ---
@@ -248,6 +289,24 @@ class _RequestMetadata(TypedDict, total=False):
 
 def _latest(handle: Handle) -> Declaration:
     return handle._declaration.latest()  # noqa: SLF001 - the same as .declaration
+
+
+def _outdated(declaration: Declaration, about: str, change: str) -> StaleReason:
+    place = declaration.origin.place
+    return StaleReason(f"{_line_of(declaration)} in {place} {about}", f"run {place} again", change)
+
+
+def _line_of(declaration: Declaration) -> str:
+    """Return the user's line that made a declaration; its word if the line is not known."""
+    return f"`{declaration.origin.code}`" if declaration.origin.code else f'"{declaration.word}"'
+
+
+def _upstream(declaration: Declaration) -> Iterator[Declaration]:
+    """Yield the declarations of the same cell that one was made from."""
+    for parent in declaration.parents:
+        if parent.identity.group == declaration.identity.group:
+            yield parent
+            yield from _upstream(parent)
 
 
 def _handles(path: str, thing: object, depth: int) -> Iterator[tuple[str, Declaration]]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import platform
 import shutil
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from kstreamnb import __version__, hooks
 from kstreamnb.dsl.builder import StreamsBuilder
@@ -14,9 +15,13 @@ from kstreamnb.errors import KStreamError
 from kstreamnb.notebook.builder_display import show_builder
 from kstreamnb.notebook.cells import Cells, loaded
 from kstreamnb.notebook.handle_display import HandleDisplay
+from kstreamnb.notebook.outputs import Parts, formatter, parts_of
 from kstreamnb.notebook.parity_check import ParityCheck
 from kstreamnb.notebook.progress_bar import BarOutput, ProgressBar, TerminalBar
 from kstreamnb.notebook.tracebacks import Tracebacks
+from kstreamnb.replays.analysis.run_profile import RunProfile
+from kstreamnb.replays.replay import Replay
+from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.topology import Topology
 
 if TYPE_CHECKING:
@@ -25,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["load", "unload"]
 
 _EVENTS = (("pre_run_cell", "started"), ("post_run_cell", "ended"))
+_SHOWN = (Handle, StreamsBuilder, Topology, Replay, RunProfile, TopologyTestDriver)
 
 
 def load(shell: InteractiveShell) -> None:
@@ -42,11 +48,16 @@ def load(shell: InteractiveShell) -> None:
         pre_deploy=ParityCheck(shell),
         progress=ProgressBar(lambda: _bar_output(cells)),
     )
-    formatter = shell.display_formatter.mimebundle_formatter
-    formatter.for_type(Handle, HandleDisplay(cells).bundle)
-    formatter.for_type(StreamsBuilder, show_builder)
     tracebacks = Tracebacks(shell, cells)
-    formatter.for_type(Topology, tracebacks.show_topology)
+    shown: dict[type, Callable[[Any], Parts]] = {
+        Handle: HandleDisplay(cells).parts,
+        StreamsBuilder: show_builder,
+        Topology: tracebacks.parts_of_topology,
+    }
+    for kind in _SHOWN:
+        bundles = shell.display_formatter.mimebundle_formatter
+        bundles.for_type(kind, formatter(shell, shown.get(kind, parts_of)))
+    shell.set_custom_exc((Exception,), tracebacks.show_python_error)
     KStreamError._render_traceback_ = lambda error: tracebacks.render(error)  # type: ignore[attr-defined]
     from kstreamnb.notebook.magics import KsMagics
 
@@ -63,8 +74,9 @@ def unload(shell: InteractiveShell) -> None:
         shell.events.unregister(event, getattr(cells, method))
     loaded.clear()
     hooks.install(identities=None, cell_of=None, pre_deploy=None, progress=None)
-    for shown in (Handle, StreamsBuilder, Topology):
-        shell.display_formatter.mimebundle_formatter.pop(shown, None)
+    for kind in _SHOWN:
+        shell.display_formatter.mimebundle_formatter.pop(kind, None)
+    shell.set_custom_exc((), None)
     del KStreamError._render_traceback_  # type: ignore[attr-defined]
     shell.kstreamnb_cells = None
 

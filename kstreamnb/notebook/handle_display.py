@@ -6,31 +6,38 @@ from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 from html import escape
 
-from kstreamnb.display import Overlay, graph_view, mimebundle, overlay_of_changes, to_html, to_text
+from kstreamnb.display import GraphPicture, Overlay, mimebundle
 from kstreamnb.dsl.declarations import Declaration, Handle
 from kstreamnb.errors import KStreamError
 from kstreamnb.hints import message_of
 from kstreamnb.notebook.cells import Cells
-from kstreamnb.notebook.functions import functions_of, same_functions
-from kstreamnb.tools.preview import upstream_topology
-from kstreamnb.topology.description import DescribedNode, DescribedSubtopology, TopologyDescription
+from kstreamnb.notebook.changes import Shown, changes, gone
+from kstreamnb.notebook.functions import functions_of
+from kstreamnb.tools.preview import has_records, upstream_part
 from kstreamnb.topology.topology import Topology
+from kstreamnb.topology.user_names import bound_variable
+from kstreamnb.validation.field_checks import field_findings
 
-__all__ = ["HandleDisplay", "declared_in", "error_text", "error_words", "without_preview"]
+__all__ = ["HandleDisplay", "declared_in", "error_text", "error_words"]
 
-_INTO = "preview"
+_NEXT = {
+    "stream": "filter, map_values, group_by_key, join, to",
+    "table": "filter, map_values, join, group_by, to_stream",
+    "global_table": "stream.join(this, key_selector, joiner)",
+    "grouped": "count, reduce, aggregate, windowed_by, cogroup",
+    "grouped_table": "count, reduce, aggregate",
+    "time_windowed": "count, reduce, aggregate, emit_strategy",
+    "session_windowed": "count, reduce, aggregate, emit_strategy",
+    "cogrouped": "cogroup, aggregate, windowed_by",
+    "time_windowed_cogrouped": "aggregate",
+    "session_windowed_cogrouped": "aggregate",
+    "split": "branch, default_branch, no_default_branch",
+}
+"""The usual next calls of each kind of handle."""
 
 
 @dataclass(frozen=True)
-class _Shown:
-    """A displayed part of the graph, and the functions of its nodes."""
-
-    description: TopologyDescription
-    functions: Mapping[str, tuple[object, ...]]
-
-
-@dataclass(frozen=True)
-class _Rows:
+class _FirstRows:
     """The first records that reach a handle, or the error that prevents them; empty without a sample."""
 
     text: str = ""
@@ -43,41 +50,39 @@ class HandleDisplay:
 
     def __init__(self, cells: Cells) -> None:
         self._cells = cells
-        self._shown: dict[Hashable, _Shown] = {}
+        self._shown: dict[Hashable, Shown] = {}
         self._run, self._count = 0, 0
 
-    def bundle(
-        self, handle: Handle, include: Collection[str] | None = None, exclude: Collection[str] | None = None
-    ) -> dict[str, str]:
-        """Return every form of a handle by its MIME type; never raises, which would hide the user's result."""
+    def parts(self, handle: Handle) -> tuple[dict[str, str], GraphPicture | None]:
+        """Return the data and the picture of a handle; never raises, which would hide the user's result."""
         try:
-            return self._bundle(handle, include, exclude)
+            return self._parts(handle)
         except KStreamError as error:
             text = f"{handle!r}\n{error_text(error)}"
-            return {"text/plain": text, "text/html": f"<pre>{escape(text)}</pre>"}
+            return {"text/plain": text, "text/html": f"<pre>{escape(text)}</pre>"}, None
 
-    def _bundle(
-        self, handle: Handle, include: Collection[str] | None, exclude: Collection[str] | None
-    ) -> dict[str, str]:
-        topology = upstream_topology(handle, into=_INTO)
+    def _parts(self, handle: Handle) -> tuple[dict[str, str], GraphPicture]:
+        topology = upstream_part(handle)
         nodes, outdated = declared_in(topology, handle.declaration_log.declarations()), handle.declaration_log.outdated
         functions = {name: functions_of(declaration) for name, declaration in nodes.items()}
-        now = _Shown(without_preview(topology.description(), _INTO), functions)
+        now = Shown(topology.description(), functions)
         before = self._before(now)
         rows = _first_rows(handle)
         old = [name for name in now.description.nodes() if nodes.get(name) in outdated]
-        marks = {**_changes(before, now), **dict.fromkeys(old, "stale"), **rows.marks}
-        view = graph_view(now.description, Overlay(marks=marks))
-        bundle = mimebundle(view, include, exclude)
-        title = f"{type(handle).__name__} {handle.declaration.word}"
-        notes = [*_gone(before, now), *dict.fromkeys(outdated[nodes[name]] for name in old), *_orphans(handle)]
-        bundle["text/plain"] = "\n".join([title, to_text(view), *notes, *([rows.text] if rows.text else [])])
-        if "text/html" in bundle:
-            paragraphs = "".join(f"<p>{escape(note)}</p>" for note in notes)
-            bundle["text/html"] = f"<div><b>{escape(title)}</b>{to_html(view)}{paragraphs}{rows.html}</div>"
-        return bundle
+        marks = {**changes(before, now), **dict.fromkeys(old, "stale"), **rows.marks}
+        lost = gone(before, now)
+        notes = _unknown_fields(handle, topology)
+        notes += [f"gone since the last run: {', '.join(lost)}"] if lost else []
+        notes += [*dict.fromkeys(str(outdated[nodes[name]]) for name in old), *_orphans(handle)]
+        notes.append(f"next: {_NEXT[handle.kind]}")
+        variable = bound_variable(handle.origin, handle.declaration.word)
+        label = " · ".join([*([variable] if variable else []), handle.declaration.word])
+        title = f"{type(handle).__name__} {label}"
+        page = "".join([f"<p><b>{escape(title)}</b></p>", rows.html, *(f"<p>{escape(note)}</p>" for note in notes)])
+        text = "\n".join([title, *([rows.text] if rows.text else []), *notes])
+        return {"text/plain": text, "text/html": page}, GraphPicture(now.description, Overlay(marks=marks))
 
-    def _before(self, now: _Shown) -> _Shown | None:
+    def _before(self, now: Shown) -> Shown | None:
         """Return what this cell displayed at the same position in its previous run, and record the present."""
         self._count = self._count + 1 if self._run == self._cells.run else 1
         self._run = self._cells.run
@@ -110,50 +115,24 @@ def error_words(error: BaseException) -> str:
     return "\n".join([str(error), *because, *getattr(error, "__notes__", ())])
 
 
-def _first_rows(handle: Handle) -> _Rows:
-    if handle.declaration_log.sample is None:
-        return _Rows()
+def _first_rows(handle: Handle) -> _FirstRows:
+    if handle.declaration_log.sample is None or not has_records(handle):
+        return _FirstRows()
     try:
         bundle = mimebundle(handle.head())
     except KStreamError as error:
         text, node = error_text(error), getattr(error, "node", "")
-        return _Rows(text, f"<pre>{escape(text)}</pre>", {node: "failed"} if node else {})
-    return _Rows(bundle["text/plain"], bundle["text/html"])
+        return _FirstRows(text, f"<pre>{escape(text)}</pre>", {node: "failed"} if node else {})
+    return _FirstRows(bundle["text/plain"], bundle["text/html"])
 
 
-def _changes(before: _Shown | None, now: _Shown) -> dict[str, str]:
-    """Return marks for new and changed nodes, also if only a function changed."""
-    if before is None:
-        return {}
-    edited = {
-        name: "changed"
-        for name, functions in now.functions.items()
-        if name in before.functions and not same_functions(before.functions[name], functions)
-    }
-    return {**edited, **overlay_of_changes(before.description, now.description).marks}
-
-
-def _gone(before: _Shown | None, now: _Shown) -> list[str]:
-    gone = sorted(before.description.nodes().keys() - now.description.nodes().keys()) if before else []
-    return [f"gone since the last run: {', '.join(gone)}"] if gone else []
+def _unknown_fields(handle: Handle, topology: Topology) -> list[str]:
+    """Return the fields that functions read and no record of the builder's sample has."""
+    sample = handle.declaration_log.sample
+    issues = () if sample is None else field_findings(topology, list(sample))
+    return [f"{each.fact}: {each.remedy} ({each.origin})" for each in issues]
 
 
 def _orphans(handle: Handle) -> list[str]:
     """Return what has become stale elsewhere, so that an edit shows what it broke."""
-    return [f"stale: {child} was made from {parent}" for child, parent in handle.declaration_log.stale()]
-
-
-def without_preview(description: TopologyDescription, into: str) -> TopologyDescription:
-    """Return the description without the sink and step that only the preview needs."""
-    hidden = {name for name in description.nodes() if name in (f"{into}-sink", f"{into}-stream")}
-    subs = []
-    for sub in description.subtopologies:
-        kept = tuple(_cut(node, hidden) for node in sub.nodes if node.name not in hidden)
-        if kept:
-            subs.append(DescribedSubtopology(sub.id, kept, sub.is_global))
-    return TopologyDescription(tuple(subs), description.stores, description.internal_topics, (), description.name)
-
-
-def _cut(node: DescribedNode, hidden: Collection[str]) -> DescribedNode:
-    fields = {name: getattr(node, name) for name in DescribedNode.__dataclass_fields__}
-    return DescribedNode(**{**fields, "successors": tuple(name for name in node.successors if name not in hidden)})
+    return [f"stale: {reason}; {reason.action}" for reason in handle.declaration_log.lost.values()]

@@ -60,7 +60,7 @@ class ProgressBar:
     def __call__(self, unit: str, total: int | None, look: Look | None = None) -> Iterator[Done]:
         """Show a bar from half a second until the block ends; nested operations have none."""
         counter = _Counter(total)
-        if self._is_busy:
+        if self._is_busy or sys.platform == "emscripten":  # a browser cannot start threads
             yield counter.add
             return
         over = Event()

@@ -100,7 +100,7 @@ def _check_pairs(node: ast.expr, line: int) -> None:
     texts = [text for part in parts for text in _texts(part)]
     setting = next((text for text in texts if "." in text and " " not in text and _SECRET.search(text)), None)
     if setting is not None and len(texts) > 1:
-        raise _refusal(f'"{setting}" stands beside other texts, one of which may be its value', line)
+        raise _refusal(f'"{setting}" is passed with other texts, one of which may be its value', line)
 
 
 def _refusal(fact: str, line: int) -> EngineError:

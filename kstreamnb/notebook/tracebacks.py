@@ -1,5 +1,7 @@
 """Renders the kit's errors: the user's frames, the message and its notes; ``%ks traceback`` shows every frame.
 
+Python's own errors that come from inside the kit are shown as ever, up to the user's line.
+
 The node whose function failed is marked in the next picture of its topology.
 """
 
@@ -7,15 +9,15 @@ from __future__ import annotations
 
 import sysconfig
 import traceback
-from collections.abc import Collection
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING
 
-from kstreamnb.core.source_location import origin_of
-from kstreamnb.display import Overlay, graph_view, mimebundle
+from kstreamnb.display import GraphPicture, Overlay
 from kstreamnb.errors import KStreamError
 from kstreamnb.hints import message_of
 from kstreamnb.notebook.cells import Cells
+from kstreamnb.source_location import origin_of
 from kstreamnb.topology.topology import Topology
 
 if TYPE_CHECKING:
@@ -35,15 +37,27 @@ class Tracebacks:
         self.shell, self.cells = shell, cells
         self._failed = ""
 
-    def show_topology(
-        self, topology: Topology, include: Collection[str] | None = None, exclude: Collection[str] | None = None
-    ) -> dict[str, str]:
-        """Return every form of a topology; the node of the last error is marked once."""
+    def parts_of_topology(self, topology: Topology) -> tuple[None, GraphPicture]:
+        """Return the picture of a topology; the node of the last error is marked once."""
         if self._failed not in topology.nodes:
-            return mimebundle(topology, include, exclude)
-        view = graph_view(topology.description(), Overlay(marks={self._failed: "failed"}))
+            return None, GraphPicture.of(topology)
+        picture = GraphPicture.of(topology, Overlay(marks={self._failed: "failed"}))
         self._failed = ""
-        return mimebundle(view, include, exclude)
+        return None, picture
+
+    def show_python_error(
+        self,
+        shell: InteractiveShell,
+        kind: type[BaseException],
+        error: BaseException,
+        trace: TracebackType | None,
+        tb_offset: int | None = None,
+    ) -> None:
+        """Show an error that is none of the kit's, without the kit's frames after the last one of the user."""
+        users = _up_to_user(trace)
+        if users is not trace:
+            shell.kstreamnb_error = error
+        shell.showtraceback((kind, error, users), tb_offset=tb_offset)
 
     def render(self, error: KStreamError) -> list[str]:
         """Return the lines that IPython prints instead of a full traceback."""
@@ -52,10 +66,27 @@ class Tracebacks:
         lines = [f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())]
         if not self.cells.ids_are_sent and "already" in f"{error} {error.java}":
             lines.append(f"Hint: {_CLASH}")
+        lines.append(f"More: {error.url}")
         cause = error.__cause__
         if cause is not None:
             lines += ["", "Caused by:", *_frames(cause), f"{type(cause).__name__}: {message_of(cause)}"]
         return [*_frames(error), *lines]
+
+
+def _up_to_user(trace: TracebackType | None) -> TracebackType | None:
+    """Return a traceback without what follows the last frame of the user, if the kit comes first there."""
+    entries, entry = [], trace
+    while entry is not None:
+        entries.append(entry)
+        entry = entry.tb_next
+    files = [each.tb_frame.f_code.co_filename for each in entries]
+    last = max((at for at, file in enumerate(files) if not file.startswith((_PACKAGE, *_LIBRARIES))), default=-1)
+    if last < 0 or not any(file.startswith(_PACKAGE) for file in files[last + 1 : last + 2]):
+        return trace
+    users: TracebackType | None = None
+    for each in reversed(entries[: last + 1]):
+        users = TracebackType(users, each.tb_frame, each.tb_lasti, each.tb_lineno)
+    return users
 
 
 def _frames(error: BaseException) -> list[str]:

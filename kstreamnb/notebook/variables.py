@@ -71,6 +71,11 @@ class Variables:
         self._bound.pop(cell, None)
         self._binders = {name: binder for name, binder in self._binders.items() if binder != cell}
 
+    def name_of(self, cell: Hashable, declaration: Declaration, latest: Callable[[Handle], Declaration]) -> str | None:
+        """Return the variable in which a cell saw a declaration; None if it saw it in none."""
+        seen = self._seen.get(cell, {}).items()
+        return next((name for name, handle in seen if latest(handle) is declaration), None)
+
     def outdated(self, cell: Hashable, latest: Callable[[Handle], Declaration]) -> dict[Declaration, str]:
         """Return declarations that a cell saw in its variables and would not see now, with the variable's name."""
         rank, names = self._ranks.get(cell, 0), {}

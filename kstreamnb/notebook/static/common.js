@@ -33,6 +33,10 @@ function drawing(text) {
   return svg;
 }
 
+// What a reader chose, for the next widget of the same kind; a page may forbid storage.
+const remember = (name, value) => { try { localStorage.setItem(`kstreamnb.${name}`, value); } catch { /* not kept */ } };
+const remembered = (name) => { try { return localStorage.getItem(`kstreamnb.${name}`); } catch { return null; } };
+
 const found = (root, id) => root.querySelector(`[data-id="${CSS.escape(id)}"]`);
 
 // Text for a cell: an instant stays on one line.
@@ -78,6 +82,12 @@ function mount({ model, el }, name, paint) {
     ends.push(() => model.off(`change:${trait}`, heard));
     heard();
   };
+  const notice = make("p", { class: "ks-notice-line", role: "status", hidden: true });
+  root.append(notice);
+  follow("notice", (text) => {
+    notice.textContent = text ? `Stale: ${text}` : "";
+    notice.hidden = !text;
+  });
   follow("error", complain);
   guarded(() => paint({ root, send, follow, guarded, model, ends }))();
   root.append(alarm);

@@ -4,10 +4,12 @@ const READABLE = 0.7;
 const ZOOMS = [0.25, 0.4, 0.55, 0.7, 0.85, 1, 1.25, 1.5, 2, 3];
 
 function explorer({ root, send, follow, model, ends }) {
-  const views = ["physical", "logical"].map((view) =>
-    button(view === "physical" ? "Nodes" : "Operators", () => send("show", { view }), {
+  const views = ["logical", "physical"].map((view) =>
+    button(view === "physical" ? "Nodes" : "Operators", () => { remember("view", view); send("show", { view }); }, {
       title: view === "physical" ? "Kafka's nodes in their sub-topologies" : "the operators of the DSL",
     }));
+  const kept = remembered("view");
+  if (kept && kept !== model.get("view")) send("show", { view: kept });
   const search = make("input", { type: "search", placeholder: "Search", "aria-label": "Search in the graph", size: 16 });
   const hits = make("span", { class: "ks-soft", "aria-live": "polite" });
   const summary = make("span", { class: "ks-soft" });
@@ -165,7 +167,7 @@ function explorer({ root, send, follow, model, ends }) {
   }, { passive: false });
 
   follow("view", (view) => views.forEach((each, index) =>
-    each.setAttribute("aria-pressed", String((index === 0) === (view === "physical")))));
+    each.setAttribute("aria-pressed", String((index === 0) === (view === "logical")))));
   follow("facts", paint);
   watch.observe(scroller);
   ends.push(() => watch.disconnect());

@@ -20,6 +20,10 @@ function stepper({ root, send, follow, guarded, model, ends }) {
   const title = make("p", { class: "ks-title-line" });
   const canvas = make("div", { class: "ks-scroll", tabindex: "0", role: "region", "aria-label": "graph" });
   const why = make("div", { class: "ks-why", "aria-live": "polite" });
+  const times = make("div", { class: "ks-scroll ks-times", tabindex: "0", role: "region", "aria-label": "timeline" });
+  const shownStore = make("select", { "aria-label": "store of the timeline", onchange: () => send("show_time", { store: shownStore.value }) });
+  const timeline = make("details", { open: true, class: "ks-timeline" }, make("summary", {}, "Timeline"),
+    make("div", { class: "ks-bar" }, make("label", {}, "of store ", shownStore)), times);
   const key = make("input", { type: "text", placeholder: "key, such as ann", "aria-label": "key to stop at", size: 14 });
   const node = make("span", {});
   const stops = make("ul", { class: "ks-stops" });
@@ -32,7 +36,7 @@ function stepper({ root, send, follow, guarded, model, ends }) {
   root.append(
     make("div", { class: "ks-bar", role: "toolbar", "aria-label": "replay" },
       make("span", { class: "ks-group" }, Object.values(buttons)), slider, place, speed),
-    title, why,
+    title, why, make("div", { class: "ks-panels ks-above" }, timeline),
     make("div", { class: "ks-two ks-even" },
       make("div", {}, canvas,
         make("div", { class: "ks-bar ks-below" },
@@ -175,6 +179,45 @@ function stepper({ root, send, follow, guarded, model, ends }) {
     trail();
   };
 
+  // --- event time: the picture holds every step; what lies in the future is hidden ---
+  let scene = null;
+  const paintTimeline = () => {
+    const svg = model.get("timeline");
+    scene = svg ? drawing(svg) : null;
+    times.replaceChildren(scene ?? "");
+    scene?.addEventListener("click", (event) => {
+      const step = Number(event.target.closest("[data-step]")?.dataset.step);
+      if (step) pause() || send("seek", { step });
+    });
+    showMoment();
+  };
+  const showMoment = () => {
+    const moment = facts.timeline;
+    if (!moment) return;
+    const options = (moment.stores ?? []).map((name) => make("option", { value: name, selected: name === moment.store }, name));
+    shownStore.replaceChildren(...options);
+    shownStore.parentElement.hidden = options.length < 2;
+    if (!scene) { times.replaceChildren(moment.note ?? ""); return; }
+    const at = facts.position, inTime = (name, test) => scene.querySelectorAll(`[data-${name}]`).forEach(test);
+    inTime("step", (each) => {
+      const step = Number(each.dataset.step), gone = Number(each.dataset.gone ?? Infinity);
+      each.classList.toggle("ks-later", step > at || gone <= at);
+      each.classList.toggle("ks-current", step === at);
+    });
+    inTime("closed", (each) => {
+      const closed = Number(each.dataset.closed) <= at;
+      each.classList.toggle("ks-closed", closed);
+      each.classList.toggle("ks-open", !closed);
+    });
+    inTime("now", (each) => {
+      const x = moment.now[Number(each.dataset.now)];
+      each.classList.toggle("ks-later", x === null);
+      if (x !== null) for (const name of ["x1", "x2"]) each.setAttribute(name, x);
+    });
+    scene.querySelectorAll(".ks-value").forEach((each, index) => { each.textContent = moment.values[index] ?? ""; });
+    scene.querySelectorAll(".ks-now-text").forEach((each, index) => { each.textContent = moment.times[index] ?? ""; });
+  };
+
   const paint = (given) => {
     facts = given;
     slider.max = facts.total;
@@ -199,12 +242,14 @@ function stepper({ root, send, follow, guarded, model, ends }) {
     fill(folds.waiting, facts.waiting.number, facts.waiting.rows.length ? table("", facts.waiting.header, facts.waiting.rows) : "");
     fill(folds.events, facts.summary, facts.events.rows.length ? table("", facts.events.header, facts.events.rows) : "");
     trail();
+    showMoment();
     goOn();
   };
 
   follow("svg", paintGraph);
   follow("graph", paintGraph);
   follow("facts", paint);
+  follow("timeline", paintTimeline);
 }
 
 export default { render: (given) => mount(given, "stepper", stepper) };

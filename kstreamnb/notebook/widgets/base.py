@@ -1,7 +1,7 @@
-"""The base class of widgets: facts go to the page, commands come back, and a static form is always included.
+"""The base class of widgets: sends facts to the page, receives commands, and always includes a static form.
 
-Python computes every figure; a widget's module in ``static/`` lays out and paints. There is no build step: a module is
-the text of ``common.js`` followed by that of its own file.
+Python computes every figure; a widget's module in ``static/`` lays out and paints. A module needs no build step: it is
+the text of ``common.js`` followed by that of the widget's file.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ from collections.abc import Callable, Mapping
 from html import escape
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
+from weakref import ref
 
 import anywidget
 import traitlets
 
 from kstreamnb.errors import KStreamError
+from kstreamnb.notebook.cells import loaded
 
 __all__ = ["FactsWidget", "esm", "static_text"]
 
@@ -38,19 +40,26 @@ class FactsWidget(anywidget.AnyWidget):
     Attributes:
         label: a description of the widget for screen readers.
         facts: the data that the page paints; replaced as a whole, never changed.
+        notice: says that what the widget shows is older than the notebook's declarations; empty if it is not.
         error: the last error, visible in the widget; empty if none.
     """
 
     _css = static_text("common.css")
     label = traitlets.Unicode("").tag(sync=True)
     facts = traitlets.Dict().tag(sync=True)
+    notice = traitlets.Unicode("").tag(sync=True)
     error = traitlets.Unicode("").tag(sync=True)
     commands: ClassVar[Mapping[str, Callable[..., None]]] = {}
 
-    def __init__(self, label: str) -> None:
-        super().__init__(label=label)
+    def __init__(self, label: str, **state: object) -> None:
+        # The page may paint as soon as the model exists, so the model is made with its facts.
+        super().__init__(label=label, facts=self.make_facts(), notice=self.stale() or "", **state)
         self.on_msg(self._receive)
-        self.facts = self.make_facts()
+        self._watch_cells()
+
+    def stale(self) -> str | None:
+        """Say that the notebook has changed what the widget shows; None if it has not."""
+        return None
 
     def make_facts(self) -> Facts:
         """Return the data that the page paints now."""
@@ -68,9 +77,22 @@ class FactsWidget(anywidget.AnyWidget):
                 raise KStreamError(f'this widget has no command "{command}"')
             act(self, **arguments)
             self.facts = self.make_facts()
+            self.notice = self.stale() or ""
             self.error = ""
         except Exception as error:  # no caller would see it: the page shows it
             self.error = "\n".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())])
+
+    def _watch_cells(self) -> None:
+        """Look for changes whenever a cell has run, because any cell may declare something else."""
+        own = ref(self)
+
+        def look(*_: object) -> None:
+            widget = own()
+            if widget is not None:
+                widget.notice = widget.stale() or ""
+
+        for cells in loaded:
+            cells.shell.events.register("post_run_cell", look)
 
     def _receive(self, _widget: object, content: Mapping[str, object], _buffers: object) -> None:
         arguments = {str(name): value for name, value in content.items() if name != "do"}
@@ -84,4 +106,5 @@ class FactsWidget(anywidget.AnyWidget):
         data, metadata = live if live is not None else ({}, {})
         forms = self.forms()
         text = forms.get("text/plain", repr(self))
-        return {"text/html": f"<pre>{escape(text)}</pre>", **data, **forms, "text/plain": text}, metadata
+        page = {} if "image/svg+xml" in forms else {"text/html": f"<pre>{escape(text)}</pre>"}
+        return {**page, **data, **forms, "text/plain": text}, metadata

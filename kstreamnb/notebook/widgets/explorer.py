@@ -6,14 +6,15 @@ from typing import ClassVar
 
 import traitlets
 
-from kstreamnb.display import GraphView, graph_view, logical_view, mimebundle
+from kstreamnb.display import GraphPicture, GraphView, graph_view, logical_view, mimebundle
 from kstreamnb.errors import EngineError
 from kstreamnb.notebook.widgets.base import Facts, FactsWidget, esm
 from kstreamnb.notebook.widgets.graphs import described, flow_order, picture, things
+from kstreamnb.topology.topology import Topology
 
 __all__ = ["Explorer"]
 
-_VIEWS = ("physical", "logical")
+_VIEWS = ("logical", "physical")
 
 
 class Explorer(FactsWidget):
@@ -21,12 +22,13 @@ class Explorer(FactsWidget):
 
     Attributes:
         selected: the name of the node, store, topic or box clicked last; empty before.
-        view: "physical", Kafka's nodes in their sub-topologies, or "logical", the operators of the DSL.
+        view: "logical", the operators of the DSL, or "physical", Kafka's nodes in their sub-topologies. The page
+            remembers the last choice.
     """
 
     _esm = esm("explorer")
     selected = traitlets.Unicode("").tag(sync=True)
-    view = traitlets.Enum(_VIEWS, "physical").tag(sync=True)
+    view = traitlets.Enum(_VIEWS, "logical").tag(sync=True)
 
     def __init__(self, thing: object) -> None:
         self._thing = thing
@@ -48,9 +50,14 @@ class Explorer(FactsWidget):
             "boxes": folds,
         }
 
+    def stale(self) -> str | None:
+        """Say that the topology is older than its declarations."""
+        topology = getattr(self._thing, "topology", self._thing)
+        return topology.stale if isinstance(topology, Topology) else None
+
     def forms(self) -> dict[str, str]:
-        """Return the complete physical picture."""
-        return mimebundle(graph_view(self._description, self._overlay))
+        """Return the complete picture."""
+        return mimebundle(GraphPicture(self._description, self._overlay))
 
     def show(self, view: str) -> None:
         """Switch between the views."""

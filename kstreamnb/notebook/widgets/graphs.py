@@ -5,34 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kstreamnb.core.formatting import pluralize
-from kstreamnb.display import Box, GraphView, Item, Overlay, overlay_of_run, to_svg
+from kstreamnb.display import Box, GraphView, Item, Overlay, picture_of, to_svg
 from kstreamnb.display.names import clean
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.dsl.declarations import Handle
 from kstreamnb.errors import EngineError
-from kstreamnb.notebook.handle_display import without_preview
-from kstreamnb.replays.replay import Replay
-from kstreamnb.tools.preview import upstream_topology
+from kstreamnb.tools.preview import upstream_part
 from kstreamnb.topology.description import TopologyDescription
-from kstreamnb.topology.topology import Topology
 
 __all__ = ["described", "edge_ids", "flow_order", "picture", "things"]
-
-_PREVIEW = "preview"
 
 
 def described(thing: object) -> tuple[TopologyDescription, Overlay]:
     """Return the description of anything with a graph, and the figures of a run."""
-    if isinstance(thing, Replay):
-        return thing.topology.description(), overlay_of_run(thing)
     if isinstance(thing, StreamsBuilder):
         return thing.build().description(), Overlay()
     if isinstance(thing, Handle):
-        return without_preview(upstream_topology(thing, into=_PREVIEW).description(), _PREVIEW), Overlay()
-    if isinstance(thing, Topology):
-        return thing.description(), Overlay()
-    if isinstance(thing, TopologyDescription):
-        return thing, Overlay()
+        return upstream_part(thing).description(), Overlay()
+    drawn = picture_of(thing)
+    if drawn is not None:
+        return drawn.description, drawn.overlay
     raise EngineError(
         f"expected something with a graph, got {type(thing).__name__}",
         hint="pass a topology, a builder, a stream, a table or a replay",

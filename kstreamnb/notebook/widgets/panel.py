@@ -47,7 +47,10 @@ class DeployPanel(FactsWidget):
         return {
             "application": query.application,
             "state": status.state,
-            "figures": _figures(status.batch, metrics, recent, _dead_letters(query, metrics)),
+            "figures": [
+                *_figures(status.batch, metrics, recent, _dead_letters(query, metrics)),
+                *([["slow batch", status.slow]] if status.slow else []),
+            ],
             "series": _series(recent),
             "stores": [
                 [name, f"{self._rows[name]:,}" if name in self._rows else "not counted"] for name in query.stores
@@ -58,6 +61,12 @@ class DeployPanel(FactsWidget):
             "failure": "" if error is None else without_secrets(error_words(error)),
             "svg": self._failed_graph(failed) if failed else "",
         }
+
+    def stale(self) -> str | None:
+        """Say that the notebook declares something else than what is deployed."""
+        topology = self.query.topology
+        changes = None if topology.built_from is None else topology.built_from.changes()
+        return None if changes is None else f"deployed before {changes}; build and deploy again"
 
     def forms(self) -> dict[str, str]:
         """Return the present figures as text."""

@@ -11,14 +11,16 @@ import traitlets
 from kstreamnb.core.formatting import format_time, format_value, pluralize
 from kstreamnb.display import Overlay, graph_view, mimebundle
 from kstreamnb.display.names import identifier
+from kstreamnb.display.time_picture import time_facts, to_time_svg
 from kstreamnb.errors import EngineError
 from kstreamnb.notebook.widgets.base import Facts, FactsWidget, esm
 from kstreamnb.notebook.widgets.graphs import described, edge_ids, flow_order, picture, things
-from kstreamnb.recording.events import Forwarded, Produced, Punctuated, RecordConsumed
+from kstreamnb.recording.events import Forwarded, Punctuated, RecordConsumed, RecordProduced
 from kstreamnb.recording.steps import Drop, Step
 from kstreamnb.recording.store_rows import StoredRow
 from kstreamnb.replays.analysis.snapshot import Snapshot
 from kstreamnb.replays.analysis.state_diff import RowChange
+from kstreamnb.replays.analysis.time_sources import sources_of
 from kstreamnb.replays.navigation import Breakpoint
 from kstreamnb.replays.replay import Replay
 from kstreamnb.samples.text import parse_cell
@@ -37,9 +39,11 @@ class Stepper(FactsWidget):
     Attributes:
         replay: the replay; its ``position`` is the widget's.
         selected: the name of the node clicked last.
+        timeline: the timeline of a store, as SVG with all steps; empty for a long run.
     """
 
     _esm = esm("stepper")
+    timeline = traitlets.Unicode("").tag(sync=True)
     svg = traitlets.Unicode("").tag(sync=True)
     graph = traitlets.Dict().tag(sync=True)
     selected = traitlets.Unicode("").tag(sync=True)
@@ -50,9 +54,13 @@ class Stepper(FactsWidget):
         self.replay = replay
         description, overlay = described(replay)
         self._view = graph_view(description, Overlay(overlay.counts, marks=overlay.marks))
-        super().__init__(f"stepper: {replay.topology.name or 'replay'}")
-        self.svg = picture(self._view)
-        self.graph = {"order": flow_order(self._view), "things": things(self._view, description)}
+        self._chart = replay.timeline() if len(replay.steps) <= _EXPLAINED else None
+        super().__init__(
+            f"stepper: {replay.topology.name or 'replay'}",
+            svg=picture(self._view),
+            graph={"order": flow_order(self._view), "things": things(self._view, description)},
+            timeline="" if self._chart is None else to_time_svg(self._chart, history=True),
+        )
 
     def make_facts(self) -> Facts:
         """Return everything about the present position."""
@@ -70,11 +78,16 @@ class Stepper(FactsWidget):
             "events": {"header": list(Step.header), "rows": [list(row) for row in step.table()] if step else []},
             "stores": list(self._stores(moment)),
             "times": list(self._times(moment)),
+            "timeline": self._timeline(),
             "windows": _windows(moment),
             "waiting": _waiting(moment),
             "explanations": list(self._explanations(step)),
             "breakpoints": [_breakpoint(stop) for stop in replay.breakpoints],
         }
+
+    def stale(self) -> str | None:
+        """Say that the replay is of an older topology."""
+        return self.replay.topology.stale
 
     def forms(self) -> dict[str, str]:
         """Return the replay as it is displayed without a kernel."""
@@ -115,6 +128,11 @@ class Stepper(FactsWidget):
         stops = self.replay.breakpoints
         self.replay.breakpoints = (*stops[:index], *stops[index + 1 :])
 
+    def show_time(self, store: str) -> None:
+        """Show the timeline of a store."""
+        self._chart = self.replay.timeline(store)
+        self.timeline = to_time_svg(self._chart, history=True)
+
     def select(self, name: str) -> None:
         """Record what was clicked."""
         self.selected = name
@@ -128,12 +146,23 @@ class Stepper(FactsWidget):
         "stop_at": stop_at,
         "clear": clear,
         "select": select,
+        "show_time": show_time,
     }
 
     # --- facts ---
     @cached_property
     def _edges(self) -> dict[tuple[str, str], str]:
         return edge_ids(self._view)
+
+    def _timeline(self) -> dict[str, object]:
+        """Return what changes in the timeline from step to step."""
+        chart = self._chart
+        if chart is None:
+            return {
+                "note": "the run is long: draw a part of it with replay.timeline(key=…) or replay.timeline(between=…)"
+            }
+        stores = [source.name for source in sources_of(self.replay.run) if source.name]
+        return {"stores": list(dict.fromkeys(stores)), "store": chart.name, **time_facts(chart, self.replay.position)}
 
     def _flight(self, step: Step) -> Iterator[dict[str, str]]:
         """Yield the edges that the record passes, in order, and what went over each."""
@@ -145,7 +174,7 @@ class Stepper(FactsWidget):
             elif isinstance(event, Forwarded):
                 at = identifier("node", event.child)
                 yield self._hop((identifier("node", event.node), at), event.key, event.value, event.timestamp)
-            elif isinstance(event, Produced):
+            elif isinstance(event, RecordProduced):
                 edge = at, identifier("topic", self.replay.run.short(event.topic))
                 yield {"edge": self._edges.get(edge, ""), "tail": edge[0], "head": edge[1], "text": "written"}
             elif isinstance(event, Punctuated):

@@ -1,0 +1,82 @@
+"""Finds what changed in a displayed part of a graph since its cell ran last.
+
+Nodes of two runs are matched by what the user wrote, not by Kafka's numbers, which shift when a call is inserted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kstreamnb.notebook.functions import same_functions
+from kstreamnb.topology.description import DescribedNode, TopologyDescription
+from kstreamnb.topology.labels import node_label
+
+__all__ = ["Shown", "changes", "gone"]
+
+_NUMBER = re.compile(r"-\d{10}")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A displayed part of the graph, and the functions of its nodes."""
+
+    description: TopologyDescription
+    functions: Mapping[str, tuple[object, ...]]
+
+
+def changes(before: Shown | None, now: Shown) -> dict[str, str]:
+    """Return marks for nodes that are new, and for nodes with another function, settings or parents."""
+    if before is None:
+        return {}
+    matches = _matches(before, now)
+    marks = {}
+    for name, node in now.description.nodes().items():
+        if name not in matches:
+            marks[name] = "new"
+        elif not _is_same(before, now, node, matches):
+            marks[name] = "changed"
+    return marks
+
+
+def gone(before: Shown | None, now: Shown) -> list[str]:
+    """Return the labels of operators that are no longer there."""
+    if before is None:
+        return []
+    kept = set(_matches(before, now).values())
+    nodes = before.description.nodes()
+    lost = (node for name, node in nodes.items() if name not in kept and node.kind == "processor")
+    return list(dict.fromkeys(node_label(node)[0] for node in lost))
+
+
+def _matches(before: Shown, now: Shown) -> dict[str, str]:
+    """Return the earlier name of each node: of the same text if there is one, otherwise the next of its kind."""
+    old, free = before.description.nodes(), dict.fromkeys(before.description.nodes())
+    matches: dict[str, str] = {}
+    for exact in (True, False):
+        for name, node in now.description.nodes().items():
+            candidates = (each for each in free if _kind(old[each]) == _kind(node))
+            found = next((each for each in candidates if not exact or _text(old[each]) == _text(node)), None)
+            if name not in matches and found is not None:
+                matches[name] = found
+                del free[found]
+    return matches
+
+
+def _kind(node: DescribedNode) -> tuple[str | None, ...]:
+    return (_NUMBER.sub("", node.name), node.dsl, node.topic if node.kind == "sink" else None, *node.topics)
+
+
+def _text(node: DescribedNode) -> tuple[str | None, ...]:
+    return (node.variable, node.code, node.origin)
+
+
+def _is_same(before: Shown, now: Shown, node: DescribedNode, matches: Mapping[str, str]) -> bool:
+    """Return True if a node has the same functions, settings and, apart from new and removed ones, parents."""
+    old = before.description.nodes()[matches[node.name]]
+    functions = before.functions.get(old.name, ()), now.functions.get(node.name, ())
+    parents = [matches.get(name) for name in node.predecessors]
+    kept = None not in parents and set(old.predecessors) <= set(matches.values())
+    moved = kept and set(parents) != set(old.predecessors)
+    return same_functions(*functions) and node.settings == old.settings and not moved

@@ -1,0 +1,40 @@
+"""Shows data and picture of a value as two outputs of a cell, data first.
+
+A saved notebook keeps the picture as ``image/svg+xml`` without HTML beside it: viewers that remove or escape SVG inside
+HTML, such as GitHub's, show it then. Outside a kernel both are one output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from kstreamnb.display import GraphPicture, data_of, joined, picture_forms, picture_of, wanted
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+__all__ = ["Parts", "formatter", "parts_of"]
+
+Parts: TypeAlias = "tuple[dict[str, str] | None, GraphPicture | None]"
+"""The data of a value by MIME type, and its picture."""
+
+
+def parts_of(model: object) -> Parts:
+    """Return the data and the picture of a model."""
+    return data_of(model), picture_of(model)
+
+
+def formatter(shell: InteractiveShell, parts: Callable[[Any], Parts]) -> Callable[..., dict[str, str]]:
+    """Return a function for IPython's formatter of MIME bundles."""
+
+    def show(
+        thing: object, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, str]:
+        data, picture = parts(thing)
+        if data is None or picture is None or not hasattr(shell, "kernel"):
+            return wanted(joined(data, picture), include, exclude)
+        shell.display_pub.publish(wanted(data, include, exclude))
+        return wanted(picture_forms(picture), include, exclude)
+
+    return show
