@@ -29,7 +29,7 @@ _OURS = ("PYTHON", "PYSPARK", "VIRTUAL_ENV", "JAVA_TOOL_OPTIONS")
 """Variables of the environment from which this is run that must not lead into the other one."""
 
 
-_FEW = ["01_count_topology.ipynb", "10_flights.ipynb"]
+_FEW = ["01_count_topology.ipynb", "14_flights.ipynb"]
 _STARTS_JAVA = re.compile(r"ks\.(spark\.spark_session|kafka\.local_broker)\(")
 
 

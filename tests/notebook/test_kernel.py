@@ -6,6 +6,7 @@ address of the cell's document, with the cell's metadata, and between cells it r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -80,7 +81,7 @@ def test_an_edited_cell_replaces_what_it_declared(kernel: BlockingKernelClient, 
     assert "KSTREAM-MAPVALUES-0000000001" in described
     assert "FILTER" not in described
     run("paid = None", 2)
-    assert '"to" (cell 4, line 1) was made from "map_values" (cell 5, line 1)' in run("builder.build()", 4)
+    assert '`paid.to("out")` in cell 4 uses "paid", which no cell makes any more' in run("builder.build()", 4)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -99,7 +100,9 @@ def test_what_a_front_end_runs_for_itself_is_no_cell(kernel: BlockingKernelClien
     described = _run(kernel, "print(builder.build().describe())", cell.format(4))
     assert 1 == described.count("Processor: KSTREAM-FILTER-0000000001")
     _run(kernel, "paid = None", cell.format(2))
-    assert '"to" (cell 5, line 1) was made from "filter" (cell 4, line 1)' in _run(kernel, "builder.build()", "last")
+    assert '`paid.to("out")` in cell 5 uses "paid", which no cell makes any more' in _run(
+        kernel, "builder.build()", "last"
+    )
     cells = _run(kernel, "print([each.source for each in get_ipython().kstreamnb_cells.latest()])", "cells")
     assert "paid.to" in cells
     assert "_VSCODE" not in cells
@@ -116,7 +119,9 @@ def test_what_a_deleted_cell_declared_is_taken_back(kernel: BlockingKernelClient
     assert "FILTER" in described
     assert "copies" not in described
     _run(kernel, 'paid.to("out")', "f")
-    assert '"to" (cell 6, line 1) was made from' in _run(kernel, "builder.build()", "e", deletedCells=["d"])
+    assert '`paid.to("out")` in cell 6 uses "paid", which no cell makes any more' in _run(
+        kernel, "builder.build()", "e", deletedCells=["d"]
+    )
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -125,3 +130,50 @@ def test_the_cell_that_loads_the_extension_has_its_number_too(kernel: BlockingKe
     source = "%load_ext kstreamnb\nimport kstreamnb as ks\nbuilder = ks.StreamsBuilder()\norders = builder.stream('a')"
     _run(kernel, f"{source}\npaid = orders.filter(print)\npaid.to('out')", "a")
     assert "(cell 1, line 4)" in _run(kernel, "builder.table('a')\nbuilder.build()", "b")
+
+
+_BEGIN = '''%load_ext kstreamnb
+import kstreamnb as ks
+builder = ks.StreamsBuilder("shop")
+sales = builder.stream("sales")
+sample = ks.Sample.from_text("""topic | key | value | time
+sales | a | 1 | 5
+sales | b | 0 | 6""")
+driver = ks.TopologyTestDriver(builder.build())
+def shares():
+    shares = ks.StreamsBuilder("shares")
+    shares.stream("sales").map_values(lambda value: 12 // value).to("out")
+    return shares.build()
+'''
+_MISTAKES = {
+    "sales.fliter(print)": "UnknownNameError",
+    "sales.filter(lambda value: True)": "ConfigError",
+    "sales.group_by_key().count(stor='counts')": "ConfigError",
+    "sales.join(sales)": "TopologyError",
+    "builder.stream('orders', value_serde='lonng')": "ConfigError",
+    "ks.TimeWindows.of(size='an hour')": "ConfigError",
+    "driver.store('counts')": "StateError",
+    "driver.pipe([1, 2])": "ConfigError",
+    "ks.TopologyTestDriver(shares()).pipe(sample)": "ProcessingError",
+    "ks.replay(shares(), sample)": "ProcessingError",
+    "ks.replay(builder.build(), sample).at('noon')": "ConfigError",
+    "ks.StreamBuilder()": "UnknownNameError",
+    "sample[99]": "IndexError",
+    "sorted(ks.Headers(5) for _ in '1')": "Error",
+    "ks.widgets.stepper(5)": "EngineError",
+    "sales.to()": "TypeError",
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_frames_of_the_kit_end_no_traceback(kernel: BlockingKernelClient) -> None:
+    """Whoever made a mistake sees the own line last; `%ks traceback` shows the rest."""
+    _run(kernel, _BEGIN, "begin")
+    for number, (mistake, kind) in enumerate(_MISTAKES.items()):
+        shown = re.sub(r"\x1b\[[0-9;]*m", "", _run(kernel, mistake, f"mistake {number}"))
+        assert kind in shown, mistake
+        assert mistake in shown, shown
+        assert not re.search(r"kstreamnb/[\w/]+\.py|site-packages|<kstreamnb", shown), shown
+    whole = _run(kernel, "sample[99]\n", "once more") and _run(kernel, "%ks traceback", "whole")
+    assert "kstreamnb/samples/sample.py" in whole
+    assert "in __getitem__" in whole

@@ -61,7 +61,7 @@ def test_describe_prints_what_kafka_streams_prints(shell: Shell) -> None:
 
 def test_head_shows_the_first_records(shell: Shell) -> None:
     """As many as asked for, of the builder's sample."""
-    assert "1 of 2 records, from 1 input records" in shell.run("%ks head words -n 1")
+    assert "1 of 2 records, from 1 input record" in shell.run("%ks head words -n 1")
 
 
 def test_pipe_replays_the_records_of_its_cell(shell: Shell) -> None:
@@ -201,9 +201,8 @@ def test_what_users_wrote_is_shown_as_text(shell: Shell) -> None:
     shell.run("import IPython")
     bundle, _ = shell.ip.display_formatter.format(shell.value("words"))
     assert "<script>x()" in bundle["text/plain"]
-    assert not {
-        mime for mime in ("text/html", "image/svg+xml") if "<script" in bundle[mime] or "<b>bold" in bundle[mime]
-    }
+    assert "<script" not in bundle["text/html"]
+    assert "<b>bold" not in bundle["text/html"]
 
 
 def test_a_handle_says_what_changed_since_its_cell_ran_last(shell: Shell) -> None:
@@ -211,7 +210,7 @@ def test_a_handle_says_what_changed_since_its_cell_ran_last(shell: Shell) -> Non
     shown = shell.run('words = builder.stream("text").filter(print).flat_map_values(split)\nwords', "words")
     assert "new" in shown
     shown = shell.run('words = builder.stream("text").flat_map_values(split)\nwords', "words")
-    assert "gone since the last run: KSTREAM-F" in shown
+    assert "gone since the last run: filter" in shown
 
 
 def test_a_preview_that_fails_names_the_node_and_the_cause(shell: Shell) -> None:

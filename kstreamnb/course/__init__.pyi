@@ -1,0 +1,9 @@
+"""Names of the course: predictions, exercises, pictures."""
+
+from kstreamnb.course.exercises import check as check
+from kstreamnb.course.exercises import hint as hint
+from kstreamnb.course.exercises import solution as solution
+from kstreamnb.course.flights import new_york_flights as new_york_flights
+from kstreamnb.course.pictures import picture as picture
+from kstreamnb.course.predictions import compare as compare
+from kstreamnb.course.predictions import predict as predict

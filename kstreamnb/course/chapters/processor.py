@@ -1,0 +1,49 @@
+"""Checks of the exercises on the Processor API."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import kstreamnb as ks
+
+__all__ = ["JUDGES"]
+
+_VIEWS = ((1, 0), (2, 1000), (1, 2000))
+
+
+def _times(answer: object) -> str:
+    if not isinstance(answer, list | tuple):
+        return "give the times as a list of milliseconds."
+    unrecorded = [at for at in answer if at not in (0, 400, 2100, 2900)]
+    if unrecorded:
+        return f"not at {unrecorded}: stream time never has that value, because no record carries it."
+    wrong = [at for at in answer if at not in (0, 2100)]
+    if wrong:
+        return f"not at {wrong}: calls are due at 0, 1000, 3000, …, and no new one is due by then."
+    return "" if sorted(set(answer)) == [0, 2100] else "a call is missing: when is the first one, and after which jump?"
+
+
+def _changes(answer: object) -> str:
+    if not isinstance(answer, type) or not issubclass(answer, ks.Processor):
+        return "give the class itself, without calling it."
+    counts = ks.Stores.in_memory_key_value_store("Counts", key_serde="long", value_serde="long")
+    topology = (
+        ks.Topology()
+        .add_source("SOURCE", "logs", key_serde="long", value_serde="string")
+        .add_processor("COUNTER", cast("type[ks.Processor[object, object, object, object]]", answer), "SOURCE")
+        .add_state_store(counts, "COUNTER")
+        .add_sink("SINK", "counter_topic", "COUNTER", key_serde="long", value_serde="long")
+    )
+    with ks.TopologyTestDriver(topology) as driver:
+        logs = driver.create_input_topic("logs")
+        for product, at in _VIEWS:
+            logs.pipe_input(product, "x", at=at)
+        told = driver.create_output_topic("counter_topic").read_key_values_to_list()
+    repeated = sorted({pair for pair in told if told.count(pair) > 1})
+    if repeated:
+        return f"forwarded more than once: {repeated}; remember the count that was forwarded last."
+    missing = sorted({(1, 1), (2, 1), (1, 2)} - set(told))
+    return f"missing: {missing}, as (product, count)." if missing else ""
+
+
+JUDGES = {"processor.1": _times, "processor.2": _changes}

@@ -1,0 +1,41 @@
+"""Checks of the exercises on streams and tables."""
+
+from __future__ import annotations
+
+import kstreamnb as ks
+from kstreamnb.course.judging import is_tuple_of
+
+__all__ = ["JUDGES"]
+
+_MOST_RECORDS = 3
+
+
+def _stock(answer: object) -> str:
+    if not is_tuple_of(answer, 2):
+        return 'give a number and a word, such as (7, "stream").'
+    pieces, kind = answer
+    if kind not in ("stream", "table"):
+        return 'the second part is "stream" or "table".'
+    if kind == "stream":
+        return "as a stream the records would add up to 13 pieces: does `shoe => 3` mean three more, or three left?"
+    return "" if pieces == 3 else f"a table, yes, but not {pieces} pieces: what is the latest row of each product?"
+
+
+def _empty(answer: object) -> str:
+    if not isinstance(answer, str):
+        return "give the log as a text table with the columns topic, key, value and time."
+    sample = ks.Sample.from_text(answer)
+    if {record.topic for record in sample} != {"t"}:
+        return 'all records belong to the topic "t".'
+    if len(sample) > _MOST_RECORDS:
+        return f"{len(sample)} records are more than three."
+    builder = ks.StreamsBuilder("table")
+    builder.table("t", store="rows")
+    left = ks.replay(builder.build(), sample).now.store("rows").to_dict()
+    if left:
+        return f"the table still holds {left}: which record takes a row away?"
+    facts = any(record.value is not None for record in sample)
+    return "" if facts else "the table is empty, but so is the stream: no record has a value."
+
+
+JUDGES = {"tables.1": _stock, "tables.2": _empty}

@@ -1,0 +1,107 @@
+"""The content of a chapter: a TOML file with its texts, and a module beside it with the checks of its exercises."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import TypeAlias
+
+from kstreamnb.errors import KStreamError
+from kstreamnb.hints import unknown
+
+__all__ = ["Exercise", "Judge", "Question", "chapters", "exercises", "questions"]
+
+_TEXTS = Path(__file__).parent / "chapters"
+Judge: TypeAlias = Callable[[object], str]
+"""Takes an answer and returns the reason why it is wrong, empty for a right one."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question asked before a run; the answer is a number unless there are options or rows.
+
+    Attributes:
+        name: the chapter and a word, such as ``count.updates``.
+        text: the question.
+        because: why the run gives what it gives; true for any edit of the chapter's sample.
+        options: the possible answers of a choice.
+        rows: the labels of a table to fill; the answer has a text for each.
+        overlooked: for some wrong answers, as text, the idea that is missing.
+    """
+
+    name: str
+    text: str
+    because: str
+    options: tuple[str, ...] = ()
+    rows: tuple[str, ...] = ()
+    overlooked: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """An exercise that checks itself.
+
+    Attributes:
+        name: the chapter and a number, such as ``count.1``.
+        judge: its check.
+        right: the sentence for a right answer.
+        hints: help in steps, the smallest first.
+        solution: the code of a right answer.
+    """
+
+    name: str
+    judge: Judge
+    right: str
+    hints: tuple[str, ...]
+    solution: str
+
+
+def chapters() -> list[str]:
+    """Return the names of the chapters that have questions or exercises."""
+    return sorted(path.stem for path in _TEXTS.glob("*.toml"))
+
+
+@cache
+def questions(chapter: str) -> dict[str, Question]:
+    """Return the questions of a chapter by name."""
+    named = {f"{chapter}.{word}": entry for word, entry in _texts(chapter).get("question", {}).items()}
+    return {
+        name: Question(
+            name,
+            str(entry["text"]),
+            str(entry["because"]),
+            _listed(entry.get("options")),
+            _listed(entry.get("rows")),
+            _words(entry.get("overlooked")),
+        )
+        for name, entry in named.items()
+    }
+
+
+@cache
+def exercises(chapter: str) -> dict[str, Exercise]:
+    """Return the exercises of a chapter by name."""
+    named = {f"{chapter}.{number}": entry for number, entry in _texts(chapter).get("exercise", {}).items()}
+    judges: Mapping[str, Judge] = import_module(f"kstreamnb.course.chapters.{chapter}").JUDGES if named else {}
+    return {
+        name: Exercise(name, judges[name], str(entry["right"]), _listed(entry["hints"]), str(entry["solution"]).strip())
+        for name, entry in named.items()
+    }
+
+
+def _texts(chapter: str) -> dict[str, dict[str, dict[str, object]]]:
+    if chapter not in chapters():
+        raise unknown("chapter", chapter, chapters(), error=KStreamError)
+    return tomllib.loads((_TEXTS / f"{chapter}.toml").read_text(encoding="utf-8"))
+
+
+def _listed(value: object) -> tuple[str, ...]:
+    return tuple(map(str, value)) if isinstance(value, list) else ()
+
+
+def _words(value: object) -> dict[str, str]:
+    return {str(name): str(text) for name, text in value.items()} if isinstance(value, dict) else {}

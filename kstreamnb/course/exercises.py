@@ -1,0 +1,129 @@
+"""Exercises that check themselves: a wrong answer gets its reason, hints in steps, and a folded solution."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from html import escape
+
+from kstreamnb.course.content import Exercise, exercises
+from kstreamnb.course.forms import box, folded, selected
+from kstreamnb.errors import KStreamError
+from kstreamnb.hints import unknown
+
+__all__ = ["Verdict", "check", "hint", "solution"]
+
+_GREEN, _AMBER = "#2c974b", "#a87000"
+_NO_ANSWER = "replace the three dots by your answer, then run this cell again."
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The result of a check; true if the answer is right.
+
+    Attributes:
+        exercise: what was asked.
+        reason: why the answer is wrong; empty for a right one.
+    """
+
+    exercise: Exercise
+    reason: str
+
+    def __bool__(self) -> bool:
+        return not self.reason
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in one line."""
+        return f"Not yet: {self.reason}" if self.reason else f"Right: {self.exercise.right}"
+
+    def __repr__(self) -> str:
+        name = self.exercise.name
+        help_line = f'\nHelp: ks.course.hint("{name}"), ks.course.solution("{name}")' if self.reason else ""
+        return self.sentence + help_line
+
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, str]:
+        return selected({"text/plain": repr(self), "text/html": self._html()}, include, exclude)
+
+    def _html(self) -> str:
+        if not self.reason:
+            return box(_GREEN, f"✔ {self.sentence}")
+        help_text = folded("Solution", f"<pre>{escape(self.exercise.solution)}</pre>")
+        for number, text in reversed(list(enumerate(self.exercise.hints, 1))):
+            help_text = folded(f"Hint {number} of {len(self.exercise.hints)}", f"<p>{escape(text)}</p>", help_text)
+        return box(_AMBER, f"✎ {self.sentence}", help_text)
+
+
+def check(name: str, answer: object) -> Verdict:
+    """Check the answer to an exercise of the course.
+
+    Args:
+        name: the exercise, such as ``"count.1"``: its chapter and number.
+        answer: the answer; its kind is part of the exercise: a number, a text, a list, a function.
+
+    Returns: a verdict, which is true for a right answer. For a wrong one it says why, and in a notebook it holds the
+    hints and the solution, folded.
+
+    Raises: KStreamError for an unknown name. An error inside an answer that is a function is part of the verdict.
+
+    Example:
+        >>> from kstreamnb import course
+        >>> course.check("count.1", [("x", 1), ("y", 1), ("x", 2)])
+        Not yet: four records go in, and each changes a count; a list of 3 is not right.
+        Help: ks.course.hint("count.1"), ks.course.solution("count.1")
+        >>> bool(course.check("count.1", [("x", 1), ("y", 1), ("x", 2), ("y", 2)]))
+        True
+    """
+    exercise = _named(name)
+    if answer is ...:
+        return Verdict(exercise, _NO_ANSWER)
+    try:
+        return Verdict(exercise, exercise.judge(answer))
+    except KStreamError as error:
+        cause = error.__cause__ or error
+        return Verdict(exercise, f"your answer does not run: {type(cause).__name__}: {cause}.")
+    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
+        return Verdict(exercise, f"your answer does not run: {type(error).__name__}: {error}.")
+
+
+def hint(name: str, step: int = 1) -> str:
+    """Return a hint for an exercise.
+
+    Args:
+        name: the exercise, such as ``"count.1"``.
+        step: 1 for the smallest hint; after the last one, the last is repeated.
+
+    Raises: KStreamError for an unknown name.
+
+    Example:
+        >>> from kstreamnb import course
+        >>> course.hint("count.1")
+        'A count tells every change; how many records change one?'
+    """
+    hints = _named(name).hints
+    return hints[min(max(step, 1), len(hints)) - 1]
+
+
+def solution(name: str) -> str:
+    """Return the code of a right answer to an exercise.
+
+    Args:
+        name: the exercise, such as ``"count.1"``.
+
+    Raises: KStreamError for an unknown name.
+
+    Example:
+        >>> from kstreamnb import course
+        >>> print(course.solution("count.1"))
+        answer = [("x", 1), ("y", 1), ("x", 2), ("y", 2)]
+    """
+    return _named(name).solution
+
+
+def _named(name: str) -> Exercise:
+    listed = exercises(name.partition(".")[0])
+    if name not in listed:
+        raise unknown("exercise", name, listed, error=KStreamError)
+    return listed[name]

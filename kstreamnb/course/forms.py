@@ -1,0 +1,30 @@
+"""HTML of the course's displays: boxes that work in light and dark, with and without a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from html import escape
+
+__all__ = ["box", "folded", "listing", "selected"]
+
+
+def box(colour: str, title: str, *parts: str) -> str:
+    """Return a box with a coloured edge; the parts are HTML, the title is text."""
+    style = f"border-left:4px solid {colour};padding:2px 12px;margin:4px 0;max-width:60em"
+    return f'<div class="ks-course" style="{style}"><p><strong>{escape(title)}</strong></p>{"".join(parts)}</div>'
+
+
+def folded(summary: str, *parts: str) -> str:
+    """Return HTML that is unfolded by a click or the keyboard, also in a saved notebook."""
+    return f"<details><summary>{escape(summary)}</summary>{''.join(parts)}</details>"
+
+
+def listing(items: Sequence[str]) -> str:
+    """Return a numbered list of texts."""
+    return f"<ol>{''.join(f'<li>{escape(item)}</li>' for item in items)}</ol>"
+
+
+def selected(forms: dict[str, str], include: Collection[str] | None, exclude: Collection[str] | None) -> dict[str, str]:
+    """Return the forms that IPython asks for; the text always."""
+    wanted = {name for name in forms if (not include or name in include) and name not in (exclude or ())}
+    return {name: text for name, text in forms.items() if name in wanted or name == "text/plain"}

@@ -1,0 +1,42 @@
+"""Helpers for the checks of exercises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias, TypeGuard, cast
+
+import kstreamnb as ks
+
+__all__ = ["Pairs", "called", "is_number", "is_tuple_of", "pairs_of", "run_step"]
+
+Pairs: TypeAlias = list[tuple[object, object]]
+StreamStep: TypeAlias = "Callable[[ks.KStream[object, object]], ks.KStream[object, object] | ks.KTable[object, object]]"
+
+
+def called(answer: object, *arguments: object) -> object:
+    """Call an answer that is a function."""
+    return cast("Callable[..., object]", answer)(*arguments)
+
+
+def run_step(answer: object, sample: ks.Sample, topic: str = "input") -> Pairs:
+    """Run an answer that is a function from a stream to a stream or table; return the keys and values it writes."""
+    builder = ks.StreamsBuilder("answer")
+    made = cast("StreamStep", answer)(builder.stream(topic))
+    stream = made.to_stream() if isinstance(made, ks.KTable) else made
+    stream.to("output")
+    return pairs_of(ks.replay(builder.build(), sample).output("output"))
+
+
+def pairs_of(records: list[ks.TopicRecord]) -> Pairs:
+    """Return key and value of each record."""
+    return [(record.key, record.value) for record in records]
+
+
+def is_tuple_of(answer: object, length: int) -> TypeGuard[tuple[object, ...]]:
+    """True for a tuple or list with this many items."""
+    return isinstance(answer, tuple | list) and len(answer) == length
+
+
+def is_number(answer: object) -> TypeGuard[int | float]:
+    """True for a number that is not a truth value."""
+    return isinstance(answer, int | float) and not isinstance(answer, bool)

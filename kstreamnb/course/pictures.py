@@ -1,0 +1,54 @@
+"""The pictures that open the chapters: drawn by hand, with a description in words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from html import unescape
+from pathlib import Path
+
+from kstreamnb.course.forms import selected
+from kstreamnb.errors import KStreamError
+from kstreamnb.hints import unknown
+
+__all__ = ["Picture", "picture"]
+
+_DRAWINGS = Path(__file__).parent / "drawings"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A drawing as SVG; its text is its description."""
+
+    name: str
+    svg: str
+
+    def __repr__(self) -> str:
+        found = re.search(r"<desc>(.*?)</desc>", self.svg, re.DOTALL)
+        return unescape(found[1]).strip() if found else self.name
+
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, str]:
+        html = f'<div style="overflow-x:auto">{self.svg}</div>'
+        return selected({"text/plain": repr(self), "text/html": html, "image/svg+xml": self.svg}, include, exclude)
+
+
+def picture(name: str) -> Picture:
+    """Return the picture that opens a chapter.
+
+    Args:
+        name: the chapter's name, such as ``"count"``.
+
+    Raises: KStreamError for an unknown name.
+
+    Example:
+        >>> from kstreamnb import course
+        >>> print(str(course.picture("count")).partition(".")[0])
+        Records flow from a topic through a count with a store into a topic of updates
+    """
+    names = sorted(path.stem for path in _DRAWINGS.glob("*.svg"))
+    if name not in names:
+        raise unknown("picture", name, names, error=KStreamError)
+    return Picture(name, (_DRAWINGS / f"{name}.svg").read_text(encoding="utf-8"))

@@ -1,0 +1,200 @@
+"""Predictions: a question before a run, the answer kept, and the difference explained after the run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from html import escape
+
+from kstreamnb.core.formatting import format_value
+from kstreamnb.core.tables import html_table, text_table
+from kstreamnb.course.content import Question, questions
+from kstreamnb.course.forms import box, listing, selected
+from kstreamnb.errors import KStreamError
+from kstreamnb.hints import unknown
+
+__all__ = ["Comparison", "Prediction", "compare", "predict"]
+
+_BLUE = "#2f81f7"
+_given: dict[str, object] = {}
+"""Answers by the name of their question: a prediction is made in one cell and compared in another."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A question to answer before the run; in a notebook it displays as a form."""
+
+    question: Question
+
+    @property
+    def answer(self) -> object:
+        """The answer given so far; None without one."""
+        return _given.get(self.question.name)
+
+    def give(self, answer: object) -> None:
+        """Keep an answer; the number of an option stands for its text."""
+        options = self.question.options
+        if options and isinstance(answer, int) and 1 <= answer <= len(options):
+            answer = options[answer - 1]
+        _given[self.question.name] = answer
+
+    def __repr__(self) -> str:
+        question = self.question
+        lines = [f"Predict: {question.text}"]
+        lines += [f"  {number}. {option}" for number, option in enumerate(question.options, 1)]
+        lines += [f"  {row}: …" for row in question.rows]
+        given = self.answer is not None
+        lines.append(f"Your answer: {_shown(self.answer)}" if given else f"Answer here: {self._call()}")
+        return "\n".join(lines)
+
+    def _call(self) -> str:
+        question = self.question
+        example = "number"
+        if question.options:
+            example = f"1 to {len(question.options)}"
+        elif question.rows:
+            example = f'{{"{question.rows[0]}": …}}'
+        return f'ks.course.predict("{question.name}", {example})'
+
+    def forms(self) -> dict[str, str]:
+        """Return the prediction as text and as HTML, for readers without a kernel."""
+        question = self.question
+        options = listing(question.options) if question.options else ""
+        rows = html_table(["", "your answer"], [[row, "…"] for row in question.rows]) if question.rows else ""
+        how = f"<p>Answer here: <code>{escape(self._call())}</code></p>"
+        return {
+            "text/plain": repr(self),
+            "text/html": box(_BLUE, f"Predict: {question.text}", options, rows, how),
+        }
+
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> object:
+        try:
+            from kstreamnb.notebook.widgets.question import QuestionForm
+        except ImportError:  # no widgets: the answer is the second argument
+            return selected(self.forms(), include, exclude)
+
+        form = QuestionForm(self.question.text, self._facts, self.give, self.forms)
+        return form._repr_mimebundle_(include=include, exclude=exclude)
+
+    def _facts(self) -> dict[str, object]:
+        question = self.question
+        answer = dict(self.answer) if isinstance(self.answer, Mapping) else self.answer
+        listed = {"options": list(question.options), "rows": list(question.rows)}
+        return {"name": question.name, "text": question.text, "answer": answer, **listed}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A prediction beside the result of the run, and what the difference means."""
+
+    question: Question
+    answer: object
+    actual: object
+
+    @property
+    def right(self) -> bool:
+        """True if the prediction and the run agree."""
+        return _same(self.answer, self.actual)
+
+    @property
+    def verdict(self) -> str:
+        """The prediction beside the result, in one sentence."""
+        if self.answer is None:
+            given = "this" if self.question.rows else _shown(self.actual)
+            return f"You made no prediction; the run gave {given}."
+        if self.question.rows:
+            wrong = [row for row in self.question.rows if not _same(_row(self.answer, row), _row(self.actual, row))]
+            return f"You predicted otherwise: {', '.join(wrong)}." if wrong else "As you predicted."
+        if self.right:
+            return f"As you predicted: {_shown(self.actual)}."
+        return f"You predicted {_shown(self.answer)}; the run gave {_shown(self.actual)}."
+
+    @property
+    def explanation(self) -> str:
+        """The missing idea of a wrong prediction, then the reason for the result."""
+        overlooked = "" if self.right else self.question.overlooked.get(_shown(self.answer), "")
+        return f"{overlooked} {self.question.because}".strip()
+
+    def _rows(self) -> list[list[str]]:
+        answer, actual = self.answer, self.actual
+        return [[row, _shown(_row(answer, row)), _shown(_row(actual, row))] for row in self.question.rows]
+
+    def __repr__(self) -> str:
+        table = [text_table(["", "you", "the run"], self._rows())] if self.question.rows else []
+        return "\n".join([self.verdict, *table, self.explanation])
+
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, str]:
+        table = html_table(["", "you", "the run"], self._rows()) if self.question.rows else ""
+        html = box(_BLUE, self.verdict, table, f"<p>{escape(self.explanation)}</p>")
+        return selected({"text/plain": repr(self), "text/html": html}, include, exclude)
+
+
+def predict(name: str, answer: object = None) -> Prediction:
+    """Ask a question of the course before its run.
+
+    In a notebook with widgets the question is a form; elsewhere the answer is the second argument. The answer is kept
+    until the kernel stops, so that `compare` can explain the difference.
+
+    Args:
+        name: the question, such as ``"count.updates"``: its chapter and a word.
+        answer: a number; the text or the number of an option; or a dict with a text for each row of a table.
+
+    Raises: KStreamError for an unknown name.
+
+    Example:
+        >>> from kstreamnb import course
+        >>> course.predict("count.updates", 3).answer
+        3
+    """
+    prediction = Prediction(_named(name))
+    if answer is not None:
+        prediction.give(answer)
+    return prediction
+
+
+def compare(name: str, actual: object) -> Comparison:
+    """Compare a prediction with the result of the run, and explain the difference.
+
+    Args:
+        name: the question, as given to `predict`.
+        actual: the result of your run, computed from your records: edit them, and the comparison follows.
+
+    Raises: KStreamError for an unknown name.
+
+    Example:
+        >>> from kstreamnb import course
+        >>> _ = course.predict("count.updates", 5)
+        >>> print(course.compare("count.updates", 5).verdict)
+        As you predicted: 5.
+    """
+    return Comparison(_named(name), _given.get(name), actual)
+
+
+def _row(answer: object, row: str) -> object:
+    return answer.get(row, "") if isinstance(answer, Mapping) else ""
+
+
+def _shown(value: object) -> str:
+    return value if isinstance(value, str) else format_value(value)
+
+
+def _same(answer: object, actual: object) -> bool:
+    if isinstance(answer, Mapping) and isinstance(actual, Mapping):
+        return all(_same(answer.get(row), actual[row]) for row in actual)
+    return answer == actual or (answer is not None and _folded(answer) == _folded(actual))
+
+
+def _folded(value: object) -> str:
+    """Return an answer without what does not matter: capitals, spaces, quotes."""
+    return "".join(_shown(value).lower().split()).replace('"', "").replace("'", "")
+
+
+def _named(name: str) -> Question:
+    listed = questions(name.partition(".")[0])
+    if name not in listed:
+        raise unknown("question", name, listed, error=KStreamError)
+    return listed[name]

@@ -1,0 +1,452 @@
+"""Answers to the exercises of the course: right variants, and wrong ones as learners give them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+import kstreamnb as ks
+
+
+class Answers(NamedTuple):
+    """Answers to an exercise: right ones beside its solution, and wrong ones."""
+
+    right: list[object]
+    wrong: list[object]
+
+
+class ProductCounter(ks.Processor[Any, Any, Any, Any]):
+    """The counter of the chapter: forwards every count each second."""
+
+    def init(self, context: Any) -> None:
+        super().init(context)
+        self.counts = context.get_state_store("Counts")
+        self.told: dict[Any, int] = {}
+        context.schedule("1000ms", ks.PunctuationType.STREAM_TIME, self.tell)
+
+    def process(self, record: Any) -> None:
+        self.counts.put(record.key, (self.counts.get(record.key) or 0) + 1)
+
+    def tell(self, now: int) -> None:
+        for product, count in self.counts.all():
+            self.context.forward(ks.Record(product, count, now))
+
+
+class ChangesInDict(ProductCounter):
+    """Remembers each count."""
+
+    def tell(self, now: int) -> None:
+        for product, count in self.counts.all():
+            if self.told.get(product) != count:
+                self.told[product] = count
+                self.context.forward(ks.Record(product, count, now))
+
+
+class ChangesByView(ProductCounter):
+    """Remembers which products were viewed since the last call."""
+
+    def process(self, record: Any) -> None:
+        super().process(record)
+        self.told[record.key] = 1
+
+    def tell(self, now: int) -> None:
+        for product in sorted(self.told):
+            self.context.forward(ks.Record(product, self.counts.get(product), now))
+        self.told.clear()
+
+
+class ChangesSinceCall(ProductCounter):
+    """Compares with all counts of the last call."""
+
+    def tell(self, now: int) -> None:
+        latest = dict(self.counts.all())
+        for product, count in latest.items():
+            if (product, count) not in self.told.items():
+                self.context.forward(ks.Record(product, count, now))
+        self.told = latest
+
+
+class NeverTells(ProductCounter):
+    """Forwards nothing."""
+
+    def tell(self, now: int) -> None:
+        """Do nothing."""
+
+
+class FirstOnly(ProductCounter):
+    """Forwards each product once, and no later change."""
+
+    def tell(self, now: int) -> None:
+        for product, count in self.counts.all():
+            if product not in self.told:
+                self.told[product] = count
+                self.context.forward(ks.Record(product, count, now))
+
+
+def added(order: dict[str, Any], stats: dict[str, Any]) -> dict[str, Any]:
+    """Add an order, cancelled or not."""
+    return {"orders": stats["orders"] + 1, "cents": stats["cents"] + order["cents"]}
+
+
+def most_by_sorting(country: str, order: dict[str, Any], stats: dict[str, Any]) -> dict[str, Any]:
+    """Keep the greatest by sorting."""
+    if order["state"] == "cancelled":
+        return stats
+    return {**added(order, stats), "most": sorted([stats.get("most", 0), order["cents"]])[-1]}
+
+
+def most_in_place(country: str, order: dict[str, Any], stats: dict[str, Any]) -> dict[str, Any]:
+    """Change a copy."""
+    row = dict(stats)
+    if order["state"] != "cancelled":
+        row.update(added(order, stats))
+        row["most"] = max(row.get("most", 0), order["cents"])
+    return row
+
+
+def by_try(reading: Any) -> float | None:
+    """Try, and give up."""
+    try:
+        return float(reading)
+    except (TypeError, ValueError):
+        return None
+
+
+def by_pattern(reading: Any) -> float | None:
+    """Look before the conversion."""
+    return float(reading) if re.fullmatch(r"-?\d+(\.\d+)?", str(reading)) else None
+
+
+def by_default(reading: Any) -> float | None:
+    """Accept numbers, and texts that look like one."""
+    return by_try(reading if isinstance(reading, int | float | str) else "none")
+
+
+NAMES = {"ks": ks, "ProductCounter": ProductCounter}
+"""Names of a chapter that its solutions use."""
+
+ANSWERS: dict[str, Answers] = {
+    "count.1": Answers(
+        right=[
+            [("x", 1), ("y", 1), ("x", 2), ("y", 2)],
+            [*[(key, 1) for key in "xy"], *[(key, 2) for key in "xy"]],
+            list(zip("xyxy", (1, 1, 2, 2), strict=True)),
+        ],
+        wrong=[
+            [("x", 1), ("y", 1), ("x", 2)],
+            [("x", 2), ("y", 2)],
+            [("x", 1), ("x", 2), ("y", 1), ("y", 2)],
+            [("x", 1), ("y", 1), ("x", 1), ("y", 1)],
+            {"x": 2, "y": 2},
+            "x1 y1",
+        ],
+    ),
+    "count.2": Answers(
+        right=[
+            lambda events: events.group_by(lambda key, value: value).count(),
+            lambda events: events.group_by(lambda _, color: color).count(store="colors"),
+            lambda events: events.select_key(lambda _, color: color).group_by_key().count(),
+        ],
+        wrong=[
+            lambda events: events.group_by_key().count(),
+            lambda events: events.group_by(lambda key, _: key).count(),
+            lambda events: events.group_by(lambda _, color: color).reduce(lambda first, _: first),
+            lambda events: events.group_by(lambda value: value).count(),
+            "group_by",
+            lambda events: None,
+        ],
+    ),
+    "tables.1": Answers(
+        right=[(3, "table"), [3, "table"], (3.0, "table")],
+        wrong=[(13, "stream"), (13, "table"), (3, "stream"), (9, "table"), 3, (3, "log"), "table"],
+    ),
+    "tables.2": Answers(
+        right=[
+            "topic | key | value | time\nt | a | 1 | 0\nt | a |  | 1",
+            "topic | key | value | time\nt | a | 1 | 0\nt | a | 2 | 1\nt | a |  | 2",
+            "topic | key | value | time\nt | b | x | 5\nt | b |  | 9",
+        ],
+        wrong=[
+            "topic | key | value | time\nt | a | 1 | 0",
+            "topic | key | value | time\nt | a |  | 0",
+            "topic | key | value | time\nt | a | 1 | 0\nt | b |  | 1",
+            "topic | key | value | time\nt | a |  | 0\nt | a | 1 | 1",
+            "topic | key | value | time\nt | a | 1 | 0\nt | a |  | 1\nt | b | 1 | 2\nt | b |  | 3",
+            "topic | key | value | time\nu | a | 1 | 0\nu | a |  | 1",
+            3,
+        ],
+    ),
+    "order.1": Answers(
+        right=["b2 a4 a1 b5 a6", "b2, a4, a1, b5, a6", ["b2", "a4", "a1", "b5", "a6"]],
+        wrong=["a1 b2 a4 b5 a6", "a4 a1 a6 b2 b5", "b2 a4 b5 a1 a6", "b2 a4 a1 b5", "b2 b5 a4 a1 a6", 7],
+    ),
+    "order.2": Answers(right=[500, "400", "1000ms"], wrong=[-1, 0, 100, "forever", 86_400_000, -5]),
+    "sales.1": Answers(
+        right=["11m1ms", "660001ms", "10m60s1ms"], wrong=["5m", "5m1ms", "11m", "12m", "24h", 11, "soon"]
+    ),
+    "sales.2": Answers(right=[None, next(iter([None])), {}.get("sale")], wrong=[6, 9, 10, 8, 0, 99, "6", True]),
+    "hopping.1": Answers(right=[6, 6.0, len("Y3" * 3)], wrong=[4, 5, 3, 7, 9, "six", None]),
+    "hopping.2": Answers(right=[4, 4.0, -(-10 // 3)], wrong=[3, 10 / 3, 5, 1, 10, "4", True]),
+    "captcha.1": Answers(
+        right=[[1, 2, 0, 0], (1, 2, 0, 0), [1, 2] + [0] * 2],
+        wrong=[[1, 2, 3], [1, 2, 0], [1, 2, 3, 0], [1, 2, 0, 1], 4, [0, 0, 0, 0]],
+    ),
+    "captcha.2": Answers(
+        right=[[1, 2, 0], (1, 2, 0), [*range(1, 3), 0]],
+        wrong=[[1, 2, 0, 0], [1, 2, 3], [0, 0, 0], [1, 2], "1 2 0", [1, 0, 0]],
+    ),
+    "processor.1": Answers(
+        right=[[0, 2100], (0, 2100), [2100, 0]],
+        wrong=[[0, 1000, 2000], [0, 400, 2100, 2900], [2100], [0], [0, 2100, 3000], 2100],
+    ),
+    "processor.2": Answers(
+        right=[ChangesInDict, ChangesByView, ChangesSinceCall],
+        wrong=[
+            ProductCounter,
+            ProductCounter(),
+            NeverTells,
+            FirstOnly,
+            lambda: None,
+            "Changes",
+        ],
+    ),
+    "fraud.1": Answers(right=[0, 0.0, len([])], wrong=[1, 2, 3, -1, "none", None]),
+    "fraud.2": Answers(
+        right=[
+            lambda session, count: count == 3,
+            lambda _, count: count is not None and count == 3,
+            lambda session, count: (count or 0) == 3,
+        ],
+        wrong=[
+            lambda session, count: count is not None and count >= 3,
+            lambda session, count: count >= 3,
+            lambda session, count: count == 5,
+            lambda session, count: count != 3,
+            lambda session, count: True,
+            lambda count: count == 3,
+            3,
+        ],
+    ),
+    "retail.1": Answers(right=[2, 2.0, 7 - 5], wrong=[4, 3, 1, 0, 5, "2", None]),
+    "retail.2": Answers(right=[2, 2.0, len("ab")], wrong=[1, 0, 3, 17, "two", None]),
+    "guarantees.1": Answers(
+        right=[
+            {"acks": "all", "min.insync.replicas": 2},
+            {"min.insync.replicas": 2, "acks": "-1"},
+            {"acks": -1, "min.insync.replicas": 2},
+        ],
+        wrong=[
+            {"acks": "1", "min.insync.replicas": 2},
+            {"acks": "all", "min.insync.replicas": 1},
+            {"acks": "all", "min.insync.replicas": 3},
+            {"acks": "all"},
+            "all",
+            {"acks": "all", "min.insync.replicas": "many"},
+        ],
+    ),
+    "guarantees.2": Answers(right=[2, 2.0, 1 + 1], wrong=[1, 0, 3, "exactly one", None]),
+    "flights.1": Answers(right=["6h", "h".join(["6", ""]), f"{6}h"], wrong=["30m", "1h", "2h", "3h", "24h", 6]),
+    "flights.2": Answers(
+        right=[
+            lambda _, flight: flight["origin"] + flight["dest"],
+            lambda tail, flight: flight["flight"],
+            lambda tail, flight: (flight["carrier"], flight["dest"]),
+        ],
+        wrong=[
+            lambda tail, flight: flight["origin"],
+            lambda tail, flight: None,
+            lambda tail, flight: tail,
+            lambda tail, flight: flight["month"],
+            lambda tail, flight: flight["airline"],
+            "origin",
+        ],
+    ),
+    "groups.1": Answers(right=[2, 2.0, 8 - 6], wrong=[0, 1, 6, 8, "two", None]),
+    "groups.2": Answers(right=["13s", "13000ms", "12s500ms"], wrong=["12s", "10s", "45s", "14s", 13, "soon"]),
+    "boxes.1": Answers(
+        right=[{"orders": 2, "cents": 6000}, {"cents": 6000, "orders": 2}, {"orders": 2, "cents": 2000 + 4000}],
+        wrong=[
+            {"orders": 1, "cents": 4000},
+            {"orders": 2, "cents": 4000},
+            {"orders": 3, "cents": 11_000},
+            {"orders": 0, "cents": 0},
+            6000,
+            {"FR": 2},
+        ],
+    ),
+    "boxes.2": Answers(
+        right=[
+            lambda country, order, stats: (
+                stats
+                if order["state"] == "cancelled"
+                else {
+                    "orders": stats["orders"] + 1,
+                    "cents": stats["cents"] + order["cents"],
+                    "most": max(order["cents"], stats.get("most", 0)),
+                }
+            ),
+            most_by_sorting,
+            most_in_place,
+        ],
+        wrong=[
+            lambda country, order, stats: stats,
+            lambda country, order, stats: {**stats, "most": order["cents"]},
+            lambda country, order, stats: {**stats, "most": max(stats["most"], order["cents"])},
+            lambda country, order, stats: None,
+            lambda country, order, stats: {**added(order, stats), "most": max(order["cents"], stats.get("most", 0))},
+            "most",
+        ],
+    ),
+    "log.1": Answers(right=[5, 5.0, 4 + 1], wrong=[4, 3, 8, 0, "five", None]),
+    "log.2": Answers(
+        right=[
+            lambda topic, key, value, partitions: (
+                partitions - 1
+                if value["level"] == "ERROR"
+                else len(key) % 2
+                if partitions > 3
+                else 0
+                if "b" in key
+                else 1
+            ),
+            lambda topic, key, value, partitions: (
+                partitions - 1 if value["level"] == "ERROR" else sum(map(ord, key)) % (partitions - 1)
+            ),
+            lambda topic, key, value, partitions: {"ERROR": partitions - 1}.get(
+                value["level"], sum(key.encode()) % (partitions - 1)
+            ),
+        ],
+        wrong=[
+            lambda topic, key, value, partitions: 0,
+            lambda topic, key, value, partitions: None,
+            lambda topic, key, value, partitions: partitions - 1,
+            lambda topic, key, value, partitions: partitions if value["level"] == "ERROR" else 0,
+            lambda topic, key, value, partitions: partitions - 1 if value["level"] == "ERROR" else 0,
+            lambda topic, key, value, partitions: 3 if value["level"] == "ERROR" else sum(key.encode()) % 3,
+            lambda key, value: 0,
+            "last",
+        ],
+    ),
+    "stateless.1": Answers(
+        right=[
+            lambda flights: flights.filter(lambda _, each: each["delay"] is None).map_values(
+                lambda each: each["carrier"] + str(each["flight"])
+            ),
+            lambda flights: flights.filter_not(lambda _, each: each["delay"] is not None).map_values(
+                lambda each: f"{each['carrier']}{each['flight']}"
+            ),
+            lambda flights: flights.flat_map_values(
+                lambda each: [f"{each['carrier']}{each['flight']}"] if each["delay"] is None else []
+            ),
+        ],
+        wrong=[
+            lambda flights: flights,
+            lambda flights: flights.filter(lambda _, each: each["delay"] is None),
+            lambda flights: flights.filter(lambda _, each: each["delay"] == 0),
+            lambda flights: flights.filter(lambda _, each: each["delay"] is not None),
+            lambda flights: flights.map_values(lambda each: f"{each['carrier']}{each['flight']}"),
+            "filter",
+            lambda flights: None,
+        ],
+    ),
+    "stateless.2": Answers(
+        right=[
+            lambda lines: lines.flat_map_values(lambda line: line.lower().split()),
+            lambda lines: lines.map_values(str.lower).flat_map_values(str.split),
+            lambda lines: lines.flat_map(lambda key, line: [(key, word) for word in line.lower().split()]),
+        ],
+        wrong=[
+            lambda lines: lines,
+            lambda lines: lines.flat_map_values(str.split),
+            lambda lines: lines.map_values(str.split),
+            lambda lines: lines.flat_map_values(str.lower),
+            lambda lines: lines.flat_map(lambda key, line: [(word, word) for word in line.lower().split()]),
+            "split",
+        ],
+    ),
+    "joins.1": Answers(
+        right=[
+            lambda orders, payments: orders.left_join(
+                payments, lambda order, payment: (order, payment), ks.JoinWindows.of(difference="10m")
+            ),
+            lambda orders, payments: orders.left_join(
+                payments, lambda order, payment: [order, payment], ks.JoinWindows.of(before="10m", after="10m")
+            ),
+            lambda orders, payments: orders.left_join(
+                payments, lambda *both: both, ks.JoinWindows.of(difference="600s")
+            ),
+        ],
+        wrong=[
+            lambda orders, payments: orders.join(
+                payments, lambda order, payment: (order, payment), ks.JoinWindows.of(difference="10m")
+            ),
+            lambda orders, payments: orders.outer_join(
+                payments, lambda order, payment: (order, payment), ks.JoinWindows.of(difference="10m")
+            ),
+            lambda orders, payments: orders.left_join(
+                payments, lambda order, payment: (order, payment), ks.JoinWindows.of(difference="1h")
+            ),
+            lambda orders, payments: orders.left_join(
+                payments, lambda order, payment: f"{order}/{payment}", ks.JoinWindows.of(difference="10m")
+            ),
+            lambda orders, payments: orders.left_join(
+                payments, lambda order, payment: (payment, order), ks.JoinWindows.of(difference="10m")
+            ),
+            lambda orders, payments: orders.left_join(
+                payments, lambda order, payment: (order, payment), ks.JoinWindows.of(difference="10s")
+            ),
+            lambda orders, payments: None,
+            "left",
+        ],
+    ),
+    "joins.2": Answers(
+        right=["foreign key", " ".join(["foreign", "key"]), "foreign key"[:]],
+        wrong=["stream-stream", "stream-table", "table-table", "global table", "outer", None],
+    ),
+    "bad.1": Answers(
+        right=[
+            {
+                "deserialization_handler": "continue",
+                "processing.exception.handler": "continue",
+                "errors.dead.letter.queue.topic.name": "dead",
+            },
+            {
+                "default.deserialization.exception.handler": "continue",
+                "processing.exception.handler": "continue",
+                "errors.dead.letter.queue.topic.name": "letters",
+            },
+            {
+                "deserialization.exception.handler": "LogAndContinueExceptionHandler",
+                "processing.exception.handler": "continue",
+                "errors.dead.letter.queue.topic.name": "bad",
+            },
+        ],
+        wrong=[
+            {"deserialization.exception.handler": "continue"},
+            {"deserialization.exception.handler": "continue", "errors.dead.letter.queue.topic.name": "dead"},
+            {"processing.exception.handler": "continue", "errors.dead.letter.queue.topic.name": "dead"},
+            {
+                "deserialization.exception.handler": "continue",
+                "processing.exception.handler": "fail",
+                "errors.dead.letter.queue.topic.name": "dead",
+            },
+            {
+                "deserialization.exception.handler": "skip",
+                "processing.exception.handler": "continue",
+                "errors.dead.letter.queue.topic.name": "dead",
+            },
+            "continue",
+        ],
+    ),
+    "bad.2": Answers(
+        right=[by_try, by_pattern, by_default],
+        wrong=[
+            float,
+            lambda reading: 0.0,
+            lambda reading: None,
+            lambda reading: reading,
+            str,
+            "float",
+        ],
+    ),
+}

@@ -1,0 +1,98 @@
+"""Exercises of the course: every solution is accepted, with right variants; wrong answers get a reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import kstreamnb as ks
+from kstreamnb.course.content import chapters, exercises
+from tests.unit.course.answers import ANSWERS, NAMES
+
+NOTEBOOKS = Path(__file__).parents[3] / "notebooks"
+EXERCISES = {name: exercise for chapter in chapters() for name, exercise in exercises(chapter).items()}
+
+
+def answer_in(code: str) -> object:
+    """Run the code of a solution, and return what it assigns or defines last."""
+    variables: dict[str, object] = dict(NAMES)
+    exec(code, variables)
+    return list(variables.values())[-1]
+
+
+def test_every_exercise_has_answers_here() -> None:
+    """Three right variants and five wrong answers, at least."""
+    assert ANSWERS.keys() == EXERCISES.keys()
+    assert [name for name, answers in ANSWERS.items() if len(answers.right) < 3 or len(answers.wrong) < 5] == []
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_the_solution_of_an_exercise_is_right(name: str) -> None:
+    """The code that is folded below the hints, run as it is."""
+    verdict = ks.course.check(name, answer_in(ks.course.solution(name)))
+    assert verdict, verdict.sentence
+    assert verdict.sentence.startswith("Right: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "number"), [(name, number) for name in EXERCISES for number in range(len(ANSWERS[name].right))]
+)
+def test_a_right_variant_is_accepted(name: str, number: int) -> None:
+    """Another way to write the same answer."""
+    verdict = ks.course.check(name, ANSWERS[name].right[number])
+    assert verdict, verdict.sentence
+
+
+@pytest.mark.parametrize(
+    ("name", "number"), [(name, number) for name in EXERCISES for number in range(len(ANSWERS[name].wrong))]
+)
+def test_a_wrong_answer_is_refused_with_a_reason(name: str, number: int) -> None:
+    """A sentence of its own, which ends like one and does not give the solution away."""
+    verdict = ks.course.check(name, ANSWERS[name].wrong[number])
+    assert not verdict
+    assert len(verdict.reason.split()) > 4
+    assert verdict.reason.endswith((".", "?", "…"))
+    assert verdict.exercise.solution not in verdict.reason
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_an_exercise_without_an_answer_says_what_to_do(name: str) -> None:
+    """The dots of a new notebook are not called wrong for a reason that they do not have."""
+    assert "replace the three dots by your answer" in ks.course.check(name, ...).reason
+
+
+def test_a_verdict_folds_hints_in_steps_and_then_the_solution() -> None:
+    """Each hint is inside the one before it; the solution is innermost."""
+    html = ks.course.check("count.1", ...)._repr_mimebundle_()["text/html"]
+    places = [html.index(text) for text in ("Hint 1 of 2", "Hint 2 of 2", "Solution")]
+    assert places == sorted(places)
+    assert html.count("<details>") == html.count("</details>") == 3
+    assert html.index("</details>") > places[-1]
+    assert (
+        "<details>"
+        not in ks.course.check("count.1", answer_in(ks.course.solution("count.1")))._repr_mimebundle_()["text/html"]
+    )
+
+
+def test_hints_come_in_steps_and_the_last_is_repeated() -> None:
+    """For consoles, which fold nothing."""
+    first, second, third = (ks.course.hint("count.2", step) for step in (1, 2, 3))
+    assert first != second == third
+
+
+def test_an_unknown_name_is_an_error_with_a_suggestion() -> None:
+    """Of the chapter, and within it."""
+    with pytest.raises(ks.KStreamError, match='there is no chapter "cuont"') as raised:
+        ks.course.check("cuont.1", 1)
+    assert 'did you mean "count"' in str(raised.value.hint)
+    with pytest.raises(ks.KStreamError, match=r'there is no exercise "count\.12"'):
+        ks.course.check("count.12", 1)
+
+
+def test_the_teachers_guide_has_every_chapter_and_every_answer() -> None:
+    """Time and goals for each notebook of the course, and the solution of each exercise as it is."""
+    guide = (Path(__file__).parents[3] / "notebooks" / "guide" / "teaching.md").read_text(encoding="utf-8")
+    missing = [path.stem for path in sorted(NOTEBOOKS.glob("*.ipynb")) if f"tutorial/{path.name}) | " not in guide]
+    assert missing == []
+    assert [name for name, exercise in EXERCISES.items() if exercise.solution not in guide] == []

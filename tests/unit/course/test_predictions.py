@@ -1,0 +1,97 @@
+"""Predictions of the course: the answer is kept, and the difference to the run explained."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import kstreamnb as ks
+from kstreamnb.course.content import Question, chapters, questions
+from kstreamnb.course.predictions import Comparison
+
+QUESTIONS = {name: question for chapter in chapters() for name, question in questions(chapter).items()}
+TABLE = Question("test.table", "Which?", "Because.", rows=("a", "b"))
+CHOICE = Question("test.choice", "Which?", "Because.", options=("one", "two"), overlooked={"one": "Two is more."})
+
+
+def test_an_answer_is_kept_until_it_is_compared() -> None:
+    """Asking again in another cell does not lose it."""
+    ks.course.predict("count.updates", 3)
+    assert ks.course.predict("count.updates").answer == 3
+    comparison = ks.course.compare("count.updates", 5)
+    assert comparison.verdict == "You predicted 3; the run gave 5."
+    assert comparison.explanation.startswith("The store ends with one row for each key")
+
+
+def test_the_number_of_an_option_stands_for_its_text() -> None:
+    """So that a choice can be answered without a form."""
+    assert ks.course.predict("count.pieces", 2).answer == "two"
+    assert ks.course.compare("count.pieces", "two").right
+
+
+def test_a_wrong_choice_is_answered_by_the_idea_it_overlooks() -> None:
+    """A right one by the reason alone."""
+    assert Comparison(CHOICE, "one", "two").explanation == "Two is more. Because."
+    assert Comparison(CHOICE, "two", "two").explanation == "Because."
+
+
+def test_without_a_prediction_the_run_is_explained() -> None:
+    """Running all cells asks nobody."""
+    text = repr(Comparison(CHOICE, None, "two"))
+    assert text.startswith("You made no prediction; the run gave two.")
+
+
+def test_a_table_is_compared_row_by_row() -> None:
+    """Capitals, spaces and quotes do not matter; a wrong row is named."""
+    assert Comparison(TABLE, {"a": "Red", "b": " 2"}, {"a": "red", "b": 2}).verdict == "As you predicted."
+    wrong = Comparison(TABLE, {"a": "red", "b": "3"}, {"a": "red", "b": 2})
+    assert wrong.verdict == "You predicted otherwise: b."
+    assert "b | 3   | 2" in repr(wrong)
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_a_question_and_its_explanation_are_sentences(name: str) -> None:
+    """Every option that may be overlooked exists."""
+    question = QUESTIONS[name]
+    assert question.text.endswith("?")
+    assert question.because.endswith(".")
+    assert all(text.endswith((".", "?")) for text in question.overlooked.values())
+    if question.options:
+        assert set(question.overlooked) < set(question.options)
+
+
+def test_a_prediction_displays_without_widgets() -> None:
+    """As text and as HTML that says how to answer in code."""
+    code = (
+        "import sys\nsys.modules['anywidget'] = None\nimport kstreamnb as ks\n"
+        "print(sorted(ks.course.predict('count.updates')._repr_mimebundle_()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "['text/html', 'text/plain']"
+
+
+def test_a_form_keeps_its_answer() -> None:
+    """The page sends a command; the prediction has the answer, and so has the widget."""
+    from kstreamnb.notebook.widgets.question import QuestionForm
+
+    prediction = ks.course.predict("count.cached")
+    form = QuestionForm(prediction.question.text, prediction._facts, prediction.give, prediction.forms)
+    form.tell("answer", answer=188)
+    assert prediction.answer == form.facts["answer"] == 188
+    assert ks.course.compare("count.cached", 188).right
+
+
+def test_every_picture_describes_itself() -> None:
+    """Title and description for screen readers; no request to another machine, no script."""
+    from kstreamnb.course.pictures import _DRAWINGS
+
+    for path in _DRAWINGS.glob("*.svg"):
+        svg = ks.course.picture(path.stem).svg
+        assert 'role="img"' in svg
+        assert "<title>" in svg
+        assert len(repr(ks.course.picture(path.stem))) > 100
+        assert "href" not in svg
+        assert "<script" not in svg
+        assert "url(" not in svg
