@@ -15,7 +15,7 @@ export PYSPARK_DRIVER_PYTHON := $(abspath $(BIN)/python)
 NOTEBOOKS ?= notebook and not slow
 
 .DEFAULT_GOAL := help
-.PHONY: help site test-install classes crashes chromium demo test check lint format types golden test-spark test-kafka test-notebook test-notebooks test-binder test-browser test-all bench lab lock coverage clean
+.PHONY: help site test-site test-install classes crashes chromium demo test check lint format types golden test-spark test-kafka test-java test-notebook test-notebooks test-binder test-browser test-all bench lab lock coverage clean
 
 help: ## Say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -36,10 +36,11 @@ test: $(READY) ## Set up, then run the default tests (no JVM, no network)
 
 check: format lint types test ## All that must hold before a commit
 
-lint: $(READY) ## Style rules and import contracts
+lint: $(READY) ## Style rules, import contracts and structure
 	$(BIN)/ruff check kstreamnb tests
 	$(BIN)/ruff format --check kstreamnb tests
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.structure
 
 format: $(READY) ## Format the code
 	$(BIN)/ruff format kstreamnb tests
@@ -56,6 +57,13 @@ test-spark: $(READY) ## Tests on Spark (needs Java 17)
 
 test-kafka: $(READY) ## Tests on a real Kafka broker (needs Java 17)
 	$(PYTEST) tests/kafka kstreamnb/kafka kstreamnb/spark kstreamnb/tools/parity.py -m "kafka and not slow"
+
+test-java: $(READY) ## The same topologies on Kafka Streams itself, in the driver and on Spark (needs Maven and a JDK)
+	mvn -q -B -f tests/java/pom.xml package
+	$(PYTEST) tests/java -m java -n0 -s
+
+test-cluster: $(READY) ## Deployments on a standalone cluster with HDFS and an S3 server, under kills (needs Java 17)
+	$(PYTEST) tests/cluster -m "spark or kafka"
 
 crashes: $(READY) ## Kill deployments at every point: RUNS=20 kills for each cell of the matrix
 	$(BIN)/python -m tests.kafka.crashes --runs $(or $(RUNS),1)
@@ -78,13 +86,16 @@ chromium:
 test-browser: $(READY) chromium ## JupyterLab in headless Chromium; pictures go to .artefacts/browser
 	$(PYTEST) tests/browser -m "browser and not slow" --durations=5
 
-site: $(READY) ## Build the documentation into .artefacts/site/html
-	$(BIN)/python .site/build.py
+site: $(READY) ## Build the documentation, with the course in the browser (needs npm), into .artefacts/site/html
+	$(BIN)/python .site/build.py $(SITE_OPTIONS)
+
+test-site: site chromium ## Run chapters in headless Chromium, and look for broken links and barriers on the pages
+	SITE=.artefacts/site/html $(PYTEST) tests/browser/test_site.py tests/browser/test_browser_course.py -m browser -s
 
 test-install: $(READY) ## Build wheel and sdist, check them, and try each extra in an empty environment
 	$(BIN)/python -m tests.install $(EXTRAS)
 
-test-all: test test-spark test-kafka test-notebook test-browser ## Every suite
+test-all: test test-spark test-kafka test-cluster test-notebook test-browser ## Every suite
 
 coverage: $(READY) ## Branch coverage of the spine, printed by package; fails below 95 %
 	$(PYTEST) -n auto --dist loadfile --cov=kstreamnb --cov-branch --cov-report= --cov-report=json:.artefacts/coverage.json

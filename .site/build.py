@@ -3,6 +3,7 @@
 The guide, the notebooks and the pages of the repository are copied; the reference, the index of errors and the table
 of settings are generated from the package. The build fails on any warning of Sphinx, on a link that leads nowhere, on
 a public name without a place in the reference, and on a page that would ask another machine for anything.
+``--without-course`` leaves out the course in the browser, which takes half a minute.
 """
 
 from __future__ import annotations
@@ -12,15 +13,17 @@ import re
 import shutil
 import subprocess
 import sys
-import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+import browser_course  # noqa: E402 - beside this file
+import error_pages  # noqa: E402
+from badges import URLS  # noqa: E402
+from links import broken_links  # noqa: E402
+
 import kstreamnb as ks  # noqa: E402 - from this checkout
-from kstreamnb import errors  # noqa: E402
 from tests.unit.public_names import public_names  # noqa: E402
 
 WORK = ROOT / ".artefacts" / "site"
@@ -42,6 +45,7 @@ NAMESPACES = {
     "spark": "Sessions, sinks and state on Spark",
     "monitoring": "Metrics, alerts and the store server",
     "simulation": "Simulated clusters, groups and logs",
+    "course": "The course: predictions, exercises and pictures",
     "testing": "Assertions, checks, races and parity",
     "widgets": "Widgets for notebooks",
     "notebook": "Export of notebooks",
@@ -63,6 +67,7 @@ def copy_pages() -> None:
     index = SOURCE / "tutorial" / "index.md"
     index.write_text(index.read_text() + toctree("Notebooks", [*course, *deployment, *regression]))
     shutil.copytree(Path(__file__).parent / "_static", SOURCE / "_static")
+    shutil.copytree(ROOT / "notebooks" / "badges", SOURCE / "_static" / "badges")  # the README shows them
     shutil.copy(Path(__file__).parent / "conf.py", SOURCE)
 
 
@@ -102,7 +107,7 @@ def write_reference() -> None:
     folder = SOURCE / "reference"
     folder.mkdir()
     names = public_names()
-    pages = []
+    written = []
     for namespace, title in NAMESPACES.items():
         page = namespace or "root"
         prefix = f"{namespace}." if namespace else ""
@@ -110,14 +115,15 @@ def write_reference() -> None:
         parts = [f"{title}\n{'=' * len(title)}\n", f"``ks.{prefix}…``\n" if namespace else "``ks.…``\n"]
         parts += [entry(name, names[name]) for name in sorted(own, key=str.lower)]
         (folder / f"{page}.rst").write_text("\n".join(parts))
-        pages.append(page)
+        written.append(page)
     contents = (
         "# Reference\n\nEvery public name, with its arguments, units, defaults, errors and an example that runs.\n\n"
     )
-    contents += "\n".join(f"- [{NAMESPACES[page if page != 'root' else '']}]({page}.rst)" for page in pages)
-    contents += "\n- [Errors](../errors.md)\n- [Settings](../settings.md)\n- [Java's names](../java-names.md)\n"
+    contents += "\n".join(f"- [{NAMESPACES[page if page != 'root' else '']}]({page}.rst)" for page in written)
+    others = {"Errors": "errors/index", "Settings": "settings", "Metrics": "metrics", "Java's names": "java-names"}
+    contents += "".join(f"\n- [{title}](../{page}.md)" for title, page in others.items()) + "\n"
     (folder / "index.md").write_text(
-        contents + toctree("Namespaces", [*pages, "../errors", "../settings", "../java-names"])
+        contents + toctree("Namespaces", [*written, *(f"../{page}" for page in others.values())])
     )
 
 
@@ -126,33 +132,6 @@ def entry(name: str, value: object) -> str:
     kind = "autoclass" if inspect.isclass(value) else "autofunction"
     title = f"ks.{name}"
     return f"{title}\n{'-' * len(title)}\n\n.. {kind}:: kstreamnb.{name}\n"
-
-
-def kinds(base: type[BaseException]) -> Iterator[type[BaseException]]:
-    """Yield an error and those below it, depth first."""
-    yield base
-    for below in sorted(base.__subclasses__(), key=lambda kind: kind.__name__):
-        if below.__module__ == errors.__name__:
-            yield from kinds(below)
-
-
-def write_errors() -> None:
-    """Write the index of errors: one section for each, with its cause, an example and the remedy of its docstring."""
-    tree = textwrap.dedent(inspect.cleandoc(errors.__doc__ or "").split("\n\n")[1])
-    lines = ["# Errors\n", f"```text\n{tree}\n```\n"]
-    for kind in kinds(ks.KStreamError):
-        text = re.sub(r"(?m)^(Args|Example|Attributes):\s*$", r"**\1**\n", f"{inspect.getdoc(kind)}\n")
-        text = re.sub(r"(?m)((?:^ {4}.*\n|^\s*\n)+)", code_block, text)
-        lines += [f"({kind.__name__.lower()})=", f"## {kind.__name__}\n", text, ""]
-    (SOURCE / "errors.md").write_text("\n".join(lines))
-
-
-def code_block(match: re.Match[str]) -> str:
-    """Return an indented example as a block of code; other indented text as a list."""
-    if ">>>" not in match[0]:
-        return re.sub(r"(?m)^ {4}", "- ", match[0]) if match[0].strip() else match[0]
-    body = "\n".join(line.removeprefix("    ") for line in match[0].strip("\n").splitlines())
-    return f"\n```pycon\n{body}\n```\n\n"
 
 
 def write_settings() -> None:
@@ -165,11 +144,35 @@ def write_settings() -> None:
     (SOURCE / "settings.md").write_text("\n".join(rows) + "\n")
 
 
+def write_metrics() -> None:
+    """Write the table of Kafka Streams' metrics: those of a query, and where to look instead of the others."""
+    metrics = ks.monitoring.kafka_metrics()
+    rows = [
+        "# Metrics\n",
+        f"{metrics.title}. Given ones are in `query.metrics()` and at `ks.monitoring.serve_metrics`.\n",
+    ]
+    rows += ["| group | name | here | unit, or where to look instead |", "|---|---|---|---|"]
+    rows += [f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |" for row in metrics.table()]
+    (SOURCE / "metrics.md").write_text("\n".join(rows) + "\n")
+
+
+def pages() -> list[Path]:
+    """Return the pages of the site; those of JupyterLite and templates of the theme are not ours."""
+    return sorted(path for path in HTML.rglob("*.html") if path.relative_to(HTML).parts[0] not in ("lite", "_static"))
+
+
+def link_within() -> None:
+    """Let links to the published site, such as the badges of chapters, lead to this one, wherever it is served."""
+    for path in pages():
+        here = "../" * (len(path.relative_to(HTML).parts) - 1)
+        path.write_text(path.read_text().replace(f'href="{URLS["Documentation"]}', f'href="{here}'))
+
+
 def undocumented() -> list[str]:
     """Return public names that the built reference does not contain."""
-    pages = "".join(path.read_text() for path in (HTML / "reference").glob("*.html"))
-    pages += (HTML / "errors.html").read_text()
-    return [name for name in public_names() if name.rpartition(".")[2] not in pages]
+    text = "".join(path.read_text() for path in (HTML / "reference").glob("*.html"))
+    text += (HTML / "errors" / "index.html").read_text()
+    return [name for name in public_names() if name.rpartition(".")[2] not in text]
 
 
 def foreign_requests() -> list[str]:
@@ -177,7 +180,7 @@ def foreign_requests() -> list[str]:
     pattern = re.compile(r'<(?:script|img|iframe|link)\b[^>]*?(?:src|href)="(?:https?:)?//[^"]*"')
     return [
         f"{path.relative_to(HTML)}: {match[0][:120]}"
-        for path in sorted(HTML.rglob("*.html"))
+        for path in pages()
         for match in pattern.finditer(path.read_text())
         if 'rel="canonical"' not in match[0]
     ]
@@ -190,8 +193,9 @@ def main() -> None:
     copy_pages()
     draw_example()
     write_reference()
-    write_errors()
+    error_pages.write(SOURCE / "errors")
     write_settings()
+    write_metrics()
     command = [
         sys.executable,
         "-m",
@@ -207,8 +211,14 @@ def main() -> None:
         str(HTML),
     ]
     built = subprocess.run(command, check=False)
-    problems = [*(f"not in the reference: {name}" for name in undocumented()), *foreign_requests()]
-    print("\n".join(problems) or f"{len(list(HTML.rglob('*.html')))} pages in {HTML.relative_to(ROOT)}")
+    if "--without-course" not in sys.argv:
+        browser_course.build(WORK / "course", HTML / "lite")
+    problems = [
+        *(f"not in the reference: {name}" for name in undocumented()),
+        *foreign_requests(),
+        *broken_links(pages()),
+    ]
+    print("\n".join(problems) or f"{len(pages())} pages in {HTML.relative_to(ROOT)}")
     sys.exit(built.returncode or bool(problems))
 
 

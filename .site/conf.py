@@ -7,7 +7,7 @@ author = "The kstreamnb developers"
 copyright = "The kstreamnb developers, Apache-2.0"
 release = version = kstreamnb.__version__
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["_build"]
 default_role = "code"  # single backticks name things; they are no cross-references
 suppress_warnings = ["myst.header", "mystnb.unknown_mime_type", "docutils", "misc.highlighting_failure"]

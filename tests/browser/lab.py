@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -15,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import nbformat
 import pytest
@@ -37,7 +39,8 @@ _WIDTH, _HEIGHT = 1280, 1000
 _START_S = 180
 _END_S = 60
 # JupyterLab's and Notebook's own, with no part of the kit in it: they ask for what a server may not have.
-_LABS_OWN = ("notebook_core", "favicon", "/lsp/", "api/me", "/lab/api/news", "ResizeObserver")
+# The kernel of JupyterLite builds the site of the course; its extension has no use in JupyterLab and says so.
+_LABS_OWN = ("notebook_core", "favicon", "/lsp/", "api/me", "/lab/api/news", "ResizeObserver", "@jupyterlite")
 
 
 def chromium() -> str | None:
@@ -128,6 +131,12 @@ class Notebook:
         """What a cell shows."""
         cell = self.page.locator(".jp-Notebook > .jp-WindowedPanel-outer .jp-Cell, .jp-Notebook > .jp-Cell").nth(number)
         return cell.locator(".jp-Cell-outputArea")
+
+    def assert_drawn(self, output: Locator, *words: str) -> None:
+        """A cell's picture is an SVG, which JupyterLab shows as an image, with these words in it."""
+        for word in words:
+            drawn = re.compile(re.escape(quote(word, safe="·")))
+            expect(output.locator(".jp-RenderedSVG img")).to_have_attribute("src", drawn)
 
     def python(self, expression: str) -> str:
         """The text of an expression in the kernel, which no cell shows.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import expect
 
+from kstreamnb.errors import DOCUMENTATION
 from tests.browser.lab import Lab, Notebook
 
 pytestmark = [pytest.mark.browser]
@@ -45,10 +47,10 @@ uneven.stream("orders").join(rates, lambda order, rate: [order, rate]).to("out")
 ks.testing.check(uneven.build(), partitions={"orders": 4, "rates": 2, "out": 4}, folders={"checkpoint": "/tmp/uneven"})
 """,
     """
-for thing in (topology, replay, replay.why_dropped()):
-    display(HTML(thing._repr_mimebundle_()["text/html"]))
-for widget in (ks.widgets.explorer(topology), ks.widgets.stepper(replay)):
-    display(HTML(widget._repr_mimebundle_()[0]["text/html"]))
+widgets = [each._repr_mimebundle_()[0] for each in (ks.widgets.explorer(topology), ks.widgets.stepper(replay))]
+bundles = [each._repr_mimebundle_() for each in (topology, replay, replay.why_dropped())]
+for bundle in (*bundles, *widgets):
+    display(HTML(bundle.get("text/html") or bundle["image/svg+xml"]))
 """,
     'display({"text/vnd.mermaid": replay.to_mermaid(), "text/plain": "no Mermaid"}, raw=True)',
     """
@@ -86,7 +88,7 @@ def test_an_error_says_what_where_and_what_to_do(
     for each in says:
         expect(shown).to_contain_text(each)
     expect(shown).not_to_contain_text("site-packages")
-    expect(shown).not_to_contain_text("kstreamnb")
+    assert "kstreamnb" not in shown.inner_text().replace(DOCUMENTATION, "")
     notebook.picture(shown, name)
 
 
@@ -116,9 +118,10 @@ def test_mermaid_is_drawn_by_the_front_end(notebook: Notebook) -> None:
 
 
 def test_names_of_the_users_stay_text_in_pictures(notebook: Notebook) -> None:
-    """Markup in names is drawn, by Mermaid and in SVG with its tooltips, and does nothing."""
+    """Markup in names is drawn, by Mermaid and in SVG, and does nothing."""
     shown = notebook.run(NASTY)
     expect(shown.locator(".jp-RenderedMermaid img, .jp-RenderedMermaid svg").first).to_be_visible()
-    expect(shown.locator(".ks-graph")).to_contain_text("<script>window.hurt = 1</script>")
+    expect(shown.locator(".jp-RenderedSVG img")).to_be_visible()
+    expect(shown.locator(".jp-RenderedSVG img")).to_have_attribute("src", re.compile("window.hurt"))
     assert notebook.page.evaluate("() => window.hurt === undefined")
     assert shown.locator("script, img[src=x]").count() == 0

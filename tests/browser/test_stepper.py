@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -221,3 +222,31 @@ def test_nothing_keeps_people_out(notebook: Notebook, widget: Locator, dark: boo
     notebook.theme(dark)
     assert notebook.barriers(".ks-stepper") == []
     notebook.theme(False)
+
+
+def test_the_timeline_shows_the_moment_of_the_step(notebook: Notebook, widget: Locator) -> None:
+    """Records, windows and stream time appear with their step; a click on a record goes there."""
+    notebook.python("stepper.tell('seek', step=2)")
+    at(widget, 2)
+    timeline = widget.locator(".ks-timeline")
+    expect(timeline.locator("g[data-step] .ks-window:visible")).to_have_count(1)
+    expect(timeline.locator(".ks-now-text")).to_have_text(re.compile("^[0-9]+$"))
+    expect(timeline.locator(".ks-late[data-step]:visible")).to_have_count(0)
+    notebook.picture(widget, "stepper-timeline")
+    press(widget, "To the end")
+    at(widget, 10)
+    expect(timeline.locator(".ks-late[data-step]:visible")).to_have_count(2)
+    timeline.locator(".ks-dot[data-step='4']").first.click()
+    at(widget, 4)
+    notebook.until("replay.position", "4")
+
+
+def test_the_timeline_is_a_picture_where_no_widget_runs(lab: Lab) -> None:
+    """A cell shows the timeline as an image with a description; the saved notebook keeps it beside text."""
+    cells = [CELLS[0], CELLS[1].replace("stepper = ks.widgets.stepper(replay)\nstepper", "replay.timeline()")]
+    with lab.notebook("timeline", cells) as found:
+        found.run(0)
+        picture = found.run(1).locator("img, svg.ks-time").first
+        expect(picture).to_be_visible()
+        found.picture(found.output(1), "timeline")
+        found.assert_quiet()
