@@ -17,7 +17,11 @@ from tests.kafka.apps import Bench
 @pytest.fixture(scope="session")
 def broker() -> Iterator[LocalBroker]:
     """A broker that ends with the session."""
-    with local_broker(config={"transaction.abort.timed.out.transaction.cleanup.interval.ms": 200}) as running:
+    config = {
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": 200,
+        "log.cleaner.backoff.ms": 86_400_000,  # it removes rows from changelogs of windows: records here are old
+    }
+    with local_broker(config=config) as running:
         yield running
 
 

@@ -1,17 +1,18 @@
-"""The crash matrix: who is killed, and when. ``python -m tests.kafka.crashes [--runs 20] [--only VICTIM ...]``.
+"""The crash matrix: which process is hit, and when. ``python -m tests.kafka.crashes [--runs 20] [--only VICTIM ...]``.
 
-For each victim five applications live in one process, each of them held at its own point of a batch when the blow
-falls, so that one kill is a run of five cells. The same applications live through all kills, one after the other: a
-checkpoint that has survived so many is harder than a new one. After each life the committed records of every output
-topic must be the beginning of what an uninterrupted run of the test driver gives; at the end all of it, and the rows of
-all stores must be the driver's. With ``--keep FOLDER`` everything stays there, and the next call goes on from it.
+For each victim five applications run in one process, each of them held at its own point of a batch when the blow falls,
+so that one blow is a run of five cells. The same applications live through all blows, one after the other: a checkpoint
+that has survived twenty is harder than a new one. After each life the committed records of every output topic, headers
+included, must be the beginning of what an uninterrupted run of the test driver gives; at the end all of it. Then the
+rows of the stores must be the driver's, and every store must equal its log and its changelog topic. A process that ends
+by a signal without a blow fails the matrix. With ``--keep FOLDER`` everything stays there, and the next call continues.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import random
+import os
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -31,17 +32,20 @@ from kstreamnb.kafka.bounded_reader import fetch, pieces_between
 from kstreamnb.kafka.broker_process import LocalBroker
 from kstreamnb.kafka.producer import produce
 from tests.kafka.apps import settle
-from tests.kafka.deployed import BATCH, BROKER, POINTS, build, slug
+from tests.kafka.crash_topology import BATCH, INPUTS, OUTPUTS, PARTITIONS, STORES, application, input_records, rows_of
+from tests.kafka.deployed import BROKER, POINTS, slug
 
-__all__ = ["TWO", "VICTIMS", "Cell", "main", "run_victim"]
+__all__ = ["BROKER_CONFIG", "TWO", "VICTIMS", "Cell", "main", "run_victim"]
 
-START_MS, PARTITIONS, PATIENCE_S = 1_790_000_000_000, 2, 1800
-TWO = "two drivers"
-VICTIMS = ("driver", "jvm", "worker", "broker", TWO)
-OUTPUTS = ("counts", "letters")
+PATIENCE_S = 1800
+TWO, ASLEEP = "two drivers", "asleep"
+VICTIMS = ("driver", "jvm", "worker", "broker", ASLEEP, TWO)
+BROKER_CONFIG = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 1000}
+TIMEOUT_MS = 10_000  # of transactions, for those that are stopped
+BEYOND_S = 15.0  # how long they are stopped at least
 _TOO_BUSY = "failed to connect back"  # the machine was too busy for Spark to start at all
 
-Parts = dict[int, list[tuple[bytes | None, bytes | None, int]]]
+Parts = dict[int, list[tuple[bytes | None, bytes | None, int, tuple[Any, ...]]]]
 
 
 @dataclass
@@ -64,51 +68,31 @@ class Cell:
         return not (self.wrong or self.lost or self.doubled)
 
 
-def rows(begin: int, count: int) -> Iterator[tuple[str, int]]:
-    """Keys and values of the input, always the same."""
-    for at in range(begin, begin + count):
-        chance = random.Random(at)
-        yield f"{chance.choice('abcd')}{chance.randrange(6)}", at
-
-
-def input_records(topic: str, begin: int, count: int) -> list[ks.TopicRecord]:
-    """Records of an input topic, their times growing."""
-    return [
-        ks.TopicRecord(topic, at % PARTITIONS, at // PARTITIONS, START_MS + at, key, at)
-        for key, at in rows(begin, count)
-    ]
-
-
 def committed(admin: Admin, topic: str) -> Parts:
-    """All committed records of a topic by partition: key, value, timestamp."""
+    """All committed records of a topic by partition: key, value, timestamp, headers."""
     pieces = pieces_between(admin.offsets([topic], "earliest"), admin.offsets([topic]))
     found: Parts = {}
     for _, partition, records in fetch(admin.servers, pieces):
-        found.setdefault(partition, []).extend((r[2], r[3], r[1]) for r in records)
+        found.setdefault(partition, []).extend((r[2], r[3], r[1], tuple(r[4])) for r in records)
     return found
 
 
 class Undisturbed:
-    """What the test driver writes for the same input, and what its stores hold; it goes on as input comes."""
+    """Return the output and the stores of the test driver for the same input; more input may follow."""
 
-    def __init__(self) -> None:
-        partitions = dict.fromkeys(("app-in", *(f"app-{output}" for output in OUTPUTS)), PARTITIONS)
-        self.driver = ks.TopologyTestDriver(build("app"), partitions=partitions)
+    def __init__(self, start_ms: int) -> None:
+        self.start_ms = start_ms
+        partitions = dict.fromkeys((f"app-{topic}" for topic in (*INPUTS, *OUTPUTS)), PARTITIONS)
+        self.driver = ks.TopologyTestDriver(application("app"), partitions=partitions)
         self.written: dict[str, Parts] = {output: {p: [] for p in range(PARTITIONS)} for output in OUTPUTS}
 
     def feed(self, begin: int, count: int) -> None:
         """More input."""
-        self.driver.pipe(input_records("app-in", begin, count))
+        self.driver.pipe(input_records("app", begin, count, self.start_ms))
+        raw = ks.Serdes.bytes()
         for output, parts in self.written.items():
-            for record in self.driver.create_output_topic(f"app-{output}").read_records():
-                row = record.key.encode(), record.value.to_bytes(8, "big"), record.timestamp
-                parts[record.partition].append(row)
-
-    def rows_of(self, store: str) -> list[list[Any]]:
-        """The rows of a store."""
-        found = self.driver.get_timestamped_key_value_store(store)
-        assert found is not None
-        return sorted([key, row.value, row.timestamp] for key, row in found.all())
+            for record in self.driver.create_output_topic(f"app-{output}", raw, raw).read_records():
+                parts[record.partition].append((record.key, record.value, record.timestamp, tuple(record.headers)))
 
 
 class Life:
@@ -116,6 +100,7 @@ class Life:
 
     def __init__(self, servers: str, folder: Path, number: int, plan: Mapping[str, Any]) -> None:
         self.folder, self.number = folder, number
+        self.stopped = 0.0  # when, on the monotonic clock
         self._out, self._errors = folder / f"{number}.out", folder / f"{number}.errors"
         command = [sys.executable, "-m", "tests.kafka.deployed", servers, str(folder), json.dumps(plan)]
         with self._out.open("wb") as out, self._errors.open("wb") as errors:
@@ -144,26 +129,31 @@ class Ordeal:
 
     def __init__(self, victim: str, broker: LocalBroker, folder: Path) -> None:
         self.victim, self.broker, self.folder = victim, broker, folder
-        self.servers, self.admin = broker.bootstrap_servers, Admin(broker.bootstrap_servers)
+        self.servers = broker.bootstrap_servers
+        self.admin = Admin(self.servers, patience_s=300)  # a broker that was killed looks through all its files
+        self.admin.topics()  # it has reached the broker, so that it waits for one that was killed
         self.applications = {point: slug(f"{victim} {point}") for point in POINTS}
         self.cells = {point: Cell(victim, point) for point in POINTS}
         self.lives = self.processes = self.batches = 0
         self.finished = False
-        self._undisturbed = Undisturbed()
+        # Brokers remove old rows from changelogs of windows, so times are recent.
+        self.start_ms = int(time.time()) // 3600 * 3_600_000  # noqa: TID251
         self._begun: list[Life] = []
         folder.mkdir(parents=True, exist_ok=True)
         self._note = folder / "ordeal.json"
         if self._note.exists():
             self._recall()
             return
+        self._undisturbed = Undisturbed(self.start_ms)
         for name in self.applications.values():
-            self.admin.create_topic(f"{name}-in", partitions=PARTITIONS)
+            for topic in (*INPUTS, *OUTPUTS):
+                self.admin.create_topic(f"{name}-{topic}", partitions=PARTITIONS)
 
     def feed(self, batches: int) -> None:
         """More input, the same for every application."""
         begin, count = self.batches * BATCH, batches * BATCH
         for name in self.applications.values():
-            records = input_records(f"{name}-in", begin, count)
+            records = input_records(name, begin, count, self.start_ms)
             produce(self.servers, records, value_serde=ks.Serdes.long(), keep_partitions=True)
         self._undisturbed.feed(begin, count)
         self.batches += batches
@@ -200,13 +190,14 @@ class Ordeal:
                 return
 
     def within(self, runs: int) -> None:
-        """The process survives its workers and its broker; a broker that was killed comes back after a moment."""
+        """The process survives its workers, its broker and its sleep; it is woken, and the broker started again."""
         before, ended = self.lives, False
         self.feed(2 * (runs - before) + 2)
         self._note_broker()
-        life = self._begin(victim=self.victim, skip=1, times=runs - before)
-        if self.victim == "broker":
-            threading.Thread(target=self._keep_broker, args=(life,), daemon=True).start()
+        victim = "sleep" if self.victim == ASLEEP else self.victim
+        life = self._begin(victim=victim, skip=1, times=runs - before)
+        if keeper := {"broker": self._keep_broker, ASLEEP: self._keep_awake}.get(self.victim):
+            threading.Thread(target=keeper, args=(life,), daemon=True).start()
         while not ended:
             ended = life.process.poll() is not None
             while self.lives < before + sum("blow" in line for line in life.said()):
@@ -226,15 +217,23 @@ class Ordeal:
                 self._note_broker()
             time.sleep(0.02)
 
+    def _keep_awake(self, life: Life) -> None:
+        """Wake all processes of a deployment once its transactions have expired."""
+        while life.process.poll() is None:
+            if _stopped(life.process.pid):
+                time.sleep(BEYOND_S)
+                os.killpg(life.process.pid, signal.SIGCONT)
+            time.sleep(0.05)
+
     def _note_broker(self) -> None:
         note = self.folder / f"{BROKER}.new"
         note.write_text(str(_java_of(self.broker)))
         note.replace(self.folder / BROKER)
 
     def twins(self, runs: int) -> None:
-        """A driver stands still in the midst of five batches, the next one takes over, then the first one wakes up.
+        """A driver is stopped inside five batches, the next one takes over, then the first one wakes up.
 
-        The next one is the next that stands still: it does so when the first one is awake.
+        It wakes when its transactions have expired. The next one is the next to be stopped, while the first is awake.
         """
         self.feed(3)
         old: Life | None = None
@@ -244,8 +243,9 @@ class Ordeal:
             while new.process.poll() is None and not _stopped(new.process.pid):
                 time.sleep(0.05)
             if new.process.poll() is not None:
-                self._wrong(f"life {self.lives + 1} ended with {new.end()} instead of standing still: {new.words()}")
+                self._wrong(f"life {self.lives + 1} ended with {new.end()} before it was stopped: {new.words()}")
                 return
+            new.stopped = time.monotonic()
             self._wake(old)
             old = new
             self._survived(new)
@@ -256,18 +256,21 @@ class Ordeal:
         self._end(last)
 
     def _wake(self, life: Life | None) -> None:
-        """Let a driver go on that has a successor; each of its queries must find that out and end."""
+        """Wake a driver that has a successor; each of its queries must find that out and end."""
         if life is None:
             return
+        time.sleep(max(0.0, life.stopped + BEYOND_S - time.monotonic()))
         life.process.send_signal(signal.SIGCONT)
         code, failed = life.end(), {line["point"] for line in life.said() if "error" in line}
-        if not code or failed != set(POINTS):
+        if code <= 0 or failed != set(POINTS):
             self._wrong(f"process {life.number} woke up, and only {sorted(failed)} of its queries ended: {code}")
         self._look()
 
     def _begin(self, **plan: Any) -> Life:
         """The next process."""
         self.processes += 1
+        if self.victim in (TWO, ASLEEP):
+            plan["timeout_ms"] = TIMEOUT_MS
         life = Life(self.servers, self.folder, self.processes, {"applications": self.applications, **plan})
         self._begun = [each for each in (*self._begun, life) if each.process.poll() is None]
         self._remember()
@@ -286,8 +289,9 @@ class Ordeal:
         elif code > 0 and not any("blow" in line for line in life.said()) and _TOO_BUSY not in life.words():
             self._wrong(f"process {life.number} ended with {code}: {life.words()}")
             self.finished = True
-        elif code < 0 and not any("blow" in line for line in life.said()):
-            print(f"  process {life.number} died of signal {-code}: {life.words()}", file=sys.stderr, flush=True)
+        elif code < 0 and (self.victim != "driver" or not any("blow" in line for line in life.said())):
+            self._wrong(f"process {life.number} died of signal {-code} without a blow: {life.words()}")
+            self.finished = True
         return code
 
     def _finish(self, life: Life) -> None:
@@ -295,9 +299,14 @@ class Ordeal:
         self._look(whole=True)
         told = {(line["point"], line["store"]): line["rows"] for line in life.said() if "rows" in line}
         for point, cell in self.cells.items():
-            for store in ("by-key", "by-letter"):
-                if told.get((point, store)) != self._undisturbed.rows_of(store):
+            for store in STORES:
+                if told.get((point, store)) != rows_of(self._undisturbed.driver, store):
                     cell.wrong.append(f'store "{store}" differs after life {self.lives}')
+            unlike = next(
+                (line["unlike"] for line in life.said() if line.get("point") == point and "unlike" in line), None
+            )
+            if unlike != []:
+                cell.wrong.append(f"stores differ from their logs or changelogs after life {self.lives}: {unlike}")
 
     def _survived(self, life: Life) -> None:
         """One kill more in every cell."""
@@ -333,7 +342,7 @@ class Ordeal:
 
     def _remember(self) -> None:
         """Write down how far it has come."""
-        note = {name: getattr(self, name) for name in ("lives", "processes", "batches", "finished")}
+        note = {name: getattr(self, name) for name in ("start_ms", "lives", "processes", "batches", "finished")}
         self._note.write_text(json.dumps({**note, "cells": [asdict(cell) for cell in self.cells.values()]}))
 
     def _recall(self) -> None:
@@ -341,6 +350,7 @@ class Ordeal:
         self.cells = {cell["point"]: Cell(**cell) for cell in note.pop("cells")}
         for name, value in note.items():
             setattr(self, name, value)
+        self._undisturbed = Undisturbed(self.start_ms)
         self._undisturbed.feed(0, self.batches * BATCH)
 
     def close(self) -> None:
@@ -388,7 +398,7 @@ def _show(cell: Cell) -> None:
     end = "equal" if cell.ok else "DIFFERENT"
     print(f"{cell.victim:12} {cell.point:22} {figures} {cell.seconds:5.0f}  {end}", flush=True)
     for line in dict.fromkeys(cell.wrong[:3]):
-        print(f"    {line.strip()}", flush=True)
+        print(f"    {line.strip()[:300]}", flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -402,7 +412,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     good = True
     with tempfile.TemporaryDirectory() as temporary:
         folder = chosen.keep or Path(temporary)
-        with LocalBroker(data=folder / "kafka") as broker:
+        with LocalBroker(data=folder / "kafka", config=BROKER_CONFIG) as broker:
             for victim in chosen.only:
                 for cell in run_victim(victim, chosen.runs, broker, folder):
                     good = good and cell.ok

@@ -1,9 +1,10 @@
-"""Five applications in a process of its own, to be killed: ``python -m tests.kafka.deployed SERVERS FOLDER PLAN``.
+"""Five applications in one process, to be killed: ``python -m tests.kafka.deployed SERVERS FOLDER PLAN``.
 
 The plan is JSON: ``applications`` by the point of `POINTS` at which each is to be hit, and unless it is to come to its
-end ``victim`` ("driver", "jvm", "worker", "broker", or "freeze" for a driver that stands still until it is woken),
-``times``, and ``skip`` (batches that pass before a blow). Every application goes on to its own point and is held there;
-when all five have arrived, one blow falls. What happens is said in lines of JSON.
+end ``victim`` ("driver", "jvm", "worker", "broker", "freeze" for a driver that is stopped until it is woken, "sleep"
+for all processes of the deployment), ``times``, and ``skip`` (batches that pass before a blow). Every application
+continues to its own point and is held there; when all five have arrived, one blow falls. Events are printed as lines of
+JSON.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from pathlib import Path
 from typing import Any
 
 import kstreamnb as ks
+from tests.kafka.crash_topology import BATCH, STORES, application, rows_of
 
-__all__ = ["BATCH", "BROKER", "POINTS", "build", "main", "slug"]
+__all__ = ["BROKER", "POINTS", "main", "slug"]
 
-BATCH = 40
 BEFORE, WHILE, STATE, INSIDE, COMMITTED = POINTS = (
     "before processing",
     "while processing",
@@ -48,27 +49,6 @@ def slug(text: str) -> str:
     return re.sub(r"\W+", "-", text.lower())
 
 
-def build(name: str, mark: Path | None = None) -> ks.Topology:
-    """Counts by key, then by the first letter of the key: two levels with state.
-
-    Where a file ``mark`` exists, the next record is held while it does.
-    """
-    builder = ks.StreamsBuilder(name)
-    stream = builder.stream(f"{name}-in", value_serde="long").peek(lambda key, value: _held_by(mark))
-    counts = stream.group_by_key().count(store="by-key")
-    counts.to_stream().to(f"{name}-counts", value_serde="long")
-    letters = counts.to_stream().group_by(lambda key, count: key[0], value_serde="long")
-    letters.count(store="by-letter").to_stream().to(f"{name}-letters", value_serde="long")
-    return builder.build()
-
-
-def _held_by(mark: Path | None) -> None:
-    if mark is not None and mark.exists():
-        mark.with_suffix(".reached").touch()
-        while mark.exists():
-            time.sleep(0.01)
-
-
 def say(**what: Any) -> None:
     """One line for who watches."""
     print(json.dumps(what), flush=True)
@@ -81,6 +61,7 @@ class Doom:
         self.victim, self.folder = plan.get("victim"), folder
         self.applications: dict[str, str] = plan["applications"]
         self.times, self.skip = int(plan.get("times", 0)), int(plan.get("skip", 0))
+        self.timeout_ms = int(plan.get("timeout_ms", 60_000))
         self.mark = folder / f"{os.getpid()}.mark"
         self.begun: set[str] = set()
         self._chance = random.Random(json.dumps(plan))
@@ -127,6 +108,8 @@ class Doom:
             os.kill(os.getpid(), signal.SIGKILL)
         elif self.victim == "freeze":
             os.kill(os.getpid(), signal.SIGSTOP)
+        elif self.victim == "sleep":
+            os.killpg(0, signal.SIGSTOP)
         elif self.victim == "jvm":
             os.kill(_jvm(), signal.SIGKILL)
         elif self.victim == "worker":
@@ -211,13 +194,14 @@ def main(servers: str, folder: str, plan: str) -> int:
     queries = {}
     for point, name in doom.applications.items():
         queries[point] = ks.deploy(
-            build(name, doom.mark if point == WHILE else None),
+            application(name, doom.mark if point == WHILE else None),
             spark=spark,
             bootstrap_servers=servers,
             checkpoint=doom.folder / name,
             available_now=True,
             max_records=BATCH,
-            producer={"transaction.timeout.ms": 60_000},
+            changelogs=True,
+            producer={"transaction.timeout.ms": doom.timeout_ms},
         )
         while queries[point].is_active() and point not in doom.begun:
             time.sleep(0.05)  # one after the other: a process that starts has 10 s for it, whatever else starts
@@ -231,9 +215,9 @@ def main(servers: str, folder: str, plan: str) -> int:
     if failed:
         return 1
     for point, query in queries.items():
-        for name in ("by-key", "by-letter"):
-            rows = sorted((key, row.value, row.timestamp) for key, row in query.store(name, timestamps=True).all())
-            say(point=point, store=name, rows=rows)
+        for name in STORES:
+            say(point=point, store=name, rows=rows_of(query, name))
+        say(point=point, unlike=[str(row) for row in ks.testing.verify_state(query).rows])
     spark.stop()
     return 0
 

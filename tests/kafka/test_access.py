@@ -106,7 +106,7 @@ def test_a_deployment_needs_the_permissions_of_the_recipe_and_no_others(
 
     _forbid(guarded, GROUP, "shop", "READ")
     above.fill("sales", 10, 2, begin=10)
-    _refused(run, 'publishing for "shop" failed', "Group authorization failed", "RECIPES.md")
+    _refused(run, 'asking for group "shop" failed', "Group authorization failed", "RECIPES.md")
     _allow(guarded, GROUP, "shop", "READ")
 
     for kind, name, prefix in ((TOPIC, "shop-", True), (GROUP, "shop", False)):

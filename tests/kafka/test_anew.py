@@ -15,7 +15,7 @@ import pytest
 import kstreamnb as ks
 from kstreamnb.kafka.application_reset import reset
 from kstreamnb.kafka.producer import produce
-from tests.bench.kafka import _workers
+from kstreamnb.tools.benchmark import python_workers
 from tests.kafka.apps import PATIENCE_S, Bench, counting, counts, final, settle
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -75,7 +75,7 @@ def test_mended_code_reads_its_input_again(bench: Bench) -> None:
 
 def lose_everything_local(bench: Bench) -> None:
     """End all workers, and remove what Spark has of states on its local disk."""
-    for pid in _workers():
+    for pid in python_workers():
         os.kill(pid, signal.SIGKILL)
     jvm = bench.spark._jvm
     jvm.org.apache.spark.sql.execution.streaming.state.StateStore.stop()

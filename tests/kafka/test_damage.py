@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import kstreamnb as ks
+from kstreamnb.kafka.storage.checkpoint_files import LocalFiles
 from kstreamnb.spark.state.checkpoint_recovery import finish, roll_back
 from tests.kafka.apps import Bench, counting, counts, final
 
@@ -19,6 +20,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 REPAIRS = """
 import os, signal, sys
 from pathlib import Path
+from kstreamnb.kafka.storage.checkpoint_files import LocalFiles
 from kstreamnb.spark.state.checkpoint_recovery import roll_back
 
 left, rename = int(sys.argv[2]), Path.rename
@@ -33,7 +35,7 @@ def rename_or_die(path, target):
 
 
 Path.rename = rename_or_die
-roll_back(Path(sys.argv[1]))
+roll_back(LocalFiles(Path(sys.argv[1])))
 """
 RUNS_AGAIN = """
 import os, signal, sys
@@ -119,7 +121,7 @@ def test_a_repair_that_was_killed_at_any_file_comes_to_its_end(bench: Bench, nam
         damage(path)
     whole = tmp_path / "whole"
     shutil.copytree(query.checkpoint, whole)
-    assert roll_back(whole) == range(query.status(lag=False).batch + 1)
+    assert roll_back(LocalFiles(whole)) == range(query.status(lag=False).batch + 1)
     moved = [path for path in (whole / "damaged").rglob("*") if path.is_file()]
     assert len(moved) > 20
     kept = {file: data for file, data in content(whole).items() if not file.startswith("damaged")}
@@ -128,9 +130,9 @@ def test_a_repair_that_was_killed_at_any_file_comes_to_its_end(bench: Bench, nam
         shutil.copytree(query.checkpoint, part)
         killed(REPAIRS, part, files)
         assert files == sum(path.is_file() for path in (part / "damaged").rglob("*"))
-        finish(part)
+        finish(LocalFiles(part))
         assert kept == {file: data for file, data in content(part).items() if not file.startswith("damaged")}
-        assert roll_back(part) is None
+        assert roll_back(LocalFiles(part)) is None
 
 
 def test_a_query_that_was_killed_while_its_batches_ran_again_goes_on(bench: Bench, name: str) -> None:

@@ -8,8 +8,9 @@ import pytest
 
 import kstreamnb as ks
 from kstreamnb.errors import FencedError
-from kstreamnb.kafka.checkpoint_lock import OwnerToken, in_use
 from kstreamnb.kafka.producer import produce
+from kstreamnb.kafka.storage.checkpoint_lock import in_use
+from kstreamnb.kafka.storage.claims import TopicClaim
 from kstreamnb.kafka.transactional_writer import TransactionalWriter
 from kstreamnb.spark.query.lifecycle import Actor
 from kstreamnb.spark.state.checkpoint_manifest import read_manifest
@@ -114,7 +115,7 @@ def test_what_restarts_by_itself_leaves_a_newer_deployment_alone(bench: Bench) -
     bench.fill("older-in", 10)
     older = bench.deploy(counting("older"))
     assert older.await_input(180)
-    sink, owner = older.control.action.sink, OwnerToken(older.checkpoint)
+    sink, owner = older.control.action.sink, TopicClaim(bench.servers, "older")
     newer = TransactionalWriter(bench.servers, "older", sink.writer.query)
     newer.open()
     taken_over = r'a newer deployment of "older" has taken over'
@@ -249,12 +250,12 @@ def test_a_stopped_query_with_a_global_table_is_rescaled(bench: Bench) -> None:
     produce(bench.servers, names, value_serde=ks.Serdes.long())
     records = bench.fill("named-in", 40, 4)
     query = bench.run(named("named"))
-    old = read_manifest(query.checkpoint)
+    old = read_manifest(query.control.files)
     for partitions in (5, 3):
         ks.spark.rescale(query.checkpoint, partitions, spark=bench.spark)
         records += bench.fill("named-in", 40, 4, begin=len(records))
         query = bench.run(named("named"))
-    new = read_manifest(query.checkpoint)
+    new = read_manifest(query.control.files)
     assert (2, 3) == (old and old.spark_partitions, new and new.spark_partitions)
     driver = ks.TopologyTestDriver(named("named"), partitions={"named-in": 4, "named-out": 4})
     driver.pipe([*names, *records])
@@ -272,6 +273,8 @@ def test_nonsense_is_refused_before_anything_starts(bench: Bench) -> None:
         ({"starting": {"nonsence-in": {0: 0}}}, 'offsets are given for topic "nonsence-in", which is not read'),
         ({"trigger": "soon"}, "soon"),
         ({"discover": "often"}, "often"),
+        ({"slow_batch": "soon"}, "soon"),
+        ({"slow_batch": "0s"}, "slow_batch must be longer than 0 ms, got '0s'"),
         ({"guarantee": "twice"}, 'there is no guarantee "twice"'),
         ({"max_records": "5"}, "max_records must be a whole number from 0, got '5'"),
         ({"memory_limit": 0.5}, "memory_limit must be a whole number from 0, got 0.5"),
@@ -288,7 +291,11 @@ def test_nonsense_is_refused_before_anything_starts(bench: Bench) -> None:
             bench.deploy(counting("nonsense"), **options)
     with pytest.raises(ks.errors.ConfigError, match="expected a topology, got StreamsBuilder"):
         bench.deploy(ks.StreamsBuilder("nonsense"))  # type: ignore[arg-type]
-    for checkpoint, words in (("s3://bucket/shop", "is no folder"), (None, "cannot be None"), ("", "cannot be ''")):
+    for checkpoint, words in (
+        ("s3://bucket/shop", "cannot be reached"),
+        (None, "cannot be None"),
+        ("", "cannot be ''"),
+    ):
         with pytest.raises(ks.KStreamError, match=words):
             ks.deploy(counting("nonsense"), spark=bench.spark, bootstrap_servers=bench.servers, checkpoint=checkpoint)
     assert not {"nonsense-out", "nonsense-commits"} & bench.admin.topics().keys()

@@ -12,6 +12,7 @@ from confluent_kafka import Producer
 import kstreamnb as ks
 from kstreamnb.cli import main
 from kstreamnb.kafka.application_reset import plan_reset, reset
+from kstreamnb.kafka.producer import produce
 from tests.kafka.apps import PATIENCE_S, START_MS, Bench, counting, counts, final, settle
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -155,3 +156,52 @@ def test_a_reset_takes_the_flags_of_kafkas_tool(bench: Bench) -> None:
     shown = CliRunner().invoke(main, [*command, "--to-datetime", "2000-01-01T00:00Z", "--dry-run"])
     assert "begin topic flags-in at offsets 0: 0" in shown.output
     assert 2 == CliRunner().invoke(main, [*command, "--to-latest", "--shift-by", "1"]).exit_code
+
+
+YEAR_9999_MS = 253_402_214_400_000
+
+
+def retimed(name: str) -> ks.Topology:
+    """Gives records a time of the year 9999 if their value is 1, and repeats those with 2 a million times."""
+
+    class Retime(ks.Processor):
+        def process(self, record: ks.Record) -> None:
+            if record.value == 1:
+                record = record.with_timestamp(YEAR_9999_MS)
+            self.context.forward(record.with_value("x" * 1_000_000 if record.value == 2 else str(record.value)))
+
+    builder = ks.StreamsBuilder(name)
+    builder.stream(f"{name}-in", value_serde="long").process(Retime).to(f"{name}-out", value_serde="string")
+    return builder.build()
+
+
+@pytest.mark.parametrize("exists", [True, False], ids=["known topic", "new topic"])
+def test_the_production_handler_decides_about_records_that_a_topic_refuses(bench: Bench, *, exists: bool) -> None:
+    """A time of the year 9999, and more bytes than the producer sends: as in Kafka Streams, and in the driver."""
+    name = f"refused-{exists}".lower()
+    bench.fill(f"{name}-in", 5)
+    if exists:
+        bench.admin.create_topic(f"{name}-out")
+    query = bench.run(retimed(name), config={"production_handler": "continue"})
+    assert ["0", "3", "4"] == [value for _, value, _ in bench.read(f"{name}-out", ks.Serdes.string())]
+    assert 2 == sum(figures.dropped for figures in query.recent())
+
+
+def test_a_record_that_is_too_large_becomes_a_dead_letter(bench: Bench) -> None:
+    """The letter holds the source record; one of the year 9999 would be refused again, as in Kafka Streams."""
+    bench.admin.create_topic("large-in")
+    record = ks.TopicRecord("large-in", 0, 0, START_MS, "k", 2)
+    produce(bench.servers, [record], value_serde=ks.Serdes.long())
+    bench.run(retimed("large"), config={"production_handler": "continue", "dead_letter_topic": "large-letters"})
+    assert [("k", 2, START_MS)] == bench.read("large-letters", ks.Serdes.long())
+
+
+@pytest.mark.parametrize(("value", "words"), [(1, "timestamp"), (2, "too large|size")])
+def test_a_refused_record_ends_a_query_that_is_set_to_fail(bench: Bench, value: int, words: str) -> None:
+    """The default handler is Kafka's: the error is the broker's, or the producer's."""
+    name = f"ending-{value}"
+    bench.admin.create_topic(f"{name}-in")
+    record = ks.TopicRecord(f"{name}-in", 0, 0, START_MS, "k", value)
+    produce(bench.servers, [record], value_serde=ks.Serdes.long())
+    with pytest.raises(ks.errors.RecordRefusedError, match=f"(?i){words}"):
+        bench.run(retimed(name))

@@ -22,7 +22,7 @@ import pytest
 
 import kstreamnb as ks
 from kstreamnb.kafka.producer import produce
-from tests.bench.kafka import _workers
+from kstreamnb.tools.benchmark import python_workers
 from tests.kafka.apps import PATIENCE_S, Bench, counting, counts, final, rows, settle
 from tests.kafka.crashes import committed
 
@@ -109,7 +109,7 @@ def test_output_resumes_by_itself_within_thirty_seconds_of_a_kill(bench: Bench) 
         flow.await_growth()
         took = []
         for _ in range(3):
-            victims, struck = _workers(), time.monotonic()
+            victims, struck = python_workers(), time.monotonic()
             assert victims
             for pid in victims:
                 os.kill(pid, signal.SIGKILL)
@@ -242,8 +242,9 @@ def test_ten_kills_give_no_alert_twice(bench: Bench) -> None:
     settle(bench.admin, "fraud-alerts")
     driver = ks.TopologyTestDriver(alerting(), partitions=2)
     driver.pipe([*owners, *records])
-    wanted: dict[int, list[tuple[bytes, bytes, int]]] = {}
+    wanted: dict[int, list[object]] = {}
     for record in driver.create_output_topic("fraud-alerts").read_records():
-        wanted.setdefault(record.partition, []).append((record.key.encode(), record.value.encode(), record.timestamp))
+        row = record.key.encode(), record.value.encode(), record.timestamp, tuple(record.headers)
+        wanted.setdefault(record.partition, []).append(row)
     assert sum(map(len, wanted.values())) > 50
     assert dict(sorted(wanted.items())) == committed(bench.admin, "fraud-alerts")

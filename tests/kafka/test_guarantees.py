@@ -80,8 +80,9 @@ def test_records_pass_with_their_bytes_times_headers_and_partitions(bench: Bench
     bench.run(builder.build())
     settle(bench.admin, "bytes-out")
     found = committed(bench.admin, "bytes-out")
-    assert {(key.encode(), value, at) for key, value, at in sent} == {r for part in found.values() for r in part}
-    where = {key.decode(): partition for partition, part in found.items() for key, _, _ in part}
+    headers = (("h", b"\x00\xff"), ("h", None))
+    assert {(key.encode(), value, at, headers) for key, value, at in sent} == {r for p in found.values() for r in p}
+    where = {key.decode(): partition for partition, part in found.items() for key, *_ in part if key}
     assert [0, 2, 1, 3, 0, 0, 1, 1, 1, 1] == [where[f"KEY-{at}"] for at in range(10)]
     sample = ks.Sample.capture(bench.servers, "bytes-out", value_serde=ks.Serdes.string())
     assert {(("h", b"\x00\xff"), ("h", None))} == {tuple(record.headers) for record in sample}
@@ -147,9 +148,9 @@ def test_a_deployment_gives_what_the_driver_gives_for_its_capture(bench: Bench) 
     settle(bench.admin, "history-out")
     driver = ks.TopologyTestDriver(topology, partitions={"history-in": 2, "history-out": 2})
     driver.pipe(sample)
-    wanted: dict[int, list[tuple[bytes, bytes, int]]] = {}
+    wanted: dict[int, list[object]] = {}
     for record in driver.create_output_topic("history-out").read_records():
-        row = record.key.encode(), record.value.to_bytes(8, "big"), record.timestamp
+        row = record.key.encode(), record.value.to_bytes(8, "big"), record.timestamp, tuple(record.headers)
         wanted.setdefault(record.partition, []).append(row)
     assert dict(sorted(wanted.items())) == committed(bench.admin, "history-out")
     dropped = sum(driver.metrics()["dropped-records-total"].values())

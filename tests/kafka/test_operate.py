@@ -301,7 +301,7 @@ def test_active_queries_are_listed_watched_and_stopped_together(bench: Bench) ->
     assert second.await_input(180)
     assert {"one", "two"} <= {query.application for query in ks.spark.active()}
     unwatch()
-    first.fail(ks.errors.EngineError("stalled on purpose"))
+    first.control.end_with(ks.errors.EngineError("stalled on purpose"))
     bench.fill("two-in", 10, begin=10)
     assert second.await_input(180)
     assert ("failed", "running") == (first.status().state, second.status().state)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 
 import pytest
-from confluent_kafka import OFFSET_INVALID, Consumer, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_INVALID, Consumer, KafkaException, Producer, TopicPartition
 
 from kstreamnb.errors import (
     ApplicationStateError,
@@ -20,9 +20,8 @@ from kstreamnb.errors import (
 )
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.at_least_once_writer import AtLeastOnceWriter
-from kstreamnb.kafka.batch_marker import Marker
 from kstreamnb.kafka.bounded_reader import BoundedReader, fetch, pieces_between
-from kstreamnb.kafka.output_batch import OutputBatch, columns_of
+from kstreamnb.kafka.output_batch import Marker, OutputBatch, columns_of
 from kstreamnb.kafka.producer import RecordProducer
 from kstreamnb.kafka.transactional_writer import TransactionalWriter
 from tests.kafka.apps import settle
@@ -335,7 +334,7 @@ def test_a_damaged_marker_is_said_and_a_later_one_is_read(servers, name, admin):
         producer.send(f"{name}-commits", "sink", marker)
     assert 3 == _writer(servers, name).marker.batch
     with RecordProducer(servers) as producer:
-        producer.send(f"{name}-commits", "sink", "{")
+        producer.send(f"{name}-commits", "sink", "{", partition=0)
     with pytest.raises(CheckpointError, match=f'the marker in topic "{name}-commits" cannot be read'):
         _writer(servers, name)
 
@@ -398,3 +397,36 @@ def test_a_closed_publisher_says_so(servers, name):
     """Nothing is published before `open`."""
     with pytest.raises(ApplicationStateError, match="the writer is not open"):
         TransactionalWriter(servers, name, "q1").publish(0, "offsets", [])
+
+
+def test_the_marker_waits_for_room_behind_a_batch_that_fills_the_queue(servers, topic, name):
+    """A batch may have as many records as the producer's queue has places."""
+    out = topic(2)
+    config = {"queue.buffering.max.messages": 10, "linger.ms": 300}
+    writer = TransactionalWriter(servers, name, "q1", config=config)
+    writer.open()
+    for batch in range(3):
+        assert OutputBatch(batch, 10) == writer.publish(batch, f"offsets {batch}", _columns(out, batch, count=10))
+    assert 30 == len(_committed(servers, out))
+    writer.close()
+
+
+def test_a_transaction_whose_end_was_lost_is_not_published_over(servers, topic, name):
+    """Its marker is invisible, so its batch would come again, and the next commit would commit both."""
+    out = topic(2)
+    with closing(_writer(servers, name)) as writer:
+        writer.publish(0, "offsets 0", _columns(out, 0))
+        marker_topic = writer.marker_topic
+    lost = Producer({"bootstrap.servers": servers, "transactional.id": f"{name}-lost"})
+    lost.init_transactions(30)
+    lost.begin_transaction()
+    lost.produce(marker_topic, b"{}", b"sink", 0)
+    lost.flush(30)
+    again = TransactionalWriter(servers, name, "q1")
+    again.settle_s = 0.5
+    with pytest.raises(BrokerError, match=f'a transaction of "{name}" never ended') as caught:
+        again.open()
+    assert f"--topic {marker_topic} --partition 0 --start-offset " in str(caught.value.hint)
+    lost.abort_transaction(30)
+    assert again.open() is not None
+    again.close()

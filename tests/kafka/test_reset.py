@@ -10,6 +10,7 @@ from confluent_kafka import Consumer
 from kstreamnb.errors import ApplicationStateError, CheckpointError, FencedError
 from kstreamnb.kafka.application_reset import plan_reset, reset
 from kstreamnb.kafka.output_batch import columns_of
+from kstreamnb.kafka.storage.checkpoint_files import LocalFiles
 from kstreamnb.kafka.transactional_writer import TransactionalWriter
 from kstreamnb.topology.topology import Topology
 from tests.kafka.apps import PATIENCE_S
@@ -27,7 +28,7 @@ def test_a_reset_application_begins_anew(servers, topic, admin, name, tmp_path):
     checkpoint.mkdir()
     (checkpoint / "metadata").write_text("{}")
     plan = plan_reset(servers, name, checkpoint=checkpoint)
-    assert (tuple(sorted([f"{name}-commits", changelog])), True, checkpoint) == (
+    assert (tuple(sorted([f"{name}-commits", changelog])), True, LocalFiles(checkpoint)) == (
         plan.topics,
         plan.group,
         plan.checkpoint,
@@ -72,6 +73,6 @@ def test_a_checkpoint_of_another_application_is_not_deleted(servers, name, tmp_p
     (tmp_path / "kstreamnb.json").write_text('{"application": "shop"}')
     with pytest.raises(CheckpointError, match=f'belongs to application "shop", not to "{name}"'):
         reset(servers, name, checkpoint=tmp_path)
-    assert tmp_path == plan_reset(servers, "shop", checkpoint=tmp_path).checkpoint
+    assert LocalFiles(tmp_path) == plan_reset(servers, "shop", checkpoint=tmp_path).checkpoint
     (tmp_path / "kstreamnb.json").write_text("damaged")
-    assert tmp_path == plan_reset(servers, name, checkpoint=tmp_path).checkpoint
+    assert LocalFiles(tmp_path) == plan_reset(servers, name, checkpoint=tmp_path).checkpoint
