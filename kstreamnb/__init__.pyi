@@ -1,5 +1,6 @@
 """Public names of the root: the DSL, topologies, the test driver, replays, and the way to Spark."""
 
+from kstreamnb import course as course
 from kstreamnb import errors as errors
 from kstreamnb import kafka as kafka
 from kstreamnb import monitoring as monitoring
@@ -68,6 +69,7 @@ from kstreamnb.replays.replay_sample import replay as replay
 from kstreamnb.runtime.context.config import Config as Config
 from kstreamnb.samples import Sample as Sample
 from kstreamnb.spark.deploy import deploy as deploy
+from kstreamnb.spark.operations.adoption import adopt as adopt
 from kstreamnb.spark.planning.deployment_plan import plan as plan
 from kstreamnb.spark.query.query import Query as Query
 from kstreamnb.spark.run import run as run

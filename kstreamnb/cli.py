@@ -266,7 +266,7 @@ def capture(servers: str, topics: Sequence[str], output: str, size: int | None, 
 
 
 def _progress() -> Any:
-    """A line that is written over while a capture runs, where there is a terminal; nothing elsewhere."""
+    """A progress line of a capture that overwrites itself on a terminal; without a terminal, nothing."""
     if not sys.stderr.isatty():
         return None
 
@@ -355,7 +355,7 @@ def _reset_options(
     """The command's flags as arguments of `reset`."""
     ways = (to, to_offset, to_datetime, options["by_duration"], options["shift_by"], from_file)
     if sum(each is not None for each in ways) > 1:
-        raise click.UsageError("say in one way only where to begin")
+        raise click.UsageError("choose one way to say where to begin")
     for name in ("input_topics", "intermediate_topics", "internal_topics"):
         options[name] = tuple(part.strip() for part in (options[name] or "").split(",") if part.strip())
     if from_file is not None:
@@ -365,7 +365,7 @@ def _reset_options(
 
 
 def _offsets_in(path: Path, topics: Sequence[str]) -> dict[str, dict[int, int]]:
-    """Offsets from lines ``topic,partition,offset``; of these topics alone where some are said."""
+    """Read offsets from lines ``topic,partition,offset``, of the given topics or of all."""
     found: dict[str, dict[int, int]] = {}
     for number, line in enumerate(path.read_text().splitlines(), 1):
         topic, *rest = (part.strip() for part in line.split(","))

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:  # errors use this module
-    from kstreamnb.core.source_location import SourceLocation
     from kstreamnb.errors import KStreamError
+    from kstreamnb.source_location import SourceLocation
 
 __all__ = ["did_you_mean", "message_of", "existing", "unknown"]
 

@@ -24,7 +24,7 @@ Poll: TypeAlias = "Callable[[], tuple[int, int | None]]"
 
 @dataclass(frozen=True)
 class Hooks:
-    """The installed functions; None where nothing is installed.
+    """The installed functions; None if nothing is installed.
 
     Attributes:
         mimebundle: ``(model, include, exclude)`` to what a notebook front end shows, by MIME type.
@@ -32,6 +32,7 @@ class Hooks:
         preview: ``(handle, sample, n)`` to the first n records that reach a stream or table.
         cell_of: code file name to the name of its notebook cell; None for a file that is not a cell.
         identities: tells which declarations of a notebook are the same; see `kstreamnb.dsl.declarations`.
+        node_seconds: ``(replay)`` to CPU seconds by node, measured in another run of its input.
         progress: ``(unit, total, poll)`` to a context that watches a long operation and yields ``advance``.
         pre_deploy: ``(topology, session, config, partitions)``, called before a deployment; it raises to prevent it.
     """
@@ -41,6 +42,7 @@ class Hooks:
     preview: Callable[[Any, Any, int], Any] | None = None
     cell_of: Callable[[str], str | None] | None = None
     identities: Any = None
+    node_seconds: Callable[[Any], dict[str, float]] | None = None
     progress: Callable[[str, int | None, Poll | None], AbstractContextManager[Advance]] | None = None
     pre_deploy: Callable[[Any, Any, Any, Mapping[str, int]], None] | None = None
 

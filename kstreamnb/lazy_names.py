@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from pkgutil import get_data
 
 from kstreamnb.errors import UnknownNameError, extra
 
@@ -27,7 +28,8 @@ def lazy_names(
         file: the package's ``__file__``; the stub has the same name with the ending ``.pyi``.
         extra_name: the extra of the distribution that brings what the names need.
     """
-    stub = ast.parse(Path(file).with_suffix(".pyi").read_text())
+    # By the loader: executors of a cluster import the kit from a zip file.
+    stub = ast.parse(get_data(package, Path(file).with_suffix(".pyi").name) or b"")
     imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
     module_of = {alias.name: str(node.module) for node in imports for alias in node.names}
 

@@ -38,6 +38,7 @@ EXAMPLES = {
     "kstreamnb.spark.deploy.deploy": "kafka",
     "kstreamnb.spark.jvm.report.spark_report": "spark",
     "kstreamnb.spark.jvm.session.spark_logs": "spark",
+    "kstreamnb.spark.jvm.shipping.ship": "spark",
     "kstreamnb.spark.jvm.session.spark_session": "spark",
 }
 

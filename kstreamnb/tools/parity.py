@@ -1,6 +1,6 @@
 """Parity: the same topology and the same sample in the driver and on Spark, compared partition by partition.
 
-It stands beside `demo.py` because it joins the driver with Spark, which do not know each other. Called by users, and by
+It is beside `demo.py` because it joins the driver with Spark, which do not know each other. Called by users, and by
 notebooks before they deploy. A query's stores are compared here, too, in the driver's words.
 """
 
@@ -16,7 +16,7 @@ from kstreamnb.core.formatting import join_list, pluralize
 from kstreamnb.core.progress import under_way
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.tables import Tabular, html_table
-from kstreamnb.display import forms_of
+from kstreamnb.display import data_of
 from kstreamnb.errors import KStreamError
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan
@@ -134,7 +134,7 @@ def parity(
         spark: the session; without one, ``spark_session()`` starts one.
         partitions: partitions of topics by name, or one number for all.
         config: settings by Python's or Kafka's names.
-        streaming: also deploy it, from a local broker of its own to that broker, in micro-batches.
+        streaming: also deploy it, from a temporary local broker and back to it, in micro-batches.
 
     An error of an engine is part of what is compared: it ends that engine's run, not the comparison.
 
@@ -173,10 +173,10 @@ def parity(
 def verify_state(query: Query) -> StateCheck:
     r"""Compare every store of a deployed query with what its log in the checkpoint makes of it, row by row.
 
-    What is compared is the store that ``query.store(name)`` shows. Where the deployment writes changelog topics, what
+    Compares the store that ``query.store(name)`` shows. If the deployment writes changelog topics, what
     the log makes is compared with what these make. Records wait meanwhile. A stopped query can be compared, too.
 
-    Raises: EngineError where a batch was published that the checkpoint has not committed; a restart does that.
+    Raises: EngineError if a batch was published that the checkpoint has not committed; a restart does that.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -298,7 +298,7 @@ def _send(servers: str, plan: TaskPlan, topic: str, records: list[TopicRecord]) 
 
 
 def _written(plan: TaskPlan, there: set[str]) -> list[str]:
-    """Topics that sinks wrote to: those that they name; where one chooses, all that are nobody's own."""
+    """Return topics that sinks wrote to: those that they name; if one chooses, all except internal topics."""
     sinks = [node.topic for node in plan.topology.nodes.values() if isinstance(node, Sink)]
     named = {topic for topic in sinks if isinstance(topic, str)} - set(plan.topology.internal_topics)
     if all(isinstance(topic, str) for topic in sinks):
@@ -318,11 +318,11 @@ def _taken(servers: str, plan: TaskPlan, topic: str) -> list[TopicRecord]:
     return list(capture(servers, [topic], everything, key_serde=key_serde, value_serde=value_serde).records)
 
 
-@forms_of.register
+@data_of.register
 def _(thing: Parity) -> dict[str, str]:
     rows = list(thing.table())
     differing = [found for found in thing.differences.values() if found.rows]
-    tables = "".join((forms_of(found) or {})["text/html"] for found in differing)
+    tables = "".join((data_of(found) or {})["text/html"] for found in differing)
     lines = "".join(f"<p>{escape(line)}</p>" for line in list(thing.more())[: -len(differing) or None])
     page = f"<p><b>{escape(thing.title)}</b></p>{html_table(thing.header, rows) if rows else ''}{lines}{tables}"
     return {"text/plain": str(thing), "text/html": f"<div>{page}</div>"}

@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 
 from kstreamnb.core.arguments import expect, expect_number
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.dsl.declarations import Handle, replay
-from kstreamnb.dsl.flows import StreamFlow, TableFlow
+from kstreamnb.dsl.declarations import Handle, ReplayedDeclarations, replay
+from kstreamnb.dsl.flows import CogroupFlow, GlobalFlow, GroupFlow, KeyedFlow, StreamFlow, TableFlow
 from kstreamnb.errors import ConfigError, KStreamError, TopologyError
 from kstreamnb.logical.graph import LogicalGraph
 from kstreamnb.logical.lowering import lower
@@ -23,16 +23,16 @@ from kstreamnb.replays.preview import Preview, preview
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["Rows", "first_records", "head", "upstream_topology"]
+__all__ = ["PreviewRecords", "first_records", "has_records", "head", "upstream_part", "upstream_topology"]
 
-Rows: TypeAlias = "Mapping[str, Iterable[tuple[Any, ...]]] | Iterable[TopicRecord]"
+PreviewRecords: TypeAlias = "Mapping[str, Iterable[tuple[Any, ...]]] | Iterable[TopicRecord]"
 """Records by topic, as ``(key, value)`` or ``(key, value, timestamp)``, or a sample."""
 
 _TOPIC = "preview"
 
 
 def head(
-    handle: Handle, records: Rows, *, limit: int | None = 10, partitions: Mapping[str, int] | int = 1
+    handle: Handle, records: PreviewRecords, *, limit: int | None = 10, partitions: Mapping[str, int] | int = 1
 ) -> list[tuple[Any, Any, int]]:
     """The first records that reach a stream or table when these come in: key, value and timestamp of each.
 
@@ -62,7 +62,7 @@ def head(
 def first_records(handle: Handle, sample: Iterable[TopicRecord] | None = None, n: int = 10) -> Preview:
     """Return the first records that reach a handle from a sample, or from its builder's sample.
 
-    Raises: ConfigError when there is no sample.
+    Raises: ConfigError when there is no sample, TopologyError for a handle without records.
     """
     records = handle.declaration_log.sample if sample is None else sample
     expect_number(n, "number of records to show")
@@ -72,16 +72,53 @@ def first_records(handle: Handle, sample: Iterable[TopicRecord] | None = None, n
     listed = list(records)
     for record in listed:
         expect(record, TopicRecord, "each record of a sample")
-    return preview(upstream_topology(handle, into=_TOPIC), listed, n, into=_TOPIC)
+    if handle.kind == "global_table":
+        return _rows_of_topic(upstream_part(handle), listed, n)
+    return preview(upstream_topology(handle, into=_TOPIC), listed, n, into=_TOPIC, is_table=handle.kind == "table")
+
+
+def has_records(handle: Handle) -> bool:
+    """Return whether records of a handle can be shown: not of one that only collects what to aggregate."""
+    return handle.kind in ("stream", "table", "global_table", "grouped", "split", "time_windowed", "session_windowed")
 
 
 def upstream_topology(handle: Handle, *, into: str = "preview") -> Topology:
-    """The part of a topology that a stream or table depends on, with a sink of its records to the topic ``into``.
+    """The part of a topology that a handle depends on, with a sink of its records to the topic ``into``.
 
     Names are those of the whole topology. Declarations elsewhere that are stale or wrong do not matter.
 
-    Raises: TopologyError when the handle is neither a stream nor a table, or depends on something stale.
+    Raises: TopologyError when the handle has no records, or depends on something stale.
     """
+    made = _replayed(handle)
+    graph = made.graph
+    flow = made.flows[handle.declaration.parents[0] if handle.kind == "split" else handle.declaration]
+    if isinstance(flow, TableFlow):
+        node = graph.step(f"{into}-stream", TableToStream(), flow.node)
+        flow = StreamFlow(node.id, node.name, flow.key_serde, flow.value_serde, flow.sources)
+    if not has_records(handle) or not isinstance(flow, StreamFlow | GroupFlow):
+        raise TopologyError(f"a {type(handle).__name__} has no records", hint="aggregate it first")
+    sink = graph.add(
+        StreamSink(name=f"{into}-sink", topic=into, key_serde=flow.key_serde, value_serde=flow.value_serde), flow.node
+    )
+    return lower(_only(optimise(graph.freeze(), ())[0], sink.id), name=handle.declaration_log.name)
+
+
+def upstream_part(handle: Handle) -> Topology:
+    """The part of a topology that a handle of any kind depends on.
+
+    Raises: TopologyError when the handle depends on something stale.
+    """
+    made = _replayed(handle)
+    branches = [branch.declaration for branch in getattr(handle, "branches", {}).values()]
+    flows = [made.flows[each] for each in (handle.declaration, *branches)]
+    ids = [flow.node for flow in flows if isinstance(flow, KeyedFlow | GlobalFlow)]
+    ids += [group.node for flow in flows if isinstance(flow, CogroupFlow) for group in flow.groups]
+    return lower(_only(optimise(made.graph.freeze(), ())[0], *ids), name=handle.declaration_log.name)
+
+
+def _replayed(handle: Handle) -> ReplayedDeclarations:
+    """Replay the sound declarations; if that fails elsewhere, only those that the handle needs."""
+    expect(handle, Handle, "handle", hint="pass a stream or a table")
     log = handle.declaration_log
     sound = log.sound()
     if handle.declaration not in sound:
@@ -95,17 +132,14 @@ def upstream_topology(handle: Handle, *, into: str = "preview") -> Topology:
             [each for each in sound if each in needed or each.word.startswith("add_")],
             persistent=log.persistent,
         )
-    flow, graph = made.flows[handle.declaration], made.graph
-    graph.origin = handle.origin
-    if isinstance(flow, TableFlow):
-        node = graph.step(f"{into}-stream", TableToStream(), flow.node)
-        flow = StreamFlow(node.id, node.name, flow.key_serde, flow.value_serde, flow.sources)
-    if not isinstance(flow, StreamFlow):
-        raise TopologyError(f"a {type(handle).__name__} has no records of its own", hint="aggregate it first")
-    sink = graph.add(
-        StreamSink(name=f"{into}-sink", topic=into, key_serde=flow.key_serde, value_serde=flow.value_serde), flow.node
-    )
-    return lower(_only(optimise(graph.freeze(), ())[0], sink.id), name=log.name)
+    made.graph.origin = handle.origin
+    return made
+
+
+def _rows_of_topic(topology: Topology, records: Iterable[TopicRecord], n: int) -> Preview:
+    """Return the first changes of a global table, which are the records of its topic."""
+    taken = [record for record in records if any(source.reads(record.topic) for source in topology.sources())]
+    return Preview(tuple(taken[:n]), len(taken), len(taken), is_table=True)
 
 
 def _only(graph: LogicalGraph, *ids: int) -> LogicalGraph:
@@ -132,7 +166,7 @@ def _without_branches(node: LogicalNode, names: set[str]) -> LogicalNode:
     return replace(node, operator=replace(node.operator, children=children))
 
 
-def _rows(records: Rows) -> list[tuple[str, Any, Any, int, Any]]:
+def _rows(records: PreviewRecords) -> list[tuple[str, Any, Any, int, Any]]:
     """Topic, key, value, timestamp and headers of every record."""
     if not isinstance(records, Mapping):
         return [(each.topic, each.key, each.value, each.timestamp, each.headers) for each in records]

@@ -136,12 +136,13 @@ def _health(
     application: ServedApplication, specs: Mapping[str, StoreSpec], options: Mapping[str, str]
 ) -> Mapping[str, object]:
     """Return the state, and the row that was asked for; refuse if the application does not run."""
-    state = _state(application)
-    if state != "running":
-        raise _Refused(HTTPStatus.SERVICE_UNAVAILABLE, f"the application is not running: {state}")
+    state, slow, stuck = _state(application)
+    if state != "running" or stuck:
+        problem = f"the application is not running: {state}" if state != "running" else "the application is stuck"
+        raise _Refused(HTTPStatus.SERVICE_UNAVAILABLE, problem if slow is None else f"{problem}; {slow}")
     name = options.get("store")
     if name is None:
-        return {"state": state}
+        return {"state": state} if slow is None else {"state": state, "slow": slow}
     try:
         view = _view(application, specs, name)
         return {"state": state, "store": name, **_row(view, specs[name], _key(specs[name], options.get("key", "")), {})}
@@ -153,10 +154,13 @@ def _health(
         raise _Refused(HTTPStatus.SERVICE_UNAVAILABLE, f'store "{name}" cannot be read: {error}') from error
 
 
-def _state(application: ServedApplication) -> str:
-    """Return the state of an application in a word; a driver has none and always runs."""
+def _state(application: ServedApplication) -> tuple[str, str | None, bool]:
+    """Return the state in a word, the slow batch if there is one, and whether it is stuck; a driver always runs."""
     status = getattr(application, "status", "running")
-    return str(status(lag=False).state if callable(status) else status)
+    if not callable(status):
+        return str(status), None, False
+    found = status(lag=False)
+    return str(found.state), found.slow, found.stuck
 
 
 def _specs(application: ServedApplication) -> dict[str, StoreSpec]:

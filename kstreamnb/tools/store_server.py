@@ -77,10 +77,11 @@ def serve(
       ``?to=``, or of the keys that begin with ``?prefix=``. Of window and session stores, rows between two times in ms.
     - ``/stores/NAME/KEY``: the row of a key; its windows between ``?from=`` and ``?to=``; its sessions; its value
       ``?as_of=`` a time in ms. A key that is not a text is written as JSON.
-    - ``/health``: 200 while the application runs, 503 while it starts, after it was stopped or failed, or if a store
-      cannot be read; ``?store=NAME&key=KEY`` reads that row, too.
+    - ``/health``: 200 while the application runs, 503 while it starts, after it was stopped or failed, if a batch is
+      stuck at one record, or if a store cannot be read; it names a slow batch with its task, node and record.
+      ``?store=NAME&key=KEY`` reads that row, too.
 
-    Unknown stores and keys answer 404, invalid questions 400, each with the reason. At most 64 connections are open at
+    Unknown stores and keys answer 404, invalid requests 400, each with the reason. At most 64 connections are open at
     once; a client that sends nothing for 5 s, or takes longer than 15 s, is disconnected. To serve other people, mount
     ``ks.monitoring.StoreApp`` in a service with a sign-in.
 

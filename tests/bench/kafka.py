@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import tempfile
 import threading
 import time
@@ -114,48 +113,6 @@ def first_batch(spark: Any, servers: str, name: str) -> float:
     return took
 
 
-def failover(spark: Any, servers: str, times: int = 5) -> list[float]:
-    """S1-04: seconds from the death of all Python workers, and records that come then, to the next commit."""
-    Admin(servers).create_topic("failover-in", partitions=2)
-    found = []
-    with tempfile.TemporaryDirectory(dir=_memory()) as folder:
-        topology = counting("failover", "failover-in")
-        query = ks.deploy(topology, spark=spark, bootstrap_servers=servers, checkpoint=folder)
-        for _ in range(times):
-            send(servers, "failover-in", 100)
-            if not query.await_input(120):
-                raise RuntimeError("the query did not go on")
-            before, began = query.book.batches, time.perf_counter()
-            for pid in _workers():
-                os.kill(pid, signal.SIGKILL)
-            send(servers, "failover-in", 100)
-            while query.book.batches == before and query.is_active():
-                time.sleep(0.002)
-            found.append(time.perf_counter() - began)
-        query.stop()
-    return found
-
-
-def _workers() -> list[int]:
-    """What the Python daemons of this process's sessions have forked."""
-    parents: dict[int, int] = {}
-    daemons: set[int] = set()
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            parents[int(path.name)] = int((path / "stat").read_text().rpartition(")")[2].split()[1])
-            if b"pyspark.daemon" in (path / "cmdline").read_bytes():
-                daemons.add(int(path.name))
-        except OSError:  # it has just ended
-            continue
-
-    def is_mine(pid: int) -> bool:
-        while pid in parents and pid != os.getpid():
-            pid = parents[pid]
-        return pid == os.getpid()
-
-    return [pid for pid, parent in parents.items() if parent in daemons and is_mine(pid)]
-
-
 def send(servers: str, topic: str, count: int) -> None:
     """Records of now."""
     if servers not in _producers:
@@ -206,8 +163,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             times = [first_batch(spark, servers, f"first{at}") for at in range(4)]
             print("first batch after deploy: " + ", ".join(f"{each:.2f}" for each in times) + " s", flush=True)
         if "failover" in chosen.only:
-            times = failover(spark, servers)
-            print("failover, kill of all workers to the next commit: " + ", ".join(f"{t:.2f}" for t in times) + " s")
+            print(ks.testing.benchmark("failover", spark=spark, bootstrap_servers=servers), flush=True)
         if "latency" in chosen.only:
             print(
                 ks.testing.benchmark("latency", spark=spark, bootstrap_servers=servers, seconds=chosen.seconds),

@@ -18,10 +18,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import kstreamnb as ks
-from kstreamnb.core.source_location import PACKAGE
+from kstreamnb.source_location import PACKAGE
 
 EXAMPLES, CALLS = 25, 40
-"""Runs of each target's test, and calls in each run: ten tests make 10,000 calls."""
+"""Runs of each target's test, and calls in each run: twelve tests make 12,000 calls."""
 
 
 class Shop:
@@ -149,6 +149,19 @@ TARGETS: dict[str, Callable[[Shop], list[tuple[str, Callable[..., object]]]]] = 
     "driver": lambda shop: (
         [("TopologyTestDriver", ks.TopologyTestDriver), *methods(shop.driver, shop.input, shop.output)]
     ),
+    "sinks": lambda shop: [
+        ("DatabaseSink", ks.spark.DatabaseSink),
+        ("ParquetSink", ks.spark.ParquetSink),
+        ("FunctionSink", ks.spark.FunctionSink),
+        ("FrameSink", ks.spark.FrameSink),
+    ],
+    "settings": lambda shop: [
+        ("Config", ks.Config),
+        ("read_config", ks.read_config),
+        ("plan", ks.plan),
+        ("Record", ks.Record),
+        ("alerts", ks.monitoring.alerts),
+    ],
 }
 
 

@@ -197,9 +197,9 @@ def test_any_moment_is_what_a_fresh_run_of_so_many_records_gives(shape: str, rec
             assert {store: task.stores[store].snapshot() for store in task.stores} == {
                 store: moment.raw(name, store) for store in task.stores
             }
-            cells = {key: cell[0] for key, cell in task.scope.cells.items() if key != ("", "stream_time_ms")}
+            cells = {key: cell[0] for key, cell in task.context.state_vars.items() if key != ("", "stream_time_ms")}
             assert cells == moment.state_vars(name)
-        assert {name: task.scope.stream_time[0] for name, task in fresh.run.tasks.items()} == moment.stream_time
+        assert {name: task.context.stream_time[0] for name, task in fresh.run.tasks.items()} == moment.stream_time
         assert contents(fresh.output("out")) == contents(moment.output("out"))
 
 

@@ -19,7 +19,7 @@ from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.io.offset_source import FileOffsetSource
 from kstreamnb.spark.io.sinks import MemorySink
-from kstreamnb.spark.planning.deployment import Application, Deployment
+from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment
 from kstreamnb.spark.planning.placement import plan_application, plan_deployment
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from tests.semantics.scenario import Outcome, Output, Row, Scenario, WallClock, compare
@@ -151,17 +151,17 @@ def on_spark(spark: Any) -> Runner:
     return run
 
 
-def _application(scenario: Scenario) -> Application:
+def _application(scenario: Scenario) -> ApplicationPlan:
     topics = {row.topic: 1 for row in scenario.input if isinstance(row, Row)} | dict(scenario.partitions)
     return plan_application(scenario.build(), Config(), topics, direct=True, default_partitions=1)
 
 
-def _batches_of(application: Application, rows: int, batches: tuple[int, ...]) -> tuple[int, ...]:
+def _batches_of(application: ApplicationPlan, rows: int, batches: tuple[int, ...]) -> tuple[int, ...]:
     """A batch a row where there is a global table: within a batch it is complete before the first record (D-021)."""
     return (rows,) * len(batches) if application.global_topics else batches
 
 
-def _steps(application: Application, scenario: Scenario) -> list[Step]:
+def _steps(application: ApplicationPlan, scenario: Scenario) -> list[Step]:
     ids = tuple(group.id for group in application.topology.subtopologies())
     plan = TaskPlan(application.topology, ids, config=application.config, partitions=application.partitions)
     steps, clock = [], 0
@@ -186,6 +186,6 @@ def _records(scenario: Scenario) -> list[TopicRecord]:
     ]
 
 
-def outputs(sink: MemorySink, application: Application, topic: str, number: int) -> list[Output]:
+def outputs(sink: MemorySink, application: ApplicationPlan, topic: str, number: int) -> list[Output]:
     records = sink.records(application, topic, number).values()
     return [(record.key, record.value, record.timestamp) for rows in records for record in rows]

@@ -124,8 +124,9 @@ def test_only_tasks_with_data_work() -> None:
 KAFKAS = {
     "stream-metrics": {"failed-stream-threads"},
     "stream-thread-metrics": {
-        *(f"process-{figure}" for figure in ("total", "rate", "latency-avg", "latency-max")),
-        *(f"commit-{figure}" for figure in ("total", "rate", "latency-avg", "latency-max")),
+        *(f"process-{figure}" for figure in ("total", "rate", "ratio", "latency-avg", "latency-max")),
+        *("process-records-avg", "process-records-max"),
+        *(f"commit-{figure}" for figure in ("total", "rate", "ratio", "latency-avg", "latency-max")),
     },
     "stream-task-metrics": {
         *("process-total", "process-latency-avg", "process-latency-max", "record-lateness-avg", "record-lateness-max"),
@@ -133,6 +134,7 @@ KAFKAS = {
     },
     "stream-processor-node-metrics": {f"record-e2e-latency-{figure}" for figure in ("min", "avg", "max")},
     "stream-topic-metrics": {"records-produced-total"},
+    "stream-state-metrics": {"num-keys"},
     "producer-metrics": {"record-send-total", "record-send-rate"},
     "consumer-fetch-manager-metrics": {
         *("records-lag", "records-lag-max", "records-consumed-total", "records-consumed-rate")
@@ -143,7 +145,7 @@ OURS = {
     "stream-metrics": {"running"},
     "stream-thread-metrics": {"records-published-total", "batches-suppressed-total", "batches-differing-total"},
     "stream-task-metrics": {"stream-time", "restores-total"},
-    "stream-state-metrics": {"state-bytes"},
+    "stream-state-metrics": {"state-bytes", "changelog-updates-total", "changelog-tombstones-total"},
     "stream-processor-node-metrics": {"dropped-records-total"},
 }
 """What Kafka has no name for: batches, what a state takes, and at which node and why a record was dropped."""
@@ -175,6 +177,33 @@ def test_metrics_have_the_groups_and_names_of_kafka_streams(tmp_path: Path) -> N
     for driver in (ks.TopologyTestDriver(counting("measured")), ks.simulation.ClusterDriver(counting("measured"))):
         numbers = (driver.application if isinstance(driver, ks.simulation.ClusterDriver) else driver).metrics()
         assert {"process-total", "dropped-records-total"} <= numbers.keys() <= KAFKAS["stream-task-metrics"]
+
+
+def test_every_metric_of_kafka_streams_is_given_or_has_its_reason(tmp_path: Path) -> None:
+    """S0-57: the names that Kafka Streams 4.3.1 registers for an application; those that a query has are marked."""
+    listed = ks.monitoring.kafka_metrics()
+    assert 184 == len({(each.group, each.name) for each in listed}) == len(listed)
+    found = {(metric.group, metric.name) for metric in measured(tmp_path).all({("in", 0): 3})}
+    streams = {each for each in found if each[0].startswith("stream-") and each[1] not in OURS.get(each[0], ())}
+    assert streams == {(each.group, each.name) for each in listed if each.is_given}
+    assert all(each.note for each in listed if not each.is_given)
+
+
+def test_rows_and_tombstones_are_counted_by_store(tmp_path: Path) -> None:
+    """S4-36, S4-50: sessions that merge delete as many rows as they write: half of the changelog is tombstones."""
+    builder = ks.StreamsBuilder("visits")
+    windows = builder.stream("in").group_by_key().windowed_by(ks.SessionWindows.of(gap="1m"))
+    windows.count(store="sessions").to_stream().to("out")
+    deployment = placed(builder.build(), 1)
+    feed = FileOffsetSource.write(
+        tmp_path / "feed", batched(deployment, [("in", "k", 1, 1_000 * n) for n in range(50)], 50)
+    )
+    book = MetricsBook("visits")
+    for number, output in enumerate(Cluster.of(deployment, "visits").batches(feed)):
+        book.add(QueryBatch(number, "", {}, 0, output), OutputBatch(number, 0), 0.01)
+    stores = [metric for metric in book.all() if ("in-memory-state-id", "sessions") in metric.tags]
+    numbers = {metric.name: metric.value for metric in stores}
+    assert {"num-keys": 1, "changelog-updates-total": 99, "changelog-tombstones-total": 49} == numbers
 
 
 def test_a_lone_batch_is_no_rate_of_thousands(tmp_path: Path) -> None:
@@ -379,11 +408,11 @@ def test_an_application_prints_what_runs_where_now() -> None:
     app.restart()
     assert [
         'application "second": running',
-        "  task 0_0: reads in-0 from 0 on; keeps counts",
-        "  task 0_1: reads in-1 from 0 on; keeps counts",
+        "  task 0_0: reads in-0 at offset 0; keeps counts",
+        "  task 0_1: reads in-1 at offset 0; keeps counts",
     ] == str(app).splitlines()
     driver.run_ready()
-    numbers = [int(at) for at in re.findall(r"from (\d+) on", str(app))]
+    numbers = [int(at) for at in re.findall(r"at offset (\d+)", str(app))]
     assert (10, 2) == (sum(numbers), len(numbers))
     assert str(driver.application).replace("first", "second") == str(app)
     app.crash()

@@ -52,7 +52,15 @@ def test_the_trace_of_a_record_goes_from_taking_to_committing() -> None:
     builder.stream("in").group_by_key().count(store="n").to_stream().to("out")
     (step,) = replay(builder.build(), records(("in", "k", 1, 0))).steps
     kinds = [type(event).__name__ for event in step.events]
-    assert ["RecordConsumed", "Forwarded", "StoreWritten", "Forwarded", "Forwarded", "Produced", "Committed"] == kinds
+    assert [
+        "RecordConsumed",
+        "Forwarded",
+        "StoreWritten",
+        "Forwarded",
+        "Forwarded",
+        "RecordProduced",
+        "Committed",
+    ] == kinds
 
 
 def test_a_store_is_the_fold_of_its_changelog_after_every_record() -> None:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-__all__ = ["PAGE", "page"]
+__all__ = ["CLASSES", "PAGE", "page"]
 
+CLASSES = Path(__file__).with_name("java_classes.json")
 PAGE = Path(__file__).parents[2] / "JAVA_NAMES.md"
 _HEAD = """# From Java's names to Python's
 
-Every public method of the classes of Kafka Streams {version} named here, and its counterpart. Methods are in
-snake_case; options are keywords; durations are texts such as `"5m"` or `timedelta`s; iterators need no closing;
-drivers, brokers and producers are context managers. `as_` and `with_` have an underscore because `as` and `with` are
-keywords of Python.
+Every public method of the public classes of Kafka Streams {version}, and its counterpart; classes without methods to
+call, such as functional interfaces and exceptions, are in the last table. Methods are in snake_case; options are
+keywords; durations are texts such as `"5m"` or `timedelta`s; iterators need no closing; drivers, brokers and producers
+are context managers. `as_` and `with_` have an underscore because `as` and `with` are keywords of Python.
 
 A name alone is a method of the class of the same name; `a.b:C.d` is in the module `kstreamnb.a.b`; a method without a
 counterpart has the reason.
@@ -28,7 +29,13 @@ def page() -> str:
         if of:
             lines += [f"## {of}", "", "| Java | here |", "|---|---|"]
             lines += [f"| `{method}` | {_shown(ours)} |" for method, ours in methods.items()] + [""]
-    return "\n".join(lines)
+    return "\n".join([*lines, *_other_classes()])
+
+
+def _other_classes() -> list[str]:
+    elsewhere: dict[str, str] = json.loads(CLASSES.read_text())["elsewhere"]
+    rows = [f"| `{name.replace('$', '.')}` | {here} |" for name, here in elsewhere.items()]
+    return ["## Other public classes", "", "| Java, in `org.apache.kafka.streams` | here |", "|---|---|", *rows, ""]
 
 
 def _shown(ours: str) -> str:

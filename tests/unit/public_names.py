@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import kstreamnb as ks
 
-NAMESPACES = ("kafka", "monitoring", "notebook", "simulation", "spark", "testing", "widgets")
+NAMESPACES = ("course", "kafka", "monitoring", "notebook", "simulation", "spark", "testing", "widgets")
 """Namespaces whose names are loaded at their first use; `errors` and `samples` are ordinary modules."""
 
 

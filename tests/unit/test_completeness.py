@@ -22,6 +22,7 @@ from kstreamnb.testdriver.store_views import (
     DisplayedVersionedView,
     DisplayedWindowView,
 )
+from tests.unit.java_names import CLASSES
 
 JAVA: dict[str, dict[str, str]] = json.loads(Path(__file__).with_name("completeness.json").read_text())
 SIGNATURES: dict[str, list[str]] = json.loads(Path(__file__).with_name("java_signatures.json").read_text())
@@ -83,6 +84,17 @@ def test_no_public_method_of_a_listed_class_is_missing(of: str) -> None:
     """``java_signatures.json`` is what ``javap -public`` prints of the jars of Kafka 4.3.1."""
     methods = {signature.partition("(")[0].rpartition(" ")[2] for signature in SIGNATURES[of]}
     assert methods - JAVA[of].keys() == set()
+
+
+def test_every_public_class_is_listed_or_has_its_place_elsewhere() -> None:
+    """``java_classes.json`` has the public classes of the jars of Kafka Streams 4.3.1 and of its test driver."""
+    classes = json.loads(CLASSES.read_text())
+    known = SIGNATURES.keys() | JAVA.keys()
+    simple = {name: name.rpartition(".")[2] for name in classes["classes"]}
+    others = {name for name, last in simple.items() if not {last.replace("$", "."), last.rpartition("$")[2]} & known}
+    assert 269 == len(simple)
+    assert others == set(classes["elsewhere"])
+    assert all(len(here) >= len("a function") for here in classes["elsewhere"].values())
 
 
 @pytest.mark.parametrize("interface", STORES)

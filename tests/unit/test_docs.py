@@ -55,14 +55,26 @@ def test_names_in_the_documents_exist(document: Path) -> None:
     assert document not in (RECIPES, ROOT / "README.md") or len(named) > 5
 
 
-def test_the_readme_says_what_takes_the_place_of_the_rest_of_kafka() -> None:
+def test_a_page_says_what_takes_the_place_of_the_rest_of_kafka() -> None:
     """S3-29: producers and consumers, Connect, KSQL and messaging: which part covers each, or why none does."""
-    table = re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    page = ROOT / "notebooks" / "guide" / "differences.md"
+    table = re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", page.read_text(), re.MULTILINE)
     rows = {what.strip(): here.strip() for what, here in table}
     for what in ("producers and consumers", "Connect", "ksqlDB", "Kafka as a message queue"):
         assert len(rows[what]) > 20
     assert "Spark SQL" in rows["ksqlDB"]
     assert "ks.kafka.connect_config" in rows["Connect"]
+
+
+def test_every_pattern_has_a_program_and_a_row_in_the_table() -> None:
+    """S1-31: mail by priority, standardised content, a news feed, deliveries, repricing, finance; how to choose."""
+    page = (ROOT / "notebooks" / "guide" / "patterns.md").read_text()
+    anchors = re.findall(r"\| \[[^\]]+\]\(#([a-z-]+)\) \|", page)
+    sections = re.split(r"(?m)^## ", page)[1:]
+    headings = {re.sub(r"[^a-z -]", "", each.partition("\n")[0].lower()).replace(" ", "-"): each for each in sections}
+    assert len(anchors) == 9
+    for anchor in anchors:
+        assert ">>> outputs(" in headings[anchor], anchor
 
 
 def test_the_containers_keep_their_data_and_can_do_transactions() -> None:

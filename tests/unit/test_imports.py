@@ -24,6 +24,7 @@ SPINE = (
     "simulation",
     "samples",
     "display",
+    "course",
 )
 
 

@@ -43,3 +43,5 @@ def test_an_unknown_benchmark_is_refused() -> None:
     with pytest.raises(ks.errors.ConfigError, match='there is no benchmark "latenzy"') as raised:
         ks.testing.benchmark("latenzy")
     assert 'did you mean "latency"?' == raised.value.hint
+    with pytest.raises(ks.errors.ConfigError, match='"exactly_twice"'):
+        ks.testing.benchmark("latency", guarantee="exactly_twice")  # type: ignore[arg-type]

@@ -30,6 +30,8 @@ def _operators() -> list[type[Operator]]:
     found, ahead = set[type[Operator]](), [Operator]
     while ahead:
         below = [each for each in ahead.pop().__subclasses__() if each.__module__.startswith("kstreamnb.")]
+        # what measures an operator wraps it, and has its traits
+        below = [each for each in below if not each.__module__.startswith("kstreamnb.tools.")]
         found.update(below)
         ahead += below
     return sorted(found - BASES, key=lambda each: each.__name__)

@@ -194,5 +194,5 @@ def test_process_values_keeps_the_key() -> None:
     assert feed("k", "v", 5) == [("k", "new", 9, (("h", b""),))]
     with pytest.raises(ProcessingError, match="process_values may not change the key"):
         feed("k", "rekey", 5)
-    with pytest.raises(ProcessingError, match="forwarded a record of its own making"):
+    with pytest.raises(ProcessingError, match="forwarded a record that it created itself"):
         feed("k", "own", 5)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kstreamnb.errors import ApplicationStateError, CheckpointError, DataLossError, EngineError
-from kstreamnb.kafka.batch_marker import Marker, checksum_of
+from kstreamnb.kafka.output_batch import Marker, checksum_of
 from kstreamnb.kafka.transactional_writer import TransactionalWriter
 
 
@@ -16,10 +16,14 @@ def _writer(last: int | None) -> TransactionalWriter:
     return writer
 
 
+def _is_replay(writer: TransactionalWriter, batch: int, entry: str) -> bool:
+    return writer._history().is_replay(writer.marker, batch, entry)
+
+
 @pytest.mark.parametrize(("last", "batch", "replay"), [(None, 0, False), (0, 0, True), (4, 4, True), (4, 5, False)])
 def test_only_the_batch_of_the_marker_is_a_replay(last: int | None, batch: int, replay: bool) -> None:
     """The next one is new."""
-    assert replay == _writer(last)._is_replay(batch, f"offsets {batch}")
+    assert replay == _is_replay(_writer(last), batch, f"offsets {batch}")
 
 
 @pytest.mark.parametrize(
@@ -36,16 +40,16 @@ def test_batches_that_contradict_the_marker_are_refused(
 ) -> None:
     """A gap hides lost batches; an older batch comes from an older copy of the checkpoint."""
     with pytest.raises(error, match=words):
-        _writer(last)._is_replay(batch, f"offsets {batch}")
+        _is_replay(_writer(last), batch, f"offsets {batch}")
 
 
 def test_batches_without_input_leave_no_gap() -> None:
     """A rescaling writes a batch that is never published."""
     writer = _writer(4)
     writer.without_output = {5}
-    assert not writer._is_replay(6, "offsets 6")
+    assert not _is_replay(writer, 6, "offsets 6")
     with pytest.raises(DataLossError, match="batch 6"):
-        writer._is_replay(7, "offsets 7")
+        _is_replay(writer, 7, "offsets 7")
 
 
 def test_a_writer_that_is_not_open_says_so() -> None:

@@ -127,10 +127,10 @@ class FakeContext:
             raise ProcessingError(f'node "{self.node}" has no child "{child}"', java=java)
         return self._keep(self.forwarded, child)
 
-    def cell(self, name: str, initial: Any) -> list[Any]:
+    def state_var(self, name: str, initial: Any) -> list[Any]:
         return self._cells.setdefault((self.node, name), [initial])
 
-    def shared_cell(self, name: str, initial: Any) -> list[Any]:
+    def shared_state_var(self, name: str, initial: Any) -> list[Any]:
         return self._cells.setdefault(("", name), [initial])
 
     def drop(self, reason: str, key: Any, value: Any, timestamp: int, details: dict[str, Any] | None = None) -> None:

@@ -30,7 +30,7 @@ from kstreamnb.operators.foreign_key import (
     subscription_prefix,
     value_hash,
 )
-from kstreamnb.operators.tables import StoreView, TableSource
+from kstreamnb.operators.tables import MaterializedView, TableSource
 from tests.unit.operators.fake_context import FakeContext
 
 TEXT = Serdes.string()
@@ -60,8 +60,8 @@ class Orders:
         self.context = FakeContext(*tables, subscriptions, partition=3)
         self.sent: list[tuple[str | None, str]] = []
         bind = self.context.bind
-        self._resolve = bind(SubscriptionResolve(StoreView("orders", versioned), pair, left), node="resolve")
-        join = bind(SubscriptionJoin(StoreView("customers", versioned)), forward=self._response_topic())
+        self._resolve = bind(SubscriptionResolve(MaterializedView("orders", versioned), pair, left), node="resolve")
+        join = bind(SubscriptionJoin(MaterializedView("customers", versioned)), forward=self._response_topic())
         receive = bind(SubscriptionReceive("subscriptions"), forward=join._process)
         send = SubscriptionSend(customer_of, left=left, versioned=versioned)
         sender = bind(send, forward=self._subscription_topic(receive._process))

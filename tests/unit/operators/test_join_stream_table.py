@@ -10,7 +10,7 @@ from kstreamnb.core.operator import BindContext, Forward, Process
 from kstreamnb.core.record import Headers, RecordMetadata
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.operators.stream_joins import StreamTableJoin
-from kstreamnb.operators.tables import StoreView, TableSource
+from kstreamnb.operators.tables import MaterializedView, TableSource
 from tests.unit.operators.fake_context import FakeContext, Fed
 
 HEADERS = (("trace", b"1"),)
@@ -27,7 +27,7 @@ def stream_and_table(*, left: bool, grace: int | None = None, versioned: bool = 
     buffer = StoreSpec("buffer", "internal", extra={"type": "join_buffer", "grace_ms": grace})
     context = FakeContext(StoreSpec("plans", kind, history_ms=100), *([] if grace is None else [buffer]))
     store = None if grace is None else "buffer"
-    join = StreamTableJoin(StoreView("plans", versioned), pair, left=left, grace_ms=grace, buffer_store=store)
+    join = StreamTableJoin(MaterializedView("plans", versioned), pair, left=left, grace_ms=grace, buffer_store=store)
     silent: Forward = lambda *record: None  # noqa: E731
     return context, context.bind(join), context.bind(TableSource("plans"), forward=silent)
 
@@ -90,7 +90,7 @@ def test_a_click_that_waited_still_knows_where_it_came_from() -> None:
     def look(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         seen.append(context.metadata())
 
-    join = StreamTableJoin(StoreView("plans", True), pair, left=True, grace_ms=5, buffer_store="buffer")
+    join = StreamTableJoin(MaterializedView("plans", True), pair, left=True, grace_ms=5, buffer_store="buffer")
     click = context.bind(join, forward=look)
     click("a", "first", 1)
     click("a", "second", 9)
@@ -109,7 +109,7 @@ def test_a_global_table_is_asked_for_a_chosen_key(left: bool) -> None:
     """The key comes from the record; a null one finds nothing."""
     context = FakeContext(StoreSpec("countries", "timestamped_key_value"))
     context.store("countries").put("de", ("Germany", 0))
-    view = StoreView("countries", False)
+    view = MaterializedView("countries", False)
     order = context.bind(StreamTableJoin(view, pair, left=left, key_selector=lambda key, value: value[:2] or None))
     assert order(None, "de-1", 3, HEADERS) == [(None, "de-1/Germany", 3, HEADERS)]
     assert order("k", "fr-1", 3) == ([("k", "fr-1/-", 3)] if left else [])
@@ -125,6 +125,6 @@ def test_operators_are_values() -> None:
         context: BindContext = FakeContext(StoreSpec("plans", "timestamped_key_value"))
         return operator.bind(context, lambda *record: None)
 
-    one, other = (StreamTableJoin(StoreView("plans", False), pair) for _ in range(2))
+    one, other = (StreamTableJoin(MaterializedView("plans", False), pair) for _ in range(2))
     assert one == other
     assert bind_of(one) is not bind_of(one)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kstreamnb.core.record import Change
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.operators.table_joins import JoinView, TableJoinMerge, TableTableJoin
-from kstreamnb.operators.tables import StoreView, TableSource
+from kstreamnb.operators.tables import MaterializedView, TableSource
 from tests.unit.operators.fake_context import FakeContext
 
 
@@ -31,12 +31,12 @@ class Tables:
         merge = TableJoinMerge(None, send_old)
         sides = []
         for name, other in zip(names, reversed(names), strict=True):
-            join = TableTableJoin(name == "left", how, StoreView(other, versioned), pair, send_old, versioned)
+            join = TableTableJoin(name == "left", how, MaterializedView(other, versioned), pair, send_old, versioned)
             merged = self.context.bind(merge, node="merge")._process
             joined = self.context.bind(join, node=f"join-{name}", forward=merged)._process
             sides.append(self.context.bind(TableSource(name, True), node=name, forward=joined))
         self.left, self.right = sides
-        view = JoinView(how, StoreView("left", versioned), StoreView("right", versioned), pair)
+        view = JoinView(how, MaterializedView("left", versioned), MaterializedView("right", versioned), pair)
         self.look_up = view.bind(self.context)
 
 

@@ -10,7 +10,7 @@ from kstreamnb.core.record import Change, RecordMetadata, Windowed
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import ProcessingError
-from kstreamnb.operators.tables import StoreView, Suppress, SuppressView
+from kstreamnb.operators.tables import MaterializedView, Suppress, SuppressView
 from tests.unit.operators.fake_context import FakeContext, Fed
 
 
@@ -95,7 +95,7 @@ def test_a_change_that_comes_out_remembers_where_it_came_from() -> None:
 def test_a_buffered_row_is_seen_as_it_was_before() -> None:
     """Nobody downstream may know more than what came out; the time of what was before is unknown."""
     context, feed = bind(10)
-    view = SuppressView(StoreView("rows"), "buffer")
+    view = SuppressView(MaterializedView("rows"), "buffer")
     assert {"rows", "buffer"} == set(view.stores)
     get = view.bind(context)
     context.store("rows").put("a", ("1", 3))
@@ -110,7 +110,7 @@ def test_while_a_change_comes_out_its_row_is_still_seen_as_before() -> None:
     """A join of the table with itself finds what was, not what is."""
     spec = StoreSpec("buffer", "internal", key_serde=Serdes.string(), extra={"type": "suppress"})
     context = FakeContext(spec, StoreSpec("rows", "timestamped_key_value"))
-    get = SuppressView(StoreView("rows"), "buffer").bind(context)
+    get = SuppressView(MaterializedView("rows"), "buffer").bind(context)
     seen: list[Any] = []
     feed = context.bind(Suppress("buffer", 0), forward=lambda key, *_: seen.append(get(key)))
     context.store("rows").put("a", ("2", 3))

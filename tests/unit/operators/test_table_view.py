@@ -9,7 +9,7 @@ import pytest
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.operators.derived_tables import DerivedView, TableFilter, TableMapValues, TableTransformValues
-from kstreamnb.operators.tables import StoreView
+from kstreamnb.operators.tables import MaterializedView
 from tests.unit.operators.fake_context import FakeContext
 
 
@@ -30,7 +30,7 @@ def context() -> FakeContext:
     return context
 
 
-ROWS, HISTORY = StoreView("rows"), StoreView("history", versioned=True)
+ROWS, HISTORY = MaterializedView("rows"), MaterializedView("history", versioned=True)
 MAPPED = {
     "key": DerivedView(ROWS, TableMapValues(lambda k, v: k + v, with_key=True)),
     "value": DerivedView(ROWS, TableMapValues(str.upper)),
@@ -44,10 +44,10 @@ MAPPED = {
         (ROWS, "b", None),
         (HISTORY, "a", ("x", 5)),
         (HISTORY, "b", None),
-        (StoreView("windows"), Windowed("a", 10, 20), ("x", 15)),
-        (StoreView("windows"), Windowed("a", 20, 30), None),
-        (StoreView("sessions"), Windowed("a", 3, 7), ("x", 7)),
-        (StoreView("sessions"), Windowed("a", 3, 8), None),
+        (MaterializedView("windows"), Windowed("a", 10, 20), ("x", 15)),
+        (MaterializedView("windows"), Windowed("a", 20, 30), None),
+        (MaterializedView("sessions"), Windowed("a", 3, 7), ("x", 7)),
+        (MaterializedView("sessions"), Windowed("a", 3, 8), None),
         (DerivedView(ROWS, TableFilter(lambda k, v: v == "x")), "a", ("x", 5)),
         (DerivedView(ROWS, TableFilter(lambda k, v: v == "x", negate=True)), "a", None),
         (DerivedView(ROWS, TableFilter(lambda k, v: v == "x")), "b", None),
@@ -87,7 +87,7 @@ def test_a_view_of_a_versioned_table_gives_the_row_as_of_a_time(
     assert expected == view.bind(context)("a", as_of_ms)
 
 
-@pytest.mark.parametrize("view", [ROWS, StoreView("windows"), StoreView("sessions"), MAPPED["value"]])
+@pytest.mark.parametrize("view", [ROWS, MaterializedView("windows"), MaterializedView("sessions"), MAPPED["value"]])
 def test_other_tables_have_no_history(context: FakeContext, view: Any) -> None:
     """Asking them as of a time is a mistake of the kit itself."""
     assert not view.versioned

@@ -122,7 +122,7 @@ def test_a_record_that_fails_after_it_waited_has_its_own_place_and_no_other_ones
 
 
 def test_a_function_decides_case_by_case() -> None:
-    """It gets the context and the error, and may send records of its own."""
+    """It gets the context and the error, and may send other records."""
     seen: list[ErrorContext] = []
 
     def decide(context: ErrorContext, error: BaseException) -> ErrorResponse | str:

@@ -247,6 +247,45 @@ def test_too_few_replicas_in_sync_refuse_a_write_to_all() -> None:
     assert 0 == log.append("logs", None, 1, acks="leader").offset
 
 
+def test_waiting_for_all_replicas_takes_a_round_trip_more_than_waiting_for_the_leader() -> None:
+    """S3-08: durability costs latency; a topic with one replica has nothing to wait for."""
+
+    def latency_ms(acks: str, replicas: int) -> tuple[int, ...]:
+        log = log_with("logs", replicas=replicas, brokers=3, round_trip="2ms")
+        producer = log.producer(acks=acks, linger="0ms")
+        future = producer.send("logs", None, "line")
+        assert not future.done(), "the record is in the log, but its producer does not know yet"
+        assert 0 == future.result().offset
+        return producer.latencies_ms
+
+    assert ((4,), (2,), (2,)) == (latency_ms("all", 3), latency_ms("leader", 3), latency_ms("all", 1))
+
+
+def test_a_request_is_in_flight_until_its_answer_arrives() -> None:
+    """S3-08: with one request in flight the second record leaves when the first is acknowledged."""
+    log = log_with("logs", round_trip="10ms")
+    producer = log.producer(linger="0ms", max_in_flight=1)
+    futures = [producer.send("logs", None, line) for line in "ab"]
+    assert (1, 1) == (producer.requests, log.describe("logs").layout[0].end)
+    log.advance_wall_clock_time("10ms")
+    assert ([True, False], 2) == ([future.done() for future in futures], producer.requests)
+    assert (1, (10, 20)) == (futures[1].result().offset, producer.latencies_ms)
+    assert 0 == producer.buffered_bytes
+
+
+def test_a_topic_with_append_time_gives_its_records_the_time_of_the_broker() -> None:
+    """S2-52: the time of the producer is kept, or replaced by that of the broker's clock."""
+    log = ks.simulation.Log()
+    log.create_topic("events")
+    log.create_topic("arrivals", timestamp_type="LogAppendTime")
+    log.advance_wall_clock_time("1m")
+    for topic in ("events", "arrivals"):
+        log.append(topic, "k", 1, at=5_000)
+    assert [5_000, 60_000] == [log.records(f"{topic}-0")[0].timestamp for topic in ("events", "arrivals")]
+    with pytest.raises(ConfigError, match='"LogAppendTime"'):
+        log.create_topic("other", timestamp_type="LogAppendTim")  # type: ignore[arg-type]
+
+
 # --- producers ----------------------------------------------------------------------------------------------------
 def test_a_hundred_records_tell_where_they_lie() -> None:
     """S2-08, S1-36, E10: each future gives partition and offset; counts are those of Kafka's hash."""

@@ -52,7 +52,8 @@ def test_a_widget_carries_its_static_form_in_the_same_bundle(kind: str) -> None:
     data, _ = widget._repr_mimebundle_()
     assert "application/vnd.jupyter.widget-view+json" in data
     assert len(data["text/plain"].splitlines()) > 1
-    assert NASTY not in data["text/html"]
+    assert NASTY not in data.get("text/html", "")
+    assert ("text/html" in data) != (kind == "explorer"), "a pure picture has no HTML, which viewers would prefer"
     again, _ = widgets()[kind]._repr_mimebundle_()
     kept = {name: text for name, text in data.items() if "widget-view" not in name}
     assert kept == {name: text for name, text in again.items() if "widget-view" not in name}
@@ -138,8 +139,9 @@ def test_the_explorer_folds_operators_of_the_dsl() -> None:
 def test_the_explorer_walks_from_topics_to_topics() -> None:
     """Every node comes after those above it; stores come after what uses them."""
     explorer = ks.widgets.explorer(topology())
+    explorer.tell("show", view="physical")
     names = [explorer.facts["things"][id_]["label"] for id_ in explorer.facts["order"]]
-    assert names.index("orders") < names.index("filter") < names.index("group_by") < names.index("count")
+    assert names.index("orders") < names.index("orders · filter") < names.index("group_by") < names.index("count")
     assert names.index("count") < names.index("per-order") < len(names)
     assert names.index("to_stream") < names.index("counts")
 
@@ -147,15 +149,18 @@ def test_the_explorer_walks_from_topics_to_topics() -> None:
 def test_a_loop_through_a_topic_has_an_order_too() -> None:
     """Nothing in a loop is first by itself: the walk still meets everything once."""
     loop = ks.Topology().add_source("in", "a").add_sink("out", "a", "in")
-    order = ks.widgets.explorer(loop).facts["order"]
+    explorer = ks.widgets.explorer(loop)
+    assert explorer.facts["order"] == ["topic-a"]
+    explorer.tell("show", view="physical")
+    order = explorer.facts["order"]
     assert sorted(order) == ["node-in", "node-out", "topic-a"]
 
 
 def test_the_explorer_of_a_stream_shows_what_is_above_it() -> None:
     """A handle's own part of the graph, without what only the preview needs."""
-    handle = ks.StreamsBuilder("shop").stream("orders").map_values(str)
-    labels = {thing["label"] for thing in ks.widgets.explorer(handle).facts["things"].values()}
-    assert labels == {"orders", "source", "map_values"}
+    texts = ks.StreamsBuilder("shop").stream("orders").map_values(str)
+    labels = {thing["label"] for thing in ks.widgets.explorer(texts).facts["things"].values()}
+    assert labels == {"orders", "texts · map_values"}
 
 
 def test_the_stepper_moves_the_replay_itself() -> None:
@@ -272,3 +277,31 @@ def test_a_widgets_module_does_not_hide_the_function_that_opens_it() -> None:
     assert callable(opening.stepper)
     assert opening.stepper is not module
     assert opening.stepper is ks.widgets.stepper
+
+
+def test_the_stepper_tells_what_the_timeline_shows_at_each_step() -> None:
+    """The picture holds every step; values of rows and stream time come with the position."""
+    stepper = ks.widgets.stepper(replay())
+    stepper.tell("show_time", store="per-order")
+    stepper.tell("seek", step=0)
+    assert stepper.facts["timeline"]["values"] == ["", ""]
+    assert stepper.facts["timeline"]["times"] == ["not begun"]
+    stepper.tell("seek", step=len(stepper.replay.steps))
+    assert stepper.facts["timeline"]["values"] == ["1", "1"]
+    assert stepper.facts["timeline"]["store"] == "per-order"
+    assert stepper.timeline.count('class="ks-value"') == 2
+    stepper.tell("show_time", store="none")
+    assert 'store "none"' in stepper.error
+
+
+@pytest.mark.parametrize("kind", ["explorer", "stepper", "browser", "editor"])
+def test_a_widget_is_made_with_its_facts(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page may paint as soon as it hears of the model: before, a large stepper showed "step undefined"."""
+    opened: list[dict[str, Any]] = []
+    monkeypatch.setattr("anywidget.AnyWidget.open", lambda widget: opened.append(dict(widget.get_state())))
+    widget = widgets()[kind]
+    own = next(state for state in opened if state["label"] == widget.label)
+    assert own["facts"] == widget.facts
+    assert [own.get(name) for name in ("svg", "graph", "timeline")] == [
+        getattr(widget, name, None) for name in ("svg", "graph", "timeline")
+    ]

@@ -1,0 +1,227 @@
+"""Generates samples with Hypothesis, from a topology and an example of its data, to test laws about its results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kstreamnb.core.arguments import expect_number
+from kstreamnb.core.formatting import pluralize
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.tables import Tabular
+from kstreamnb.errors import ConfigError, extra
+from kstreamnb.hints import message_of
+from kstreamnb.replays.replay import Replay
+from kstreamnb.replays.replay_sample import replay
+from kstreamnb.samples.sample import Sample
+from kstreamnb.topology.topology import Topology
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+__all__ = ["Counterexample", "counterexample", "samples"]
+
+_REACH = 2  # generated numbers reach this many spans beyond those of the example
+
+
+@extra("testing")
+def samples(topology: Topology, example: Iterable[TopicRecord], *, records: int = 12) -> SearchStrategy[Sample]:
+    """Return a Hypothesis strategy of samples that look like an example.
+
+    Keys are those of the example. Values have its fields, with its types, values near its values, and fields that are
+    missing where they are missing there; null values only if it has some. Times are within its span and a little
+    beyond, in any order, so that windows close and records come late. Hypothesis shrinks towards few records, first
+    values of the example and early times.
+
+    Args:
+        topology: the topology; topics that it does not read are left out.
+        example: records as they may come, such as a `Sample`.
+        records: the most records of a sample. Default: 12.
+
+    Raises: ConfigError if the example has no record of a topic that the topology reads; MissingPackageError without
+        Hypothesis.
+
+    Example:
+        >>> from hypothesis import find
+        >>> from kstreamnb import StreamsBuilder
+        >>> builder = StreamsBuilder("shop")
+        >>> builder.stream("orders").to("copies")
+        >>> example = Sample.from_records([("orders", 0, 0, 0, "ann", {"n": 3}), ("orders", 0, 1, 9, "bob", {"n": 5})])
+        >>> small = find(samples(builder.build(), example), lambda sample: len(sample) == 2)
+        >>> [(record.key, record.value) for record in small]
+        [('ann', {'n': 3}), ('ann', {'n': 3})]
+    """
+    from hypothesis import strategies as st
+
+    expect_number(records, "records")
+    known = [each for each in example if any(source.reads(each.topic) for source in topology.sources())]
+    if not known:
+        topics = [topic for source in topology.sources() for topic in source.topics]
+        raise ConfigError(
+            "the example has no record that the topology reads", hint=f"add records of {', '.join(topics)}"
+        )
+    topics = list(dict.fromkeys(each.topic for each in known))
+    each = st.sampled_from(topics).flatmap(lambda topic: _record(topic, [one for one in known if one.topic == topic]))
+    return st.lists(each, min_size=1, max_size=records).map(Sample.from_records)
+
+
+def _record(topic: str, known: Sequence[TopicRecord]) -> SearchStrategy[TopicRecord]:
+    from hypothesis import strategies as st
+
+    times = [record.timestamp for record in known]
+    first, last = min(times), max(times)
+    keys = _distinct([record.key for record in known])
+    return st.builds(
+        lambda key, value, after: TopicRecord(topic, -1, -1, first + after, key, value),
+        st.sampled_from(keys),
+        _values([record.value for record in known]),
+        st.integers(0, (last - first) + max((last - first) // 2, 1)),
+    )
+
+
+def _values(seen: Sequence[object]) -> SearchStrategy[Any]:
+    """Return a strategy for values like some that were seen: by their types, and near them."""
+    from hypothesis import strategies as st
+
+    options: list[SearchStrategy[Any]] = []
+    for kind in dict.fromkeys(type(value) for value in seen):
+        mine: list[Any] = [value for value in seen if type(value) is kind]
+        if kind is dict:
+            options.append(_dicts(mine))
+        elif kind is list:
+            inner = [part for value in mine for part in value]
+            longest = max(len(value) for value in mine)
+            options.append(st.lists(_values(inner), max_size=longest + 1) if inner else st.just([]))
+        else:
+            options.append(st.sampled_from(_distinct(mine)))
+            if kind is int or kind is float:
+                options.append(_numbers(kind, mine))
+    return st.one_of(options)
+
+
+def _numbers(kind: type, seen: Sequence[float]) -> SearchStrategy[Any]:
+    from hypothesis import strategies as st
+
+    low, high = min(seen), max(seen)
+    span = _REACH * max(high - low, 1)
+    least = 0 if low >= 0 else low - span  # what never was negative stays so
+    if kind is int:
+        return st.integers(int(least), int(high + span))
+    return st.floats(least, high + span, allow_nan=False, width=32)
+
+
+def _dicts(seen: Sequence[Mapping[str, object]]) -> SearchStrategy[Any]:
+    from hypothesis import strategies as st
+
+    names = dict.fromkeys(name for value in seen for name in value)
+    fields = {name: _values([value[name] for value in seen if name in value]) for name in names}
+    always = {name: fields[name] for name in names if all(name in value for value in seen)}
+    return st.fixed_dictionaries(always, optional={name: fields[name] for name in names if name not in always})
+
+
+def _distinct(values: Iterable[object]) -> list[Any]:
+    """Return different values in order; they need no hash."""
+    result: list[Any] = []
+    for value in values:
+        if not any(type(value) is type(known) and value == known for known in result):
+            result.append(value)
+    return result
+
+
+@dataclass(frozen=True)
+class Counterexample(Tabular):
+    """The smallest sample found that breaks a law, with its replay; ``error`` is what the law or the run raised.
+
+    Example:
+        >>> print(Counterexample(Sample.from_records([("orders", 0, 0, 7, "ann", 1)]), None))
+        the law is broken by 1 record: it is false
+        topic  | key | value | time | partition
+        -------+-----+-------+------+----------
+        orders | ann | 1     | 7    | 0
+    """
+
+    sample: Sample
+    replay: Replay | None
+    error: BaseException | None = None
+
+    @property
+    def header(self) -> Sequence[str]:  # type: ignore[override]
+        """Columns of the sample."""
+        return self.sample.shown_cells()[0]
+
+    @property
+    def title(self) -> str:
+        """Say how the law is broken."""
+        because = "it is false" if self.error is None else f"{type(self.error).__name__}: {message_of(self.error)}"
+        return f"the law is broken by {pluralize(len(self.sample), 'record')}: {because}"
+
+    def table(self) -> Iterable[Sequence[str]]:
+        """Return the records."""
+        return self.sample.shown_cells()[1]
+
+    def more(self) -> Iterable[str]:
+        """Return the replay in one line."""
+        return () if self.replay is None else (str(self.replay),)
+
+
+@extra("testing")
+def counterexample(
+    topology: Topology,
+    example: Iterable[TopicRecord],
+    law: Callable[[Replay], object],
+    *,
+    records: int = 12,
+    examples: int = 200,
+    partitions: int = 1,
+) -> Counterexample | None:
+    """Search for the smallest sample that breaks a law; the same search gives the same sample.
+
+    Args:
+        topology: the topology.
+        example: records as they may come, such as a `Sample`.
+        law: called with the `Replay` of each sample; it is broken if it returns False or raises.
+        records: the most records of a sample. Default: 12.
+        examples: the number of samples to try. Default: 200.
+        partitions: partitions of every input topic. Default: 1.
+
+    Returns: the sample as a table, with its replay; None if no sample broke the law.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder
+        >>> builder = StreamsBuilder("alerts")
+        >>> paid = builder.stream("payments").group_by_key().count(store="paid").to_stream()
+        >>> paid.filter(lambda key, count: count >= 2).to("alerts")
+        >>> example = Sample.from_records([("payments", 0, 0, 0, "ann", 5), ("payments", 0, 1, 9, "bob", 7)])
+        >>> broken = counterexample(
+        ...     builder.build(), example, lambda run: not run.output("alerts") or len(run.steps) >= 3
+        ... )
+        >>> [(record.key, record.value) for record in broken.sample]
+        [('ann', 5), ('ann', 5)]
+    """
+    from hypothesis import HealthCheck, Phase, find, settings
+    from hypothesis.errors import NoSuchExample
+
+    def verdict(sample: Sample) -> Counterexample | None:
+        run = None
+        try:
+            run = replay(topology, sample, partitions)
+            return Counterexample(sample, run) if law(run) is False else None
+        except Exception as error:  # the law belongs to the user: it may raise anything
+            return Counterexample(sample, run or getattr(error, "replay", None), error)
+
+    quiet = settings(
+        max_examples=examples,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate, Phase.shrink],
+        suppress_health_check=list(HealthCheck),
+    )
+    try:
+        found = find(
+            samples(topology, example, records=records), lambda sample: verdict(sample) is not None, settings=quiet
+        )
+    except NoSuchExample:
+        return None
+    return verdict(found)

@@ -1,0 +1,87 @@
+"""Laws of a team's own: samples like an example, and the smallest one that breaks a law."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+
+import kstreamnb as ks
+from kstreamnb.errors import ConfigError
+
+EXAMPLE = ks.Sample.from_records(
+    [
+        ("payments", 0, 0, 1000, "ann", {"amount": 5, "note": "shoes"}),
+        ("payments", 0, 1, 4000, "bob", {"amount": 900}),
+        ("other", 0, 0, 0, "ann", 1),
+    ]
+)
+
+
+def alerts(least: int) -> ks.Topology:
+    """Alert from the ``least``-th large payment of a person on."""
+    builder = ks.StreamsBuilder("alerts")
+    large = builder.stream("payments").filter(lambda who, payment: payment["amount"] > 100)
+    counts = large.group_by_key().count(store="large").to_stream()
+    counts.filter(lambda who, count: count >= least).to("alerts")
+    return builder.build()
+
+
+def no_alert_without_three_payments(run: ks.Replay) -> bool:
+    """The law: an alert comes after three payments of the same person."""
+    steps = [step.record for step in run.steps if step.record is not None and step.record.topic == "payments"]
+    return all(sum(record.key == alert.key for record in steps) >= 3 for alert in run.output("alerts"))
+
+
+@settings(max_examples=50, deadline=None, derandomize=True)
+@given(sample=ks.testing.samples(alerts(3), EXAMPLE))
+def test_generated_records_look_like_the_example(sample: ks.Sample) -> None:
+    """Topics that are read, known keys, the example's fields and types, no negative times."""
+    for record in sample:
+        assert record.topic == "payments"
+        assert record.key in ("ann", "bob")
+        assert set(record.value) <= {"amount", "note"}
+        assert type(record.value["amount"]) is int
+        assert 1000 <= record.timestamp <= 5500
+
+
+def test_a_law_that_holds_has_no_counterexample() -> None:
+    """Three large payments are three payments."""
+    assert ks.testing.counterexample(alerts(3), EXAMPLE, no_alert_without_three_payments, examples=60) is None
+
+
+def test_the_smallest_sample_that_breaks_a_law_is_found() -> None:
+    """Two payments are enough for the wrong topology; the table and the replay show them."""
+    broken = ks.testing.counterexample(alerts(2), EXAMPLE, no_alert_without_three_payments)
+    assert broken is not None
+    assert len(broken.sample) == 2
+    assert len({record.key for record in broken.sample}) == 1
+    assert all(record.value["amount"] > 100 for record in broken.sample)
+    assert broken.replay is not None
+    assert len(broken.replay.output("alerts")) == 1
+    assert str(broken).startswith("the law is broken by 2 records: it is false")
+
+
+def test_the_same_search_finds_the_same_sample() -> None:
+    """No database and no chance."""
+    found = [ks.testing.counterexample(alerts(2), EXAMPLE, no_alert_without_three_payments) for _ in range(2)]
+    assert found[0] is not None
+    assert found[1] is not None
+    assert found[0].sample == found[1].sample
+
+
+def test_an_error_of_the_run_breaks_the_law() -> None:
+    """A record without the field is in the example, so it is found; the error comes with the replay until then."""
+    builder = ks.StreamsBuilder("notes")
+    builder.stream("payments").map_values(lambda payment: payment["note"].upper()).to("notes")
+    broken = ks.testing.counterexample(builder.build(), EXAMPLE, lambda run: True)
+    assert broken is not None
+    assert len(broken.sample) == 1
+    assert "ProcessingError" in broken.title
+    assert broken.replay is not None
+
+
+def test_an_example_of_other_topics_is_refused() -> None:
+    """The topics that are needed are named."""
+    with pytest.raises(ConfigError, match="no record that the topology reads") as raised:
+        ks.testing.samples(alerts(3), EXAMPLE.of_topic("other"))
+    assert raised.value.hint == "add records of payments"
