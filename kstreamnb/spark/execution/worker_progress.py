@@ -138,7 +138,7 @@ def task_positions(folder: str | Path | None) -> list[TaskPosition]:
     found = []
     for path in sorted(Path(folder).glob("*")) if folder is not None else ():
         try:
-            file = os.open(path, os.O_RDWR)
+            file = os.open(path, os.O_RDONLY)  # also where the disk has become read-only
         except FileNotFoundError:
             continue
         try:

@@ -178,7 +178,11 @@ class QueryControl:
         def await_end() -> None:
             handle.await_end()
             relay.detach()
-            self.on_end(handle)
+            try:
+                self.on_end(handle)
+            except Exception as error:  # whatever else is wrong, the query must not seem to run on
+                self.fail(spark_failure(f'the query of "{self.application}"', error), Actor.QUERY)
+                raise
 
         threading.Thread(target=await_end, daemon=True, name="kstreamnb-end").start()
         for companion in self.companions:
