@@ -43,6 +43,7 @@ _PATIENCE_S = 600.0
 _CALL_S = 5.0
 _ABORT_S = 10.0
 _CONNECT_S = 1.0
+_PAUSE_S = 0.05
 _SETTLE_S = 60.0
 _FIRST_TIMEOUT_MS = 60_000
 _MAX_TIMEOUT_MS = 15 * 60_000  # a broker's transaction.max.timeout.ms, unless its operator changed that
@@ -412,6 +413,7 @@ def _repeat(
             over = time.monotonic() > end or (closing is not None and closing.is_set())
             if over or not error.args[0].retriable():
                 raise
+        time.sleep(_PAUSE_S)  # with no broker in reach, some calls fail at once
 
 
 def _aborted(producer: Producer) -> bool:
