@@ -86,14 +86,14 @@ def records_lost(servers: str, spark: SparkSession, folder: Path) -> None:
 
 def fenced(servers: str, spark: SparkSession, folder: Path) -> None:
     """Deploy an application a second time, from a copy of its checkpoint."""
-    send(servers, "twice-in", 1)
-    first = ks.deploy(copy("twice"), spark=spark, bootstrap_servers=servers, checkpoint=folder / "first")
+    send(servers, "twins-in", 1)
+    first = ks.deploy(copy("twins"), spark=spark, bootstrap_servers=servers, checkpoint=folder / "first")
     first.await_input()
     first.stop()  # a folder that is being written cannot be copied whole
     shutil.copytree(folder / "first", folder / "second", ignore=shutil.ignore_patterns("*.tmp*", "*.crc"))
     first.restart()
-    ks.deploy(copy("twice"), spark=spark, bootstrap_servers=servers, checkpoint=folder / "second")
-    send(servers, "twice-in", 2)
+    ks.deploy(copy("twins"), spark=spark, bootstrap_servers=servers, checkpoint=folder / "second")
+    send(servers, "twins-in", 2)
     first.await_termination(180)
 
 
