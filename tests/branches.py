@@ -13,7 +13,7 @@ __all__ = ["main"]
 
 
 def main(path: str, least: str) -> int:
-    """Count the branches of each package that tests took, of those there are."""
+    """Count the branches that tests took in each package, out of those that exist."""
     taken: Counter[str] = Counter()
     known: Counter[str] = Counter()
     for file, found in json.loads(Path(path).read_text())["files"].items():

@@ -1,4 +1,4 @@
-"""What all suites share: Hypothesis profiles, and reasons to skip what this machine cannot run."""
+"""Shared by all suites: Hypothesis profiles, and reasons to skip tests that this machine cannot run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _java() -> str | None:
     return shutil.which("java", path=os.path.join(home, "bin")) if home else shutil.which("java")
 
 
-# Examples in docstrings that start a broker or a session belong to the suites that have them.
+# Docstring examples that start a broker or a session belong to the suites that have them.
 EXAMPLES = {
     "kstreamnb.kafka.admin.Admin": "kafka",
     "kstreamnb.kafka.broker_process.LocalBroker": "kafka",
@@ -43,9 +43,9 @@ EXAMPLES = {
 }
 
 
-@pytest.hookimpl(tryfirst=True)  # before the choice by marks
+@pytest.hookimpl(tryfirst=True)  # before tests are selected by marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip with a reason what needs Java or Chromium where there is none."""
+    """Skip tests that need Java or Chromium if it is missing, and say why."""
     needs_java = pytest.mark.skip(reason="needs Java 17 or later: install a JRE and set JAVA_HOME or PATH")
     needs_chromium = pytest.mark.skip(reason="needs Chromium: install the package chromium")
     for item in items:
@@ -59,7 +59,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """One small local session with two slots for all tests that need one; it ends with them."""
+    """One small local session with two slots, shared by all tests that need one."""
     from kstreamnb.spark.jvm.session import spark_session
 
     settings = {

@@ -1,6 +1,6 @@
-"""Builds the wheel and the sdist, checks them, and tries each extra in an empty environment outside the repository.
+"""Builds the wheel and the sdist, checks them, and tests each extra in an empty environment outside the repository.
 
-``python -m tests.install`` tries all extras, ``python -m tests.install base kafka`` some of them.
+``python -m tests.install`` tests all extras, ``python -m tests.install base kafka`` some of them.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def run(*command: str, cwd: Path = ROOT) -> str:
 
 
 def build(folder: Path) -> Path:
-    """Build and check both distributions; gives the wheel."""
+    """Build and check both distributions; return the wheel."""
     run(sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder))
     files = [str(path) for path in sorted(folder.iterdir())]
     run(sys.executable, "-m", "twine", "check", "--strict", *files)
@@ -88,7 +88,7 @@ def try_extra(extra: str, wheel: Path, folder: Path) -> None:
 
 
 def main() -> None:
-    """Build, check and try the extras that are named, or all."""
+    """Build and check the distributions, and test the named extras, or all."""
     extras = sys.argv[1:] or list(SCRIPTS)
     with tempfile.TemporaryDirectory() as work:
         folder = Path(work)

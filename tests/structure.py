@@ -1,6 +1,6 @@
 """The structure of the package as figures, checked by ``make lint``: rooms, circles of imports, types, size, language.
 
-``python -m tests.structure`` prints one line and fails if a limit is passed; ``-v`` names every offender.
+``python -m tests.structure`` prints one line and fails if a limit is exceeded; ``-v`` names every offender.
 """
 
 from __future__ import annotations
@@ -228,7 +228,7 @@ def shared_class_names(parsed: Iterable[Module]) -> list[str]:
 
 
 def report() -> tuple[str, dict[str, list[str]]]:
-    """Return the figures in one line, and the offenders of every limit that is passed."""
+    """Return the figures in one line, and the offenders of every limit that is exceeded."""
     parsed = modules()
     graph = {name: imported(module, parsed) for name, module in parsed.items() if name != "kstreamnb"}
     lines = sum(map(code_lines, parsed.values()))

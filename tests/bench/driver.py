@@ -1,16 +1,16 @@
 """Throughput of the test driver, beside other engines: ``python -m tests.bench.driver [--peers DIR] [--java DIR]``.
 
-The workload is 200,000 records with small dicts as values and 100 keys. Every engine runs in a process of its own, in
-turns with the others, and hands its records on by reference: the serde of the records says that nobody changes them.
-Rates are records by second of CPU time, so that a busy machine changes little. Peers are installed into an environment
-of their own at ``--peers``; nothing of the kit depends on them. ``--java`` adds Kafka's own test driver, where Maven
-and Java are present: it cannot hand a value on, so its rates hold reading and writing JSON, as those of the kit's case
-with isolated values do.
+The workload is 200,000 records with small dicts as values and 100 keys. Engines run in separate processes, in turns,
+and pass records on by reference: the records' serde declares them immutable. Rates are records per second of CPU time,
+so that a busy machine changes little. Peers are installed into a separate environment at ``--peers``; the kit does not
+depend on them. ``--java`` adds Kafka's own test driver if Maven and Java are present: it cannot pass a value on, so its
+rates include reading and writing JSON, as those of the kit's case with isolated values do.
 
-Where the time goes, by ``dis`` and cProfile: a quarter of a record's half microsecond is taking a named tuple apart,
-which CPython does by an iterator; the rest is one dict look-up, one put and one row of output. Windows cost little as
-long as a key stays in one: place and windowed key are kept. With JSON values most is reading and writing them, once at
-each topic and store; flat dicts of the input are copied instead, which takes a fifth of that.
+According to ``dis`` and cProfile, a quarter of the half microsecond per record goes into unpacking a named tuple, which
+CPython does with an iterator; the rest is one dict lookup, one put and one row of output. Windows cost little as long
+as consecutive records of a key share one: partition and windowed key are cached. With JSON values most of the time is
+spent reading and writing them, once at each topic and store; flat dicts of the input are copied instead, which takes a
+fifth of that.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ KIT, BYTEWAX, KAFKA = "kstreamnb", "bytewax", "Kafka's driver"
 
 
 def main() -> int:
-    """Measure and print a table; the exit code is 1 when a ratio is missed."""
+    """Measure and print a table; exit with code 1 if a ratio is missed."""
     options = _options()
     if options.measure:
         measure(options.measure, options.repeats)
@@ -57,7 +57,7 @@ def main() -> int:
 def measure(case: str, repeats: int) -> None:
     """Print the best rate of a case in this process, as JSON."""
     rates: list[float] = []
-    PREPARE[case]()()  # the first run makes room in memory
+    PREPARE[case]()()  # the first run allocates memory
     for _ in range(repeats):
         run = PREPARE[case]()
         start = time.process_time()
@@ -77,7 +77,7 @@ def _records() -> list[Any]:
 
 
 def _prepared(case: str, **options: Any) -> Callable[[], None]:
-    """A driver over the case's topology, and records to pipe into it."""
+    """Return a driver over the case's topology, and records to pipe into it."""
     from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 
     driver = TopologyTestDriver(topology(case), **options)
@@ -86,7 +86,7 @@ def _prepared(case: str, **options: Any) -> Callable[[], None]:
 
 
 def topology(case: str) -> Any:
-    """The case, through the public interface."""
+    """Run the case through the public interface."""
     from kstreamnb.core.serdes import Serdes
     from kstreamnb.core.windows import TimeWindows
     from kstreamnb.dsl.builder import StreamsBuilder
@@ -128,7 +128,7 @@ def _run(command: list[str]) -> float:
 
 
 def _peers(options: argparse.Namespace) -> dict[str, list[str]]:
-    """The commands that run a peer, given a case and a number of repeats."""
+    """Return the commands that run a peer, given a case and a number of repeats."""
     peers = {}
     if options.peers:
         peers[BYTEWAX] = [str(_peer_python(Path(options.peers))), str(PEER)]
@@ -139,7 +139,7 @@ def _peers(options: argparse.Namespace) -> dict[str, list[str]]:
 
 
 def _peer_python(folder: Path) -> Path:
-    """The interpreter of the peers' environment, which is made when it is not there."""
+    """Return the interpreter of the peers' environment, which is created if missing."""
     python = folder / "bin" / "python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
@@ -148,7 +148,7 @@ def _peer_python(folder: Path) -> Path:
 
 
 def _peer_jars(folder: Path) -> Path:
-    """The folder with Kafka's test driver, which Maven fills when it is not there."""
+    """Return the folder with Kafka's test driver, which Maven fills if it is empty."""
     if missing := [tool for tool in ("mvn", "javac") if shutil.which(tool) is None]:
         raise SystemExit(
             f"--java needs Maven and a Java 17 development kit on the path; not found: {', '.join(missing)}"

@@ -1,4 +1,4 @@
-"""What Spark takes for small batches without a line of the kit: levels of state in Python, and one collect a batch."""
+"""Measures Spark alone on small batches, without the kit: levels of state in Python, and one collect per batch."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Counting(StatefulProcessor):
         self._count = handle.getValueState("count", "n bigint")
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
-        """Count, and pass the count on."""
+        """Increment the count and pass it on."""
         found = self._count.get()
         count = (0 if found is None else found[0]) + sum(1 for _ in rows)
         self._count.update((count,))
@@ -41,9 +41,10 @@ def _passed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def plain_levels(spark: Any, levels: int, folder: str | None, batches: int) -> list[int]:
-    """Milliseconds of each trigger of a plain query with some levels, under the settings of the kit's queries.
+    """Return the milliseconds of each trigger of a plain query with the given levels, under the settings of the kit's
+    queries.
 
-    Without a level the rows pass one function in Python, in the stage that makes them.
+    Without a level the rows pass through one Python function, in the stage that creates them.
     """
     session = streaming_session(spark)
     session.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))

@@ -1,8 +1,8 @@
 """Speed of deployments from Kafka to Kafka, exactly once: ``python -m tests.bench.kafka [--records 1000000]``.
 
-Prints throughput of a copy and of a keyed count, beside at least once; the time from `deploy` to the first batch's
-commit in a session that is warm; the time from the death of all workers to the next commit; and what
-``ks.testing.benchmark("latency")`` says; alone it has a session of the profile "latency".
+Prints the throughput of a copy and of a keyed count, beside at least once; the time from `deploy` to the first batch's
+commit in a warm session; the time from the death of all workers to the next commit; and the results of
+``ks.testing.benchmark("latency")``, which alone uses a session of the profile "latency".
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def counting(name: str, topic: str = "numbers") -> ks.Topology:
 
 
 def fill(servers: str, count: int, keys: int) -> None:
-    """Many small records, produced without an object each."""
+    """Many small records, produced without creating an object for each."""
     from confluent_kafka import Producer
 
     Admin(servers).create_topic("numbers", partitions=_PARTITIONS)
@@ -67,7 +67,7 @@ def fill(servers: str, count: int, keys: int) -> None:
 
 
 def throughput(spark: Any, servers: str, topology: ks.Topology, limit: int, guarantee: Any) -> tuple[float, float]:
-    """Records a second over all batches but the first, and over the time that the batches themselves took."""
+    """Return records per second over all batches but the first, and over the time spent in the batches themselves."""
     with tempfile.TemporaryDirectory(dir=_memory()) as folder:
         query = ks.deploy(
             topology,
@@ -87,7 +87,7 @@ def throughput(spark: Any, servers: str, topology: ks.Topology, limit: int, guar
 
 
 def costs(spark: Any, servers: str, limit: int) -> dict[str, float]:
-    """Records a second of a keyed count under both guarantees, within batches, and their ratio."""
+    """Return records per second of a keyed count under both guarantees, within batches, and their ratio."""
     guarantees: tuple[Any, ...] = ("exactly_once", "at_least_once")
     found = {}
     for guarantee in guarantees:
@@ -134,14 +134,14 @@ def _memory() -> str | None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run everything, or the parts that are named."""
+    """Run all measurements, or those named."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--batch", type=int, default=200_000)
     parser.add_argument("--only", nargs="*", default=("copy", "count", "first", "failover", "latency"))
     parser.add_argument("--seconds", type=float, default=60, help="how long latency is measured")
     chosen = parser.parse_args(arguments)
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # Spark's processes find the kit compiled, as an installed one is
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # lets Spark's processes load compiled modules
     settings = {"spark.driver.memory": "2g"}
     with (
         tempfile.TemporaryDirectory(dir=_memory()) as data,

@@ -1,4 +1,4 @@
-"""Records that are made from their offsets: input from memory, in a module that Spark's workers can import."""
+"""Generates records from their offsets: in-memory input, in a module that Spark's workers can import."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ PARTITIONS, START_MS = 4, 1_790_000_000_000
 
 @dataclass
 class Made:
-    """Records that are made from their offsets, in the memory of whoever reads them.
+    """Records generated from their offsets, in the memory of the reader.
 
-    Each batch holds ``batch`` records over ``PARTITIONS`` partitions; keys go round among ``keys``, scattered.
+    Each batch holds ``batch`` records over ``PARTITIONS`` partitions; keys cycle through ``keys``, scattered.
     """
 
     batch: int
@@ -40,7 +40,7 @@ class Made:
         return {"numbers": {part: at + self.batch // PARTITIONS for part, at in start["numbers"].items()}}
 
     def check(self, start: Offsets, end: Offsets) -> None:
-        """Nothing is ever lost."""
+        """Report no loss."""
 
     def now_ms(self) -> int:
         """No clock."""

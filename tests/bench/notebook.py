@@ -1,6 +1,6 @@
-"""What somebody at a notebook waits for, against the aims: ``python -m tests.bench.notebook``.
+"""Measures what a notebook user waits for, against the targets: ``python -m tests.bench.notebook``.
 
-Import and first picture are taken in fresh interpreters; the rest in one, the median of several.
+Import and first picture are measured in fresh interpreters; the rest in one, as the median of several runs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ print(time.perf_counter() - t)
 
 
 def fresh(code: str) -> float:
-    """The figure that code prints in an interpreter of its own."""
+    """Return the figure that code prints in a separate interpreter."""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return float(done.stdout)
 
@@ -58,7 +58,7 @@ def large() -> ks.Topology:
 
 
 def handles() -> tuple[ks.KStream, ks.KStream]:
-    """A stream after two steps, and one after a windowed count, with a sample of 1,000 records."""
+    """Return a stream after two steps, and one after a windowed count, with a sample of 1,000 records."""
     builder = ks.StreamsBuilder("preview")
     orders = builder.stream("orders")
     builder.sample = ks.Sample.from_records([("orders", 0, n, 1000 * n, f"k{n % 50}", n) for n in range(1000)])
@@ -68,7 +68,7 @@ def handles() -> tuple[ks.KStream, ks.KStream]:
 
 
 def main() -> None:
-    """Print each figure beside its aim."""
+    """Print each figure beside its target."""
     plain, counts = handles()
     topology = large()
     topology._repr_mimebundle_()  # loads the renderer

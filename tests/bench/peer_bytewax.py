@@ -1,4 +1,4 @@
-"""The driver's workload on bytewax, for an environment that has it: ``peer_bytewax.py CASE REPEATS``."""
+"""Runs the driver's workload on bytewax, in an environment that has it: ``peer_bytewax.py CASE REPEATS``."""
 
 import json
 import sys
@@ -33,7 +33,7 @@ def filter_and_map(stream):
 
 
 def keyed_count(stream):
-    """How often each key was seen."""
+    """Count how often each key was seen."""
     keyed = op.key_on("key", stream, lambda record: record["key"])
     return op.stateful_map("count", keyed, lambda state, _: ((state or 0) + 1,) * 2)
 

@@ -1,16 +1,16 @@
-"""What time travel costs: ``python -m tests.bench.replay``.
+"""Measures the cost of time travel: ``python -m tests.bench.replay``.
 
-Printed are the rate of recording every hop, the time to look at any moment of a long replay, the memory of a million
-hops, and the time of a preview. Workloads are those of `tests.bench.driver`; their records are made beforehand.
+Prints the rate of recording every hop, the time to look at any moment of a long replay, the memory of a million hops,
+and the time of a preview. Workloads are those of `tests.bench.driver`; their records are created beforehand.
 
-Where the time of recording goes, by cProfile on one partition: the work itself takes a quarter of it; the rest are six
-or seven tuples a record (taken, three hops, written, produced), the memory they lie in, and the numbers by which the
-history finds its steps. These were a fifth of a tumbling count's time until the history searched for them in bytes;
-cells that changed cost as much until the lines that note them stood in the loop. On several partitions records go to
-their tasks' coroutines in turn, so that the log is in order when it is written; finding the partition and calling the
-coroutine are what that costs, and a windowed key's partition is found by its inner key, not anew for every window. With
-a repartition topic tasks run one after another, and what they wrote is put in order: there reading, writing and copying
-isolated JSON values is the most, then a row with its place in the order, twice for every record.
+Recording time on one partition, by cProfile: the work itself takes a quarter of it; the rest is six or seven tuples per
+record (taken, three hops, written, produced), the memory for them, and the numbers by which the history finds its
+steps. Those numbers took a fifth of a tumbling count's time until the history searched for them in bytes; changed cells
+cost as much until the lines that note them were moved into the loop. With several partitions, records go to their
+tasks' coroutines in turn, so that the log is written in order; the added cost is finding the partition and calling the
+coroutine. A windowed key's partition is derived from its inner key once, not for every window. With a repartition
+topic, tasks run one after another and their output is sorted: most of the time goes into reading, writing and copying
+isolated JSON values, and into a row with its position in the order, twice per record.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def main() -> int:
 
 
 def look_back() -> None:
-    """Measure looks at moments of a long replay, and its memory."""
+    """Measure looking at moments of a long replay, and its memory."""
     found = replay(topology("keyed count"), records(STEPS), 1)
     places = [len(found.steps) * tenth // 10 for tenth in (5, 0, 9, 1, 10, 3, 7)]
     store = next(iter(found.topology.stores))
@@ -72,7 +72,7 @@ def look_back() -> None:
 
 
 def loading() -> float:
-    """How long a sample of a million records takes to load from a Parquet file of someone else."""
+    """Measure how long a sample of a million records takes to load from another program's Parquet file."""
     import pandas as pd
 
     rows = {"key": [f"user{n % 50_000}" for n in range(LOADED)], "at": range(LOADED), "n": range(LOADED)}
@@ -88,16 +88,16 @@ def records(number: int) -> list[TopicRecord]:
 
 
 def seconds(work: Callable[[], Any]) -> float:
-    """How long something keeps the processor busy: other work on the machine does not count."""
+    """Return the CPU time of a call, which excludes other work on the machine."""
     start = time.process_time()
     made = work()
     took = time.process_time() - start
-    del made  # to let go of it is not part of the work
+    del made  # releasing it is not part of the work
     return took
 
 
 def say(what: str, measured: float, aim: float) -> None:
-    """One line of the table."""
+    """Format one line of the table."""
     print(f"{what:52}{measured:>14,.1f}{aim:>12,.0f}")
 
 

@@ -1,12 +1,12 @@
 """Speed on Spark from memory: ``python -m tests.bench.spark [--only WORD] [--rows N] [--keys N] [--cores N]``.
 
-Prints a table with the aims: a keyed count beside plain Spark SQL on the same keys, latency of small batches through
-one and two levels beside Spark alone, both in a session of its own with the profile "latency", cost of a batch as state
+Prints a table with the targets: a keyed count beside plain Spark SQL on the same keys, latency of small batches through
+one and two levels beside Spark alone, both in a separate session with the profile "latency", cost of a batch as state
 grows, static frames, the first batch of a query, and planning.
 
-Rates are given twice: by the clock, and by the CPU time of Spark's whole process tree as if nothing else ran on the
-cores; on a busy machine only the second means anything. Both take in Spark's own work, and leave the first, cold
-batches out.
+Rates are given twice: by wall-clock time, and by the CPU time of Spark's whole process tree as if nothing else ran on
+the cores; on a busy machine only the second is meaningful. Both include Spark's own work and leave out the first, cold
+batches.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _WARM_UP = 3
 
 @dataclass
 class Timed(QuerySink):
-    """Takes batches in and notes when each was done, by the clock and by CPU."""
+    """Accepts batches and notes when each was done, by wall-clock and CPU time."""
 
     done: list[tuple[float, float, int]] = field(default_factory=list)
 
@@ -52,13 +52,13 @@ class Timed(QuerySink):
         return OutputBatch(batch.number, count)
 
     def steps(self) -> list[tuple[float, float]]:
-        """Seconds and CPU seconds of each batch after the first."""
+        """Return wall-clock seconds and CPU seconds of each batch after the first."""
         return [(later[0] - sooner[0], later[1] - sooner[1]) for sooner, later in pairwise(self.done)]
 
 
 @dataclass(frozen=True)
 class StatusLine:
-    """One line of the table; ``met`` is None where there is no aim."""
+    """Format one line of the table; ``met`` is None if there is no target."""
 
     what: str
     found: str
@@ -67,7 +67,7 @@ class StatusLine:
 
 
 def cpu_seconds() -> float:
-    """CPU time of this process and all its descendants, those that ended among them."""
+    """Return the CPU time of this process and all its descendants, including those that ended."""
     children: dict[int, list[int]] = {}
     spent: dict[int, float] = {}
     tick = os.sysconf("SC_CLK_TCK")
@@ -88,7 +88,7 @@ def cpu_seconds() -> float:
 
 
 def memory_mb() -> float:
-    """Memory of this process and all its descendants now, what they share counted once a process."""
+    """Return the current memory of this process and all its descendants, counting shared memory once per process."""
     children: dict[int, list[int]] = {}
     held: dict[int, float] = {}
     for path in Path("/proc").glob("[0-9]*"):
@@ -109,24 +109,24 @@ def memory_mb() -> float:
 
 @dataclass
 class Light(QuerySink):
-    """Takes batches in at no cost of its own; asks for the CPU time once after the warm-up and once at the end."""
+    """Accepts batches at no cost of its own; reads the CPU time once after the warm-up and once at the end."""
 
     marks: tuple[int, int]
     found: list[float] = field(default_factory=list)
 
     def publish(self, batch: QueryBatch) -> OutputBatch:
-        """Look at the CPU time where that is due."""
+        """Read the CPU time if it is due."""
         if batch.number in self.marks:
             self.found.append(cpu_seconds())
         return OutputBatch(batch.number, batch.output.count())
 
     def cpu_ms(self) -> float:
-        """CPU time of a batch between the marks, on average."""
+        """Return the average CPU time of a batch between the two readings."""
         return 1000 * (self.found[1] - self.found[0]) / (self.marks[1] - self.marks[0])
 
 
 def counting(levels: int = 1) -> ks.Topology:
-    """A keyed count; with two levels counted once more by the key's end."""
+    """A keyed count; with two levels, counted again by the last characters of the key."""
     builder = ks.StreamsBuilder(f"counting-{levels}")
     table = builder.stream("numbers", value_serde="long").group_by_key().count(store="counts")
     if levels == 2:
@@ -145,7 +145,7 @@ def squaring() -> ks.Topology:
 
 
 def streamed(spark: Any, feed: Made, sink: QuerySink, *, levels: int = 1, slots: int = 0) -> Any:
-    """A query over made records, with ``slots`` one that only maps them; when it is over, the query."""
+    """Run a query over generated records, with ``slots`` one that only maps them; returns the finished query."""
     topology = squaring() if slots else counting(levels)
     application = plan_application(topology, Config(), {"numbers": PARTITIONS}, direct=True)
     deployment = plan_deployment("bench", [application], spark.sparkContext.defaultParallelism)
@@ -159,7 +159,7 @@ def streamed(spark: Any, feed: Made, sink: QuerySink, *, levels: int = 1, slots:
 
 
 def keyed_count(spark: Any, options: argparse.Namespace) -> Iterator[StatusLine]:
-    """Records a second through one level with state, beside Spark SQL's count of as many keys."""
+    """Measure records per second through one level with state, beside Spark SQL's count of the same number of keys."""
     size, batches, cores = options.batch, options.batches, options.cores
     sink = Timed()
     streamed(spark, Made(size, batches, options.keys), sink)
@@ -178,7 +178,7 @@ def keyed_count(spark: Any, options: argparse.Namespace) -> Iterator[StatusLine]
 
 
 def plain_sql(spark: Any, size: int, batches: int, keys: int) -> list[tuple[float, float]]:
-    """Seconds and CPU seconds of each batch of Spark's own count; every update is collected, as ours are."""
+    """Return seconds and CPU seconds of each batch of Spark's own count; every update is collected, as in ours."""
     from pyspark.sql import functions as F
 
     from kstreamnb.spark.jvm.session import query_session
@@ -204,7 +204,7 @@ def plain_sql(spark: Any, size: int, batches: int, keys: int) -> list[tuple[floa
 
 
 def latency(spark: Any, options: argparse.Namespace) -> Iterator[StatusLine]:
-    """What Spark says of batches of a few records, one after the other, when its code is compiled."""
+    """Return Spark's figures for consecutive batches of a few records, once its code is compiled."""
     warm, last = options.warm, options.warm + 100
     stage = statistics.median(plain_levels(spark, 0, _fast_folder(), last)[warm:])
     for levels, aim in ((1, 100), (2, 150)):
@@ -222,7 +222,7 @@ def latency(spark: Any, options: argparse.Namespace) -> Iterator[StatusLine]:
 
 
 def growing_state(spark: Any, options: argparse.Namespace) -> Iterator[StatusLine]:
-    """CPU time of equal batches while the keys become a million."""
+    """Measure the CPU time of equal batches while the number of keys grows to a million."""
     batches = options.grow // 20_000
     sink = Timed()
     streamed(spark, Made(20_000, batches, 4 * options.grow), sink)
@@ -262,7 +262,7 @@ def static_frames(spark: Any, options: argparse.Namespace) -> Iterator[StatusLin
 
 
 def scaling(spark: Any, options: argparse.Namespace) -> Iterator[StatusLine]:
-    """S0-08: a map that is bound by the CPU, on one slot and on all of them; by the clock, for that is the point."""
+    """S0-08: a CPU-bound map, on one slot and on all of them; by wall-clock time, because that is what scales."""
     found, records = {}, set()
     for slots in (1, options.cores):
         sink = Timed()
@@ -275,7 +275,7 @@ def scaling(spark: Any, options: argparse.Namespace) -> Iterator[StatusLine]:
 
 
 def first_batch(spark: Any, options: argparse.Namespace) -> Iterator[StatusLine]:
-    """From starting a query to its first batch's end, in a session that has run one."""
+    """Measure from the start of a query to the end of its first batch, in a session that has already run one."""
     for _ in range(2):
         sink = Timed()
         began, cpu = time.perf_counter(), cpu_seconds()
@@ -306,9 +306,9 @@ CASES: dict[str, Callable[[Any, argparse.Namespace], Iterator[StatusLine]]] = {
 
 
 def main() -> int:
-    """Measure and print; the exit code is 1 when an aim is missed."""
+    """Measure and print; exit with code 1 if a target is missed."""
     options = _options()
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # Spark's processes find the kit compiled, as an installed one is
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # lets Spark's processes load compiled modules
     missed = 0
     if options.only in (None, "latency") and not options.profile:
         again = (*sys.argv[1:], "--only", "latency", "--profile", "latency")  # another profile needs another JVM
@@ -331,7 +331,7 @@ def main() -> int:
 
 
 def _fast_folder() -> str | None:
-    """Memory for checkpoints where there is such a folder, as a tuned deployment on one machine has."""
+    """Use memory for checkpoints if there is such a folder, as a tuned deployment on one machine does."""
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 

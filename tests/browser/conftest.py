@@ -1,4 +1,6 @@
-"""One browser, one JupyterLab and one built site for all tests; without Chromium they are skipped and say so."""
+"""One browser, one JupyterLab and one built site for all tests, which are skipped with a message if there is no
+Chromium.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ def lab(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.fixture(scope="session")
 def built_site() -> Path:
-    """The folder of the documentation: the one that the variable SITE names, otherwise it is built."""
+    """Return the folder of the documentation: the one that the variable SITE names, or a fresh build."""
     if "SITE" in os.environ:
         return Path(os.environ["SITE"]).resolve()
     subprocess.run([sys.executable, str(ROOT / ".site" / "build.py")], check=True)

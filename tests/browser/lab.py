@@ -1,4 +1,4 @@
-"""JupyterLab as a user has it, served on this machine, in a Chromium that may speak to nothing else."""
+"""JupyterLab as users have it, served on this machine, in a Chromium that may reach no other host."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ _TOKEN = "kstreamnb"
 _WIDTH, _HEIGHT = 1280, 1000
 _START_S = 180
 _END_S = 60
-# JupyterLab's and Notebook's own, with no part of the kit in it: they ask for what a server may not have.
-# The kernel of JupyterLite builds the site of the course; its extension has no use in JupyterLab and says so.
+# Messages of JupyterLab and Notebook themselves, unrelated to the kit: requests for optional server features.
+# The kernel of JupyterLite builds the site of the course; its extension has no use in JupyterLab and logs that.
 _LABS_OWN = ("notebook_core", "favicon", "/lsp/", "api/me", "/lab/api/news", "ResizeObserver", "@jupyterlite")
 
 
@@ -51,7 +51,7 @@ def chromium() -> str | None:
 
 @dataclass
 class Lab:
-    """A JupyterLab server over a folder, and the browser's window on it: pages share what they have loaded."""
+    """A JupyterLab server over a folder, and a browser window on it: pages share what they have loaded."""
 
     url: str
     folder: Path
@@ -59,7 +59,7 @@ class Lab:
 
     @contextmanager
     def notebook(self, name: str, cells: Sequence[str], front_end: str = JUPYTERLAB) -> Iterator[Notebook]:
-        """A new notebook with these cells, open in a page of its own."""
+        """Open a new notebook with these cells, on a separate page."""
         made = [nbformat.v4.new_code_cell(source, id=f"cell-{number}") for number, source in enumerate(cells)]
         kernel = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
         nbformat.write(nbformat.v4.new_notebook(cells=made, metadata=kernel), self.folder / f"{name}.ipynb")
@@ -74,7 +74,7 @@ class Lab:
 
 @dataclass
 class Notebook:
-    """An open notebook: its cells are run as a user runs them, and everything that goes wrong is kept."""
+    """An open notebook: its cells are run as a user runs them, and every error is collected."""
 
     page: Page
     name: str
@@ -95,12 +95,12 @@ class Notebook:
         )
 
     def close(self) -> None:
-        """Close the page, and end its kernel."""
+        """Close the page and shut down its kernel."""
         self.page.evaluate("() => window.jupyterapp.shell.currentWidget.context.sessionContext.shutdown()")
         self.page.close()
 
     def run(self, number: int, *, source: str | None = None) -> Locator:
-        """Run a cell, after changing its text if there is a new one, and give its output."""
+        """Run a cell, after replacing its text if a new one is given, and return its output."""
         self.page.evaluate(
             """async ([number, source]) => {
                 const panel = window.jupyterapp.shell.currentWidget, notebook = panel.content;
@@ -117,7 +117,7 @@ class Notebook:
         return self.output(number)
 
     def begin(self, number: int) -> Locator:
-        """Let a cell run, wait for nothing, and give its output."""
+        """Start a cell without waiting for it, and return its output element."""
         self.page.evaluate(
             """(number) => {
                 window.jupyterapp.shell.currentWidget.content.activeCellIndex = number;
@@ -128,21 +128,21 @@ class Notebook:
         return self.output(number)
 
     def output(self, number: int) -> Locator:
-        """What a cell shows."""
+        """Return the text that a cell shows."""
         cell = self.page.locator(".jp-Notebook > .jp-WindowedPanel-outer .jp-Cell, .jp-Notebook > .jp-Cell").nth(number)
         return cell.locator(".jp-Cell-outputArea")
 
     def assert_drawn(self, output: Locator, *words: str) -> None:
-        """A cell's picture is an SVG, which JupyterLab shows as an image, with these words in it."""
+        """Return a cell's picture: an SVG, which JupyterLab shows as an image, containing these words."""
         for word in words:
             drawn = re.compile(re.escape(quote(word, safe="·")))
             expect(output.locator(".jp-RenderedSVG img")).to_have_attribute("src", drawn)
 
     def python(self, expression: str) -> str:
-        """The text of an expression in the kernel, which no cell shows.
+        """Return the text of an expression evaluated in the kernel, outside any cell.
 
-        Page and kernel agree afterwards: the kernel takes what the page sent in its order, and the request is done
-        when the page has taken what the kernel sent before. What waits in a timer of the page is not sent yet.
+        Wait until page and kernel agree: the kernel handles the page's messages in order, and the request is done when
+        the page has handled the kernel's earlier messages. Messages that wait for a timer of the page are not sent yet.
         """
         found: str = self.page.evaluate(
             """async (code) => {
@@ -156,7 +156,7 @@ class Notebook:
         return found
 
     def start(self, code: str) -> None:
-        """Let the kernel run code that no cell shows, and wait for nothing."""
+        """Start code in the kernel outside any cell, without waiting."""
         self.page.evaluate(
             """(code) => {
                 const kernel = window.jupyterapp.shell.currentWidget.context.sessionContext.session.kernel;
@@ -173,7 +173,7 @@ class Notebook:
             self.page.wait_for_timeout(50)
 
     def theme(self, dark: bool) -> None:
-        """Change JupyterLab's theme, and wait until the page is to be seen again."""
+        """Change JupyterLab's theme, and wait until the page is visible again."""
         name = "JupyterLab Dark" if dark else "JupyterLab Light"
         self.page.evaluate("name => window.jupyterapp.commands.execute('apputils:change-theme', {theme: name})", name)
         expect(self.page.locator(f'body[data-jp-theme-name="{name}"]')).to_be_attached()
@@ -184,7 +184,7 @@ class Notebook:
         self.page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
 
     def picture(self, part: Locator, name: str) -> None:
-        """Keep a picture of a part of the page, in light and dark."""
+        """Save a screenshot of a part of the page, in light and dark."""
         ARTEFACTS.mkdir(parents=True, exist_ok=True)
         box = part.bounding_box() or {"height": 0}
         self.page.set_viewport_size({"width": _WIDTH, "height": max(_HEIGHT, int(box["height"]) + 300)})
@@ -196,14 +196,14 @@ class Notebook:
         self.page.set_viewport_size({"width": _WIDTH, "height": _HEIGHT})
 
     def barriers(self, selector: str) -> list[str]:
-        """What axe finds that would keep people out, in the part of the page that a selector names."""
+        """Return axe's serious violations in the part of the page that a selector names."""
         rules = {"resultTypes": ["violations"]}
         found: Any = Axe().run(self.page, context=selector, options=rules)
         grave = [each for each in found.response["violations"] if each["impact"] in ("serious", "critical")]
         return [f"{each['id']}: {each['help']}: {node['html'][:200]}" for each in grave for node in each["nodes"]]
 
     def assert_quiet(self) -> None:
-        """No error in the console, and nothing asked of another machine."""
+        """Assert that the console has no errors and that no other host was contacted."""
         assert self.errors == []
         assert self.strangers == []
 
@@ -229,7 +229,7 @@ class Notebook:
 
 @contextmanager
 def served(folder: Path, browser: Browser) -> Iterator[Lab]:
-    """JupyterLab over a folder, with settings of its own, for as long as the block runs."""
+    """Run JupyterLab over a folder with separate settings until the block ends."""
     work = folder / "work"
     work.mkdir()
     _settle(folder)
@@ -260,14 +260,14 @@ def _options(work: Path) -> list[str]:
 
 
 def _settle(folder: Path) -> None:
-    """JupyterLab's question about news is answered: it would cover a corner of the page."""
+    """Answers JupyterLab's prompt about news, which would cover a corner of the page."""
     place = folder / "jupyterlab_settings_dir" / "@jupyterlab" / "apputils-extension"
     place.mkdir(parents=True)
     (place / "notification.jupyterlab-settings").write_text('{"fetchNews": "false", "checkForUpdates": false}')
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """Settings, runtime files and IPython's history in the folder; nobody's own configuration counts."""
+    """Settings, runtime files and IPython's history are in the folder; no user's configuration is read."""
     places = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
     places += ("JUPYTERLAB_SETTINGS_DIR", "JUPYTERLAB_WORKSPACES_DIR")  # type: ignore[assignment]
     own = {name: str(folder / name.lower()) for name in places}
@@ -275,7 +275,7 @@ def _environment(folder: Path) -> dict[str, str]:
 
 
 def _wait_for(server: subprocess.Popen[bytes], folder: Path) -> str:
-    """The address at which the server answers: it takes another port when somebody else was quicker."""
+    """Return the address at which the server answers: it takes another port if the first one is already in use."""
     end = time.monotonic() + _START_S
     while True:
         try:
@@ -291,7 +291,7 @@ def _wait_for(server: subprocess.Popen[bytes], folder: Path) -> str:
 
 
 def _end(server: subprocess.Popen[bytes]) -> None:
-    """End the server; one that is too slow to end its kernels first is killed."""
+    """Stop the server; kill it if shutting down its kernels takes too long."""
     server.terminate()
     try:
         server.wait(timeout=_END_S)

@@ -1,4 +1,4 @@
-"""Serves a folder as a host of static sites does: under a path, with compressed texts; counts the bytes it sends."""
+"""Serves a folder as static hosts do: under a path, with compressed text; counts the bytes it sends."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COMPRESSED = (".css", ".html", ".ipynb", ".js", ".json", ".map", ".mjs", ".svg"
 
 @dataclass
 class StaticSite:
-    """A folder behind an address on this machine."""
+    """A folder served at an address on this machine."""
 
     url: str
     bytes_sent: int = 0
@@ -61,7 +61,7 @@ def served_site(folder: Path) -> Iterator[StaticSite]:
                 site.missing += [] if path.is_file() else [self.path]
 
         def log_message(self, *_: object) -> None:
-            """Print nothing for a request."""
+            """Suppress the log line of a request."""
 
     mimetypes.add_type("text/javascript", ".mjs")
     mimetypes.add_type("application/wasm", ".wasm")

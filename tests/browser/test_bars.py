@@ -1,4 +1,4 @@
-"""Progress in a real browser: a line in a corner while something runs, and no output of the cell."""
+"""Progress in a real browser: a line in a corner while something runs, and no output in the cell."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ def notebook(lab: Lab, request: pytest.FixtureRequest) -> Iterator[Notebook]:
 
 
 def test_a_long_replay_has_a_bar_that_leaves_nothing_behind(notebook: Notebook, lab: Lab) -> None:
-    """The bar counts records; the end takes it away, so does an interrupt; the saved cell has its own output alone."""
+    """The bar counts records and disappears at the end or on an interrupt; the saved cell contains only its own
+    output.
+    """
     bar = notebook.page.locator(".ks-line")
     notebook.begin(REPLAY)
     expect(bar).to_contain_text(re.compile(r"1\d\d\d/2\d\d\d .*records/s"))

@@ -41,7 +41,7 @@ def widget(notebook: Notebook) -> Locator:
     """All rows, the first page."""
     found = notebook.page.locator(".ks-browser")
     found.get_by_role("searchbox").fill("")
-    notebook.until("browser.facts['text']", "''")  # a search is sent when nothing was typed for a while
+    notebook.until("browser.facts['text']", "''")  # a search is sent after typing has paused
     notebook.python("browser.tell('turn', page=0)")
     expect(found).to_contain_text("1 to 25 of 61")
     expect(found.get_by_role("alert")).to_be_hidden()
@@ -70,7 +70,7 @@ def test_a_row_is_seen_in_full_and_reaches_python(notebook: Notebook, widget: Lo
 
 
 def test_rows_are_sorted_by_a_column_both_ways(notebook: Notebook, widget: Locator) -> None:
-    """By time downwards the latest is first; the third click gives the store's own order."""
+    """Sorted by time in descending order, the latest is first; the third click restores the store's own order."""
     first = widget.locator("tbody tr").first
     time = widget.get_by_role("columnheader", name="time")
     time.get_by_role("button").click()
@@ -84,7 +84,7 @@ def test_rows_are_sorted_by_a_column_both_ways(notebook: Notebook, widget: Locat
 
 
 def test_keys_and_values_of_the_users_stay_text(notebook: Notebook, widget: Locator) -> None:
-    """A key with <script> is read, not run."""
+    """A key with <script> is shown as text, not run."""
     widget.get_by_role("searchbox").fill("script")
     expect(widget.locator("tbody tr")).to_have_count(1)
     expect(widget.locator("tbody tr")).to_contain_text("<script>alert(1)</script>")
@@ -105,7 +105,7 @@ def test_the_keyboard_walks_over_rows(notebook: Notebook, widget: Locator) -> No
 
 
 def test_an_error_is_visible_in_the_widget(notebook: Notebook, widget: Locator) -> None:
-    """What Python refuses is said in the widget, and Refresh makes it good."""
+    """Errors raised in Python are shown in the widget, and Refresh recovers."""
     notebook.python("browser.tell('sort', by='colour')")
     expect(widget.get_by_role("alert")).to_contain_text('cannot sort by "colour"')
     widget.get_by_role("button", name="Refresh").click()
@@ -114,7 +114,7 @@ def test_an_error_is_visible_in_the_widget(notebook: Notebook, widget: Locator) 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_nothing_keeps_people_out(notebook: Notebook, widget: Locator, dark: bool) -> None:
-    """Axe finds nothing serious: names, roles, contrast."""
+    """Axe finds no serious violation: names, roles, contrast."""
     widget.locator("tbody tr").first.click()
     expect(widget.locator("tbody tr").first).to_have_attribute("aria-selected", "true")
     notebook.theme(dark)

@@ -39,7 +39,9 @@ def site(built_site: Path) -> Iterator[StaticSite]:
 
 @contextmanager
 def visitor(browser: Browser, site: StaticSite, path: str) -> Iterator[tuple[Page, list[str]]]:
-    """Somebody's first visit, with an empty cache; gives the page and the addresses of other hosts it asked for."""
+    """Visit the site for the first time, with an empty cache; returns the page and the addresses of other hosts it
+    requested.
+    """
     context = browser.new_context(viewport={"width": 1280, "height": 1000})
     context.set_default_timeout(PATIENCE_MS)
     page, strangers = context.new_page(), list[str]()

@@ -38,7 +38,7 @@ def notebook(lab: Lab) -> Iterator[Notebook]:
 
 @pytest.fixture
 def widget(notebook: Notebook) -> Locator:
-    """The sample as it was given."""
+    """The sample as given."""
     notebook.python("[editor.tell('undo') for _ in range(20)]")
     found = notebook.page.locator(".ks-editor")
     expect(found.get_by_role("button", name="Undo")).to_be_disabled()
@@ -51,7 +51,7 @@ def cell(widget: Locator, column: str, record: int) -> Locator:
 
 
 def test_an_edit_makes_a_new_sample(notebook: Notebook, widget: Locator) -> None:
-    """Python has the new sample at once; the old one stays as it is."""
+    """Python has the new sample at once; the old one is unchanged."""
     cell(widget, "value", 1).fill('{"quantity": 10, "unit": "a|b"}')
     cell(widget, "value", 1).press("Enter")
     notebook.until("editor.sample[0].value", "{'quantity': 10, 'unit': 'a|b'}")
@@ -62,7 +62,7 @@ def test_an_edit_makes_a_new_sample(notebook: Notebook, widget: Locator) -> None
 
 
 def test_a_wrong_cell_is_said_and_the_sample_stays_right(notebook: Notebook, widget: Locator) -> None:
-    """What cannot be read is marked and explained; the sample is the last one that was right."""
+    """Cells that cannot be parsed are marked and explained; the sample remains the last valid one."""
     time = cell(widget, "time", 2)
     time.fill("soon")
     time.press("Tab")
@@ -77,7 +77,7 @@ def test_a_wrong_cell_is_said_and_the_sample_stays_right(notebook: Notebook, wid
 
 
 def test_records_are_added_moved_and_removed(notebook: Notebook, widget: Locator) -> None:
-    """The tools work on the record in which the cursor is; offsets follow the order."""
+    """The tools work on the record under the cursor; offsets follow the order."""
     cell(widget, "key", 1).focus()
     widget.get_by_role("button", name="Duplicate").click()
     notebook.until("[r.key for r in editor.sample]", "['shoe', 'shoe', 'sock', 'hat']")
@@ -95,13 +95,13 @@ def test_records_are_added_moved_and_removed(notebook: Notebook, widget: Locator
 
 
 def test_values_of_the_users_stay_text(notebook: Notebook, widget: Locator) -> None:
-    """A value with <script> is read, not run."""
+    """A value with <script> is shown as text, not run."""
     expect(cell(widget, "value", 2)).to_have_value("<script>alert(1)</script>")
     assert notebook.page.locator(".ks-widget script").count() == 0
 
 
 def test_the_keyboard_moves_as_in_a_sheet(notebook: Notebook, widget: Locator) -> None:
-    """Enter commits and goes down, arrows go up and down, Escape takes back what was typed."""
+    """Enter commits and moves down, the arrow keys move up and down, and Escape discards what was typed."""
     cell(widget, "key", 1).focus()
     notebook.page.keyboard.press("ArrowDown")
     expect(cell(widget, "key", 2)).to_be_focused()
@@ -114,7 +114,7 @@ def test_the_keyboard_moves_as_in_a_sheet(notebook: Notebook, widget: Locator) -
 
 
 def test_an_answer_that_comes_while_someone_types_commits_nothing(notebook: Notebook, widget: Locator) -> None:
-    """Rows are drawn anew when Python answers; what is half typed stays, is not sent, and Escape takes it back."""
+    """Rows are redrawn when Python answers; a half-typed value stays, is not sent, and is discarded by Escape."""
     cell(widget, "key", 3).focus()
     notebook.page.keyboard.type("zzz")
     typed = cell(widget, "key", 3).input_value()
@@ -128,7 +128,9 @@ def test_an_answer_that_comes_while_someone_types_commits_nothing(notebook: Note
 
 
 def test_who_types_faster_than_python_answers_loses_nothing(notebook: Notebook, widget: Locator) -> None:
-    """Cell after cell with Tab, which selects what is there: it is replaced whether or not the answer came before."""
+    """Tab moves from cell to cell and selects the content: typing replaces it, whether or not the answer has
+    arrived.
+    """
     cell(widget, "key", 1).select_text()
     notebook.start("import time; time.sleep(1)")
     for text in ("boot", '"red"', "1s"):
@@ -145,7 +147,7 @@ def test_who_types_faster_than_python_answers_loses_nothing(notebook: Notebook, 
 
 
 def test_the_sample_is_there_as_text(notebook: Notebook, widget: Locator) -> None:
-    """What is edited can be copied as the table that Sample.from_text reads."""
+    """The edited sample can be copied as the table that Sample.from_text reads."""
     widget.get_by_text("As text").click()
     text = widget.get_by_role("textbox", name="the sample as text").input_value()
     assert notebook.python(f"ks.Sample.from_text({text!r}) == sample") == "True"
@@ -153,7 +155,7 @@ def test_the_sample_is_there_as_text(notebook: Notebook, widget: Locator) -> Non
 
 
 def test_an_error_is_visible_in_the_widget(notebook: Notebook, widget: Locator) -> None:
-    """What Python refuses is said in the widget."""
+    """Errors raised in Python are shown in the widget."""
     notebook.python("editor.tell('put', row=0, column='colour', text='red')")
     expect(widget.get_by_role("alert")).to_contain_text('no column is named "colour"')
     notebook.python("editor.tell('turn', page=0)")
@@ -162,7 +164,7 @@ def test_an_error_is_visible_in_the_widget(notebook: Notebook, widget: Locator) 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_nothing_keeps_people_out(notebook: Notebook, widget: Locator, dark: bool) -> None:
-    """Axe finds nothing serious: names, roles, contrast."""
+    """Axe finds no serious violation: names, roles, contrast."""
     notebook.theme(dark)
     assert notebook.barriers(".ks-editor") == []
     notebook.theme(False)

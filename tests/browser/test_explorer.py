@@ -46,7 +46,7 @@ def notebook(lab: Lab) -> Iterator[Notebook]:
 
 @pytest.fixture
 def widget(notebook: Notebook) -> Locator:
-    """The explorer, as it was when it was opened."""
+    """The explorer as it first opens."""
     notebook.python("[explorer.tell('show', view='physical'), explorer.tell('fold_all', folded=False)]")
     found = notebook.page.locator(".ks-explorer")
     expect(found.locator(".ks-thing").first).to_be_visible()
@@ -70,7 +70,7 @@ def test_it_shows_the_graph_with_counts(notebook: Notebook, widget: Locator) -> 
 
 
 def test_a_click_shows_code_and_cell_and_reaches_python(notebook: Notebook, widget: Locator) -> None:
-    """The node's line, cell, stores and counts are read beside the graph."""
+    """The node's line, cell, stores and counts are shown beside the graph."""
     shape(widget, "count, processor").click()
     details = widget.locator(".ks-details")
     expect(details.locator(".ks-code")).to_contain_text(
@@ -83,14 +83,14 @@ def test_a_click_shows_code_and_cell_and_reaches_python(notebook: Notebook, widg
 
 
 def test_names_of_the_users_stay_text(notebook: Notebook, widget: Locator) -> None:
-    """A <script> in the user's own line is read, not run."""
+    """A <script> in the user's own line is shown as text, not run."""
     shape(widget, "count, processor").click()
     expect(widget.locator(".ks-code")).to_contain_text("<script>alert(1)</script>")
     assert notebook.page.locator(".ks-widget script").count() == 0
 
 
 def test_sub_topologies_fold_and_unfold(notebook: Notebook, widget: Locator) -> None:
-    """A folded box is one shape that says how much it hides."""
+    """A folded box is one shape that shows how many nodes it hides."""
     widget.get_by_role("button", name="Fold all", exact=True).click()
     folded = folded_box(widget, 1)
     expect(folded).to_be_visible()
@@ -102,7 +102,7 @@ def test_sub_topologies_fold_and_unfold(notebook: Notebook, widget: Locator) -> 
 
 
 def test_operators_of_the_dsl_fold_and_unfold(notebook: Notebook, widget: Locator) -> None:
-    """In the logical view a join is one shape; unfolded it shows the nodes it is made of."""
+    """In the logical view a join is one shape; unfolded it shows its nodes."""
     widget.get_by_role("button", name="Operators").click()
     join = shape(widget, "join, 7 parts, folded")
     expect(join).to_be_visible()
@@ -137,7 +137,7 @@ def test_the_keyboard_walks_in_the_order_of_the_flow(notebook: Notebook, widget:
 
 
 def test_search_finds_by_name_code_and_setting(notebook: Notebook, widget: Locator) -> None:
-    """What does not match fades; Enter goes to the next hit."""
+    """Nodes that do not match fade; Enter moves to the next match."""
     box = widget.get_by_role("searchbox", name="Search in the graph")
     box.fill("shipments")
     expect(widget).to_contain_text("of ")
@@ -149,7 +149,7 @@ def test_search_finds_by_name_code_and_setting(notebook: Notebook, widget: Locat
 
 
 def test_an_error_is_visible_in_the_widget(notebook: Notebook, widget: Locator) -> None:
-    """A failure in Python is read where the click was, and goes away with the next success."""
+    """An error in Python is shown where the user clicked, and disappears with the next success."""
     notebook.python("explorer.tell('fold', box='sub-<b>9</b>')")
     expect(widget.get_by_role("alert")).to_contain_text('no box has the id "sub-<b>9</b>"')
     notebook.python("explorer.tell('select', name='')")
@@ -158,7 +158,7 @@ def test_an_error_is_visible_in_the_widget(notebook: Notebook, widget: Locator) 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_nothing_keeps_people_out(notebook: Notebook, widget: Locator, dark: bool) -> None:
-    """Axe finds nothing serious: names, roles, contrast."""
+    """Axe finds no serious violation: names, roles, contrast."""
     shape(widget, "count, processor").click()
     notebook.theme(dark)
     assert notebook.barriers(".ks-explorer") == []

@@ -1,4 +1,6 @@
-"""The first ten minutes with the kit, as its notebook design tells them: one notebook, cell by cell, in a browser."""
+"""The first ten minutes with the kit, as the notebook's design describes them: one notebook, cell by cell, in a
+browser.
+"""
 
 from __future__ import annotations
 
@@ -109,7 +111,7 @@ def test_the_first_ten_minutes(notebook: Notebook, lab: Lab) -> None:
 
 
 def test_the_node_that_failed_is_red_in_the_next_graph(notebook: Notebook) -> None:
-    """A record that the filter cannot read: the error names the node, and the picture of the topology shows it."""
+    """A record that the filter cannot read: the error names the node, and the topology's picture marks it."""
     broken = 'ks.replay(topology, ks.Sample.from_records([("flights", 0, 0, 0, "N1", 7)]))'
     failed = notebook.run(len(CELLS), source=broken)
     expect(failed).to_contain_text("ProcessingError")
@@ -119,7 +121,7 @@ def test_the_node_that_failed_is_red_in_the_next_graph(notebook: Notebook) -> No
 
 
 def test_the_exported_script_makes_an_equal_topology(notebook: Notebook, lab: Lab) -> None:
-    """The script prints the fingerprint that the notebook's topology has."""
+    """The script prints the fingerprint of the notebook's topology."""
     ran = subprocess.run(
         [sys.executable, "app.py"], cwd=lab.folder, capture_output=True, text=True, check=False, timeout=600
     )
@@ -128,7 +130,7 @@ def test_the_exported_script_makes_an_equal_topology(notebook: Notebook, lab: La
 
 
 def test_the_regression_notebook_passes(lab: Lab) -> None:
-    """What was shown is the reference; checking it again finds no difference."""
+    """The displayed outputs are the reference; checking them again finds no difference."""
     folder = lab.folder / "regression"
     folder.mkdir()
     shutil.copy(lab.folder / "saved.ipynb", folder)
@@ -138,7 +140,9 @@ def test_the_regression_notebook_passes(lab: Lab) -> None:
 
 
 def test_the_saved_notebook_shows_something_without_a_kernel(lab: Lab) -> None:
-    """Every graph is text and SVG without HTML, which viewers would prefer; the stepper leaves its tables and graph."""
+    """Every graph is saved as text and SVG, without the HTML that viewers would prefer; the stepper saves its tables
+    and graph.
+    """
     notebook = nbformat.read(lab.folder / "first.ipynb", as_version=4)
     for number in (LATE, COUNTS, TOPOLOGY, REPLAY, EXPLORER, STEPPER):
         data = _shown(notebook, number)
@@ -151,7 +155,7 @@ def test_the_saved_notebook_shows_something_without_a_kernel(lab: Lab) -> None:
 
 @pytest.mark.parametrize("sanitized", [False, True], ids=["trusted", "sanitized"])
 def test_the_story_is_kept_as_html(lab: Lab, tmp_path: Path, sanitized: bool) -> None:
-    """Through nbconvert every picture is there, with no kernel, also if HTML is sanitized."""
+    """After nbconvert every picture is present without a kernel, even if HTML is sanitized."""
     command = [sys.executable, "-m", "jupyter", "nbconvert", "--to", "html", "--output-dir", str(tmp_path)]
     command += [f"--HTMLExporter.sanitize_html={sanitized}"]
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""The first minutes in Notebook 7, which the same server shows under /tree and /notebooks."""
+"""The first minutes in Notebook 7, which the same server serves under /tree and /notebooks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def notebook(lab: Lab) -> Iterator[Notebook]:
 
 
 def test_cells_run_again_and_what_hangs_on_them_follows(notebook: Notebook) -> None:
-    """An edited cell replaces its part, the cells below follow, and the picture shows it: cells have their ids."""
+    """An edited cell replaces its part, the cells below follow, and the picture shows it, because cells have ids."""
     expect(notebook.run(LOAD)).to_contain_text("kstreamnb")
     expect(notebook.run(SAMPLE)).to_contain_text("Sample of 5 records")
     expect(notebook.run(SOURCE)).to_contain_text("N102")
@@ -47,7 +47,7 @@ def test_cells_run_again_and_what_hangs_on_them_follows(notebook: Notebook) -> N
 
 
 def test_widgets_reach_python(notebook: Notebook) -> None:
-    """The replay is shown, a click on a node of the explorer arrives, and the stepper takes a step."""
+    """The replay is shown, a click on a node of the explorer reaches Python, and the stepper takes a step."""
     notebook.assert_drawn(notebook.run(REPLAY), "1 late")
     explorer = notebook.run(EXPLORER).locator(".ks-explorer")
     explorer.get_by_role("button", name="count, processor").first.click()
@@ -60,7 +60,7 @@ def test_widgets_reach_python(notebook: Notebook) -> None:
 
 
 def test_the_tree_lists_the_notebook(notebook: Notebook, lab: Lab) -> None:
-    """The page is Notebook's, and so is the list of files that it opens from."""
+    """The page is Notebook's, and so is the file list that it opens from."""
     assert "/notebooks/seventh.ipynb" in notebook.page.url
     page = lab.context.new_page()
     page.goto(f"{lab.url}/tree")

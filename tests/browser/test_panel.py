@@ -81,7 +81,7 @@ def opened(notebook: Notebook) -> Locator:
 
 @pytest.fixture
 def widget(opened: Locator) -> Locator:
-    """The panel, while the query runs."""
+    """Return the panel while the query runs."""
     expect(opened.locator(".ks-state")).to_have_text("running")
     expect(opened.get_by_role("alert")).to_be_hidden()
     return opened
@@ -94,7 +94,7 @@ def test_parity_comes_first(notebook: Notebook, opened: Locator) -> None:
 
 
 def test_what_differs_is_shown_and_not_deployed(notebook: Notebook, opened: Locator) -> None:
-    """The table says where the engines differ, and the error how to start it all the same."""
+    """The table shows where the engines differ, and the error how to deploy anyway."""
     shown = notebook.run(TORN)
     expect(shown).to_contain_text("driver and Spark DIFFER on 20 records", timeout=_SLOW_MS)
     expect(shown).to_contain_text("parity=False", timeout=_SLOW_MS)
@@ -102,7 +102,9 @@ def test_what_differs_is_shown_and_not_deployed(notebook: Notebook, opened: Loca
 
 
 def test_it_shows_what_the_query_is_doing(notebook: Notebook, widget: Locator) -> None:
-    """State, batch and duration, records in and out with their rates, lag, drops, state, tasks, lines of the past."""
+    """State, batch and duration, records in and out with their rates, lag, drops, state, tasks, and the journal's last
+    lines.
+    """
     expect(widget).to_contain_text("prices")
     figures = widget.locator(".ks-figures")
     expect(figures).to_contain_text(re.compile(r"in20 records, [\d,.]+/s"))
@@ -110,13 +112,13 @@ def test_it_shows_what_the_query_is_doing(notebook: Notebook, widget: Locator) -
     expect(figures).to_contain_text(re.compile(r"duration[\d,.]+ (ms|s|min)"))
     expect(figures).to_contain_text("dead letters")
     expect(widget.get_by_role("img", name=re.compile("records in in the last"))).to_be_visible()
-    expect(widget.get_by_role("table", name="Tasks")).to_contain_text("0_1")  # where k0 and k1 belong
+    expect(widget.get_by_role("table", name="Tasks")).to_contain_text("0_1")  # the partitions of k0 and k1
     expect(widget.get_by_role("table", name="Dropped")).to_contain_text("late")
     notebook.picture(widget, "panel")
 
 
 def test_rows_of_stores_are_counted_when_asked_for(notebook: Notebook, widget: Locator) -> None:
-    """Counting reads the stores, so nobody does it unasked; the store can be browsed while the query runs."""
+    """Counting reads the stores, so it happens only on request; the store can be browsed while the query runs."""
     expect(widget.get_by_role("table", name="Stores")).to_contain_text("not counted")
     widget.get_by_role("button", name="Count rows").click()
     expect(widget.get_by_role("table", name="Stores")).to_contain_text(re.compile(r"per-second\d+"), timeout=_SLOW_MS)
@@ -124,13 +126,13 @@ def test_rows_of_stores_are_counted_when_asked_for(notebook: Notebook, widget: L
 
 
 def test_it_looks_again_by_itself(notebook: Notebook, widget: Locator) -> None:
-    """While the query runs the panel asks every second, until it is told not to."""
+    """While the query runs, the panel polls every second until it is told to stop."""
     notebook.python("setattr(panel, 'facts', {**panel.facts, 'application': 'old'})")
     notebook.until("panel.facts['application']", "'prices'")
 
 
 def test_an_error_is_visible_in_the_widget(notebook: Notebook, widget: Locator) -> None:
-    """What Python refuses is said in the widget."""
+    """Errors raised in Python are shown in the widget."""
     widget.get_by_role("checkbox", name="live").uncheck()
     notebook.python("panel.tell('explode')")
     expect(widget.get_by_role("alert")).to_contain_text('this widget has no command "explode"')
@@ -140,14 +142,14 @@ def test_an_error_is_visible_in_the_widget(notebook: Notebook, widget: Locator) 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_nothing_keeps_people_out(notebook: Notebook, widget: Locator, dark: bool) -> None:
-    """Axe finds nothing serious: names, roles, contrast."""
+    """Axe finds no serious violation: names, roles, contrast."""
     notebook.theme(dark)
     assert notebook.barriers(".ks-panel") == []
     notebook.theme(False)
 
 
 def test_stop_and_restart_reach_the_query_by_keyboard(notebook: Notebook, widget: Locator) -> None:
-    """Stop ends it after what is under way; Restart goes on from the checkpoint."""
+    """Stop ends the query after the current batch; Restart continues from the checkpoint."""
     widget.get_by_role("button", name="Stop").focus()
     notebook.page.keyboard.press("Enter")
     expect(widget.locator(".ks-state")).to_have_text("stopped", timeout=_SLOW_MS)
@@ -168,7 +170,7 @@ def test_a_saved_notebook_keeps_the_figures_as_text(notebook: Notebook, widget: 
 
 
 def test_the_last_error_is_shown_with_its_node(notebook: Notebook, widget: Locator) -> None:
-    """A query that fails says why, in the kit's words, and its graph has the node in red."""
+    """A failed query shows the reason in the kit's words, and its graph has the node in red."""
     notebook.run(FAIL)
     expect(widget.locator(".ks-state")).to_have_text("failed", timeout=_SLOW_MS)
     expect(widget.locator(".ks-failure")).to_contain_text("Cause: ValueError: <script>alert(1)</script> is not a price")

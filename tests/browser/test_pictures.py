@@ -1,4 +1,4 @@
-"""What is looked at more than clicked: checks, errors of the kit and static forms, in light and dark, as pictures."""
+"""Screenshots of displays that are mostly looked at: checks, errors of the kit and static forms, in light and dark."""
 
 from __future__ import annotations
 
@@ -93,14 +93,14 @@ def test_an_error_says_what_where_and_what_to_do(
 
 
 def test_the_list_of_checks_is_a_table(notebook: Notebook) -> None:
-    """What was found, how grave it is and what helps."""
+    """Findings with their severity and remedy."""
     shown = notebook.run(CHECKS)
     expect(shown.locator("table")).to_contain_text('"orders" has 4, "rates" has 2')
     notebook.picture(shown, "checks")
 
 
 def test_static_forms_can_be_read_without_a_kernel(notebook: Notebook) -> None:
-    """The HTML of a topology, a replay, an explanation and two widgets, as a saved notebook shows it."""
+    """The HTML of a topology, a replay, an explanation and two widgets, as in a saved notebook."""
     shown = notebook.run(STATIC)
     expect(shown.locator(".ks-graph")).to_have_count(4)
     expect(shown).to_contain_text("late")
@@ -118,7 +118,7 @@ def test_mermaid_is_drawn_by_the_front_end(notebook: Notebook) -> None:
 
 
 def test_names_of_the_users_stay_text_in_pictures(notebook: Notebook) -> None:
-    """Markup in names is drawn, by Mermaid and in SVG, and does nothing."""
+    """Markup in names is shown as text, by Mermaid and in SVG, and is not interpreted."""
     shown = notebook.run(NASTY)
     expect(shown.locator(".jp-RenderedMermaid img, .jp-RenderedMermaid svg").first).to_be_visible()
     expect(shown.locator(".jp-RenderedSVG img")).to_be_visible()

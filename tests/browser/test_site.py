@@ -1,4 +1,4 @@
-"""The pages of the documentation: nothing keeps people out, nothing asks another host, and a phone shows all of it."""
+"""The pages of the documentation are accessible, contact no other host, and fit on a phone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 PAGES = ("index", "patterns", "errors/brokererror", "howto/json-to-alert", "metrics", "performance", "reference/kafka")
 
-# The theme's own: its button that folds a section of the navigation has no text.
+# The theme's own button that folds a section of the navigation has no text.
 THEME = {"summary-name"}
 
 

@@ -54,7 +54,7 @@ def notebook(lab: Lab) -> Iterator[Notebook]:
 
 @pytest.fixture
 def widget(notebook: Notebook) -> Locator:
-    """The stepper before the first step, without breakpoints."""
+    """Return the stepper before the first step, without breakpoints."""
     notebook.python("[setattr(replay, 'breakpoints', ()), stepper.tell('seek', step=0)]")
     found = notebook.page.locator(".ks-stepper")
     expect(found.locator(".ks-place")).to_have_text("step 0 of 10")
@@ -70,7 +70,7 @@ def at(widget: Locator, step: int) -> None:
 
 
 def test_a_step_shows_the_record_in_flight_and_reaches_python(notebook: Notebook, widget: Locator) -> None:
-    """Edges that the record passed stand out, counts are those so far, and the replay itself has moved."""
+    """Edges that the record passed are highlighted, counts are those so far, and the replay itself has moved."""
     press(widget, "Step")
     at(widget, 1)
     expect(widget.locator(".ks-title-line")).to_contain_text("clicks-0@0")
@@ -80,7 +80,7 @@ def test_a_step_shows_the_record_in_flight_and_reaches_python(notebook: Notebook
 
 
 def test_stores_are_shown_before_and_after(notebook: Notebook, widget: Locator) -> None:
-    """The row that the step changed stands out, with its value before."""
+    """The row that the step changed is highlighted, with its previous value."""
     notebook.python("stepper.tell('seek', step=2)")
     at(widget, 2)
     row = widget.locator(".ks-store-rows tr.ks-new")
@@ -91,7 +91,7 @@ def test_stores_are_shown_before_and_after(notebook: Notebook, widget: Locator) 
 
 
 def test_long_rows_stay_inside_the_widget(notebook: Notebook, widget: Locator) -> None:
-    """In a narrow window the panels scroll; none reaches beyond the cell, where it would be cut off."""
+    """In a narrow window the panels scroll; none extends beyond the cell, where it would be cut off."""
     notebook.python("stepper.tell('seek', step=8)")
     at(widget, 8)
     notebook.page.set_viewport_size({"width": 780, "height": 1000})
@@ -113,7 +113,7 @@ def test_back_undoes_a_step(notebook: Notebook, widget: Locator) -> None:
 
 
 def test_the_slider_moves_through_time_by_keyboard(notebook: Notebook, widget: Locator) -> None:
-    """Arrow keys, Home and End on the slider; Python follows."""
+    """Arrow keys, Home and End move the slider; Python follows."""
     slider = widget.get_by_role("slider", name="step")
     slider.focus()
     notebook.page.keyboard.press("ArrowRight")
@@ -126,19 +126,19 @@ def test_the_slider_moves_through_time_by_keyboard(notebook: Notebook, widget: L
 
 
 def test_the_slider_stays_where_it_was_put_while_python_is_slow(notebook: Notebook, widget: Locator) -> None:
-    """Answers to places it has left do not pull it back: as many presses, so many steps."""
+    """Answers for earlier positions do not move the slider back: each key press is one step."""
     slider = widget.get_by_role("slider", name="step")
     slider.focus()
     notebook.start("import time; time.sleep(1)")
     for _ in range(6):
-        notebook.page.keyboard.press("ArrowRight", delay=60)  # longer than the slider waits before it asks
+        notebook.page.keyboard.press("ArrowRight", delay=60)  # longer than the slider's debounce time
     at(widget, 6)
     expect(slider).to_have_value("6")
     notebook.until("replay.position", "6")
 
 
 def test_a_late_record_is_explained_where_it_was_dropped(notebook: Notebook, widget: Locator) -> None:
-    """The node that refused it is marked, and the numbers are said."""
+    """The node that rejected it is marked, and the numbers are shown."""
     press(widget, "To the end")
     at(widget, 10)
     expect(widget.locator(".ks-explained")).to_contain_text("window [0, 10000) had closed")
@@ -147,7 +147,7 @@ def test_a_late_record_is_explained_where_it_was_dropped(notebook: Notebook, wid
 
 
 def test_values_of_the_users_stay_text(notebook: Notebook, widget: Locator) -> None:
-    """A record with <script> is read, not run."""
+    """A record with <script> is shown as text, not run."""
     notebook.python("stepper.tell('seek', step=8)")
     at(widget, 8)
     expect(widget.locator(".ks-title-line")).to_contain_text("<script>alert(1)</script>")
@@ -156,7 +156,7 @@ def test_values_of_the_users_stay_text(notebook: Notebook, widget: Locator) -> N
 
 
 def test_a_breakpoint_at_a_node_stops_the_run(notebook: Notebook, widget: Locator) -> None:
-    """Click a node, stop at it, go on to the next hit, and back; take it away again."""
+    """Click a node, set a breakpoint, continue to the next hit, step back, and remove it."""
     widget.get_by_role("button", name="count, processor").click()
     notebook.until("stepper.selected", "'KSTREAM-AGGREGATE-0000000002'")
     press(widget, "Stop at count")
@@ -172,7 +172,7 @@ def test_a_breakpoint_at_a_node_stops_the_run(notebook: Notebook, widget: Locato
 
 
 def test_a_breakpoint_at_a_key_stops_the_run(notebook: Notebook, widget: Locator) -> None:
-    """A key is typed as in a sample; windows of the key count too."""
+    """A key is typed as in a sample and also matches windows of that key."""
     key = widget.get_by_role("textbox", name="key to stop at")
     key.fill("bob")
     key.press("Enter")
@@ -182,7 +182,7 @@ def test_a_breakpoint_at_a_key_stops_the_run(notebook: Notebook, widget: Locator
 
 
 def test_play_goes_on_by_itself_until_a_breakpoint(notebook: Notebook, widget: Locator) -> None:
-    """Play asks for step after step and stops where it is told to."""
+    """Play advances step by step and stops at a breakpoint."""
     notebook.python("stepper.tell('stop_at', key='bob')")
     widget.get_by_role("combobox", name="speed").select_option("fast")
     press(widget, "Play")
@@ -191,11 +191,11 @@ def test_play_goes_on_by_itself_until_a_breakpoint(notebook: Notebook, widget: L
 
 
 def test_the_record_flies_unless_less_motion_is_asked_for(notebook: Notebook, widget: Locator) -> None:
-    """The dot moves along the edges; with prefers-reduced-motion the trail alone tells."""
+    """The dot moves along the edges; with prefers-reduced-motion only the trail is drawn."""
     widget.evaluate(_COUNT_FLIGHTS)
     notebook.page.emulate_media(reduced_motion="no-preference")
     press(widget, "Step")
-    notebook.page.wait_for_function("() => window.flights > 0")  # it may have landed before anybody looks
+    notebook.page.wait_for_function("() => window.flights > 0")  # it may have arrived before the test looks
     at(widget, 1)
     expect(widget.locator(".ks-flight")).to_have_count(0)
     notebook.page.emulate_media(reduced_motion="reduce")
@@ -207,7 +207,7 @@ def test_the_record_flies_unless_less_motion_is_asked_for(notebook: Notebook, wi
 
 
 def test_an_error_is_visible_in_the_widget(notebook: Notebook, widget: Locator) -> None:
-    """A key that is no cell, or a breakpoint without node and key, is said where it was typed."""
+    """A key that cannot be parsed, or a breakpoint without node and key, is reported beside the input."""
     press(widget, "Stop at key")
     expect(widget.get_by_role("alert")).to_contain_text("a breakpoint needs a node or a key")
     press(widget, "Step")
@@ -216,7 +216,7 @@ def test_an_error_is_visible_in_the_widget(notebook: Notebook, widget: Locator) 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_nothing_keeps_people_out(notebook: Notebook, widget: Locator, dark: bool) -> None:
-    """Axe finds nothing serious: names, roles, contrast."""
+    """Axe finds no serious violation: names, roles, contrast."""
     notebook.python("stepper.tell('seek', step=10)")
     at(widget, 10)
     notebook.theme(dark)
@@ -225,7 +225,7 @@ def test_nothing_keeps_people_out(notebook: Notebook, widget: Locator, dark: boo
 
 
 def test_the_timeline_shows_the_moment_of_the_step(notebook: Notebook, widget: Locator) -> None:
-    """Records, windows and stream time appear with their step; a click on a record goes there."""
+    """Records, windows and stream time appear with their step; clicking a record moves to its step."""
     notebook.python("stepper.tell('seek', step=2)")
     at(widget, 2)
     timeline = widget.locator(".ks-timeline")

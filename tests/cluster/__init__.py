@@ -1,1 +1,1 @@
-"""Deployments on clusters: Spark's processes, HDFS and an S3 server on this machine, each a process."""
+"""Deployments on clusters: Spark's processes, HDFS and an S3 server on this machine, each in its own process."""

@@ -1,7 +1,8 @@
-"""A deployment in a process of its own, to be killed: ``python -m tests.cluster.application OPTIONS``.
+"""Runs a deployment in a separate process, to be killed: ``python -m tests.cluster.application OPTIONS``.
 
 The options are JSON: ``name``, ``master``, ``servers``, ``checkpoint``, ``settings``, and ``modules``, a folder with
-the module ``rules`` that only the driver can import. One line of JSON says that the query runs, another why it ended.
+the module ``rules`` that only the driver can import. One line of JSON reports that the query runs, another why it
+ended.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def first_letter(key, count):
 
 
 def build(name: str) -> ks.Topology:
-    """Count records by key, and updates of counts by the first letter of the key: two levels with state."""
+    """Count records by key, and count updates by the first letter of the key: two levels with state."""
     rules = import_module("rules")
     builder = ks.StreamsBuilder(name)
     counts = builder.stream(f"{name}-in", value_serde="long").group_by_key().count(store="by-key")
@@ -39,7 +40,7 @@ def say(**what: Any) -> None:
 
 
 def main() -> None:
-    """Deploy, and wait for the end."""
+    """Deploy, and wait until the query ends."""
     options = json.loads(sys.argv[1])
     sys.path.append(options["modules"])
     spark = ks.spark.spark_session(options["name"], master=options["master"], settings=options["settings"])

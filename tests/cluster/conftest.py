@@ -1,4 +1,4 @@
-"""The services of the suite, each started once; the folder is in memory where there is such a file system."""
+"""Starts each service of the suite once; their folder is in memory if there is such a file system."""
 
 from __future__ import annotations
 

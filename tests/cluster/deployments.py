@@ -1,4 +1,4 @@
-"""A deployment under supervision: its driver is started again when it ends, and its output is compared at the end."""
+"""A supervised deployment: its driver is restarted whenever it exits, and its output is compared at the end."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ ROUND = [f"{letter}{number}" for letter in "abc" for number in range(4)]
 
 
 class Deployment:
-    """The application on a cluster, with records arriving all the time.
+    """The application on a cluster, with a constant flow of records.
 
     Args:
-        name: of the application.
+        name: the name of the application.
         servers: Kafka's address.
         master: Spark's address.
-        checkpoint: folder or address.
+        checkpoint: a folder or an address.
         python: the executors' Python.
-        folder: for the user's module and logs.
+        folder: holds the user's module and logs.
         settings: further settings of the session.
     """
 
@@ -107,7 +107,7 @@ class Deployment:
             self._process.stdout.close()
 
     def stop(self) -> None:
-        """End the records and the driver, however the test ended."""
+        """Stop the flow of records and the driver, even if the test failed."""
         self._stopping.set()
         for thread in self._threads:
             while thread.is_alive():
@@ -119,7 +119,7 @@ class Deployment:
         return sum(self.admin.offsets([f"{self.name}-counts"])[f"{self.name}-counts"].values())
 
     def await_output(self, after: int = 0, patience_s: float = PATIENCE_S) -> float:
-        """Wait until more output is committed; returns after how many seconds it was."""
+        """Wait until more output is committed; return how many seconds that took."""
         began = time.monotonic()
         while self.published() <= after:
             assert time.monotonic() < began + patience_s, (self.starts, self.ends, self.log())
@@ -127,16 +127,16 @@ class Deployment:
         return time.monotonic() - began
 
     def log(self) -> str:
-        """Return the end of what the driver wrote."""
+        """Return the last lines that the driver wrote."""
         return (self._folder / "driver.log").read_text()[-3000:]
 
     def kill_driver(self) -> None:
-        """Kill the driver; its JVM ends with it, and another one is started."""
+        """Kill the driver; its JVM ends with it, and another driver is started."""
         if self._process is not None:
             self._process.kill()
 
     def finish(self) -> dict[str, list[int]]:
-        """Stop the records, wait for their output, end the driver; returns the counts by key in their order."""
+        """Stop the flow, wait for its output, stop the driver, and return the counts by key in order."""
         self._stopping.set()
         self._threads[0].join()
         expected, end = self.sent, time.monotonic() + PATIENCE_S
@@ -152,7 +152,7 @@ class Deployment:
         return counts
 
     def _records(self) -> int:
-        """Return how many records were counted, by the last counts: offsets count markers of transactions, too."""
+        """Return how many records were counted, from the last counts: offsets also count transaction markers."""
         return sum({record.key: record.value for record in self._captured("counts")}.values())
 
     def letters(self) -> dict[str, list[int]]:
@@ -168,10 +168,10 @@ class Deployment:
         return ks.Sample.capture(self.servers, f"{self.name}-{topic}", value_serde=ks.Serdes.long(), **options)
 
     def expected(self) -> dict[str, list[int]]:
-        """Return the counts that every record once gives."""
+        """Return the counts if every record is counted once."""
         return {key: list(range(1, self.sent // len(ROUND) + 1)) for key in ROUND}
 
     def expected_letters(self) -> dict[str, list[int]]:
-        """Return the counts of updates by letter that every record once gives."""
+        """Return the counts of updates by letter if every record is counted once."""
         keys = Counter(key[0] for key in ROUND)
         return {letter: list(range(1, keys[letter] * self.sent // len(ROUND) + 1)) for letter in keys}

@@ -1,18 +1,18 @@
 """Moto as an S3 endpoint that Amazon's SDK can upload to: ``python s3_server.py PORT``, in an environment with moto.
 
-Python's HTTP server and werkzeug both answer ``Expect: 100-continue``; the second answer looks final to the SDK.
+Python's HTTP server and werkzeug both answer ``Expect: 100-continue``; the SDK takes the second answer as final.
 """
 
 import sys
 
 
 def main() -> None:
-    """Serve; the packages of the other environment are imported here, for tests are collected without them."""
+    """Serve; packages of the other environment are imported here, because tests are collected without them."""
     from moto.server import DomainDispatcherApplication, create_backend_app
     from werkzeug.serving import WSGIRequestHandler, make_server
 
     class OneContinue(WSGIRequestHandler):
-        """Answers an expectation once."""
+        """Answers each expectation once."""
 
         protocol_version = "HTTP/1.1"
 

@@ -1,6 +1,7 @@
-"""Storage and Spark's processes on this machine: HDFS, an S3 server, a standalone master with workers.
+"""Storage and Spark's processes on this machine: HDFS, an S3 server, and a standalone master with workers.
 
-Jars come from Maven Central, fetched once by the Ivy jar of pyspark; the S3 server is moto, in a separate environment.
+Jars come from Maven Central, downloaded once by the Ivy jar of pyspark; the S3 server is moto, in a separate
+environment.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _JARS = {
         ),
     ],
 }
-_EXCLUDED = [  # pyspark has the first two; the bundle alone has 600 MB
+_EXCLUDED = [  # pyspark has the first two; the bundle alone is 600 MB
     ("org.apache.hadoop", "hadoop-client-api"),
     ("org.apache.hadoop", "hadoop-client-runtime"),
     ("software.amazon.awssdk", "bundle"),
@@ -54,7 +55,7 @@ _EXCLUDED = [  # pyspark has the first two; the bundle alone has 600 MB
 
 
 def jars(kind: str) -> Path:
-    """Return the folder of the jars of "hdfs" or "s3a"; the first call fetches them in half a minute."""
+    """Return the folder of the jars of "hdfs" or "s3a"; the first call downloads them in half a minute."""
     folder = cache_folder() / f"{kind}-{HADOOP}"
     if folder.is_dir():
         return folder
@@ -83,17 +84,17 @@ def spark_jars() -> Path:
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on."""
+    """Return a free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def bare_python(folder: Path) -> Path:
-    """Make an environment with all packages of this one except the kit; returns its Python."""
+    """Create an environment with all packages of this one except the kit; return its Python."""
     venv.create(folder, with_pip=False, symlinks=True)
     site = next(folder.glob("lib/python*/site-packages"))
-    (site / "packages.pth").write_text(sysconfig.get_path("purelib"))  # paths in files of that folder do not count
+    (site / "packages.pth").write_text(sysconfig.get_path("purelib"))  # .pth files in that folder do not apply
     python = folder / "bin" / "python"
     found = subprocess.run([python, "-c", "import pyarrow, kstreamnb"], cwd="/", env={}, capture_output=True, text=True)
     assert "No module named 'kstreamnb'" in found.stderr, found.stderr
@@ -112,7 +113,7 @@ def hdfs(folder: Path, port: int = 0) -> Iterator[Hdfs]:
 
 
 class Hdfs:
-    """HDFS in one process, which can be frozen and woken."""
+    """HDFS in one process, which can be suspended and resumed."""
 
     def __init__(self, folder: Path, port: int) -> None:
         self.folder, self.port = folder, port
@@ -139,12 +140,12 @@ class Hdfs:
         _await(lambda: details.exists() and bool(json.loads(details.read_text() or "{}")), self.process, self.folder)
 
     def freeze(self) -> None:
-        """Have it stand still: no call is answered, and none is refused."""
+        """Suspend it: calls are neither answered nor refused."""
         assert self.process is not None
         self.process.send_signal(signal.SIGSTOP)
 
     def wake(self) -> None:
-        """Have it go on."""
+        """Resume it."""
         assert self.process is not None
         self.process.send_signal(signal.SIGCONT)
 
@@ -169,7 +170,7 @@ def s3_server(folder: Path) -> Iterator[str]:
 
 
 def s3_settings(endpoint: str) -> dict[str, str]:
-    """Return the settings of a session that reaches an endpoint; ``s3a://checkpoints/…`` is there then."""
+    """Return the settings of a session that reaches an endpoint; it serves ``s3a://checkpoints/…``."""
     return {
         "spark.jars": ",".join(map(str, sorted(jars("s3a").glob("*.jar")))),
         "spark.hadoop.fs.s3a.endpoint": endpoint,
@@ -181,7 +182,7 @@ def s3_settings(endpoint: str) -> dict[str, str]:
 
 
 def _moto() -> Path:
-    """Return the Python of an environment with moto; the first call makes it in half a minute."""
+    """Return the Python of an environment with moto; the first call creates it in half a minute."""
     folder = cache_folder() / "moto-5.2.5"
     python = folder / "bin" / "python"
     if not (folder / "ready").exists():
@@ -193,11 +194,11 @@ def _moto() -> Path:
 
 
 class Standalone:
-    """A standalone master and its workers, each a process.
+    """A standalone master and its workers, each in its own process.
 
     Args:
-        folder: for logs and the workers' files.
-        workers: how many workers, with one core and 1 GB each.
+        folder: holds logs and the workers' files.
+        workers: the number of workers, with one core and 1 GB each.
     """
 
     def __init__(self, folder: Path, workers: int = 2) -> None:
@@ -209,7 +210,7 @@ class Standalone:
         self.workers = [self.add_worker() for _ in range(workers)]
 
     def add_worker(self, *before: str) -> subprocess.Popen[bytes]:
-        """Start a worker; ``before`` are the words of a command that runs it."""
+        """Start a worker; ``before`` holds the words of a command that wraps it."""
         self._count += 1
         name = f"worker-{self._count}"
         options = ["--cores", "1", "--memory", "1g", "--work-dir", str(self.folder / name / "work"), self.url]
@@ -220,7 +221,7 @@ class Standalone:
         return worker
 
     def kill_worker(self) -> None:
-        """Kill a worker with its executors, as a machine that fails does, and start another one."""
+        """Kill a worker with its executors, as if its machine failed, and start another one."""
         worker = self.workers.pop(0)
         for pid in [*executors(worker.pid), worker.pid]:
             os.kill(pid, signal.SIGKILL)

@@ -1,4 +1,6 @@
-"""Exactly once on a standalone cluster, whatever is killed. Its executors lack the kit and the user's module."""
+"""Exactly once on a standalone cluster, whichever process is killed. Its executors lack the kit and the user's
+module.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ def test_nothing_is_lost_or_doubled_with_a_checkpoint_on_hdfs(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """An executor, a worker with its executors and the driver are killed, and the storage stands still for 20 s."""
+    """An executor, a worker with its executors and the driver are killed, and the storage hangs for 20 s."""
 
     def storage_away() -> None:
         hadoop.freeze()
@@ -75,7 +77,7 @@ def test_nothing_is_lost_or_doubled_with_a_checkpoint_in_an_object_store(
 
 @pytest.mark.skipif(shutil.which("unshare") is None, reason="needs unshare to hide a folder from a worker")
 def test_a_folder_that_a_worker_has_for_itself_is_refused(broker: LocalBroker, python: Path, tmp_path: Path) -> None:
-    """Nothing reaches Kafka, and the error says what to give instead."""
+    """Nothing reaches Kafka, and the error says which address to give instead."""
     checkpoint = tmp_path / "checkpoints"
     checkpoint.mkdir()
     probe = subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False)

@@ -1,4 +1,4 @@
-"""Checkpoints that are not folders: HDFS and an object store, reached through one session."""
+"""Checkpoints that are not local folders: HDFS and an object store, reached through one session."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
 @pytest.fixture(scope="module")
 def spark(s3: dict[str, str]) -> Iterator[Any]:
-    """A session on this machine that reaches both."""
+    """A session on this machine that reaches both storages."""
     options = {"spark.driver.memory": "1g", "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
     session = ks.spark.spark_session("storage", settings={**s3, **options})
     yield session
@@ -40,7 +40,9 @@ both = pytest.mark.parametrize("address", ["hdfs", "s3a"], indirect=True)
 
 @both
 def test_files_are_written_read_listed_moved_and_deleted(spark: Any, address: str) -> None:
-    """Every byte, replaced as a whole; what is missing is None, and an empty list."""
+    """Every byte is written; files are replaced as a whole; a missing file is None and a missing folder an empty
+    list.
+    """
     files = ks.spark.checkpoint_files(address, spark)
     assert (address, False) == (files.address, files.local)
     assert (None, [], False) == (files.read("offsets/0"), files.names(), files.exists())
@@ -62,7 +64,7 @@ def test_files_are_written_read_listed_moved_and_deleted(spark: Any, address: st
 def test_a_query_continues_with_its_state(
     spark: Any, address: str, broker: LocalBroker, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """Deployed, stopped, read, rescaled, deployed again, reset: the checkpoint is nowhere but there."""
+    """Deploy, stop, read, rescale, deploy again and reset: the checkpoint exists only at that address."""
     name = f"kept-{address.partition(':')[0]}"
     bench = Bench(spark, broker.bootstrap_servers, tmp_path)
     request.addfinalizer(lambda: [query.stop() for query in bench.queries])
@@ -97,7 +99,7 @@ def test_a_query_continues_with_its_state(
 
 
 def test_a_storage_that_cannot_be_reached_is_named(spark: Any) -> None:
-    """With the class that is missing, and how jars are added."""
+    """The error names the missing class and how to add jars."""
     with pytest.raises(StorageError, match='checkpoint "gs://bucket/shop" cannot be reached') as caught:
         ks.spark.checkpoint_files("gs://bucket/shop", spark)
     assert "GoogleHadoopFileSystem not found" in str(caught.value.detail)

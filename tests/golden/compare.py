@@ -1,4 +1,4 @@
-"""Compares an answer with the golden one, and says shortly what differs."""
+"""Compares an answer with the golden one, and reports the differences briefly."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CLASS_ONLY = ("NullPointerException", "ConfigException")
 
 
 def compare(expected: dict[str, Any], actual: dict[str, Any]) -> list[str]:
-    """Differences of two answers; empty when they agree."""
+    """Return the differences of two answers; empty if they agree."""
     if "error" in expected:
         return [f"no error, expected {expected['error']}"]
     return [line for part, wanted in expected.items() for line in _differences(part, wanted, actual.get(part))]
@@ -59,7 +59,9 @@ def _short(value: Any) -> str:
 
 
 def compare_error(expected: dict[str, Any], actual: Failed) -> list[str]:
-    """Differences of an error: its text holds Java's, it came at the same step, and what came before is the same."""
+    """Return the differences of an error: its text contains Java's, it occurs at the same step, and the earlier output
+    is equal.
+    """
     said = " | ".join(_texts(actual.error))
     if "error" not in expected:
         return [f"unexpected error at step {actual.step}: {said[:600]}"]
@@ -76,7 +78,7 @@ def compare_error(expected: dict[str, Any], actual: Failed) -> list[str]:
 
 
 def _says(said: str, java: str) -> bool:
-    """Whether the error says what Java says; some of Java's texts name Java's own things."""
+    """Return whether the error contains Java's text; some of Java's texts name Java's own classes."""
     kind, _, text = java.partition(": ")
     if kind in _CLASS_ONLY:
         return True
@@ -87,7 +89,7 @@ def _says(said: str, java: str) -> bool:
 
 
 def _texts(error: BaseException | None) -> Iterator[str]:
-    """Messages and notes of an error and of what caused it."""
+    """Return messages and notes of an error and of its causes."""
     while error is not None:
         yield f"{type(error).__name__}: {error}"
         yield from getattr(error, "__notes__", ())

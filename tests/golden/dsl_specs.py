@@ -54,7 +54,7 @@ _SUPPLIERS = "dsl.store.suppliers.class"
 
 
 def build_dsl(spec: dict[str, Any]) -> Topology:
-    """The topology of a spec with ``nodes``."""
+    """Return the topology of a spec with ``nodes``."""
     config = spec.get("config", {})
     explicit = config.get("ensure.explicit.internal.resource.naming") == "true"
     in_memory = config.get("default.dsl.store") == "in_memory" or "InMemory" in config.get(_SUPPLIERS, "")
@@ -64,7 +64,7 @@ def build_dsl(spec: dict[str, Any]) -> Topology:
 
 
 def declare(builder: StreamsBuilder, ops: list[Op]) -> dict[str, Any]:
-    """Apply ops in order; gives the handle of every id."""
+    """Apply ops in order; return the handle of every id."""
     specs = Specs(builder)
     for op in ops:
         specs.apply(op)
@@ -77,12 +77,12 @@ def ms(value: int) -> str:
 
 
 def key(value: Any) -> Any:
-    """Functions see a windowed key as text."""
+    """Pass windowed keys to functions as text."""
     return fns.windowed(*value) if isinstance(value, Windowed) else value
 
 
 def materialized(op: Op, kind: str) -> Materialized | None:
-    """What the materialisation fields say."""
+    """Return the options that the materialisation fields describe."""
     if op.get("store") is None and not op.get("mat"):
         return None
     options = Materialized(
@@ -99,14 +99,14 @@ def materialized(op: Op, kind: str) -> Materialized | None:
 
 
 def consumed(op: Op) -> Consumed:
-    """How a source reads."""
+    """Return how a source reads."""
     return Consumed(
         SERDES["s"], SERDES[op.get("vt", "s")], extractor(op.get("extractor")), op.get("reset"), name=op.get("name")
     )
 
 
 def grouped(op: Op) -> Grouped:
-    """Serdes and name of a grouping."""
+    """Return serdes and name of a grouping."""
     return Grouped(SERDES["s"], SERDES[op.get("vt", "s")], name=op.get("name"))
 
 

@@ -1,10 +1,9 @@
 """Runs golden vectors: ``python -m tests.golden.run PATH… [--engine driver|levels|spark] [--only REGEX] [--limit N]``.
 
-A path is a file of vectors (``.jsonl`` or ``.jsonl.xz``) or a folder of them. Every difference is printed shortly;
-the last line is ``N passed, M failed, K skipped``, and the exit code is 1 when any failed. Vectors listed in
-``accidents.json`` are those that are answered sensibly instead of like Kafka Streams: they count as skipped. On Spark,
-and on Spark's levels without Spark, vectors whose answer differs from Kafka's one-task test driver are listed by the
-rule that says why.
+A path is a file of vectors (``.jsonl`` or ``.jsonl.xz``) or a folder of them. Every difference is printed briefly; the
+last line is ``N passed, M failed, K skipped``, and the exit code is 1 if any failed. Vectors listed in
+``accidents.json`` deliberately differ from Kafka Streams: they count as skipped. On Spark, and on Spark's levels
+without Spark, vectors whose answer differs from Kafka's one-task test driver are listed by the rule that explains why.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ STAYS_RULE = "rule: merge.repartition.topics"
 
 @dataclass
 class Outcome:
-    """What became of one vector: "passed", "failed" or "skipped", what differs, and by which rule it may."""
+    """The outcome of one vector: "passed", "failed" or "skipped", the differences, and the rule that allows them."""
 
     name: str
     state: str
@@ -52,14 +51,14 @@ def load(paths: list[Path]) -> Iterator[dict[str, Any]]:
 
 
 def named(vector: dict[str, Any], number: int) -> dict[str, Any]:
-    """A vector with a name; lines of serdes have none of their own."""
+    """Return a vector with a name; lines of serdes have none of their own."""
     if "serde" in vector:
         return {"name": f"serde.{vector['serde']}.{number}", "serde": vector}
     return vector
 
 
 def accidents() -> dict[str, str]:
-    """Vectors that are answered otherwise on purpose, with the reason; "rule: …" for what a rewrite says it does."""
+    """Vectors that deliberately differ, with the reason; "rule: …" for a rewrite's own statement of its effect."""
     return json.loads(ACCIDENTS.read_text()) if ACCIDENTS.exists() else {}
 
 
@@ -119,7 +118,7 @@ def _tell_rules(by_rule: dict[str, list[str]]) -> None:
 
 
 def _outcomes(vectors: Iterator[dict[str, Any]], engine: str, excused: dict[str, str]) -> Iterator[Outcome]:
-    """Evaluate vectors one by one, or on Spark many at once."""
+    """Evaluate vectors one by one, or many at once on Spark."""
     if engine == "driver":
         yield from (check(vector, excused) for vector in vectors)
         return

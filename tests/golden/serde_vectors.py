@@ -1,4 +1,4 @@
-"""Checks a line of serde vectors: bytes, the way back, and the partition of a record with that key."""
+"""Checks a line of serde vectors: the bytes, reading them back, and the partition of a record with that key."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["differences_of"]
 
 
 def differences_of(vector: dict[str, Any]) -> list[str]:
-    """What differs from Java's bytes and partitions."""
+    """Return the differences from Java's bytes and partitions."""
     serde, value = _serde(vector["serde"], vector["value"]), _value(vector["serde"], vector["value"])
     data = serde.serialize(value)
     expected = None if vector["bytes"] is None else bytes.fromhex(vector["bytes"])

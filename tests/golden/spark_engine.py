@@ -1,9 +1,9 @@
-"""Golden vectors on Spark: many specs in one streaming query, each an application of its own, in a few micro-batches.
+"""Golden vectors on Spark: many specs in one streaming query, each as its own application, in a few micro-batches.
 
-A spec's rows carry their number as order, so a batch of several rows means what the rows one after another mean. What
-differs from the vector is compared with the driver in the layout of production (a task for each sub-topology), for the
-vectors come from Kafka's test driver, which has one task for everything. `RULES` say which differences there may be;
-each vector that differs is counted under its rule, and one without a rule has failed.
+A spec's rows carry their number as order, so a batch of several rows means the same as those rows one after another.
+Differences from the vector are compared with the driver in the layout of production (a task for each sub-topology),
+because the vectors come from Kafka's test driver, which has one task for everything. `RULES` lists the allowed
+differences; each vector that differs is counted under its rule, and one without a rule fails.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class _Case:
 
     @property
     def reads_tables(self) -> bool:
-        """Whether any task looks at a global table."""
+        """Return whether any task reads a global table."""
         return any(task.uses_global for task in plan_deployment("golden", [self.application], 1).tasks)
 
     @property
@@ -94,7 +94,7 @@ class _StepSink(QuerySink):
     dropped: dict[int, int] = field(default_factory=dict)
 
     def publish(self, batch: QueryBatch) -> OutputBatch:
-        """Take up a batch."""
+        """Add a batch."""
         for (application, topic), batches in batch.output.batches.items():
             kept = self.rows.setdefault((application, topic), [])
             for source, seq, each in batches:
@@ -113,7 +113,7 @@ class _StepSink(QuerySink):
 def check_on_spark(vectors: Iterable[Vector], *, in_process: bool = False) -> Iterator[Verdict]:
     """Evaluate vectors on Spark and compare.
 
-    ``in_process`` runs the levels here, and lets the workers forget everything after each batch.
+    ``in_process`` runs the levels in this process, and clears the workers' memory after each batch.
     """
     run = _run_here if in_process else _run_on_spark
     plain: list[_Case] = []
@@ -141,7 +141,7 @@ def _chunks(cases: list[_Case]) -> Iterator[list[_Case]]:
 
 
 def _case(vector: Vector) -> _Case | str:
-    """A vector as an application, or why it does not run on Spark."""
+    """Return a vector as an application, or the reason why it does not run on Spark."""
     answer, spec = vector.get("answer", {}), vector.get("spec", {})
     if not answer.get("steps") or "error" in answer:
         return "no output to compare"
@@ -181,7 +181,7 @@ def _check_chunk(cases: list[_Case], batches: int | None, run: Any) -> Iterator[
 
 
 def _run_here(cases: list[_Case], batches: int | None) -> None:
-    """The levels without Spark, each batch with workers that know nothing."""
+    """Run the levels without Spark, each batch with workers that remember nothing."""
     deployment = plan_deployment("golden", [case.application for case in cases], 2)
     sink = _StepSink()
     with tempfile.TemporaryDirectory(prefix="kstreamnb-golden-") as name:
@@ -194,7 +194,7 @@ def _run_here(cases: list[_Case], batches: int | None) -> None:
 
 
 def _run_on_spark(cases: list[_Case], batches: int | None) -> None:
-    """One query over all cases; their answers are filled in."""
+    """Run one query over all cases and fill in their answers."""
     spark = spark_session("kstreamnb-golden", settings=_SMALL)
     applications = [case.application for case in cases]
     sink = _StepSink()
@@ -252,7 +252,7 @@ def _fill(cases: list[_Case], sink: _StepSink, states: dict[str, list[bytes]]) -
 
 
 def _deltas(states: dict[str, list[bytes]], number: int) -> Iterator[tuple[str, StateDelta]]:
-    """The deltas of an application's tasks, those of cycles by member."""
+    """Return the deltas of an application's tasks, those of cycles by member."""
     for full, deltas in states.items():
         application, _, name = full.partition("/")
         if int(application) != number or "global" in name:
@@ -309,7 +309,7 @@ def _stores(driver: TopologyTestDriver, case: _Case, answer: dict[str, Any]) -> 
 
 
 def _verdict(case: _Case) -> Verdict:
-    """The vector's own answer decides, or else, where a rule allows, that of the driver in the same layout."""
+    """Compare with the vector's own answer, or, if a rule allows it, with the driver in the same layout."""
     name = case.vector["name"]
     differences = compare(_comparable(case, case.vector["answer"], case.answer), case.answer)
     if not differences:
@@ -322,7 +322,7 @@ def _verdict(case: _Case) -> Verdict:
 
 
 def _rule(case: _Case) -> str:
-    """The rule that a difference may come from, "" for none."""
+    """Return the rule that may explain a difference, "" for none."""
     groups = [group for group in case.application.topology.subtopologies() if not group.is_global]
     if len(groups) > 1:
         return "one task"
@@ -338,10 +338,10 @@ def _nodes(case: _Case) -> Iterable[Any]:
 
 
 def _comparable(case: _Case, answer: dict[str, Any], actual: dict[str, Any]) -> dict[str, Any]:
-    """The parts that Spark can answer: all drops together, stores that are neither global nor seen through a cache."""
+    """Return the parts that Spark can answer: all drops together, and stores that are neither global nor cached."""
     counted = answer["dropped"] if isinstance(answer["dropped"], int) else sum(n for _, n in answer["dropped"])
     if case.application.global_topics and not case.reads_tables:
-        counted = actual["dropped"]  # a global table that no task reads is kept nowhere
+        counted = actual["dropped"]  # a global table that no task reads is not stored
     stores = {name: rows for name, rows in answer["stores"].items() if name in actual["stores"]}
     queries = {"queries": answer["queries"]} if "queries" in answer else {}
     return {"steps": answer["steps"], "dropped": counted, "stores": stores, **queries}

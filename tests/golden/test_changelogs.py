@@ -1,4 +1,4 @@
-"""Changelogs of the driver beside those of Kafka Streams, byte for byte."""
+"""Changelogs of the driver compared with those of Kafka Streams, byte for byte."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def by_key(records: list[list[str]]) -> Log:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_record_of_a_changelog_is_that_of_kafka_streams(name: str) -> None:
-    """S1-38: keys with their sequence numbers, values, headers, and times but for those that the producer sets."""
+    """S1-38: keys with their sequence numbers, values, headers, and times except those that the producer sets."""
     java, mine = by_key(kept()[name]), by_key(written(name))
     assert sum(map(len, java.values())) > 500
     assert java.keys() == mine.keys()

@@ -1,4 +1,4 @@
-"""Every description in the vectors is read, written again, kept as JSON and drawn."""
+"""Every description in the vectors is parsed, printed again, stored as JSON and drawn."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ VECTORS = Path(__file__).parent / "vectors" / "describe.jsonl.xz"
 
 
 def test_every_description_survives_text_json_and_pictures() -> None:
-    """The text of the parsed text is the text; JSON gives an equal value; every node's name is in the picture."""
+    """Parsing and printing reproduces the text; JSON restores an equal value; every node's name is in the picture."""
     lines = [json.loads(line) for line in lzma.decompress(VECTORS.read_bytes()).decode().splitlines()]
     texts = [line["answer"]["describe"] for line in lines if "describe" in line["answer"]]
     assert len(texts) > 700

@@ -1,4 +1,4 @@
-"""What the vectors leave out of the DSL, and what of them runs on Spark's levels as well as in the driver."""
+"""DSL methods that the vectors leave out, and those that run on Spark's levels as well as in the driver."""
 
 from __future__ import annotations
 
@@ -18,16 +18,18 @@ from tests.unit.test_completeness import JAVA, counterpart
 VECTORS = Path(__file__).with_name("vectors")
 DSL = ("StreamsBuilder", *(of for of in JAVA if of.endswith(("KStream", "KTable", "Stream"))), "KGroupedTable")
 
-# They give nothing to a topic or a store: tests/semantics/test_side_effects.py runs them on every engine.
+# These write to no topic or store: tests/semantics/test_side_effects.py runs them on every engine.
 ASIDE = {("KStream", "foreach"), ("KStream", "print")}
 WORDS = {("KTable", "queryable_store_name"), ("GlobalKTable", "queryable_store_name")}
 
 
 def test_every_method_of_the_dsl_runs_in_the_driver_and_on_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    """S0-03: each is used by a vector that both run, or by a scenario, or gives a word; refusals have a reason."""
+    """S0-03: each method is used by a vector that both run, by a scenario, or has a documented reason for its
+    refusal.
+    """
     promised = {
         (of, ours) for of in DSL for ours in JAVA[of].values() if not ours.startswith("refused: ")
-    }  # completeness.json holds every method of Java's; refusals are looked at in test_completeness
+    }  # completeness.json holds every method of Java's; test_completeness checks the refusals
     used: set[tuple[str, str]] = set()
 
     def noted(of: str, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
@@ -50,7 +52,7 @@ def test_every_method_of_the_dsl_runs_in_the_driver_and_on_spark(monkeypatch: py
 
 
 def test_every_aggregation_and_every_join_runs_on_the_levels() -> None:
-    """S0-16, S0-17: the whole of both matrices, with the results of Kafka Streams; no cell is refused on Spark."""
+    """S0-16, S0-17: both complete matrices, with the results of Kafka Streams; Spark refuses no cell."""
     vectors = list(load([VECTORS / "matrices.jsonl.xz"]))
     verdicts = list(check_on_spark(vectors, in_process=True))
     assert {} == {name: found[:3] for name, state, found, _ in verdicts if state != "passed"}

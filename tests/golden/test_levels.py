@@ -1,4 +1,4 @@
-"""Golden vectors on the levels of a Spark query, without Spark: every worker forgets everything after each batch."""
+"""Golden vectors on the levels of a Spark query, without Spark: every worker loses its memory after each batch."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ SHARES = 8
 
 @pytest.fixture(scope="module")
 def vectors() -> list[dict[str, Any]]:
-    """All vectors with behaviour, those without Kafka's accidents."""
+    """All behaviour vectors except Kafka's accidents."""
     return [vector for vector in load([VECTORS]) if vector["name"] not in accidents()]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("share", range(SHARES))
 def test_production_answers_as_kafka_streams_or_differs_by_a_rule(vectors: list[dict[str, Any]], share: int) -> None:
-    """S0-29: outputs, drops and stores are those of Kafka, or else those of its production layout, and few differ."""
+    """S0-29: outputs, drops and stores are those of Kafka, or of its production layout, and few differ."""
     verdicts = list(check_on_spark(vectors[share::SHARES], in_process=True))
     assert {} == {name: differences[:3] for name, state, differences, _ in verdicts if state != "passed"}
     by_rule = [rule for _, _, _, rule in verdicts if rule]
@@ -32,7 +32,7 @@ def test_production_answers_as_kafka_streams_or_differs_by_a_rule(vectors: list[
 
 
 def test_a_share_of_the_vectors_passes_on_the_levels(vectors: list[dict[str, Any]]) -> None:
-    """A quick look at the same: each fortieth vector."""
+    """The same check for every fortieth vector."""
     verdicts = list(check_on_spark(vectors[::40], in_process=True))
     assert {} == {name: differences[:3] for name, state, differences, _ in verdicts if state != "passed"}
     assert len(verdicts) == len(vectors[::40])

@@ -1,4 +1,4 @@
-"""All golden vectors, in chunks: every answer of Kafka Streams that was recorded is given again."""
+"""All golden vectors, in chunks: every recorded answer of Kafka Streams is reproduced."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ def vectors() -> Vectors:
 
 @pytest.mark.parametrize(("name", "start"), chunks(), ids=lambda value: str(value).split(".")[0])
 def test_kafka_streams_would_answer_the_same(vectors: Vectors, name: str, start: int) -> None:
-    """A topology described or run here gives what it gives in Kafka Streams."""
+    """A topology described or run here gives the same results as in Kafka Streams."""
     excused = accidents()
     outcomes = [check(vector, excused) for vector in vectors[name][start : start + CHUNK]]
     assert {} == {out.name: out.differences[:3] for out in outcomes if out.state == "failed"}
 
 
 def test_every_vector_is_run(vectors: Vectors) -> None:
-    """The chunks above leave nothing out."""
+    """The chunks above cover every vector."""
     assert COUNTS == {name: len(found) for name, found in vectors.items()}
 
 
 def test_accidents_are_few_and_each_has_a_reason() -> None:
-    """What is answered otherwise on purpose is the exception."""
+    """Deliberate differences are rare."""
     assert len(accidents()) <= 15
     assert all(len(reason) > 40 for reason in accidents().values())
 
@@ -67,7 +67,7 @@ JOINS = {
 
 
 def test_every_join_runs_over_the_same_23_rows(vectors: Vectors) -> None:
-    """S0-17: nulls, deletions, late and unmatched rows, through every join that Kafka Streams has."""
+    """S0-17: nulls, deletions, late and unmatched rows, through every join of Kafka Streams."""
     found = {each["name"]: each["spec"]["input"] for each in vectors["matrices.jsonl.xz"]}
     for kind, ways in JOINS.items():
         for way in ways:
@@ -75,7 +75,7 @@ def test_every_join_runs_over_the_same_23_rows(vectors: Vectors) -> None:
 
 
 def test_every_aggregation_runs_with_every_window(vectors: Vectors) -> None:
-    """S0-16: count, reduce, aggregate and cogroup; without window, tumbling, hopping, sliding, session; and tables."""
+    """S0-16: count, reduce, aggregate and cogroup; without windows, tumbling, hopping, sliding, session; and tables."""
     found = {each["name"] for each in vectors["matrices.jsonl.xz"]}
     for what in ("count", "reduce", "aggregate", "cogroup"):
         for window in ("none", "tumbling", "hopping", "sliding", "session"):
@@ -84,13 +84,15 @@ def test_every_aggregation_runs_with_every_window(vectors: Vectors) -> None:
 
 
 def test_the_updates_of_a_table_have_no_windows() -> None:
-    """S0-16: the illegal cell of the matrix: a grouped table offers no windows."""
+    """S0-16: the illegal cell of the matrix: a grouped table has no windowed_by."""
     with pytest.raises(AttributeError, match="windowed_by"):
         ks.StreamsBuilder().table("t").group_by(lambda key, value: (key, value)).windowed_by(None)
 
 
 def test_what_is_rarely_combined_is_among_the_vectors(vectors: Vectors) -> None:
-    """Refusals of every wording, full buffers, versions, several optimisations, queries, in-memory stores."""
+    """Refusals of every wording, full buffers, versions, several optimizations, queries and in-memory stores are
+    covered.
+    """
     specs = [each["spec"] for each in vectors["unusual.jsonl.xz"]]
     answers = [each["answer"] for each in vectors["unusual.jsonl.xz"]]
     assert sum("error" in answer for answer in answers) > 150

@@ -1,6 +1,6 @@
-"""Changelogs as Kafka Streams itself writes them: ``python -m tests.java.changelogs`` asks it, and keeps its answer.
+"""Changelogs as Kafka Streams writes them: ``python -m tests.java.changelogs`` records them.
 
-Needs what ``make test-java`` builds. The answer is checked in, so that the comparison needs no Java.
+Needs what ``make test-java`` builds. The recording is checked in, so that the comparison needs no Java.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _KEPT = Path(__file__).with_name("changelogs.txt.xz")
 
 
 def kept() -> dict[str, list[list[str]]]:
-    """By topology, Java's records: topic, time ("null" for that of the producer), key, value, headers."""
+    """Java's records by topology: topic, time ("null" if the producer sets it), key, value, headers."""
     found: dict[str, list[list[str]]] = {}
     for line in lzma.decompress(_KEPT.read_bytes()).decode().splitlines():
         name, *record = line.split(" ")
@@ -41,11 +41,11 @@ def kept() -> dict[str, list[list[str]]]:
 
 
 def written(name: str) -> list[list[str]]:
-    """The driver's records, in the same form."""
+    """Return the driver's records in the same form."""
     settings = {"application.id": "app", "cache_max_bytes": 0, "default_key_serde": "string"}
     driver = ks.TopologyTestDriver(build(name, "p"), {**settings, "default_value_serde": "string"}, changelogs=True)
     for record in input_records(name, "p"):
-        driver.pipe([record])  # one by one, as Java's driver takes them: together they would be merged by time
+        driver.pipe([record])  # one by one, as Java's driver does: together they would be merged by time
     found = []
     for topic in sorted(topic for topic in driver.produced_topic_names() if topic.endswith("-changelog")):
         for record in driver.create_output_topic(topic, "bytes", "bytes").read_records():

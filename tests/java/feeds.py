@@ -1,4 +1,4 @@
-"""Input of the topologies, as two halves; and records of topics by partition."""
+"""Input of the topologies, in two halves; and records of topics by partition."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ def topics_of(name: str, prefix: str) -> list[str]:
 
 
 def committed_topics(name: str, prefix: str) -> list[str]:
-    """Input topics whose offsets Java commits: all but that of a global table."""
+    """Input topics whose offsets Java commits: all except that of a global table."""
     return [f"{prefix}-left"] if name == "global-join" else topics_of(name, prefix)
 
 
 def input_records(name: str, prefix: str) -> list[ks.TopicRecord]:
     """Records of all input topics: every time is unique, some come late, and tables lose rows.
 
-    At the middle there is a gap, with no late records right after it: so the first half is a prefix of the order in
-    which all partitions are merged by time, and to process the halves one after the other changes nothing. A global
-    table gets its rows first, for Java fills it in a thread of its own.
+    At the middle there is a gap without late records right after it: the first half is a prefix of the merged order of
+    all partitions, so processing the halves one after the other changes nothing. A global table gets its rows first,
+    because Java fills it in a separate thread.
     """
     chance = random.Random(7)
     topics, found = topics_of(name, prefix), []

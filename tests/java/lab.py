@@ -1,4 +1,4 @@
-"""Runs a topology by Java, by the kit, and by one after the other, over the same input."""
+"""Runs a topology with Java, with the kit, and with one after the other, over the same input."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _PATIENCE_S = 300.0
 
 
 class Lab:
-    """A broker with Java and Spark; every way to run is a method that returns the output topic's records."""
+    """A broker with Java and Spark; each way to run is a method that returns the output topic's records."""
 
     def __init__(self, servers: str, java: JavaStreams, spark: Any, folder: Path) -> None:
         self.servers, self.java, self.spark, self.folder = servers, java, spark, folder
@@ -42,7 +42,7 @@ class Lab:
         self._runs = {"alone": cache(self._alone), "twice": cache(self._twice)}
 
     def prepare(self, name: str, way: str, halves: Iterable[int] = (0,)) -> str:
-        """Create the topics of a run, and produce the first part of its input; returns the prefix of its topics."""
+        """Create the topics of a run, produce the first part of its input, and return the prefix of its topics."""
         prefix = f"{name}-{way}"
         new_topics(self.admin, name, prefix)
         for half in halves:
@@ -50,11 +50,11 @@ class Lab:
         return prefix
 
     def java_runs(self, name: str, prefix: str) -> None:
-        """Let Java process what is there."""
+        """Let Java process the available input."""
         self.java.run(prefix, name, prefix, committed_topics(name, prefix))
 
     def deploy(self, name: str, prefix: str, checkpoint: str = "checkpoint", **options: Any) -> Any:
-        """Deploy the topology under the prefix as its id."""
+        """Deploy the topology with the prefix as its application id."""
         folder = self.folder / prefix / checkpoint
         options = {
             "config": SETTINGS,
@@ -66,7 +66,7 @@ class Lab:
         return ks.deploy(build(name, prefix), checkpoint=folder, spark_partitions=2, **options)
 
     def kit_runs(self, name: str, prefix: str, checkpoint: str = "checkpoint", **options: Any) -> None:
-        """Let the kit process what is there."""
+        """Let the kit process the available input."""
         query = self.deploy(name, prefix, checkpoint, available_now=True, **options)
         assert query.await_termination(_PATIENCE_S)
         query.stop()
@@ -76,11 +76,11 @@ class Lab:
         return records_of(self.servers, f"{prefix}-out")
 
     def alone(self, name: str) -> Records:
-        """Java over the whole input."""
+        """Run Java over the whole input."""
         return self._runs["alone"]()[name]
 
     def twice(self, name: str) -> Records:
-        """Java over one half, and after a restart over the other."""
+        """Run Java over one half, and after a restart over the other."""
         return self._runs["twice"]()[name]
 
     def _alone(self) -> dict[str, Records]:
@@ -106,13 +106,13 @@ class Lab:
             self.java.stop(prefix)
 
     def on_spark(self, name: str) -> Records:
-        """The kit over the whole input."""
+        """Run the kit over the whole input."""
         prefix = self.prepare(name, "spark", (0, 1))
         self.kit_runs(name, prefix)
         return self.output(prefix)
 
     def kit_then_java(self, name: str) -> Records:
-        """The kit over one half, then Java over the other."""
+        """Run the kit over one half, then Java over the other."""
         prefix = self.prepare(name, "kit-java")
         query = self.deploy(name, prefix, changelogs=True)
         print(query.hand_over(_PATIENCE_S))
@@ -121,7 +121,7 @@ class Lab:
         return self.output(prefix)
 
     def java_then_kit(self, name: str) -> Records:
-        """Java over one half, then the kit over the other."""
+        """Run Java over one half, then the kit over the other."""
         prefix = self.prepare(name, "java-kit")
         self.java_runs(name, prefix)
         options = {"bootstrap_servers": self.servers, "config": SETTINGS, "spark_partitions": 2}
@@ -132,7 +132,7 @@ class Lab:
 
 
 def driven(name: str) -> Records:
-    """The output of the driver, each partition in its order."""
+    """Return the driver's output, each partition in order."""
     driver = ks.TopologyTestDriver(build(name, "d"), {**SETTINGS, "application.id": "d"}, partitions=PARTITIONS)
     driver.pipe(input_records(name, "d"))
     found: Records = {}
@@ -142,7 +142,7 @@ def driven(name: str) -> Records:
 
 
 def behind_repartition(lab: Lab, name: str) -> Records:
-    """The output of the kit's tasks over the repartition topic that Java wrote, in Java's order."""
+    """Return the output of the kit's tasks over the repartition topic that Java wrote, in Java's order."""
     lab.alone(name)
     prefix = f"{name}-alone"
     topic, topology, config = f"{prefix}-by-letter-repartition", build(name, prefix), Config.of(SETTINGS)

@@ -54,7 +54,7 @@ class JavaStreams:
         self._log.close()
 
     def ask(self, *words: str) -> str:
-        """Give a command; returns the answer."""
+        """Send a command; return the answer."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(" ".join(words) + "\n")
@@ -73,11 +73,11 @@ class JavaStreams:
         self.ask("start", application, name, prefix)
 
     def stop(self, application: str) -> None:
-        """Stop an application, and forget its local state."""
+        """Stop an application and delete its local state."""
         self.ask("stop", application)
 
     def run(self, application: str, name: str, prefix: str, topics: list[str]) -> None:
-        """Run an application over what its input topics have now."""
+        """Run an application over the records that its input topics have now."""
         self.start(application, name, prefix)
         try:
             self.await_input(application, topics)
@@ -85,7 +85,7 @@ class JavaStreams:
             self.stop(application)
 
     def await_input(self, application: str, topics: list[str]) -> None:
-        """Wait until input and repartition topics have no record behind the committed offsets."""
+        """Wait until no input or repartition topic has records after the committed offsets."""
         end, quiet = time.monotonic() + _PATIENCE_S, 0
         while quiet < _QUIET:
             self.ask("check", application)
@@ -95,7 +95,7 @@ class JavaStreams:
             time.sleep(0.1)
 
     def _waiting(self, application: str, topics: list[str]) -> bool:
-        """Return whether records wait; positions alone do not tell, for transactions leave markers at the end."""
+        """Return whether records remain; positions alone cannot tell, because transactions leave markers at the end."""
         existing = self.admin.topics()
         inner = [name for name in existing if name.startswith(f"{application}-") and name.endswith("-topic")]
         inner += [name for name in existing if name.startswith(f"{application}-") and name.endswith("-repartition")]

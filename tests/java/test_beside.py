@@ -1,4 +1,6 @@
-"""Each topology of the table by Java, by the kit, and by one after the other: equal, or the documented reason."""
+"""Each topology of the table run by Java, by the kit, and by one after the other: results are equal, or the reason is
+documented.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ def final(records: Records) -> dict[bytes | None, bytes | None]:
 
 
 def agree(name: str, way: str, one: Records, other: Records) -> bool:
-    """Compare two runs, allowing what differs between two runs of Java; print a line of the table."""
+    """Compare two runs, allowing the differences that two runs of Java may have; print a line of the table."""
     equal = one == other
     print(f"\n{name:28} {way:20} {'equal' if equal else LUCK.get(name, 'DIFFERENT')}")
     if name == "regroup-windows":
@@ -36,7 +38,7 @@ def agree(name: str, way: str, one: Records, other: Records) -> bool:
 
 @pytest.mark.parametrize("name", ALL)
 def test_the_description_is_javas(lab: Lab, name: str) -> None:
-    """S0-1: names and numbers, on which names of changelogs depend."""
+    """S0-1: names and numbers, which determine the names of changelogs."""
     assert str(build(name, "p").describe()).strip() == lab.java.describe(name).strip()
 
 
@@ -48,7 +50,7 @@ def test_driver_and_java_agree(lab: Lab, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["table-group", "regroup", "regroup-windows"])
 def test_over_javas_repartition_topic_the_kit_and_java_agree(lab: Lab, name: str) -> None:
-    """S0-1: what is luck is the order of the repartition topic, and nothing else."""
+    """S0-1: only the order of the repartition topic is nondeterministic."""
     assert behind_repartition(lab, name) == lab.alone(name)
 
 
@@ -60,11 +62,11 @@ def test_spark_and_java_agree(lab: Lab, name: str) -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_java_continues_the_kit(lab: Lab, name: str) -> None:
-    """S0-22: half by the kit, half by Java, is Java with a restart."""
+    """S0-22: half by the kit and half by Java equals Java with a restart."""
     assert agree(name, "kit, then Java", lab.kit_then_java(name), lab.twice(name))
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_the_kit_continues_java(lab: Lab, name: str) -> None:
-    """S0-22: half by Java, half by the kit, is Java with a restart."""
+    """S0-22: half by Java and half by the kit equals Java with a restart."""
     assert agree(name, "Java, then kit", lab.java_then_kit(name), lab.twice(name))

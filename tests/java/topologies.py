@@ -95,7 +95,7 @@ def suppress_windows(builder: Any, prefix: str) -> None:
 
 
 def suppress_table(builder: Any, prefix: str) -> None:
-    """A table whose changes wait."""
+    """A table whose changes are suppressed for a time."""
     counts = _grouped(builder, prefix).count(store="counts")
     _write_plain(counts.suppress(ks.Suppressed.until_time_limit(GRACE, name="calm")), prefix)
 
@@ -107,7 +107,7 @@ def emit_on_close(builder: Any, prefix: str) -> None:
 
 
 def cogroup(builder: Any, prefix: str) -> None:
-    """Two streams in one table."""
+    """Two streams cogrouped into one table."""
     first = _grouped(builder, prefix).cogroup(lambda key, value, before: _last(before, value))
     right = _right(builder, prefix).group_by_key()
     texts = first.cogroup(right, lambda key, value, before: _last(before, value.upper()))
@@ -123,12 +123,12 @@ def stream_join(builder: Any, prefix: str) -> None:
 
 
 def stream_left_join(builder: Any, prefix: str) -> None:
-    """Pairs, and records of the left stream without a partner."""
+    """Pairs, and unmatched records of the left stream."""
     _left(builder, prefix).left_join(_right(builder, prefix), _both, NEAR, _STORES).to(f"{prefix}-out")
 
 
 def stream_outer_join(builder: Any, prefix: str) -> None:
-    """Pairs, and records of either stream without a partner."""
+    """Pairs, and unmatched records of either stream."""
     _left(builder, prefix).outer_join(_right(builder, prefix), _both, NEAR, _STORES).to(f"{prefix}-out")
 
 
@@ -143,25 +143,25 @@ def stream_left_join_in_memory(builder: Any, prefix: str) -> None:
 
 
 def stream_table_join(builder: Any, prefix: str) -> None:
-    """Records with the row of a table."""
+    """Records joined with the row of a table."""
     table = builder.table(f"{prefix}-right", store="table")
     _left(builder, prefix).left_join(table, _both).to(f"{prefix}-out")
 
 
 def table_outer_join(builder: Any, prefix: str) -> None:
-    """Rows of two tables."""
+    """Joined rows of two tables."""
     one, other = builder.table(f"{prefix}-left", store="one"), builder.table(f"{prefix}-right", store="other")
     _write_plain(one.outer_join(other, _both, store="both"), prefix)
 
 
 def global_join(builder: Any, prefix: str) -> None:
-    """Records with the row of a global table."""
+    """Records joined with the row of a global table."""
     table = builder.global_table(f"{prefix}-right", store="everywhere")
     _left(builder, prefix).left_join(table, lambda key, value: key, _both).to(f"{prefix}-out")
 
 
 def versioned_join(builder: Any, prefix: str) -> None:
-    """Records with the row that was valid at their time."""
+    """Records joined with the row that was valid at their time."""
     prices = ks.Materialized(ks.Stores.persistent_versioned_key_value_store("prices", history="1m"))
     table = builder.table(f"{prefix}-right", materialized=prices)
     joined = ks.Joined("string", "string", "string", grace=GRACE, name="priced")
@@ -183,7 +183,7 @@ def table_group(builder: Any, prefix: str) -> None:
 
 
 def foreign_key_join(builder: Any, prefix: str) -> None:
-    """Rows with the row of another table that they name."""
+    """Rows joined with the row of another table that they reference."""
     one, other = builder.table(f"{prefix}-left", store="one"), builder.table(f"{prefix}-right", store="other")
     owner = ks.TableJoined(name="owner")
     _write_plain(one.left_join(other, lambda value: f"k{value[1]}", _both, owner, store="both"), prefix)
@@ -202,7 +202,7 @@ def regroup_windows(builder: Any, prefix: str) -> None:
 
 
 class Numbering(ks.Processor):
-    """Number the records of a key from 1 to 9, and then from 1 again."""
+    """Numbers the records of a key from 1 to 9, and then from 1 again."""
 
     def init(self, context: Any) -> None:
         """Find the store."""
@@ -216,7 +216,7 @@ class Numbering(ks.Processor):
 
 
 def processor(builder: Any, prefix: str) -> None:
-    """A processor with a store of its own."""
+    """A processor with a store."""
     builder.add_state_store(ks.Stores.persistent_key_value_store("seen", key_serde="string", value_serde="long"))
     _left(builder, prefix).process(Numbering, "seen").to(f"{prefix}-out")
 
@@ -253,7 +253,7 @@ ALL: dict[str, Callable[[Any, str], None]] = {
 
 
 def build(name: str, prefix: str) -> ks.Topology:
-    """A topology of the table, over the topics of a prefix."""
+    """Build a topology of the table, over the topics of a prefix."""
     builder = ks.StreamsBuilder(prefix)
     ALL[name](builder, prefix)
     return builder.build()

@@ -19,7 +19,7 @@ PATIENCE_S = 180.0
 
 
 def rows(topic: str, count: int, partitions: int = 1, begin: int = 0) -> list[ks.TopicRecord]:
-    """Records with times that grow, keys such as a0 and c5, each in one partition only, values their number."""
+    """Records with increasing times, keys such as a0 and c5, each in a single partition, and their number as value."""
     chance = random.Random(begin)
     found = []
     for at in range(begin, begin + count):
@@ -37,7 +37,7 @@ def counting(name: str, topic: str | None = None, **options: Any) -> ks.Topology
 
 
 class Bench:
-    """What a test needs to deploy: session, broker, a folder for checkpoints."""
+    """What a test needs for a deployment: session, broker, and a folder for checkpoints."""
 
     def __init__(self, spark: Any, servers: str, folder: Path) -> None:
         self.spark, self.servers, self.folder = spark, servers, folder
@@ -45,21 +45,21 @@ class Bench:
         self.queries: list[Any] = []
 
     def fill(self, topic: str, count: int, partitions: int = 1, begin: int = 0) -> list[ks.TopicRecord]:
-        """Create a topic where there is none, and produce records with long values."""
+        """Create a topic if it is missing, and produce records with long values."""
         self.admin.create_topic(topic, partitions=partitions, exists_ok=True)
         records = rows(topic, count, partitions, begin)
         produce(self.servers, records, value_serde=ks.Serdes.long(), keep_partitions=True)
         return records
 
     def deploy(self, topology: ks.Topology, checkpoint: str = "checkpoint", **options: Any) -> Any:
-        """A query that the test ends if nothing else does."""
+        """A query that is stopped at the end of the test at the latest."""
         options = {"spark": self.spark, "bootstrap_servers": self.servers, **options}
         query = ks.deploy(topology, checkpoint=self.folder / checkpoint, **options)
         self.queries.append(query)
         return query
 
     def run(self, topology: ks.Topology, checkpoint: str = "checkpoint", **options: Any) -> Any:
-        """A query over what is there now."""
+        """Run a query over the existing records."""
         query = self.deploy(topology, checkpoint, available_now=True, **options)
         assert query.await_termination(PATIENCE_S)
         query.stop()
@@ -73,7 +73,7 @@ class Bench:
         return [(record.key, record.value, record.timestamp) for record in sample]
 
     def group(self, application: str) -> dict[str, dict[int, int]]:
-        """Offsets that lie under an application's id, when no transaction has any more to come."""
+        """Return the offsets committed under an application's id, once no transaction is open."""
         from kstreamnb.kafka.application_reset import committed_positions
 
         places = [TopicPartition(name, part) for name, count in self.admin.topics().items() for part in range(count)]
@@ -84,7 +84,7 @@ class Bench:
 
 
 def settle(admin: Admin, topic: str, patience_s: float = PATIENCE_S) -> None:
-    """Wait for the markers of committed transactions: a commit returns once it is certain, readers see it later."""
+    """Wait for the markers of committed transactions: readers see them slightly after the commit returns."""
     end = time.monotonic() + patience_s
     while admin.offsets([topic]) != admin.offsets([topic], committed=False) and time.monotonic() < end:
         time.sleep(0.02)

@@ -16,10 +16,10 @@ from tests.kafka.apps import Bench
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[LocalBroker]:
-    """A broker that ends with the session."""
+    """A broker that is stopped with the session."""
     config = {
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": 200,
-        "log.cleaner.backoff.ms": 86_400_000,  # it removes rows from changelogs of windows: records here are old
+        "log.cleaner.backoff.ms": 86_400_000,  # would remove rows from changelogs of windows: records here are old
     }
     with local_broker(config=config) as running:
         yield running
@@ -71,7 +71,9 @@ def spark() -> Iterator[Any]:
 
 @pytest.fixture
 def bench(spark: Any, servers: str, tmp_path: Path) -> Iterator[Bench]:
-    """Session, broker and folder; queries that the test leaves behind are stopped, also those it never got hold of."""
+    """Session, broker and folder; queries that the test leaves running are stopped, including those it never had a
+    reference to.
+    """
     import kstreamnb as ks
 
     found = Bench(spark, servers, tmp_path)

@@ -1,4 +1,4 @@
-"""The application of the crash matrix: everything that keeps state, over five input topics."""
+"""The application of the crash matrix: every stateful operator, over five input topics."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _SHARES = ("in",) * 6 + ("right", "right", "orders", "items")
 
 
 class Ticker(ks.Processor):
-    """Counts records by key; every 10 ms of stream time it forwards a key's count that has grown, with a header."""
+    """Counts records by key; every 10 ms of stream time it forwards the counts that have grown, with a header."""
 
     def init(self, context: ks.ProcessorContext) -> None:
         """Schedule the punctuator."""
         self.context, self.seen = context, context.get_state_store("seen")
-        self.ticks = 0  # an attribute is state, too
+        self.ticks = 0  # attributes are state, too
         context.schedule("10ms", ks.PunctuationType.STREAM_TIME, self.tick)
 
     def process(self, record: ks.Record) -> None:
@@ -33,7 +33,7 @@ class Ticker(ks.Processor):
         self.seen.put(record.key, (self.seen.get(record.key) or 0) + 1)
 
     def tick(self, timestamp: int) -> None:
-        """Forward and forget all counts."""
+        """Forward and clear all counts."""
         self.ticks += 1
         for key, count in list(self.seen.all()):
             header = ("tick", str(self.ticks).encode())
@@ -44,7 +44,7 @@ class Ticker(ks.Processor):
 def application(name: str, mark: Path | None = None) -> ks.Topology:
     """Levels with state, windows, suppress, joins of every kind, a punctuator and a global table.
 
-    While a file ``mark`` exists, the next record is held.
+    While a file ``mark`` exists, the next record is blocked.
     """
     builder = ks.StreamsBuilder(name)
     long, text = ks.Serdes.long(), ks.Serdes.string()
@@ -96,8 +96,8 @@ def _held_by(mark: Path | None) -> None:
 def input_records(name: str, begin: int, count: int, start_ms: int) -> list[ks.TopicRecord]:
     """Records of all inputs, always the same, with headers; their times are shuffled within each 40.
 
-    On Spark a batch sees the global table as it is at the batch's end (D-021): its rows come first, and the same rows
-    again later.
+    On Spark a batch sees the global table as of the batch's end (D-021): its rows come first, and the same rows again
+    later.
     """
     names = _names(name, start_ms) if begin == 0 else []
     return [*names, *_records(name, begin, count, start_ms)]

@@ -1,11 +1,13 @@
-"""The crash matrix: which process is hit, and when. ``python -m tests.kafka.crashes [--runs 20] [--only VICTIM ...]``.
+"""The crash matrix: which process is killed, and when. ``python -m tests.kafka.crashes [--runs 20] [--only VICTIM
+...]``.
 
-For each victim five applications run in one process, each of them held at its own point of a batch when the blow falls,
-so that one blow is a run of five cells. The same applications live through all blows, one after the other: a checkpoint
-that has survived twenty is harder than a new one. After each life the committed records of every output topic, headers
-included, must be the beginning of what an uninterrupted run of the test driver gives; at the end all of it. Then the
-rows of the stores must be the driver's, and every store must equal its log and its changelog topic. A process that ends
-by a signal without a blow fails the matrix. With ``--keep FOLDER`` everything stays there, and the next call continues.
+For each victim, five applications run in one process, each held at a different point of a batch when the kill happens,
+so that one kill exercises five cells. The same applications survive all kills, one after the other: a checkpoint that
+has survived twenty is a harder test than a new one. After each life the committed records of every output topic,
+headers included, must be a prefix of the output of an uninterrupted run of the test driver; at the end all of it. Then
+the rows of the stores must be the driver's, and every store must equal its log and its changelog topic. A process that
+ends by a signal that the matrix did not send is a failure. With ``--keep FOLDER`` everything is kept, and the next call
+continues.
 """
 
 from __future__ import annotations
@@ -41,8 +43,8 @@ PATIENCE_S = 1800
 TWO, ASLEEP = "two drivers", "asleep"
 VICTIMS = ("driver", "jvm", "worker", "broker", ASLEEP, TWO)
 BROKER_CONFIG = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 1000}
-TIMEOUT_MS = 10_000  # of transactions, for those that are stopped
-BEYOND_S = 15.0  # how long they are stopped at least
+TIMEOUT_MS = 10_000  # transaction timeout of the drivers that are stopped
+BEYOND_S = 15.0  # minimum time for which they are stopped
 _TOO_BUSY = "failed to connect back"  # the machine was too busy for Spark to start at all
 
 Parts = dict[int, list[tuple[bytes | None, bytes | None, int, tuple[Any, ...]]]]
@@ -50,7 +52,7 @@ Parts = dict[int, list[tuple[bytes | None, bytes | None, int, tuple[Any, ...]]]]
 
 @dataclass
 class Cell:
-    """What became of one cell: kills, replays that published nothing again, and differences to the driver's run."""
+    """The outcome of one cell: kills, replays that published nothing twice, and differences from the driver's run."""
 
     victim: str
     point: str
@@ -64,7 +66,7 @@ class Cell:
 
     @property
     def ok(self) -> bool:
-        """Whether output and stores are those of the uninterrupted run."""
+        """Return whether output and stores equal those of the uninterrupted run."""
         return not (self.wrong or self.lost or self.doubled)
 
 
@@ -112,9 +114,9 @@ class Life:
         return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("\n")]
 
     def end(self) -> int:
-        """Wait for the end; gives its code."""
+        """Wait for the process to end; return its exit code."""
         code = self.process.wait(PATIENCE_S)
-        for left in self.folder.glob(f"{self.process.pid}.*"):  # what would hold a worker that outlived its driver
+        for left in self.folder.glob(f"{self.process.pid}.*"):  # processes that could outlive their driver
             left.unlink()
         return code
 
@@ -125,13 +127,13 @@ class Life:
 
 
 class Ordeal:
-    """The five applications of one victim, their broker and input, and what they have lived through."""
+    """The five applications of one victim, their broker and input, and their history."""
 
     def __init__(self, victim: str, broker: LocalBroker, folder: Path) -> None:
         self.victim, self.broker, self.folder = victim, broker, folder
         self.servers = broker.bootstrap_servers
-        self.admin = Admin(self.servers, patience_s=300)  # a broker that was killed looks through all its files
-        self.admin.topics()  # it has reached the broker, so that it waits for one that was killed
+        self.admin = Admin(self.servers, patience_s=300)  # a broker that was killed scans all its files
+        self.admin.topics()  # connected to the broker, so that it waits for one that was killed
         self.applications = {point: slug(f"{victim} {point}") for point in POINTS}
         self.cells = {point: Cell(victim, point) for point in POINTS}
         self.lives = self.processes = self.batches = 0
@@ -150,7 +152,7 @@ class Ordeal:
                 self.admin.create_topic(f"{name}-{topic}", partitions=PARTITIONS)
 
     def feed(self, batches: int) -> None:
-        """More input, the same for every application."""
+        """Produce more input, the same for every application."""
         begin, count = self.batches * BATCH, batches * BATCH
         for name in self.applications.values():
             records = input_records(name, begin, count, self.start_ms)
@@ -160,7 +162,7 @@ class Ordeal:
         self._remember()
 
     def live(self, runs: int) -> None:
-        """Go on until so many kills are over, and to the end of all input."""
+        """Continue until the given number of kills is reached and all input is processed."""
         began = time.monotonic()
         if self.lives < runs:
             self.finished = False
@@ -177,7 +179,7 @@ class Ordeal:
         self._remember()
 
     def one_by_one(self, runs: int) -> None:
-        """Each kill ends the process; the next one goes on, and is the next victim."""
+        """Each kill ends the process; the next process continues, and is the next victim."""
         self.feed(3)
         while self.lives < runs:
             self.feed(1)
@@ -190,7 +192,7 @@ class Ordeal:
                 return
 
     def within(self, runs: int) -> None:
-        """The process survives its workers, its broker and its sleep; it is woken, and the broker started again."""
+        """The process survives its workers, its broker and being suspended; it is resumed, and the broker restarted."""
         before, ended = self.lives, False
         self.feed(2 * (runs - before) + 2)
         self._note_broker()
@@ -208,7 +210,7 @@ class Ordeal:
             self._wrong(f"the process ended with {code} after {self.lives} kills: {life.words()}")
 
     def _keep_broker(self, life: Life) -> None:
-        """Start the broker again whenever it was killed."""
+        """Restart the broker whenever it was killed."""
         while life.process.poll() is None:
             if not _lives(int((self.folder / BROKER).read_text())):
                 self.broker.kill()
@@ -218,7 +220,7 @@ class Ordeal:
             time.sleep(0.02)
 
     def _keep_awake(self, life: Life) -> None:
-        """Wake all processes of a deployment once its transactions have expired."""
+        """Resume all processes of a deployment once its transactions have expired."""
         while life.process.poll() is None:
             if _stopped(life.process.pid):
                 time.sleep(BEYOND_S)
@@ -231,9 +233,10 @@ class Ordeal:
         note.replace(self.folder / BROKER)
 
     def twins(self, runs: int) -> None:
-        """A driver is stopped inside five batches, the next one takes over, then the first one wakes up.
+        """A driver is stopped inside five batches, a successor takes over, then the first one is resumed.
 
-        It wakes when its transactions have expired. The next one is the next to be stopped, while the first is awake.
+        It is resumed after its transactions have expired. The successor is the next to be stopped, while the first is
+        running again.
         """
         self.feed(3)
         old: Life | None = None
@@ -256,7 +259,7 @@ class Ordeal:
         self._end(last)
 
     def _wake(self, life: Life | None) -> None:
-        """Wake a driver that has a successor; each of its queries must find that out and end."""
+        """Resume a driver that has a successor; each of its queries must detect that and end."""
         if life is None:
             return
         time.sleep(max(0.0, life.stopped + BEYOND_S - time.monotonic()))
@@ -277,7 +280,7 @@ class Ordeal:
         return life
 
     def _end(self, life: Life) -> int:
-        """Wait for the end of a process; one that came to the end of its input is compared as a whole."""
+        """Wait for a process to end; one that reached the end of its input is compared completely."""
         code = life.end()
         for line in life.said():
             if "suppressed" in line:
@@ -309,7 +312,7 @@ class Ordeal:
                 cell.wrong.append(f"stores differ from their logs or changelogs after life {self.lives}: {unlike}")
 
     def _survived(self, life: Life) -> None:
-        """One kill more in every cell."""
+        """Kill once more in every cell."""
         self.lives += 1
         for cell in self.cells.values():
             cell.kills += 1
@@ -318,7 +321,7 @@ class Ordeal:
         print(f"  {self.victim}: life {self.lives}", file=sys.stderr, flush=True)
 
     def _look(self, *, whole: bool = False) -> None:
-        """Compare what is committed with the beginning of what it should be, or with all of it."""
+        """Compare the committed output with a prefix of the expected one, or with all of it."""
         there = self.admin.topics()
         for point, cell in self.cells.items():
             cell.records = 0
@@ -341,7 +344,7 @@ class Ordeal:
             cell.wrong.append(text)
 
     def _remember(self) -> None:
-        """Write down how far it has come."""
+        """Record the progress."""
         note = {name: getattr(self, name) for name in ("start_ms", "lives", "processes", "batches", "finished")}
         self._note.write_text(json.dumps({**note, "cells": [asdict(cell) for cell in self.cells.values()]}))
 
@@ -354,7 +357,7 @@ class Ordeal:
         self._undisturbed.feed(0, self.batches * BATCH)
 
     def close(self) -> None:
-        """Leave no process behind."""
+        """Kill all processes."""
         for life in self._begun:
             if life.process.poll() is None:
                 life.process.kill()
@@ -362,7 +365,7 @@ class Ordeal:
 
 
 def run_victim(victim: str, runs: int, broker: LocalBroker, folder: Path) -> list[Cell]:
-    """One victim through so many kills at each point."""
+    """Run one victim through the given number of kills at each point."""
     ordeal = Ordeal(victim, broker, folder / slug(victim))
     try:
         ordeal.live(runs)
@@ -372,7 +375,7 @@ def run_victim(victim: str, runs: int, broker: LocalBroker, folder: Path) -> lis
 
 
 def _java_of(broker: LocalBroker) -> int:
-    """The JVM under the shell that watches it."""
+    """Return the JVM below the shell that watches it."""
     assert broker._process is not None
     command = ["ps", "-o", "pid=,comm=", "--ppid", str(broker._process.pid)]
     listed = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -1,10 +1,10 @@
-"""Five applications in one process, to be killed: ``python -m tests.kafka.deployed SERVERS FOLDER PLAN``.
+"""Runs five applications in one process, to be killed: ``python -m tests.kafka.deployed SERVERS FOLDER PLAN``.
 
-The plan is JSON: ``applications`` by the point of `POINTS` at which each is to be hit, and unless it is to come to its
-end ``victim`` ("driver", "jvm", "worker", "broker", "freeze" for a driver that is stopped until it is woken, "sleep"
-for all processes of the deployment), ``times``, and ``skip`` (batches that pass before a blow). Every application
-continues to its own point and is held there; when all five have arrived, one blow falls. Events are printed as lines of
-JSON.
+The plan is JSON: ``applications`` by the point of `POINTS` at which each is to be killed, and, unless it is to run to
+its end, ``victim`` ("driver", "jvm", "worker", "broker", "freeze" for a driver that is stopped until it is resumed,
+"sleep" for all processes of the deployment), ``times``, and ``skip`` (batches that pass before a kill). Every
+application continues to its own point and is held there; when all five have arrived, the kill happens. Events are
+printed as lines of JSON.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ def slug(text: str) -> str:
 
 
 def say(**what: Any) -> None:
-    """One line for who watches."""
+    """Print one line for the parent process."""
     print(json.dumps(what), flush=True)
 
 
 class Doom:
-    """Holds each application at its point and strikes when all are there, as often as the plan says."""
+    """Holds each application at its point and kills when all have arrived, as often as the plan says."""
 
     def __init__(self, plan: dict[str, Any], folder: Path) -> None:
         self.victim, self.folder = plan.get("victim"), folder
@@ -79,12 +79,12 @@ class Doom:
                 self._due.add(point)
             self._left[point] = max(0, self._left[point] - 1)
             if point == WHILE and WHILE in self._due:
-                self._wait(lambda: self._held >= set(POINTS) - {WHILE})  # it takes the only slot for tasks
+                self._wait(lambda: self._held >= set(POINTS) - {WHILE})  # it takes the only task slot
                 self.mark.touch()
         self.reached(BEFORE, point)
 
     def reached(self, here: str, point: str) -> None:
-        """Stay here if it is the application's point and its turn, until the blow has fallen."""
+        """Block here if it is the application's point and its turn, until the kill has happened."""
         with self._turn:
             if here != point or here not in self._due:
                 return
@@ -127,7 +127,7 @@ class Doom:
             self._turn.notify_all()
 
     def point_of(self, query: str) -> str:
-        """The point of the application whose Spark query has this id."""
+        """Return the point of the application whose Spark query has this id."""
         for point, name in self.applications.items():
             metadata = self.folder / name / "metadata"
             if metadata.exists() and query in metadata.read_text():
@@ -151,7 +151,7 @@ def _workers(jvm: int) -> list[int]:
 
 
 def _prepare(doom: Doom) -> None:
-    """Bring the points of a batch to the notice of its doom."""
+    """Report the points of a batch to the controller."""
     from pyspark.sql.classic.dataframe import DataFrame
 
     from kstreamnb.kafka.transactional_writer import TransactionalWriter
@@ -161,7 +161,7 @@ def _prepare(doom: Doom) -> None:
 
     def collecting(self: Any, **options: Any) -> Any:
         query = self.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
-        if query is None:  # not a batch: somebody looks at a store
+        if query is None:  # not a batch: a look at a store
             return collect(self, **options)
         point = doom.point_of(query)
         doom.batch_begins(point)
@@ -186,7 +186,7 @@ def _prepare(doom: Doom) -> None:
 
 
 def main(servers: str, folder: str, plan: str) -> int:
-    """Process everything that is there, unless a blow comes first; say what the stores hold."""
+    """Process everything available, unless a kill comes first; print the contents of the stores."""
     faulthandler.enable()
     spark = ks.spark.spark_session(cores=1, settings=SETTINGS)
     doom = Doom(json.loads(plan), Path(folder))
@@ -204,7 +204,7 @@ def main(servers: str, folder: str, plan: str) -> int:
             producer={"transaction.timeout.ms": doom.timeout_ms},
         )
         while queries[point].is_active() and point not in doom.begun:
-            time.sleep(0.05)  # one after the other: a process that starts has 10 s for it, whatever else starts
+            time.sleep(0.05)  # one after the other: a starting process has 10 s, whatever else is starting
     failed = False
     for point, query in queries.items():
         try:

@@ -1,4 +1,4 @@
-"""Gives up transactions at random moments, then exits: ``python -m tests.kafka.dropping SERVERS NAME ROUNDS``."""
+"""Abandons transactions at random moments, then exits: ``python -m tests.kafka.dropping SERVERS NAME ROUNDS``."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ PARTITIONS = 8
 
 
 class GivenUp(BaseException):
-    """What ends a publication between two steps, as Ctrl-C does."""
+    """Ends a publication between two steps, as Ctrl-C does."""
 
 
 def records(topic: str, batch: int, chance: random.Random) -> Iterator[OutputColumns]:
-    """Columns that add partitions to the transaction one after the other, and sometimes end in the middle."""
+    """Columns that add partitions to the transaction one after the other, and sometimes fail halfway."""
     for partition in range(PARTITIONS):
         yield from columns_of([(topic, partition, 1000, b"k", b"%d" % batch, ())])
         time.sleep(chance.choice((0.0, 0.0, 0.001, 0.005)))
@@ -30,7 +30,7 @@ def records(topic: str, batch: int, chance: random.Random) -> Iterator[OutputCol
 
 
 def main(servers: str, name: str, rounds: str) -> None:
-    """Publish batches; most are given up, some by another thread that closes the writer."""
+    """Publish batches; most are abandoned, some by another thread that closes the writer."""
     chance, batch, done = random.Random(name), 0, 0
     for _ in range(int(rounds)):
         writer = TransactionalWriter(servers, name, "q")

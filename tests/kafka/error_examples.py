@@ -1,6 +1,6 @@
 """Examples that provoke the errors of deployments; the pages of these errors show their source.
 
-Each gets a broker's address, a Spark session and an empty folder, and ends with the error after which it is named.
+Each gets a broker's address, a Spark session and an empty folder, and ends with the error it is named after.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def copy(name: str) -> ks.Topology:
 
 
 def send(servers: str, topic: str, number: int) -> None:
-    """Create a topic where there is none, and send a record."""
+    """Create a topic if it is missing, and send a record."""
     ks.kafka.Admin(servers).create_topic(topic, exists_ok=True)
     with ks.kafka.RecordProducer(servers) as producer:
         producer.send(topic, "shoe", number)
@@ -59,7 +59,7 @@ def wrong_partition(servers: str, spark: SparkSession, folder: Path) -> None:
 
 
 def access_denied(servers: str, spark: SparkSession, folder: Path) -> None:
-    """Create a topic as a user who may not."""
+    """Create a topic as a user without permission."""
     with ks.kafka.local_broker(users={"guest": "secret"}) as broker:
         ks.kafka.Admin(broker.connection("guest")).create_topic("orders")
 
@@ -89,7 +89,7 @@ def fenced(servers: str, spark: SparkSession, folder: Path) -> None:
     send(servers, "twins-in", 1)
     first = ks.deploy(copy("twins"), spark=spark, bootstrap_servers=servers, checkpoint=folder / "first")
     first.await_input()
-    first.stop()  # a folder that is being written cannot be copied whole
+    first.stop()  # a folder that is being written cannot be copied consistently
     shutil.copytree(folder / "first", folder / "second", ignore=shutil.ignore_patterns("*.tmp*", "*.crc"))
     first.restart()
     ks.deploy(copy("twins"), spark=spark, bootstrap_servers=servers, checkpoint=folder / "second")
@@ -98,7 +98,7 @@ def fenced(servers: str, spark: SparkSession, folder: Path) -> None:
 
 
 def broken_sink(servers: str, spark: SparkSession, folder: Path) -> None:
-    """Hand the output to a function that fails."""
+    """Send the output to a function that fails."""
 
     def store(records: object, batch: int) -> None:
         raise ConnectionError("the database is away")
@@ -110,7 +110,7 @@ def broken_sink(servers: str, spark: SparkSession, folder: Path) -> None:
 
 
 def unwritable_folder(servers: str, spark: SparkSession, folder: Path) -> None:
-    """Choose a folder in which nobody can write."""
+    """Choose a folder that is not writable."""
     send(servers, "unwritable-in", 1)
     ks.deploy(copy("unwritable"), spark=spark, bootstrap_servers=servers, checkpoint="/proc/checkpoint")
 

@@ -1,4 +1,4 @@
-"""A cluster on which users sign in and may do only what they were allowed to do."""
+"""A cluster on which users sign in and may do only what access control allows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TOPIC, GROUP, TRANSACTION = ResourceType.TOPIC, ResourceType.GROUP, ResourceType
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[LocalBroker]:
-    """A broker that knows one user."""
+    """A broker with one user."""
     with local_broker(users={"shop": PASSWORD}) as running:
         yield running
 
@@ -54,7 +54,7 @@ def _forbid(broker: LocalBroker, kind: Any, name: str, operation: str) -> None:
 
 
 def _refused(call: Callable[[], Any], *words: str) -> None:
-    """The call is refused with these words, once the broker's parts know the rule that was set last."""
+    """Wait until the call is refused with these words: the broker takes a moment to apply the latest rule."""
     end, said = time.monotonic() + PATIENCE_S, ""
     while not all(word in said for word in words):
         assert time.monotonic() < end, said
@@ -65,7 +65,7 @@ def _refused(call: Callable[[], Any], *words: str) -> None:
 
 
 def _granted(call: Callable[[], Any]) -> Any:
-    """What the call gives, once the broker's parts know the rule that was set last."""
+    """Wait until the call succeeds: the broker takes a moment to apply the latest rule."""
     end = time.monotonic() + PATIENCE_S
     while True:
         try:
@@ -78,7 +78,9 @@ def _granted(call: Callable[[], Any]) -> Any:
 def test_a_deployment_needs_the_permissions_of_the_recipe_and_no_others(
     guarded: LocalBroker, bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """S3-02: READ of inputs, WRITE and CREATE of outputs, its group, its transactions; what is missing is named."""
+    """S3-02: READ of inputs, WRITE and CREATE of outputs, its group, its transactions; missing permissions are
+    named.
+    """
     above = Bench(bench.spark, guarded.bootstrap_servers, bench.folder)
     sent = above.fill("sales", 10, 2)
     me, app = guarded.connection("shop"), counting("shop", "sales")
@@ -117,7 +119,7 @@ def test_a_deployment_needs_the_permissions_of_the_recipe_and_no_others(
 
 
 def test_who_cannot_sign_in_is_told_why(guarded: LocalBroker) -> None:
-    """A wrong password costs no patience; who does not sign in is hung up on, and the hint says what to look at."""
+    """A wrong password fails immediately; unauthenticated clients are disconnected, and the hint says what to check."""
     wrong = {**guarded.connection("shop"), "sasl.password": "guessed"}
     with pytest.raises(ks.errors.EngineError) as caught:
         ks.kafka.Admin(wrong, patience_s=300).topics()
@@ -126,13 +128,13 @@ def test_who_cannot_sign_in_is_told_why(guarded: LocalBroker) -> None:
     nobody = guarded.connection("shop")["bootstrap.servers"]
     with pytest.raises(ks.errors.EngineError) as caught:
         ks.kafka.Admin(nobody, patience_s=1).topics()
-    assert "security.protocol" in f"{caught.value.hint} {caught.value.detail}"  # librdkafka's word, or ours
+    assert "security.protocol" in f"{caught.value.hint} {caught.value.detail}"  # librdkafka's word or ours
     with pytest.raises(ks.errors.ConfigError, match='there is no user "nobody"'):
         guarded.connection("nobody")
 
 
 def test_users_sign_in_again_at_a_broker_that_was_away(guarded: LocalBroker) -> None:
-    """Addresses, users and rules outlive the process."""
+    """Addresses, users and rules survive the process."""
     me = guarded.connection("shop")
     _allow(guarded, TOPIC, "kept", "READ", "CREATE")
     _granted(lambda: ks.kafka.Admin(me).create_topic("kept"))
@@ -140,5 +142,5 @@ def test_users_sign_in_again_at_a_broker_that_was_away(guarded: LocalBroker) -> 
     guarded.start()
     end = time.monotonic() + PATIENCE_S
     assert me == guarded.connection("shop")
-    while "kept" not in ks.kafka.Admin(me).topics():  # its rules are read again after its start
+    while "kept" not in ks.kafka.Admin(me).topics():  # its rules are loaded again after its start
         assert time.monotonic() < end

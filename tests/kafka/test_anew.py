@@ -1,4 +1,4 @@
-"""Applications that read their input again with mended code, and those that have only their checkpoint left."""
+"""Applications that reprocess their input with fixed code, and those that have only their checkpoint left."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 
 def inventory(*coming_in: str) -> ks.Topology:
-    """What is on hand, by way of a topic of single steps; movements that are not listed as coming in go out."""
+    """Compute the stock from a topic of single steps; movements that are not listed as incoming reduce it."""
 
     def signed(movement: dict[str, Any]) -> int:
         return int(movement["qty"]) * (1 if movement["type"] in coming_in else -1)
@@ -35,7 +35,7 @@ def inventory(*coming_in: str) -> ks.Topology:
 
 
 def kept(bench: Bench, topology: ks.Topology, written: int) -> dict[str, int]:
-    """Run until the output has so many records; gives what is on hand then."""
+    """Run until the output has the given number of records; return the stock at that point."""
     query = bench.deploy(topology)
     end = time.monotonic() + PATIENCE_S
     while len(bench.read("inventory")) < written and time.monotonic() < end:
@@ -46,9 +46,9 @@ def kept(bench: Bench, topology: ks.Topology, written: int) -> dict[str, int]:
 
 
 def test_mended_code_reads_its_input_again(bench: Bench) -> None:
-    """S3-16, S3-17, S1-05: a return counted as sold gives -1; after a reset right values follow the wrong ones.
+    """S3-16, S3-17, S1-05: a return counted as sold gives -1; after a reset correct values follow the wrong ones.
 
-    The topic of steps is passed over as far as the wrong code has written it: nothing of that is counted again.
+    The topic of steps is skipped up to the position that the faulty code reached: nothing of that is counted again.
     """
     for topic in ("movements", "steps"):
         bench.admin.create_topic(topic)
@@ -74,7 +74,7 @@ def test_mended_code_reads_its_input_again(bench: Bench) -> None:
 
 
 def lose_everything_local(bench: Bench) -> None:
-    """End all workers, and remove what Spark has of states on its local disk."""
+    """Kill all workers, and delete Spark's local state files."""
     for pid in python_workers():
         os.kill(pid, signal.SIGKILL)
     jvm = bench.spark._jvm
@@ -85,9 +85,9 @@ def lose_everything_local(bench: Bench) -> None:
 
 
 def test_the_checkpoint_alone_brings_everything_back(bench: Bench) -> None:
-    """S3-13, S1-10: without workers' memory and local files stores are equal to the row, and counts go on.
+    """S3-13, S1-10: without workers' memory and local files, stores are identical row by row, and counts continue.
 
-    With room for the state of one task only the others are rebuilt whenever they come: slower, and right as well.
+    With memory for the state of one task only, the others are rebuilt each time: slower, and equally correct.
     """
     records = bench.fill("bare-in", 80, 4)
     query = bench.run(counting("bare"), max_records=20)

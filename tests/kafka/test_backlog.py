@@ -1,4 +1,4 @@
-"""A backlog of any size goes through, however short a transaction may last."""
+"""A backlog of any size is processed, however short the transaction timeout."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _fill(bench: Bench, topic: str) -> None:
 
 
 def test_five_million_records_behind_a_short_timeout_go_through(bench: Bench) -> None:
-    """Batches are bounded by default; each record is published once, in the order of its partition."""
+    """Batches are bounded by default; each record is published once, in partition order."""
     _fill(bench, "behind-in")
     bench.admin.create_topic("behind-out", partitions=PARTITIONS)
     builder = ks.StreamsBuilder("behind")

@@ -1,4 +1,4 @@
-"""The local broker: crashes and restarts, and what is read and published across them."""
+"""The local broker: crashes and restarts, and reading and publishing across them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def own():
 
 
 def test_a_killed_broker_comes_back_with_its_data(own):
-    """After kill -9 the same address serves the same records; readers and writers go on."""
+    """After kill -9 the same address serves the same records; readers and writers continue."""
     admin = Admin(own.bootstrap_servers)
     admin.create_topic("out", partitions=2)
     writer = TransactionalWriter(own.bootstrap_servers, "app", "q1")
@@ -51,7 +51,7 @@ def test_a_killed_broker_comes_back_with_its_data(own):
 
 
 def test_a_broker_that_is_away_is_an_error_in_the_end(own):
-    """Patience ends with what failed and where."""
+    """The retry limit ends with an error that says what failed and where."""
     with LocalBroker() as other:
         address = other.bootstrap_servers
     with pytest.raises(BrokerError, match=f'listing topics failed at "{address}"'):
@@ -59,7 +59,7 @@ def test_a_broker_that_is_away_is_an_error_in_the_end(own):
 
 
 def test_a_stopped_broker_starts_again_and_shows_itself(own):
-    """Stopping keeps data and address."""
+    """Stopping preserves data and address."""
     address = own.bootstrap_servers
     assert f'at "{address}"' in repr(own)
     own.stop()
@@ -70,7 +70,7 @@ def test_a_stopped_broker_starts_again_and_shows_itself(own):
 
 
 def test_a_broker_that_starts_slowly_keeps_its_address(own):
-    """Clients know the old one: an attempt that takes too long does not choose another."""
+    """Clients know the old address: a startup that takes too long does not choose another."""
     address, timeout_s = own.bootstrap_servers, own.timeout_s
     own.stop()
     own.timeout_s = 0.05
@@ -87,7 +87,7 @@ def test_the_jars_are_those_that_were_published():
 
 
 def test_records_of_long_ago_are_kept(own):
-    """Retention goes by the records' own timestamps; here samples of any year stay."""
+    """Retention uses the records' own timestamps; here samples of any year are kept."""
     admin = Admin(own.bootstrap_servers)
     admin.create_topic("old")
     resource = ConfigResource(ResourceType.TOPIC, "old")
@@ -116,7 +116,7 @@ def test_topics_are_created_described_and_deleted(own):
 
 
 def test_a_publisher_outlives_a_broker_that_was_killed(own):
-    """S4-13: the broker was away between two batches: the next one goes through with its offsets, in seconds."""
+    """S4-13: the broker was down between two batches: the next one is committed with its offsets, within seconds."""
     admin = Admin(own.bootstrap_servers)
     for topic in ("read", "written"):
         admin.create_topic(topic)

@@ -31,7 +31,7 @@ def _fill(servers, topic, count=60, partitions=3):
 
 
 def test_everything_comes_in_the_order_of_time(servers, topic):
-    """A capture gives records as a task would take them, with Kafka's offsets, and says what it read."""
+    """A capture contains records as a task would take them, with Kafka's offsets, and reports what it read."""
     orders = topic(3)
     records = _fill(servers, orders)
     sample = Sample.capture(servers, orders)
@@ -41,7 +41,7 @@ def test_everything_comes_in_the_order_of_time(servers, topic):
 
 
 def test_a_limit_of_records_takes_those_that_are_first_by_time(servers, topic):
-    """The same records on every run, whatever the broker delivers first."""
+    """The same records on every run, whichever the broker delivers first."""
     orders = topic(3)
     records = _fill(servers, orders)
     samples = [Sample.capture(servers, orders, records=10) for _ in range(3)]
@@ -53,7 +53,7 @@ def test_a_limit_of_records_takes_those_that_are_first_by_time(servers, topic):
 
 
 def test_a_capture_begins_where_it_is_told(servers, topic):
-    """At a time, or at offsets; the latest waits for new records."""
+    """A capture begins at a time or at offsets; "latest" waits for new records."""
     orders = topic(3)
     records = _fill(servers, orders)
     assert records[30:] == list(Sample.capture(servers, orders, from_=301))
@@ -65,7 +65,7 @@ def test_a_capture_begins_where_it_is_told(servers, topic):
 
 
 def test_a_capture_that_follows_gets_what_comes(servers, topic):
-    """New records are taken until a limit is reached."""
+    """New records are captured until a limit is reached."""
     orders = topic(1)
     late = threading.Timer(0.5, _fill, (servers, orders, 5, 1))
     late.start()
@@ -76,7 +76,7 @@ def test_a_capture_that_follows_gets_what_comes(servers, topic):
 
 
 def test_bytes_and_seconds_are_limits_too(servers, topic):
-    """Whatever comes first ends a capture, and progress is told."""
+    """The first limit reached ends a capture, and progress is reported."""
     orders = topic(1)
     _fill(servers, orders, partitions=1)
     told = []
@@ -110,7 +110,7 @@ def test_what_no_serde_reads_stays_as_bytes(servers, topic):
 
 
 def test_a_capture_commits_nothing_and_sees_committed_records_only(servers, topic, admin):
-    """No group appears, no aborted record either."""
+    """No group is created, and no aborted record is captured."""
     orders = topic(1)
     producer = Producer({"bootstrap.servers": servers, "transactional.id": orders})
     producer.init_transactions(30)
@@ -127,7 +127,9 @@ def test_a_capture_commits_nothing_and_sees_committed_records_only(servers, topi
 
 
 def test_a_capture_sees_what_was_committed_a_moment_ago(servers, topic):
-    """A broker shows a transaction to readers some time after its commit; an open one is not waited for for ever."""
+    """A broker shows a transaction to readers some time after its commit; an open one does not block the capture
+    forever.
+    """
     orders = topic(1)
     producer = Producer({"bootstrap.servers": servers, "transactional.id": orders})
     producer.init_transactions(30)
@@ -144,7 +146,7 @@ def test_a_capture_sees_what_was_committed_a_moment_ago(servers, topic):
 
 
 def test_a_capture_that_waits_for_new_records_does_not_wait_for_open_transactions(servers, topic, monkeypatch):
-    """Where it has no end of its own, nothing depends on where the topics end when it begins."""
+    """Without a limit, the result does not depend on where the topics end when the capture begins."""
     orders = topic(1)
     producer = Producer({"bootstrap.servers": servers, "transactional.id": orders})
     producer.init_transactions(30)
@@ -160,7 +162,7 @@ def test_a_capture_that_waits_for_new_records_does_not_wait_for_open_transaction
 
 
 def test_an_interrupt_keeps_what_was_read(servers, topic):
-    """Ctrl-C ends a capture early, not in vain; here it comes as soon as there are sixty records."""
+    """Ctrl-C ends a capture early and keeps its records; here it comes once there are sixty."""
     orders = topic(1)
     _fill(servers, orders, partitions=1)
 
@@ -174,7 +176,7 @@ def test_an_interrupt_keeps_what_was_read(servers, topic):
 
 
 def test_secrets_can_be_taken_out_at_once(servers, topic):
-    """Redaction and key hashing before anything is shown."""
+    """Redaction and key hashing are applied before anything is shown."""
     orders = topic(1)
     _fill(servers, orders, partitions=1)
     sample = Sample.capture(servers, orders, redact=["n"], hash_keys="salt")
@@ -190,7 +192,7 @@ def test_an_unknown_topic_is_named(servers):
 
 
 def test_a_limit_of_records_is_reached_exactly(servers, topic):
-    """The first records by time, spread over the partitions as they are."""
+    """The first records by time, spread over the partitions."""
     orders = topic(3)
     records = _fill(servers, orders, count=2000)
     sample = Sample.capture(servers, orders, records=1000)
@@ -199,7 +201,7 @@ def test_a_limit_of_records_is_reached_exactly(servers, topic):
 
 
 def test_a_limit_counts_records_and_not_offsets(servers, topic):
-    """Markers of transactions and aborted records do not use it up."""
+    """Transaction markers and aborted records do not count towards the limit."""
     orders = topic(1)
     producer = Producer({"bootstrap.servers": servers, "transactional.id": orders})
     producer.init_transactions(30)

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.kafka
 
 
 def test_a_capture_becomes_a_file(servers, topic, tmp_path):
-    """Each ending has its form, and all hold the same sample."""
+    """Each file extension has its format, and all hold the same sample."""
     orders = topic(2)
     produce(servers, [TopicRecord(orders, 0, 0, 5 + n, f"k{n}", {"n": n}) for n in range(9)])
     for ending, read in (("parquet", Sample.from_parquet), ("jsonl", Sample.from_json_lines)):
@@ -38,7 +38,7 @@ def test_a_capture_becomes_a_file(servers, topic, tmp_path):
 
 
 def test_a_reset_asks_first(servers, name):
-    """The plan is shown; nothing happens without a yes."""
+    """The plan is shown; nothing happens without confirmation."""
     writer = TransactionalWriter(servers, name, "q")
     writer.open()
     writer.publish(0, "offsets", [])
@@ -53,7 +53,7 @@ def test_a_reset_asks_first(servers, name):
 
 
 def test_a_reset_takes_offsets_from_a_file(servers, topic, name, tmp_path):
-    """S3-18: lines of topic, partition and offset, as Kafka's tool has them; a wrong line is named."""
+    """S3-18: lines of topic, partition and offset, as in Kafka's tool; a malformed line is named."""
     orders = topic(2, "-in")
     produce(servers, [TopicRecord(orders, n % 2, n // 2, 5 + n, f"k{n}", n) for n in range(8)])
     plan = tmp_path / "offsets.csv"
@@ -67,7 +67,7 @@ def test_a_reset_takes_offsets_from_a_file(servers, topic, name, tmp_path):
 
 
 def test_a_broker_runs_until_it_is_interrupted():
-    """The first line is its address; topics are there from the start."""
+    """The first line of output is its address; topics exist from the start."""
     process = subprocess.Popen(
         [sys.executable, "-m", "kstreamnb.cli", "broker", "--topic", "orders:3"], stdout=subprocess.PIPE, text=True
     )

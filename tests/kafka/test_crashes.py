@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
 @pytest.mark.parametrize("victim", VICTIMS, ids=lambda word: word.replace(" ", "-"))
 def test_a_kill_at_any_moment_loses_and_doubles_nothing(victim: str, broker: LocalBroker, tmp_path: Path) -> None:
-    """S0-23, S0-04, S0-07, S2-30, S4-08, S4-13, S4-34: output and stores are those of the run without kills."""
+    """S0-23, S0-04, S0-07, S2-30, S4-08, S4-13, S4-34: output and stores equal those of the run without kills."""
     for cell in run_victim(victim, 1, broker, tmp_path):
         assert cell.ok, cell
         assert cell.kills == 1

@@ -60,7 +60,7 @@ ks.deploy(counting(sys.argv[1]), **options).await_termination(900)
 
 
 def damage(path: Path) -> None:
-    """Turn over a byte in the middle of a file."""
+    """Flip a byte in the middle of a file."""
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 0xFF
     path.write_bytes(bytes(data))
@@ -72,13 +72,15 @@ def newest(store: Path) -> Path:
 
 
 def as_a_new_process(bench: Bench) -> None:
-    """Forget what is in memory of the stores."""
+    """Clear the stores from memory."""
     bench.spark._jvm.org.apache.spark.sql.execution.streaming.state.StateStore.stop()
 
 
 @pytest.mark.parametrize("how_much", ["the last change", "every change", "the last change is lost"])
 def test_damaged_state_is_rebuilt(bench: Bench, name: str, how_much: str, caplog: pytest.LogCaptureFixture) -> None:
-    """S4-47, S3-12: a checksum finds it; the state goes back, its batches run again, and nothing is published twice."""
+    """S4-47, S3-12: a checksum detects it; the state is rolled back, its batches run again, and nothing is published
+    twice.
+    """
     records = bench.fill(f"{name}-in", 40, 2)
     query = bench.run(counting(name), max_records=10)
     last = query.status(lag=False).batch
@@ -103,7 +105,7 @@ def test_damaged_state_is_rebuilt(bench: Bench, name: str, how_much: str, caplog
 
 
 def killed(program: str, *arguments: object) -> None:
-    """Run a program that ends by a kill."""
+    """Run a program that is killed."""
     done = subprocess.run([sys.executable, "-c", program, *map(str, arguments)], capture_output=True, check=False)
     assert -signal.SIGKILL == done.returncode, done.stderr.decode()
 
@@ -114,7 +116,7 @@ def content(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_repair_that_was_killed_at_any_file_comes_to_its_end(bench: Bench, name: str, tmp_path: Path) -> None:
-    """S4-47, S0-23: whatever was put aside before the kill, the checkpoint is at last what a whole repair makes."""
+    """S4-47, S0-23: wherever the repair was killed, the checkpoint is finally the same as after a complete repair."""
     bench.fill(f"{name}-in", 40, 2)
     query = bench.run(counting(name), max_records=10)
     for path in (query.checkpoint / "state").glob("*/0/*.changelog"):
@@ -136,7 +138,7 @@ def test_a_repair_that_was_killed_at_any_file_comes_to_its_end(bench: Bench, nam
 
 
 def test_a_query_that_was_killed_while_its_batches_ran_again_goes_on(bench: Bench, name: str) -> None:
-    """S4-47, S0-23: killed in the repair, then behind the first batch that came again, it loses and doubles nothing."""
+    """S4-47, S0-23: killed during the repair, then after the first repeated batch, it loses and duplicates nothing."""
     records = bench.fill(f"{name}-in", 40, 2)
     query = bench.run(counting(name), max_records=10)
     for path in (query.checkpoint / "state").glob("*/*/*.changelog"):
@@ -154,7 +156,9 @@ def test_a_query_that_was_killed_while_its_batches_ran_again_goes_on(bench: Benc
 
 
 def test_state_that_cannot_be_rebuilt_is_never_counted_with(bench: Bench) -> None:
-    """S4-47: without the log of offsets the query ends and says so, nothing wrong is published; a copy goes on."""
+    """S4-47: without the log of offsets the query ends with a clear error, nothing wrong is published; a copy
+    continues.
+    """
     records = bench.fill("damaged-in", 40, 2)
     bench.run(counting("damaged"), max_records=10)
     checkpoint, copy = bench.folder / "checkpoint", bench.folder / "copy"

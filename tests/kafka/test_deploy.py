@@ -1,4 +1,4 @@
-"""Deployments from Kafka to Kafka: start, stop, go on; refusals before anything is touched; two at once."""
+"""Deployments from Kafka to Kafka: start, stop, continue; refusals before any change; two at once."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 
 def test_a_query_goes_on_without_end_and_after_a_stop(bench: Bench) -> None:
-    """S0-01, S0-37, S2-47, S3-11: output grows with the input; a stopped query goes on where it was, with its state.
+    """S0-01, S0-37, S2-47, S3-11: output grows with the input; a stopped query continues from its position, with its
+    state.
 
-    S0-09: what its workers remember is compared with what was committed, before each batch.
+    S0-09: the workers' memory is compared with the committed state before each batch.
     """
     records = bench.fill("goes-on-in", 40, 2)
     query = bench.deploy(counting("goes-on"), verify=True)
@@ -45,7 +46,7 @@ def test_a_query_goes_on_without_end_and_after_a_stop(bench: Bench) -> None:
 
 
 def test_a_stop_takes_less_than_five_seconds(bench: Bench) -> None:
-    """S2-23: a query that is working stops in time, and nothing is lost."""
+    """S2-23: a busy query stops in time, and nothing is lost."""
     bench.fill("stops-in", 2000, 2)
     query = bench.deploy(counting("stops"), max_records=100)
     while query.status(lag=False).batch < 1:
@@ -59,7 +60,7 @@ def test_a_stop_takes_less_than_five_seconds(bench: Bench) -> None:
 
 
 def test_another_topology_is_refused_before_anything_is_touched(bench: Bench) -> None:
-    """S4-56: the error says what differs; topics and checkpoint stay as they were."""
+    """S4-56: the error says what differs; topics and checkpoint are unchanged."""
     bench.fill("refused-in", 10)
     bench.run(counting("refused"))
     page = (bench.folder / "checkpoint" / "kstreamnb.json").read_text()
@@ -75,7 +76,7 @@ def test_another_topology_is_refused_before_anything_is_touched(bench: Bench) ->
 
 
 def test_compatible_changes_go_on_with_the_state(bench: Bench) -> None:
-    """S1-06: another function and another output are no other state; the new code runs, in the same session, too."""
+    """S1-06: a new function or output keeps the same state; the new code runs, in the same session, too."""
     records = bench.fill("evolves-in", 20)
     bench.run(counting("evolves"))
     records += bench.fill("evolves-in", 20, begin=20)
@@ -92,7 +93,7 @@ def test_compatible_changes_go_on_with_the_state(bench: Bench) -> None:
 
 
 def test_a_second_deployment_takes_over_and_the_first_is_fenced(bench: Bench) -> None:
-    """S0-50: the older one stops at its next transaction and says who has taken over; it writes nothing more."""
+    """S0-50: the older one stops at its next transaction and names its successor; it writes nothing more."""
     bench.fill("twice-in", 10)
     first = bench.deploy(counting("twice"))
     assert first.await_input(180)
@@ -111,7 +112,9 @@ def test_a_second_deployment_takes_over_and_the_first_is_fenced(bench: Bench) ->
 
 
 def test_what_restarts_by_itself_leaves_a_newer_deployment_alone(bench: Bench) -> None:
-    """S0-50: an overtaken query that a busy machine or a lost broker ended fences nobody; a person's restart does."""
+    """S0-50: an overtaken query that ended on a busy machine or a lost broker fences nobody; a restart by its user
+    does.
+    """
     bench.fill("older-in", 10)
     older = bench.deploy(counting("older"))
     assert older.await_input(180)
@@ -138,7 +141,7 @@ def test_what_restarts_by_itself_leaves_a_newer_deployment_alone(bench: Bench) -
 
 
 def test_a_start_that_fails_leaves_the_older_deployment_its_claim(bench: Bench) -> None:
-    """S0-50: whoever could not take over has not."""
+    """S0-50: a deployment that failed to start has not taken over."""
     bench.fill("claimed-in", 10)
     older = bench.deploy(counting("claimed"))
     assert older.await_input(180)
@@ -157,7 +160,7 @@ def test_a_start_that_fails_leaves_the_older_deployment_its_claim(bench: Bench) 
 
 
 def test_at_least_once_is_the_same_topology_without_transactions(bench: Bench) -> None:
-    """S1-44, S4-16: only the setting differs; positions are committed, there is no marker."""
+    """S1-44, S4-16: only the setting differs; positions are committed, and there is no marker."""
     bench.fill("plain-in", 30)
     query = bench.run(counting("plain"), config={"processing.guarantee": "at_least_once"})
     assert "AtLeastOnceWriter" in repr(query.control.action.sink)
@@ -167,7 +170,7 @@ def test_at_least_once_is_the_same_topology_without_transactions(bench: Bench) -
 
 
 def test_the_commit_interval_is_the_time_between_batches(bench: Bench) -> None:
-    """S0-33: where the config says one: no two batches begin in the same interval, however many records come."""
+    """S0-33: if the config sets an interval, no two batches begin within it, however many records arrive."""
     bench.fill("paced-in", 5)
     query = bench.deploy(counting("paced"), config={"commit.interval.ms": 500}, max_records=5)
     assert query.await_input(180)
@@ -179,7 +182,7 @@ def test_the_commit_interval_is_the_time_between_batches(bench: Bench) -> None:
 
 
 def test_input_that_leads_to_no_output_is_committed(bench: Bench) -> None:
-    """S0-36: a filter that lets nothing through moves the position; a restart processes nothing again."""
+    """S0-36: a filter that drops every record advances the position; a restart processes nothing again."""
     bench.fill("nothing-in", 100)
     builder = ks.StreamsBuilder("nothing")
     builder.stream("nothing-in", value_serde="long").filter(lambda key, value: False).to("nothing-out")
@@ -190,9 +193,9 @@ def test_input_that_leads_to_no_output_is_committed(bench: Bench) -> None:
 
 
 def test_more_partitions_are_refused_with_the_way_out(bench: Bench) -> None:
-    """S4-45: a topic that has grown would take keys from their state; a running query ends, a new one is refused.
+    """S4-45: added partitions would separate keys from their state; a running query ends, a new one is refused.
 
-    The way out that the error names leads there: counts over the copy are right.
+    The remedy that the error names works: counts over the copy are correct.
     """
     from confluent_kafka.admin import NewPartitions
 
@@ -217,7 +220,7 @@ def test_more_partitions_are_refused_with_the_way_out(bench: Bench) -> None:
 
 
 def named(name: str) -> ks.Topology:
-    """A count by key, multiplied with what a global table has for the key."""
+    """A count by key, multiplied by the key's row of a global table."""
     builder = ks.StreamsBuilder(name)
     names = builder.global_table(f"{name}-names", value_serde="long", store="names")
     counted = builder.stream(f"{name}-in", value_serde="long").group_by_key().count(store="counts")
@@ -227,7 +230,7 @@ def named(name: str) -> ks.Topology:
 
 
 def test_a_stopped_query_is_rescaled(bench: Bench) -> None:
-    """S0-08: state moves to more Spark partitions; the query goes on and counts right."""
+    """S0-08: state moves to more Spark partitions; the query continues and counts correctly."""
     records = bench.fill("rescaled-in", 40, 4)
     query = bench.deploy(counting("rescaled"))
     assert query.await_input(180)
@@ -243,7 +246,7 @@ def test_a_stopped_query_is_rescaled(bench: Bench) -> None:
 
 
 def test_a_stopped_query_with_a_global_table_is_rescaled(bench: Bench) -> None:
-    """S0-08: every new partition reads the table anew before its first record; counts and joins go on right."""
+    """S0-08: every new partition reads the table again before its first record; counts and joins remain correct."""
     bench.admin.create_topic("named-names")
     keys = [f"{letter}{number}" for number in range(8) for letter in "abc"]
     names = [ks.TopicRecord("named-names", 0, at, at, key, at) for at, key in enumerate(keys)]
@@ -266,7 +269,7 @@ def test_a_stopped_query_with_a_global_table_is_rescaled(bench: Bench) -> None:
 
 
 def test_nonsense_is_refused_before_anything_starts(bench: Bench) -> None:
-    """Each error names what was said, and nothing is left behind: no topic, no folder, no query."""
+    """Each error names the invalid value, and nothing is left behind: no topic, no folder, no query."""
     bench.fill("nonsense-in", 1)
     for options, words in (
         ({"max_records": -5}, "max_records must be a whole number from 0, got -5"),
@@ -303,7 +306,7 @@ def test_nonsense_is_refused_before_anything_starts(bench: Bench) -> None:
 
 
 def test_a_checkpoint_that_spark_cannot_read_is_said_in_few_lines(bench: Bench) -> None:
-    """Not with the hundred lines of Java's stack; the folder is free again afterwards."""
+    """The error does not contain Java's stack trace of a hundred lines; the folder is free again afterwards."""
     bench.fill("unread-in", 1)
     query = bench.run(counting("unread"))
     for path in (query.checkpoint / ".metadata.crc", query.checkpoint / "metadata"):

@@ -1,4 +1,4 @@
-"""No process aborts when transactions are given up: librdkafka ends it with an assertion if they are freed half-way."""
+"""No process aborts when transactions are abandoned: librdkafka fails an assertion if producers are freed halfway."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PROCESSES, ROUNDS = 4, 25
 
 
 def test_processes_that_give_up_transactions_exit_normally(servers: str, admin: Admin, name: str) -> None:
-    """100 transactions in 4 processes at once; what they committed is there once, on every partition."""
+    """100 transactions in 4 concurrent processes; what they committed is present once, on every partition."""
     names = [f"{name}-{number}" for number in range(PROCESSES)]
     for each in names:
         admin.create_topic(each, partitions=PARTITIONS)

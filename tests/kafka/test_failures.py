@@ -1,4 +1,4 @@
-"""Records that cannot be processed, and applications that begin anew."""
+"""Records that cannot be processed, and applications that are reset."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ def poisoned(bench: Bench, topic: str) -> None:
 
 
 def test_a_poison_record_stops_a_query_that_is_set_to_fail(bench: Bench) -> None:
-    """S0-10: the error names node, coordinates and the user's line, in a few lines; the cause is the user's own."""
+    """S0-10: the error names node, coordinates and the user's line, in a few lines; the user's exception is the
+    cause.
+    """
     poisoned(bench, "poison-in")
     with pytest.raises(ks.errors.ProcessingError) as caught:
         bench.run(dividing("poison"))
@@ -51,7 +53,9 @@ def test_a_poison_record_stops_a_query_that_is_set_to_fail(bench: Bench) -> None
 
 
 def test_a_poison_record_never_blocks_a_query_that_is_set_to_continue(bench: Bench) -> None:
-    """S0-10: what cannot be read or processed is passed over, counted, and kept as a dead letter with its headers."""
+    """S0-10: records that cannot be read or processed are skipped, counted, and kept as dead letters with their
+    headers.
+    """
     poisoned(bench, "skip-in")
     config = {
         "deserialization_handler": "continue",
@@ -72,7 +76,7 @@ def test_a_poison_record_never_blocks_a_query_that_is_set_to_continue(bench: Ben
 
 
 def test_a_failed_query_goes_on_when_the_code_is_mended(bench: Bench) -> None:
-    """S3-16: nothing of the failed batch is out; the mended topology takes it up again."""
+    """S3-16: nothing of the failed batch is visible; the fixed topology processes it again."""
     poisoned(bench, "mended-in")
     with pytest.raises(ks.errors.ProcessingError):
         bench.run(dividing("mended"), config={"deserialization_handler": "continue"})
@@ -84,7 +88,7 @@ def test_a_failed_query_goes_on_when_the_code_is_mended(bench: Bench) -> None:
 
 
 def test_the_uncaught_handler_decides_whether_a_failed_query_starts_again(bench: Bench) -> None:
-    """S0-10: "replace_thread" starts it again, but not for ever on the same record; the handler sees the error."""
+    """S0-10: "replace_thread" restarts it, but not forever on the same record; the handler sees the error."""
     poisoned(bench, "replaced-in")
     seen: list[str] = []
 
@@ -103,7 +107,7 @@ def test_the_uncaught_handler_decides_whether_a_failed_query_starts_again(bench:
 
 
 def test_a_running_application_is_not_reset(bench: Bench) -> None:
-    """S3-18, S2-48: refused while it runs; afterwards everything of its own goes, inputs and outputs stay."""
+    """S3-18, S2-48: refused while it runs; afterwards everything it owns is deleted; inputs and outputs remain."""
     bench.fill("kept-in", 10)
     query = bench.deploy(counting("kept"), changelogs=True)
     assert query.await_input(180)
@@ -125,7 +129,7 @@ def test_a_running_application_is_not_reset(bench: Bench) -> None:
 
 
 def test_a_reset_says_where_the_next_deployment_begins(bench: Bench) -> None:
-    """S1-05, S1-41, S3-17: rewound to an offset; the plan warns those who read the output."""
+    """S1-05, S1-41, S3-17: rewound to an offset; the plan warns about readers of the output."""
     records = bench.fill("again-in", 10)
     bench.run(counting("again"))
     plan = reset(
@@ -143,7 +147,7 @@ def test_a_reset_says_where_the_next_deployment_begins(bench: Bench) -> None:
 
 
 def test_a_reset_takes_the_flags_of_kafkas_tool(bench: Bench) -> None:
-    """S3-18: to an instant, by a duration, shifted; two at once are refused."""
+    """S3-18: to an instant, by a duration, shifted; two options at once are refused."""
     bench.fill("flags-in", 10)
     bench.run(counting("flags"))
     plan = plan_reset(bench.servers, "flags", input_topics=["flags-in"], to="latest")
@@ -162,7 +166,7 @@ YEAR_9999_MS = 253_402_214_400_000
 
 
 def retimed(name: str) -> ks.Topology:
-    """Gives records a time of the year 9999 if their value is 1, and repeats those with 2 a million times."""
+    """Gives records a time in the year 9999 if their value is 1, and repeats those with 2 a million times."""
 
     class Retime(ks.Processor):
         def process(self, record: ks.Record) -> None:
@@ -177,7 +181,7 @@ def retimed(name: str) -> ks.Topology:
 
 @pytest.mark.parametrize("exists", [True, False], ids=["known topic", "new topic"])
 def test_the_production_handler_decides_about_records_that_a_topic_refuses(bench: Bench, *, exists: bool) -> None:
-    """A time of the year 9999, and more bytes than the producer sends: as in Kafka Streams, and in the driver."""
+    """A time in the year 9999, and more bytes than the producer sends: as in Kafka Streams, and in the driver."""
     name = f"refused-{exists}".lower()
     bench.fill(f"{name}-in", 5)
     if exists:
@@ -188,7 +192,7 @@ def test_the_production_handler_decides_about_records_that_a_topic_refuses(bench
 
 
 def test_a_record_that_is_too_large_becomes_a_dead_letter(bench: Bench) -> None:
-    """The letter holds the source record; one of the year 9999 would be refused again, as in Kafka Streams."""
+    """The dead letter holds the source record; one of the year 9999 would be refused again, as in Kafka Streams."""
     bench.admin.create_topic("large-in")
     record = ks.TopicRecord("large-in", 0, 0, START_MS, "k", 2)
     produce(bench.servers, [record], value_serde=ks.Serdes.long())
@@ -198,7 +202,7 @@ def test_a_record_that_is_too_large_becomes_a_dead_letter(bench: Bench) -> None:
 
 @pytest.mark.parametrize(("value", "words"), [(1, "timestamp"), (2, "too large|size")])
 def test_a_refused_record_ends_a_query_that_is_set_to_fail(bench: Bench, value: int, words: str) -> None:
-    """The default handler is Kafka's: the error is the broker's, or the producer's."""
+    """The default handler is Kafka's: the error is that of the broker or the producer."""
     name = f"ending-{value}"
     bench.admin.create_topic(f"{name}-in")
     record = ks.TopicRecord(f"{name}-in", 0, 0, START_MS, "k", value)

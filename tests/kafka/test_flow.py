@@ -1,6 +1,6 @@
-"""Records that go on flowing while something happens to the application: kills, a new version, a neighbour that stalls.
+"""A constant flow of records while something happens to the application: kills, a new version, a stalled neighbour.
 
-All of it is slow, for the rows of the requirements that it shows name rates and seconds: ``pytest -m slow``.
+All of it is slow, because the requirements state rates and seconds: ``pytest -m slow``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ query.await_termination()
 
 
 class Flow:
-    """Records that come to a topic at a rate; with ``watched`` it notes when the committed output of a topic grew."""
+    """Records produced to a topic at a rate; with ``watched`` it notes when the committed output of a topic grew."""
 
     def __init__(self, bench: Bench, topic: str, rate: int, watched: str) -> None:
         self.bench, self.topic, self.rate, self.watched = bench, topic, rate, watched
@@ -53,7 +53,7 @@ class Flow:
 
     @contextmanager
     def running(self) -> Iterator[Flow]:
-        """The flow while the block runs."""
+        """Run the flow during the block."""
         self.bench.admin.create_topic(self.topic, partitions=2, exists_ok=True)
         threads = [threading.Thread(target=each, daemon=True) for each in (self._send, self._watch)]
         for thread in threads:
@@ -84,17 +84,17 @@ class Flow:
                     self.grown.append((time.monotonic(), count))
 
     def await_growth(self, since: float = 0.0) -> float:
-        """When the output grew first after a time."""
+        """Return when the output first grew after a time."""
         return wait_for(lambda: next((at for at, _ in self.grown if at > since), 0.0))
 
     def gap(self) -> float:
-        """The longest time in which the output did not grow."""
+        """Return the longest time without new output."""
         times = [at for at, _ in self.grown]
         return max(after - before for before, after in pairwise(times))
 
 
 def wait_for(look: Callable[[], float]) -> float:
-    """What a look gives as soon as it gives something."""
+    """Return the first result of a lookup that succeeds."""
     end = time.monotonic() + PATIENCE_S
     while not (found := look()):
         assert time.monotonic() < end
@@ -103,7 +103,9 @@ def wait_for(look: Callable[[], float]) -> float:
 
 
 def test_output_resumes_by_itself_within_thirty_seconds_of_a_kill(bench: Bench) -> None:
-    """S0-07, S0-04: 1,000 records a second, all workers killed three times: nobody does anything, nothing is lost."""
+    """S0-07, S0-04: 1,000 records a second, all workers killed three times: recovery is automatic and nothing is
+    lost.
+    """
     with Flow(bench, "killed-in", 1000, "killed-out").running() as flow:
         query = bench.deploy(counting("killed"))
         flow.await_growth()
@@ -155,7 +157,7 @@ def test_a_new_version_takes_over_while_records_flow(bench: Bench) -> None:
 
 
 def stalling(mark: Path) -> ks.Topology:
-    """Counts, and waits with each record as long as a file is there."""
+    """Counts, and blocks at each record while a file exists."""
 
     def wait(key: str, value: int) -> None:
         while mark.exists():
@@ -168,7 +170,7 @@ def stalling(mark: Path) -> ks.Topology:
 
 
 def test_an_application_that_stalls_leaves_its_neighbour_its_latency(bench: Bench) -> None:
-    """S4-18: one stands still for 30 s; the other's batches go on, and take at most twice as long as before."""
+    """S4-18: one stalls for 30 s; the other's batches continue, and take at most twice as long as before."""
     mark = bench.folder / "stall"
     bench.fill("stalled-in", 10)
     stalled = bench.deploy(stalling(mark), "stalled")
@@ -212,7 +214,7 @@ def alerting() -> ks.Topology:
 
 
 def test_ten_kills_give_no_alert_twice(bench: Bench) -> None:
-    """S4-34, S0-04: the process of a fraud pipeline is killed at ten random moments: alerts are the driver's."""
+    """S4-34, S0-04: the process of a fraud pipeline is killed at ten random moments: alerts equal the driver's."""
     bench.admin.create_topic("owners", partitions=2)
     owners = [
         ks.TopicRecord("owners", -1, 0, 0, f"{letter}{n}", f"owner of {letter}{n}")

@@ -1,4 +1,4 @@
-"""What holds for every deployment: replays, partitions, bytes, tasks that only run when they have something to do."""
+"""Properties of every deployment: replays, partitions, bytes, tasks that only run when they have data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 
 def forget_last_commit(query: Any) -> None:
-    """As if the process had died after publishing and before Spark's commit log was written."""
+    """Simulate that the process died after publishing and before Spark's commit log was written."""
     commits = query.checkpoint / "commits"
     last = max(int(path.name) for path in commits.iterdir() if path.name.isdigit())
     (commits / str(last)).unlink()
@@ -26,7 +26,7 @@ def forget_last_commit(query: Any) -> None:
 
 
 def billing() -> ks.Topology:
-    """What each customer owes: the sum of the invoices."""
+    """The amount that each customer owes: the sum of the invoices."""
     builder = ks.StreamsBuilder("invoices")
     amounts = builder.stream("invoices-in", value_serde="long").group_by_key()
     amounts.reduce(operator.add, store="owed").to_stream().to("invoices-out", value_serde="long")
@@ -34,7 +34,7 @@ def billing() -> ks.Topology:
 
 
 def test_a_batch_that_comes_again_is_published_once_under_exactly_once(bench: Bench) -> None:
-    """S4-13, S4-15, S0-04: 100 invoices and three crashes behind Kafka's commit: 100 records, and sums are exact.
+    """S4-13, S4-15, S0-04: 100 invoices and three crashes after Kafka's commit: 100 records, and sums are exact.
 
     Kafka has the batch's marker: its replay is suppressed.
     """
@@ -54,7 +54,7 @@ def test_a_batch_that_comes_again_is_published_once_under_exactly_once(bench: Be
 
 
 def test_a_batch_that_comes_again_is_doubled_but_never_lost_under_at_least_once(bench: Bench) -> None:
-    """S1-44, S3-19: the records of the last batch stand twice in the output; no count is lost."""
+    """S1-44, S3-19: the records of the last batch appear twice in the output; no count is lost."""
     records = bench.fill("doubled-in", 100)
     query = bench.run(counting("doubled"), max_records=40, guarantee="at_least_once")
     last = query.recent()[-1].published
@@ -67,7 +67,7 @@ def test_a_batch_that_comes_again_is_doubled_but_never_lost_under_at_least_once(
 
 
 def test_records_pass_with_their_bytes_times_headers_and_partitions(bench: Bench) -> None:
-    """S1-35, S1-36: what goes through unchanged is equal to the byte; keys go where Kafka's partitioner puts them."""
+    """S1-35, S1-36: unchanged records are byte for byte equal; keys go where Kafka's partitioner puts them."""
     bench.admin.create_topic("bytes-in")
     bench.admin.create_topic("bytes-out", partitions=4)
     producer = Producer({"bootstrap.servers": bench.servers})
@@ -89,7 +89,7 @@ def test_records_pass_with_their_bytes_times_headers_and_partitions(bench: Bench
 
 
 def test_only_tasks_with_data_are_called(bench: Bench) -> None:
-    """S0-49: eight partitions, records in two of them: two tasks report that they ran."""
+    """S0-49: eight partitions, records in two of them: two tasks report work."""
     bench.admin.create_topic("few-in", partitions=8)
     producer = Producer({"bootstrap.servers": bench.servers})
     for partition in (2, 5):
@@ -100,7 +100,7 @@ def test_only_tasks_with_data_are_called(bench: Bench) -> None:
 
 
 class Heartbeat(ks.Processor):
-    """Says that it lives, by the wall clock."""
+    """Forwards a heartbeat by the wall clock."""
 
     def init(self, context: ks.ProcessorContext) -> None:
         """Once a second."""
@@ -129,7 +129,7 @@ def test_what_a_punctuator_produces_is_committed_without_input(bench: Bench) -> 
 
 
 def test_a_deployment_gives_what_the_driver_gives_for_its_capture(bench: Bench) -> None:
-    """S0-29: capture the input of a run with disorder, replay it: the same output, partition by partition."""
+    """S0-29: capture the input of an out-of-order run and replay it: the same output, partition by partition."""
     records = rows("history-in", 60, 2)
     disordered = [records[at ^ 3] for at in range(len(records))]
     bench.admin.create_topic("history-in", partitions=2)
@@ -159,7 +159,7 @@ def test_a_deployment_gives_what_the_driver_gives_for_its_capture(bench: Bench) 
 
 
 def test_a_run_over_parquet_gives_the_last_values_and_tables_of_the_deployment(bench: Bench) -> None:
-    """S1-46: history in Parquet files, the same topology: final tables and last values by key are the stream's."""
+    """S1-46: history in Parquet files, the same topology: final tables and last values by key equal the stream's."""
     records = bench.fill("told-in", 200, 2)
     query = bench.run(counting("told"), max_records=30)
     files = str(bench.folder / "history")

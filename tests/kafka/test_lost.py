@@ -1,4 +1,4 @@
-"""What a running query does when what it stands on is taken away: its topics, its checkpoint, room on the disk."""
+"""How a running query ends when its dependencies disappear: its topics, its checkpoint, disk space."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 
 def ended(query: Any) -> ks.KStreamError:
-    """Why the query ended, as soon as it has."""
+    """Wait until the query has ended and return the reason."""
     with pytest.raises(ks.KStreamError) as caught:
         assert query.await_termination(PATIENCE_S)
     return caught.value
@@ -35,7 +35,7 @@ def running(bench: Bench, name: str, **options: Any) -> Any:
 
 
 def test_a_query_says_which_of_its_topics_is_gone(bench: Bench) -> None:
-    """Also while no record comes; a topic that it writes is made by the next deployment, one that it reads is not."""
+    """Even if no record arrives; an output topic is created by the next deployment, an input topic is not."""
     query = running(bench, "taken")
     bench.admin.delete_topics("taken-out")
     error = ended(query)
@@ -54,28 +54,30 @@ def test_a_query_says_which_of_its_topics_is_gone(bench: Bench) -> None:
 
 
 def test_a_topic_that_was_created_anew_is_not_taken_for_the_old_one(bench: Bench) -> None:
-    """Though it has grown past the query's position: refused while running and at the start, unless loss is allowed."""
+    """Although it has grown past the query's position: refused while running and at the start, unless loss is
+    allowed.
+    """
     query = running(bench, "anew")
     bench.admin.delete_topics("anew-in")
     bench.admin.create_topic("anew-in", partitions=2)
     error = ended(query)
     assert 'topic "anew-in"' in str(error)
-    assert "deleted and created a" in f"{error} {error.detail}"  # whoever sees it first: ids, or offsets
+    assert "deleted and created a" in f"{error} {error.detail}"  # either check may be first: ids, or offsets
     bench.fill("anew-in", 30, 2)
     with pytest.raises(ks.errors.DataLossError, match="was deleted and created again"):
         bench.deploy(counting("anew"))
     assert 20 == len(bench.read("anew-out"))
     query = bench.deploy(counting("anew"), fail_on_loss=False)
     assert query.await_input(PATIENCE_S)
-    assert 30 == len(bench.read("anew-out"))  # what lies behind its position
+    assert 30 == len(bench.read("anew-out"))  # records before its position
     query.stop()
     bench.fill("anew-in", 4, 2, begin=30)
-    bench.run(counting("anew"))  # the new topic is the query's own now
+    bench.run(counting("anew"))  # the new topic is now the query's own
     assert 34 == len(bench.read("anew-out"))
 
 
 def test_a_query_whose_checkpoint_is_moved_ends_and_publishes_nothing(bench: Bench, name: str) -> None:
-    """From where the folder is now it goes on, with every record once; where it was, nothing begins anew."""
+    """At its new place the folder continues with every record once; at the old place, nothing is created."""
     records = bench.fill(f"{name}-in", 20, 2)
     query = bench.deploy(counting(name))
     assert query.await_input(PATIENCE_S)
@@ -124,7 +126,7 @@ again.stop()
 
 
 def test_a_jvm_that_dies_leaves_handles_that_answer_and_another_one_goes_on(bench: Bench, tmp_path: Path) -> None:
-    """In the kit's words and nobody else's, none on the terminal; a new session of the same process goes on."""
+    """The error is the kit's alone, with nothing on the terminal; a new session in the same process continues."""
     records = bench.fill("orphaned-in", 20, 2)
     command = [sys.executable, "-c", ORPHANED, bench.servers, str(tmp_path / "checkpoint")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -140,7 +142,7 @@ def test_a_jvm_that_dies_leaves_handles_that_answer_and_another_one_goes_on(benc
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of its own, of a few MB; only who may mount one has it."""
+    """A separate file system of a few MB; mounting it needs privileges."""
     folder = tmp_path / "disk"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)]
@@ -155,7 +157,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill_up(disk: Path) -> Path:
-    """A file that takes all the room there is."""
+    """A file that fills the file system."""
     ballast = disk / "ballast"
     with ballast.open("wb", buffering=0) as file:
         for size in (1 << 16, 1 << 12, 1):
@@ -169,7 +171,7 @@ def fill_up(disk: Path) -> Path:
 
 
 def test_a_disk_that_is_full_ends_a_query_which_goes_on_when_there_is_room(bench: Bench, small_disk: Path) -> None:
-    """One clear error, nothing lost or doubled; a start meanwhile is refused in the same words."""
+    """One clear error, nothing lost or duplicated; a start meanwhile is refused with the same error."""
     records = bench.fill("full-in", 20, 2)
     query = bench.deploy(counting("full"), str(small_disk / "checkpoint"))
     assert query.await_input(PATIENCE_S)
@@ -187,7 +189,7 @@ def test_a_disk_that_is_full_ends_a_query_which_goes_on_when_there_is_room(bench
 
 
 def test_a_disk_that_becomes_read_only_ends_a_query_likewise(bench: Bench, small_disk: Path) -> None:
-    """While it runs, and for each start meanwhile; with the system's own words, and nothing lost or doubled."""
+    """While it runs, and for each start meanwhile; with the system's message, and nothing lost or duplicated."""
     records = bench.fill("locked-in", 20, 2)
     query = bench.deploy(counting("locked"), str(small_disk / "checkpoint"))
     assert query.await_input(PATIENCE_S)
@@ -208,7 +210,7 @@ def test_a_disk_that_becomes_read_only_ends_a_query_likewise(bench: Bench, small
 
 
 def remount(disk: Path, how: str) -> None:
-    """As soon as no file is being written there."""
+    """Wait until no file is being written in the folder."""
     end = time.monotonic() + PATIENCE_S
     while subprocess.run(["mount", "-o", f"remount,{how}", str(disk)], capture_output=True, check=False).returncode:
         assert time.monotonic() < end

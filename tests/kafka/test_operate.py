@@ -1,4 +1,4 @@
-"""What a person who runs a query sees and does: status, metrics, stores, journal, lists of queries."""
+"""What operators see and do: status, metrics, stores, journal, lists of queries."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def all_stores(name: str) -> ks.Topology:
 
 
 def word_of(page: Path) -> str:
-    """The application that a page in a checkpoint names."""
+    """Return the application id that a page of a checkpoint holds."""
     return str(json.loads(page.read_text())["application"])
 
 
 class Gate(ks.spark.FunctionSink):
-    """A sink that takes its time to open, once that is asked of it."""
+    """A sink that is slow to open, on request."""
 
     def __init__(self, function: Any) -> None:
         super().__init__(function)
@@ -53,14 +53,14 @@ class Gate(ks.spark.FunctionSink):
         self.free.set()
 
     def open(self) -> None:
-        """Wait until it is free."""
+        """Wait until it is released."""
         if not self.free.is_set():
             self.reached.set()
         self.free.wait(120)
 
 
 def test_metrics_carry_the_names_of_kafka_streams(bench: Bench) -> None:
-    """S0-57, S1-39, S1-40: counts, rates, lag, lateness and latency, right also after a run over what is there."""
+    """S0-57, S1-39, S1-40: counts, rates, lag, lateness and latency, also correct after a run over existing records."""
     bench.fill("measured-in", 60, 2)
     query = bench.run(counting("measured"), max_records=20)
     found = as_dict(query.metrics())
@@ -87,7 +87,7 @@ def test_metrics_carry_the_names_of_kafka_streams(bench: Bench) -> None:
 
 
 def test_a_query_prints_what_runs_where(bench: Bench) -> None:
-    """S2-51: tasks with partitions, stores and positions; what it says depends on when it is asked."""
+    """S2-51: tasks with partitions, stores and positions; the answer depends on when it is asked."""
     bench.admin.create_topic("printed-in", partitions=2)
     query = bench.deploy(counting("printed"))
     assert re.fullmatch('application "printed": (starting|running), before its first batch', str(query).splitlines()[0])
@@ -102,7 +102,7 @@ def test_a_query_prints_what_runs_where(bench: Bench) -> None:
 
 
 def test_lag_tools_see_the_application_as_a_consumer_group(bench: Bench) -> None:
-    """S1-37: the application's id is a group of Kafka's; its offsets and the topics' ends give the lag."""
+    """S1-37: the application's id is a Kafka group; its offsets and the topics' ends give the lag."""
     bench.fill("grouped-in", 30, 2)
     bench.run(counting("grouped"))
     bench.fill("grouped-in", 10, 2, begin=30)
@@ -114,7 +114,7 @@ def test_lag_tools_see_the_application_as_a_consumer_group(bench: Bench) -> None
 
 
 def test_nothing_runs_but_python_its_jvm_and_their_workers(bench: Bench) -> None:
-    """S1-08, S2-30: no server, no daemon: what a deployment needs are children of this process."""
+    """S1-08, S2-30: no server, no daemon: all processes of a deployment are children of this process."""
     bench.fill("library-in", 10)
     query = bench.deploy(counting("library"))
     assert query.await_input(180)
@@ -126,7 +126,7 @@ def test_nothing_runs_but_python_its_jvm_and_their_workers(bench: Bench) -> None
     waiting, found = [str(os.getpid())], []
     while waiting:
         for pid, command in children.get(waiting.pop(), ()):
-            shell = "exec 3<&0" in command  # round the test's broker
+            shell = "exec 3<&0" in command  # except the test's broker
             if not (shell or command.startswith("ps ") or "<defunct>" in command):
                 found.append(command)
                 waiting.append(pid)
@@ -137,7 +137,7 @@ def test_nothing_runs_but_python_its_jvm_and_their_workers(bench: Bench) -> None
 
 
 def test_prometheus_reads_the_metrics_of_all_active_queries(bench: Bench) -> None:
-    """S0-57, S4-55: one endpoint; every metric under the name that the dashboards know."""
+    """S0-57, S4-55: one endpoint; every metric under the name that the dashboards use."""
     bench.fill("scraped-in", 10)
     query = bench.deploy(counting("scraped"))
     assert query.await_input(180)
@@ -156,7 +156,7 @@ def test_prometheus_reads_the_metrics_of_all_active_queries(bench: Bench) -> Non
 
 
 def test_the_journal_says_what_a_query_does(bench: Bench) -> None:
-    """One JSON object a line: started, each batch with its figures, stopped; on a busy machine that it starts again."""
+    """One JSON object per line: started, each batch with its figures, stopped; on a busy machine also restarts."""
     bench.fill("logged-in", 10)
     path = bench.folder / "queries.jsonl"
     handler = ks.monitoring.log_to(path)
@@ -204,7 +204,7 @@ def test_stores_of_a_running_query_are_read_as_of_its_last_batch(bench: Bench) -
 
 
 def test_a_query_answers_for_every_kind_of_store_over_http_and_says_when_it_is_down(bench: Bench) -> None:
-    """S1-32, S4-52: the rows that the view has; health is 200 while it runs and 503 after it was stopped."""
+    """S1-32, S4-52: the rows of the view; health is 200 while it runs and 503 after it was stopped."""
     wanted = counts(bench.fill("asked-in", 20, 2))
     query = bench.deploy(all_stores("asked"))
     assert query.await_input(180)
@@ -230,7 +230,7 @@ def test_a_query_answers_for_every_kind_of_store_over_http_and_says_when_it_is_d
 
 
 def test_a_query_that_starts_again_is_not_healthy_until_it_takes_up_input(bench: Bench) -> None:
-    """S3-15, S4-52: "starting" and 503 while its stores are being restored and its output is being opened, then 200."""
+    """S3-15, S4-52: "starting" and 503 while stores are restored and the output is opened, then 200."""
     wanted = counts(bench.fill("restored-in", 20, 2))
     gate = Gate(lambda output, batch: None)
     query = bench.deploy(counting("restored"), sink=gate)
@@ -258,7 +258,7 @@ def test_a_query_that_starts_again_is_not_healthy_until_it_takes_up_input(bench:
 
 
 def test_stores_are_read_from_the_checkpoint_when_the_query_is_down(bench: Bench) -> None:
-    """S0-56, S2-45, S3-13: every kind, from the query that was stopped, and from the folder alone."""
+    """S0-56, S2-45, S3-13: every kind, from the stopped query, and from the folder alone."""
     records = bench.fill("down-in", 40, 2)
     query = bench.run(all_stores("down"), max_records=10)
     assert counts(records) == dict(query.store("counts").all())
@@ -274,7 +274,9 @@ def test_stores_are_read_from_the_checkpoint_when_the_query_is_down(bench: Bench
 
 
 def test_a_stopped_query_that_nobody_holds_is_let_go(bench: Bench) -> None:
-    """With its clients and stores; Spark's own handles would keep it until a JVM with a large heap collects garbage."""
+    """With its clients and stores; Spark's own handles would keep it alive until a JVM with a large heap collects
+    garbage.
+    """
     bench.fill("forgotten-in", 5)
     query = bench.deploy(counting("forgotten"))
     assert query.await_input(PATIENCE_S)
@@ -284,7 +286,7 @@ def test_a_stopped_query_that_nobody_holds_is_let_go(bench: Bench) -> None:
     bench.queries.clear()
     del query
     end = time.monotonic() + PATIENCE_S
-    while held() is not None and time.monotonic() < end:  # what runs beside it notices its end within a second
+    while held() is not None and time.monotonic() < end:  # threads beside it notice its end within a second
         gc.collect()
         time.sleep(0.05)
     assert held() is None
@@ -323,9 +325,9 @@ def test_active_queries_are_listed_watched_and_stopped_together(bench: Bench) ->
 
 
 def test_changelogs_are_written_for_others_to_read(bench: Bench) -> None:
-    """S0-22, S1-38, S2-50, S4-08: compacted topics with Kafka's names and settings; their last values are the store.
+    """S0-22, S1-38, S2-50, S4-08: compacted topics with Kafka's names and settings; their last values equal the store.
 
-    Those of windows and sessions are also cleaned by age: what the store keeps, and a day more.
+    Those of windows and sessions are also deleted by age: the store's retention plus a day.
     """
     records = bench.fill("logs-in", 40, 2)
     query = bench.run(all_stores("logs"), changelogs=True, max_records=15)
@@ -342,7 +344,9 @@ def test_changelogs_are_written_for_others_to_read(bench: Bench) -> None:
 
 
 def test_stores_are_compared_with_their_log_and_their_changelog_topics(bench: Bench) -> None:
-    """S3-12, S0-09: all equal; then a foreign record in a changelog, and a store changed behind its log, are named."""
+    """S3-12, S0-09: all equal; then a foreign record in a changelog, and a store that differs from its log, are
+    named.
+    """
     bench.fill("verified-in", 40, 2)
     query = bench.deploy(counting("verified"), changelogs=True, max_records=15)
     assert query.await_input(180)

@@ -38,7 +38,7 @@ def test_keys_go_where_librdkafkas_murmur2_sends_them(servers, topic):
 
 
 def test_a_future_gives_the_record_with_its_offset(servers, topic):
-    """Futures and callbacks tell the same."""
+    """Futures and callbacks report the same."""
     orders, told = topic(4), []
     with RecordProducer(servers, value_serde=Serdes.long()) as producer:
         futures = [
@@ -68,7 +68,7 @@ def test_a_future_completes_without_a_flush(servers, topic):
 
 
 def test_a_sample_goes_to_kafka_and_comes_back(servers, topic):
-    """Keys choose the partitions, or those of the sample are kept; order and times stay."""
+    """Keys choose the partitions, or those of the sample are kept; order and times are preserved."""
     orders = topic(2)
     sample = Sample.from_records([TopicRecord(orders, 1, n, 5 + n, "k", n) for n in range(5)])
     assert 5 == produce(servers, sample, keep_partitions=True)
@@ -79,7 +79,7 @@ def test_a_sample_goes_to_kafka_and_comes_back(servers, topic):
 
 
 def test_what_cannot_be_sent_is_told(servers, topic):
-    """A wrong partition fails the future and the callback; a wrong value fails at once."""
+    """A wrong partition fails the future and the callback; a wrong value fails immediately."""
     orders, told = topic(1), []
     producer = RecordProducer(servers)
     future = producer.send(orders, "k", 1, partition=9, delivered=lambda *a: told.append(a))
@@ -92,7 +92,7 @@ def test_what_cannot_be_sent_is_told(servers, topic):
 
 
 def test_a_hundred_records_tell_where_they_lie(servers, topic):
-    """S2-08, S1-36: futures give partition and offset; `result()` waits for it; counts are those of Kafka's hash."""
+    """S2-08, S1-36: futures hold partition and offset; `result()` waits for them; counts follow Kafka's hash."""
     mine = topic(4)
     with RecordProducer(servers, value_serde=Serdes.string()) as producer:
         first = producer.send(mine, "KEY-0", "VALUE-0")
@@ -110,7 +110,7 @@ def test_a_hundred_records_tell_where_they_lie(servers, topic):
 
 
 def test_a_strategy_of_the_user_chooses_partitions(servers, topic):
-    """S2-03, S2-14: by user whatever the key, round and round without one, from the JSON value; out of range fails."""
+    """S2-03, S2-14: by user regardless of the key, round-robin without one, by the JSON value; out of range fails."""
     mine = topic(4)
     users = [{"userId": f"u{n % 7}", "number": n} for n in range(40)]
     lines = [{"line": n, "level": "ERROR" if n % 4 == 0 else "INFO"} for n in range(20)]
@@ -134,7 +134,7 @@ def test_a_strategy_of_the_user_chooses_partitions(servers, topic):
 def test_batches_save_requests(servers, topic, settings, least, most):
     """S2-10: a hundred small records that linger are one or two requests, without batches a hundred.
 
-    They linger a minute here, not 5 ms, and go when they are flushed: a busy machine takes any time for the calls.
+    They linger a minute here instead of 5 ms, and are sent on flush: on a busy machine the calls may take any time.
     """
     mine, counted = topic(1), []
 
@@ -154,9 +154,9 @@ def test_batches_save_requests(servers, topic, settings, least, most):
 
 
 def test_a_topic_is_created_once_and_says_what_it_is(servers, name):
-    """S2-07: four partitions; a second time it exists; one broker holds no two replicas.
+    """S2-07: four partitions; a second call finds it existing; one broker cannot hold two replicas.
 
-    That a topic has two is shown on `Log`: the local broker is one.
+    A topic with two replicas is shown on `Log`: the local broker is a single one.
     """
     made = create_topic(name, on=servers, partitions=4, config={"cleanup.policy": "compact"})
     assert (name, 4, 1, {"cleanup.policy": "compact"}) == (

@@ -48,7 +48,7 @@ def _committed(servers, topic):
 
 
 def _positions(servers, name, topic):
-    """What lies under the application's id for two partitions of a topic."""
+    """Return the offsets committed under the application's id for two partitions of a topic."""
     group = Consumer({"bootstrap.servers": servers, "group.id": name})
     found = group.committed([TopicPartition(topic, 0), TopicPartition(topic, 1)], 60)
     group.close()
@@ -76,7 +76,7 @@ def test_batches_arrive_whole_with_their_timestamps_and_headers(servers, topic, 
 
 
 def test_a_replayed_batch_is_suppressed(servers, topic, name):
-    """A batch whose commit was not learnt of publishes nothing when it comes again."""
+    """A batch whose commit was not confirmed publishes nothing when it is repeated."""
     out = topic(2, "-out")
     _writer(servers, name).publish(0, "offsets", _columns(out, 0))
     again = _writer(servers, name)
@@ -86,7 +86,7 @@ def test_a_replayed_batch_is_suppressed(servers, topic, name):
 
 
 def test_a_replay_may_come_in_other_pieces(servers, topic, name):
-    """What a batch wrote does not depend on how many of its records were packed together."""
+    """A batch's output does not depend on how many of its records were packed together."""
     out = topic(2, "-out")
     records = [*_records(out, 0), (out, 0, 1009, None, b"v", ()), (out, 1, 1009, b"k", None, ())]
     writer = _writer(servers, name)
@@ -104,7 +104,9 @@ def test_a_replay_that_computes_other_records_is_told(servers, topic, name):
 
 
 def test_a_batch_that_was_not_committed_leaves_nothing(servers, topic, name):
-    """S4-13: killed between producing and committing, neither output nor changelog nor offsets are there; then all."""
+    """S4-13: killed between producing and committing: no output, changelog or offsets; after the restart all of
+    them.
+    """
     out, changelog = topic(2, "-out"), topic(2, "-changelog")
 
     def published(writer, **options):
@@ -129,7 +131,7 @@ def test_a_batch_that_was_not_committed_leaves_nothing(servers, topic, name):
 
 
 def test_a_zombie_is_fenced_at_any_step(servers, topic, name, caplog, capfd):
-    """Once a newer writer is open the older one cannot publish; librdkafka says so in the log, nowhere else."""
+    """Once a newer writer is open, the older one cannot publish; librdkafka logs it, and nothing else is printed."""
     out = topic(2, "-out")
     for step in ("begin", "produced", "offsets"):
         old = _writer(servers, name + step)
@@ -152,7 +154,7 @@ def test_a_zombie_is_fenced_at_any_step(servers, topic, name, caplog, capfd):
 
 
 def test_a_zombie_that_is_fenced_between_two_records_says_so(servers, topic, name):
-    """S0-50: all that the client says of the next record is that there was a fatal error; that restarts nothing."""
+    """S0-50: for the next record the client reports only a fatal error; that triggers no restart."""
     out = topic(2, "-out")
     old = _writer(servers, name)
     newer = _writer(servers, name)
@@ -188,7 +190,7 @@ def test_a_checkpoint_that_contradicts_the_marker_is_refused(servers, topic, nam
 
 
 def test_a_foreign_checkpoint_is_refused_and_leaves_the_query_that_runs_alone(servers, topic, name):
-    """Whoever deploys over a wrong folder is told at once, and the deployment that is right goes on."""
+    """Deploying over a wrong folder fails immediately, and the correct deployment continues."""
     out = topic(2, "-out")
     first = _writer(servers, name)
     first.publish(0, "offsets 0", _columns(out, 0))
@@ -200,13 +202,13 @@ def test_a_foreign_checkpoint_is_refused_and_leaves_the_query_that_runs_alone(se
 
 
 def test_a_late_batch_without_a_marker_is_refused(servers, topic, name):
-    """A checkpoint that has gone on needs the marker of what it published."""
+    """A checkpoint that has advanced needs the marker of what it published."""
     with pytest.raises(DataLossError, match=r"batch 5 .* has no batch before it in Kafka"):
         _writer(servers, name).publish(5, "offsets", _columns(topic(2, "-out"), 5))
 
 
 def test_the_marker_is_found_behind_many_aborted_batches(servers, topic, name):
-    """The search goes backwards as far as it must."""
+    """The search goes back as far as necessary."""
     out = topic(1, "-out")
 
     def give_up(step):
@@ -236,7 +238,7 @@ def test_the_marker_is_read_after_older_writers_are_fenced(servers, topic, name)
 
 
 def test_a_gap_in_the_batches_is_refused(servers, topic, name):
-    """A cluster that was restored from an older copy lacks batches: the next one would hide that."""
+    """A cluster restored from an older copy lacks batches: the next one would hide that."""
     out = topic(2, "-out")
     writer = _writer(servers, name)
     writer.publish(0, "offsets 0", _columns(out, 0))
@@ -260,7 +262,7 @@ def _expire(admin, out):
 
 @pytest.mark.parametrize("step", ["produced", "offsets"])
 def test_a_transaction_that_outlives_its_timeout_is_published_again(servers, topic, name, admin, step):
-    """Nobody took over: the writer opens again with more time, and the batch is published once."""
+    """No successor: the writer opens again with a longer timeout, and the batch is published once."""
     out = topic(2, "-out")
     writer = TransactionalWriter(servers, name, "q1", config={"transaction.timeout.ms": 1000})
     writer.open()
@@ -291,7 +293,7 @@ def test_a_timeout_that_the_broker_refuses_is_lowered_again(servers, name):
 
 @pytest.mark.parametrize("kind", [TransactionalWriter, AtLeastOnceWriter])
 def test_closing_while_a_batch_is_published_ends_it(servers, topic, name, admin, kind):
-    """The batch fails with a word, nothing of it stays open, and it can be published again."""
+    """The batch fails with a clear error, no transaction stays open, and it can be published again."""
     out = topic(2, "-out")
     writer = _writer(servers, name) if kind is TransactionalWriter else AtLeastOnceWriter(servers, name)
     closing = threading.Thread(target=writer.close)
@@ -314,7 +316,7 @@ def test_closing_while_a_batch_is_published_ends_it(servers, topic, name, admin,
 
 
 def test_a_batch_whose_output_fails_leaves_no_open_transaction(servers, topic, name, admin):
-    """It is aborted at once: a producer that is freed with an open transaction can end the process."""
+    """It is aborted immediately: freeing a producer with an open transaction can abort the process."""
     out = topic(2, "-out")
 
     def failing():
@@ -327,7 +329,7 @@ def test_a_batch_whose_output_fails_leaves_no_open_transaction(servers, topic, n
 
 
 def test_a_damaged_marker_is_said_and_a_later_one_is_read(servers, name, admin):
-    """Fields of a later version are passed over; what is not a marker is refused."""
+    """Fields of later versions are ignored; anything that is not a marker is refused."""
     admin.create_topic(f"{name}-commits")
     marker = {"query": "q1", "batch": 3, "source": "a", "output": "b", "more": 1}
     with RecordProducer(servers) as producer:
@@ -370,7 +372,7 @@ def test_an_unknown_partition_fails_the_batch_and_can_be_repeated(servers, topic
 )
 @pytest.mark.parametrize("kind", [TransactionalWriter, AtLeastOnceWriter])
 def test_a_record_that_kafka_never_takes_is_said_at_once(servers, topic, name, admin, config, record, said, kind):
-    """It is the same when it comes again: no restart helps, and an open transaction does not hold up other readers."""
+    """It fails again each time: no restart helps, and an open transaction does not block other readers."""
     out = topic(1, "-out", **config)
     writer = _writer(servers, name) if kind is TransactionalWriter else AtLeastOnceWriter(servers, name)
     timestamp, key, value = record
@@ -387,7 +389,7 @@ def test_a_record_that_kafka_never_takes_is_said_at_once(servers, topic, name, a
 
 
 def test_the_epoch_itself_is_published_as_one_millisecond(servers, topic, name):
-    """A record of time 0 is sent with the wall clock by librdkafka; a published record must not depend on that."""
+    """Librdkafka sends a record of time 0 with the wall clock; a published record must not depend on that."""
     out = topic(1, "-out")
     _writer(servers, name).publish(0, "offsets", columns_of([(out, 0, 0, b"k", b"v", ())]))
     assert [1] == [record[2] for record in _committed(servers, out)]
@@ -412,7 +414,7 @@ def test_the_marker_waits_for_room_behind_a_batch_that_fills_the_queue(servers, 
 
 
 def test_a_transaction_whose_end_was_lost_is_not_published_over(servers, topic, name):
-    """Its marker is invisible, so its batch would come again, and the next commit would commit both."""
+    """Its marker is invisible, so its batch would be repeated, and the next commit would commit both."""
     out = topic(2)
     with closing(_writer(servers, name)) as writer:
         writer.publish(0, "offsets 0", _columns(out, 0))

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.kafka
 
 
 def _fill(servers, topic, partitions=2, count=100):
-    """Records with a timestamp of ten times their number plus one, spread over the partitions in turn."""
+    """Records with a timestamp of ten times their number plus one, spread over the partitions round-robin."""
     records = [TopicRecord(topic, n % partitions, 0, 10 * n + 1, f"k{n}", n, (("h", b"x"),)) for n in range(count)]
     assert count == produce(servers, records, keep_partitions=True)
 
@@ -29,7 +29,7 @@ def _read(servers, pieces, **options):
 
 
 def test_offsets_between_are_read_whole_and_in_order(servers, topic):
-    """Exactly the records between two offsets come, partition by partition, as a task takes them."""
+    """Exactly the records between two offsets are read, partition by partition, as a task takes them."""
     orders = topic(2)
     _fill(servers, orders)
     found = _read(servers, [Piece(orders, 0, 10, 50), Piece(orders, 1, 0, 7)], chunk=8)
@@ -40,7 +40,7 @@ def test_offsets_between_are_read_whole_and_in_order(servers, topic):
 
 
 def test_null_keys_and_values_stay_null(servers, topic):
-    """A tombstone is no value, not empty bytes."""
+    """A tombstone is None, not empty bytes."""
     orders = topic()
     produce(servers, [TopicRecord(orders, 0, 0, 5, None, None), TopicRecord(orders, 0, 0, 5, "", "")])
     [(_, _, records)] = fetch(servers, [Piece(orders, 0, 0, 2)])
@@ -48,7 +48,7 @@ def test_null_keys_and_values_stay_null(servers, topic):
 
 
 def test_only_committed_records_are_read_and_control_records_end_a_piece(servers, topic, admin):
-    """Aborted records are passed over, and a piece may end with the marks of a transaction."""
+    """Aborted records are skipped, and a chunk may end with transaction markers."""
     orders = topic()
     producer = Producer({"bootstrap.servers": servers, "transactional.id": orders})
     producer.init_transactions(30)
@@ -65,7 +65,7 @@ def test_only_committed_records_are_read_and_control_records_end_a_piece(servers
 
 
 def test_the_end_stays_before_an_open_transaction(servers, topic, admin):
-    """What is not committed yet is not there yet."""
+    """Uncommitted records are not visible."""
     orders = topic()
     producer = Producer({"bootstrap.servers": servers, "transactional.id": orders})
     producer.init_transactions(30)
@@ -75,12 +75,12 @@ def test_the_end_stays_before_an_open_transaction(servers, topic, admin):
     reader = BoundedReader(servers, [orders])
     assert {orders: {0: 0}} == reader.end()
     producer.commit_transaction(30)
-    settle(admin, orders)  # the broker marks the partition a moment after it has taken the commit
+    settle(admin, orders)  # the broker marks the partition a moment after it has accepted the commit
     assert {orders: {0: 2}} == reader.end()
 
 
 def test_times_become_offsets(servers, topic):
-    """The first record at or after a time; the end where there is none."""
+    """The first record at or after a time; the end if there is none."""
     orders = topic(2)
     _fill(servers, orders, count=10)
     reader = BoundedReader(servers, [orders])
@@ -90,7 +90,7 @@ def test_times_become_offsets(servers, topic):
 
 
 def test_batches_are_cut_by_event_time(servers, topic):
-    """The cut of a limited batch takes the records that are first over all partitions."""
+    """A limited batch takes the records that are first over all partitions."""
     orders = topic(2)
     _fill(servers, orders, count=100)
     reader = BoundedReader(servers, [orders])
@@ -115,7 +115,7 @@ def test_topics_are_found_by_pattern(servers, topic):
 
 
 def test_lost_records_are_refused(servers, topic, admin):
-    """A topic that begins later or ends earlier than was read is not read on."""
+    """A topic that begins later or ends earlier than the position is not read on."""
     orders = topic()
     _fill(servers, orders, partitions=1, count=3)
     reader = BoundedReader(servers, [orders])
@@ -130,7 +130,7 @@ def test_lost_records_are_refused(servers, topic, admin):
 
 
 def test_an_interrupted_read_leaves_nothing_behind(servers, topic):
-    """A read that is given up does not disturb the next one."""
+    """An abandoned read does not disturb the next one."""
     orders = topic(2)
     _fill(servers, orders)
     pieces = [Piece(orders, 0, 0, 50), Piece(orders, 1, 0, 50)]

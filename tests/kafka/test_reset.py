@@ -19,7 +19,9 @@ pytestmark = pytest.mark.kafka
 
 
 def test_a_reset_application_begins_anew(servers, topic, admin, name, tmp_path):
-    """Marker, internal topics, group and checkpoint go; inputs and outputs stay; a running one is fenced."""
+    """Marker, internal topics, group and checkpoint are deleted; inputs and outputs remain; a running query is
+    fenced.
+    """
     out, changelog, other = topic(1, "-out"), topic(1, "-store-changelog"), topic(1, "ly-store-changelog")
     running = TransactionalWriter(servers, name, "q1", config={"message.timeout.ms": 5_000})
     running.open()
@@ -46,14 +48,14 @@ def test_a_reset_application_begins_anew(servers, topic, admin, name, tmp_path):
 
 
 def test_with_the_topology_exactly_its_own_topics_go(servers, topic, name):
-    """Names that only look alike stay."""
+    """Names that only look similar are kept."""
     topic(1, "-x-changelog")
     assert () == plan_reset(servers, name, topology=Topology()).topics
     assert (f"{name}-x-changelog",) == plan_reset(servers, name).topics
 
 
 def test_an_application_with_members_or_a_wrong_folder_is_refused(servers, topic, name, tmp_path):
-    """A group that is still read with is in use; a folder that is no checkpoint is not deleted."""
+    """A group with active readers is in use; a folder that is not a checkpoint is not deleted."""
     orders = topic(1)
     member = Consumer({"bootstrap.servers": servers, "group.id": name})
     member.subscribe([orders])
@@ -68,7 +70,7 @@ def test_an_application_with_members_or_a_wrong_folder_is_refused(servers, topic
 
 
 def test_a_checkpoint_of_another_application_is_not_deleted(servers, name, tmp_path):
-    """A mistyped id must not cost somebody else's state; a page that cannot be read is in nobody's way."""
+    """A mistyped id must not delete the state of another application; an unreadable page does not block a reset."""
     (tmp_path / "metadata").write_text("{}")
     (tmp_path / "kstreamnb.json").write_text('{"application": "shop"}')
     with pytest.raises(CheckpointError, match=f'belongs to application "shop", not to "{name}"'):

@@ -1,4 +1,4 @@
-"""Applications and brokers that are stopped and started again."""
+"""Applications and brokers that are stopped and restarted."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ query.stop()
 
 
 def committed(query: Any) -> bool:
-    """Whether the last batch that was begun is committed."""
+    """Return whether the last batch that was begun is committed."""
     begun, done = (
         {path.name for path in (query.checkpoint / folder).iterdir() if path.name.isdigit()}
         for folder in ("offsets", "commits")
@@ -61,7 +61,7 @@ def test_counts_go_on_after_broker_and_application_were_stopped(
 ) -> None:
     """S4-51: the broker keeps its volume, the application its checkpoint; neither loses nor repeats anything.
 
-    Who looks at the application meanwhile gets an answer, without a lag that nobody knows.
+    A status requested meanwhile is answered, without a lag that is unknown.
     """
     monkeypatch.setattr(offset_source, "_GLANCE_S", 0.5)
     with LocalBroker(data=tmp_path / "volume") as broker:
@@ -99,7 +99,7 @@ def test_a_restart_restores_state_from_the_checkpoint_and_not_from_the_input(ben
 
 
 def test_stop_from_another_thread_takes_at_most_five_seconds(bench: Bench) -> None:
-    """S2-23: whoever waits for the query returns without an error, and its last batch is committed."""
+    """S2-23: a caller that waits for the query returns without an error, and the last batch is committed."""
     bench.fill("stopping-in", 400, 2)
     query = bench.deploy(counting("stopping"), max_records=20)
     while query.status(lag=False).batch < 2:
@@ -122,7 +122,7 @@ def test_stop_from_another_thread_takes_at_most_five_seconds(bench: Bench) -> No
 
 
 def test_a_stop_does_not_wait_for_a_sink_that_hangs(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """S2-23: the 5 s hold whatever happens; what is waited for is shorter here, so that a busy machine is no matter."""
+    """S2-23: the 5 s hold in any case; the awaited time is shorter here, so that a busy machine does not matter."""
     assert query_module._STOP_S < 5
     for name in ("_STOP_S", "_PUBLISH_S"):
         monkeypatch.setattr(query_module, name, 0.5)
@@ -145,9 +145,9 @@ def test_a_stop_does_not_wait_for_a_sink_that_hangs(bench: Bench, monkeypatch: p
 
 
 def test_signals_that_end_a_process_stop_its_query(bench: Bench) -> None:
-    """S2-23: SIGINT and SIGTERM do what stop() does: within 5 s, committed, no traceback, and a restart goes on.
+    """S2-23: SIGINT and SIGTERM act like stop(): within 5 s, committed, no traceback, and a restart continues.
 
-    S0-37: another process with the same application's id takes up the first record that was not processed.
+    S0-37: another process with the same application id begins at the first record that was not processed.
     """
     records = bench.fill("signalled-in", 40, 2)
     command = [sys.executable, "-c", SIGNALLED, bench.servers, str(bench.folder / "checkpoint")]

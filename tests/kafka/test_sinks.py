@@ -34,7 +34,7 @@ def test_a_function_and_dataframes_get_every_batch(bench: Bench) -> None:
 
 
 def test_parquet_files_are_written_once(bench: Bench) -> None:
-    """S1-07: one file a batch; a batch that comes again leaves the same files."""
+    """S1-07: one file per batch; a repeated batch leaves the same files."""
     records = bench.fill("files-in", 20)
     folder = bench.folder / "lake"
     query = bench.run(counting("files"), sink=ks.spark.ParquetSink(folder), max_records=8)
@@ -60,7 +60,7 @@ class Failing(sqlite3.Connection):
 
 
 def test_a_table_and_its_position_move_together_or_not_at_all(bench: Bench) -> None:
-    """S3-22: the third commit fails: rows and position are those of the second; the next run puts all right."""
+    """S3-22: the third commit fails: rows and position are those of the second; the next run recovers."""
     records = bench.fill("rows-in", 40)
     path = bench.folder / "shop.db"
     failing = ks.spark.DatabaseSink(lambda: sqlite3.connect(path, factory=Failing), {"rows-out": "stock"})
@@ -78,7 +78,7 @@ def test_a_table_and_its_position_move_together_or_not_at_all(bench: Bench) -> N
 
 
 def test_a_replayed_batch_changes_no_row(bench: Bench) -> None:
-    """S1-07: a batch that the database has is passed over."""
+    """S1-07: a batch that the database already has is skipped."""
     bench.fill("same-in", 10)
     path = bench.folder / "shop.db"
     sink = ks.spark.DatabaseSink(lambda: sqlite3.connect(path))
@@ -92,7 +92,7 @@ def test_a_replayed_batch_changes_no_row(bench: Bench) -> None:
 
 
 def test_a_table_of_no_name_is_refused() -> None:
-    """Names go into SQL: quotes are not for them."""
+    """Names are used in SQL: quotation marks are refused."""
     with pytest.raises(ks.errors.ConfigError, match="cannot be the name of a table"):
         ks.spark.DatabaseSink(lambda: sqlite3.connect(":memory:"), {"a": 'x"; DROP TABLE y'})
 

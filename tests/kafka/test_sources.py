@@ -1,4 +1,4 @@
-"""What a deployment reads: where it begins, how much at once, what is committed, what was lost, what is new."""
+"""What a deployment reads: where it begins, batch sizes, what is committed, lost records, new topics."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def copying(name: str, topic: object = None) -> ks.Topology:
     ids=["earliest", "latest", "time", "offsets"],
 )
 def test_a_new_query_begins_where_it_is_told(bench: Bench, name: str, starting: object, values: list[int]) -> None:
-    """Earliest, latest as of `deploy`, a time, or offsets; offsets that are not named are the earliest."""
+    """Earliest, latest as of `deploy`, a time, or offsets; offsets that are not given are the earliest."""
     bench.fill(f"{name}-in", 10, 2)
     if isinstance(starting, dict):
         starting = {f"{name}-in": starting["IN"]}
@@ -44,7 +44,7 @@ def test_a_new_query_begins_where_it_is_told(bench: Bench, name: str, starting: 
 
 
 def test_uncommitted_and_aborted_records_are_not_read(bench: Bench) -> None:
-    """Only what transactions have committed comes in; headers and tombstones come as they are."""
+    """Only committed records are read; headers and tombstones are unchanged."""
     bench.admin.create_topic("committed-in")
     producer = Producer({"bootstrap.servers": bench.servers, "transactional.id": "committed-test"})
     producer.init_transactions(30)
@@ -63,7 +63,7 @@ def test_uncommitted_and_aborted_records_are_not_read(bench: Bench) -> None:
 
 
 def test_batches_keep_to_their_limit(bench: Bench) -> None:
-    """No batch has more records than asked for, and all records come."""
+    """No batch exceeds the limit, and all records are processed."""
     bench.fill("limited-in", 100, 4)
     query = bench.run(copying("limited"), max_records=15)
     sizes = [figures.consumed for figures in query.recent()]
@@ -72,7 +72,7 @@ def test_batches_keep_to_their_limit(bench: Bench) -> None:
 
 
 def test_lost_records_end_a_query_unless_that_is_allowed(bench: Bench) -> None:
-    """Records that were removed before they were read are told; with fail_on_loss=False the rest is read."""
+    """Records that were removed before they were read are reported; with fail_on_loss=False the rest is read."""
     bench.fill("lost-in", 10)
     bench.run(copying("lost"), starting={"lost-in": {0: 2}}, max_records=3)
     bench.fill("lost-in", 10, begin=10)
@@ -87,7 +87,7 @@ def test_lost_records_end_a_query_unless_that_is_allowed(bench: Bench) -> None:
 
 
 def test_new_topics_that_match_a_pattern_are_read(bench: Bench) -> None:
-    """A topic that appears while the query runs is taken up with its first record, and state stays."""
+    """A topic that appears while the query runs is read from its first record, and state is kept."""
     records = bench.fill("regional-north", 5)
     builder = ks.StreamsBuilder("patterns")
     grouped = builder.stream(re.compile("regional-.*"), value_serde="long").group_by_key()
@@ -105,7 +105,7 @@ def test_new_topics_that_match_a_pattern_are_read(bench: Bench) -> None:
 
 
 def test_secrets_are_shown_nowhere(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
-    """SASL and SSL settings: in no repr, display, log, error, nor in the plan that Spark shows or in the checkpoint."""
+    """SASL and SSL settings appear in no repr, display, log or error, nor in Spark's plan or the checkpoint."""
     bench.fill("secret-in", 5)
     word = "hunter2-do-not-show"
     servers = {"bootstrap.servers": bench.servers, "sasl.password": word, "ssl.key.password": word}

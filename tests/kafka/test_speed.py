@@ -1,4 +1,4 @@
-"""What the guarantees cost: measured on one small topic; ``python -m tests.bench.kafka`` does it at length."""
+"""The cost of the guarantees, measured on one small topic; ``python -m tests.bench.kafka`` measures it at length."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 
 def test_the_price_of_exactly_once_is_measured(bench: Bench) -> None:
-    """S3-20, S4-14: records a second under both guarantees, and their ratio."""
+    """S3-20, S4-14: records per second under both guarantees, and their ratio."""
     fill(bench.servers, 20_000, 500)
     found = costs(bench.spark, bench.servers, 5_000)
     assert {"exactly_once", "at_least_once", "ratio"} == found.keys()
@@ -21,7 +21,7 @@ def test_the_price_of_exactly_once_is_measured(bench: Bench) -> None:
 
 
 def test_latency_is_measured_under_both_guarantees(bench: Bench) -> None:
-    """S3-20, S4-14: the figures of each, and by how much exactly once is slower, beside what textbooks say."""
+    """S3-20, S4-14: the figures of each, and by how much exactly once is slower, beside published figures."""
     found = ks.testing.benchmark(
         "latency", spark=bench.spark, bootstrap_servers=bench.servers, seconds=2, guarantee="both"
     )

@@ -1,11 +1,11 @@
-"""Builds what Binder would build, as far as that goes without Docker, and runs the course in it.
+"""Builds what Binder would build, as far as possible without Docker, and runs the course in it.
 
     python -m tests.notebook.binder [--quick] [--without-java] [NOTEBOOK …]
 
-A fresh copy of the tracked files, a fresh environment made from the files of ``binder/`` alone, then every notebook
-under nbval; ``--quick`` takes the locked packages without resolving and compiling, and runs a few. Printed are seconds
-and the greatest memory of all processes of each notebook; 1 is the exit code when a package misses another, a notebook
-differs or needs more than a small Binder machine has. What ``apt.txt`` names is looked for, not installed.
+A fresh copy of the tracked files, a fresh environment built from the files of ``binder/`` alone, then every notebook
+under nbval; ``--quick`` installs the locked packages without resolving and compiling, and runs a few. Prints the
+seconds and peak memory of all processes of each notebook; exits with code 1 if a package misses another, a notebook
+differs or needs more than a small Binder machine has. Packages in ``apt.txt`` are checked, not installed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _STARTS_JAVA = re.compile(r"ks\.(spark\.spark_session|kafka\.local_broker)\(")
 
 
 def main(arguments: list[str]) -> int:
-    """Build, run and print; the exit code."""
+    """Build, run and print; return the exit code."""
     parser = argparse.ArgumentParser(description="Build what Binder would build, and run the course in it.")
     parser.add_argument("notebooks", nargs="*", help="paths below notebooks/; all when left out")
     parser.add_argument("--without-java", action="store_true", help="leave out notebooks that start Spark or a broker")
@@ -61,7 +61,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _copy(target: Path) -> Path:
-    """The tracked files, as they are in the working tree."""
+    """Copy the tracked files as they are in the working tree."""
     tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     for name in filter(None, tracked.split("\0")):
         source, place = ROOT / name, target / name
@@ -76,7 +76,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _build(repository: Path, place: Path, *, quick: bool) -> dict[str, str]:
-    """The environment variables of a shell in which everything of ``binder/`` is installed."""
+    """Return the environment variables of a shell in which everything of ``binder/`` is installed."""
     binder = repository / "binder"
     (runtime,) = _lines(binder / "runtime.txt")
     version = runtime.removeprefix("python-")
@@ -102,7 +102,7 @@ def _build(repository: Path, place: Path, *, quick: bool) -> dict[str, str]:
 
 
 def _run(repository: Path, environment: dict[str, str], name: str) -> tuple[float, float, str]:
-    """Seconds, megabytes and what was wrong with a notebook."""
+    """Seconds, megabytes and the failures of a notebook."""
     began, peak = time.monotonic(), 0.0
     command = ["binder/start", "kstreamnb", "notebook", "check", f"notebooks/{name}"]
     with tempfile.TemporaryFile("w+") as out:
@@ -118,7 +118,7 @@ def _run(repository: Path, environment: dict[str, str], name: str) -> tuple[floa
 
 
 def _megabytes(process: psutil.Process) -> float:
-    """Memory of a process and all below it, shared pages counted once."""
+    """Return the memory of a process and its descendants, counting shared pages once."""
     total = 0
     for each in [process, *process.children(recursive=True)]:
         try:

@@ -1,4 +1,4 @@
-"""A shell in this process, in which tests run cells as a front end does."""
+"""An IPython shell in this process, in which tests run cells as a front end does."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Shell:
         return str(captured.stdout) + str(captured.stderr) + shown
 
     def value(self, name: str) -> Any:
-        """What a variable holds."""
+        """Return the value of a variable."""
         return self.ip.user_ns[name]
 
 
 @contextmanager
 def loaded_shell() -> Iterator[Shell]:
-    """A shell with the extension, taken back at the end."""
+    """A shell with the extension, which is unloaded at the end."""
     shell = Shell()
     shell.run("%load_ext kstreamnb\nimport kstreamnb as ks", "load")
     try:

@@ -1,4 +1,4 @@
-"""Bars of actions that take long: where somebody watches, one at a time, and nothing is left of them."""
+"""Progress bars of long actions: shown if there is a viewer, one at a time, and removed completely."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LONG_S = 60
 
 
 class Seen:
-    """A place that keeps what was shown, and says when something is."""
+    """A place that records what was shown, and signals when something is."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -35,14 +35,14 @@ class Seen:
         self.is_closed = True
 
     def wait_for(self, part: str) -> None:
-        """Until a text has a part."""
+        """Wait until a text contains a part."""
         with self._news:
             assert self._news.wait_for(lambda: any(part in text for text in self.texts), _LONG_S), self.texts
 
 
 @pytest.fixture
 def opened() -> Iterator[list[Seen]]:
-    """Places that bars were shown in."""
+    """Places in which bars were shown."""
     places: list[Seen] = []
 
     def open_place() -> Seen:
@@ -64,7 +64,7 @@ def _until(places: list[Seen]) -> Seen:
 
 
 def test_a_long_action_has_a_bar_that_counts_and_goes(opened: list[Seen]) -> None:
-    """The bar shows how many parts of how many are done; the place is closed with the action."""
+    """The bar shows progress as parts of a total; its place is closed at the end of the action."""
     with under_way("cells", 4) as done:
         done(1)
         seen = _until(opened)
@@ -76,7 +76,7 @@ def test_a_long_action_has_a_bar_that_counts_and_goes(opened: list[Seen]) -> Non
 
 
 def test_what_is_over_at_once_has_no_bar(opened: list[Seen]) -> None:
-    """Nothing is opened before half a second has passed, and the waiting ends with the action."""
+    """Nothing is shown within the first half second, and the timer ends with the action."""
     for _ in range(3):
         with under_way("cells", 4) as done:
             done(4)
@@ -85,7 +85,7 @@ def test_what_is_over_at_once_has_no_bar(opened: list[Seen]) -> None:
 
 
 def test_an_action_within_another_has_no_bar_of_its_own(opened: list[Seen]) -> None:
-    """The outermost one counts: parity shows engines, not the records of each."""
+    """Only the outermost action has a bar: parity shows engines, not the records of each."""
     with under_way("engines", 2) as done:
         with under_way("records", 1000) as inner:
             inner(500)
@@ -97,7 +97,7 @@ def test_an_action_within_another_has_no_bar_of_its_own(opened: list[Seen]) -> N
 
 
 def test_an_error_takes_the_bar_away(opened: list[Seen]) -> None:
-    """So does an interrupt; the next action has a bar again."""
+    """An interrupt also closes the bar; the next action has a bar again."""
     for _ in range(2):
         opened.clear()
         with pytest.raises(KeyboardInterrupt):
@@ -113,7 +113,7 @@ def _interrupted(opened: list[Seen]) -> None:
 
 
 def test_what_others_do_is_asked_for(opened: list[Seen]) -> None:
-    """Spark says itself how far it is; without a number the time that passed is shown."""
+    """Spark reports its own progress; without a total the elapsed time is shown."""
     told: list[Any] = [(0, None)]
     with under_way("tasks", look=lambda: told[0]):
         seen = _until(opened)
@@ -123,7 +123,7 @@ def test_what_others_do_is_asked_for(opened: list[Seen]) -> None:
 
 
 def test_what_cannot_be_asked_any_more_ends_the_bar_alone(opened: list[Seen]) -> None:
-    """A session that is gone while an action ends: the action says so, not the bar."""
+    """A session that ends during an action is reported by the action, not by the bar."""
     told = [(1, 2)]
     with under_way("tasks", look=lambda: told[0]):
         seen = _until(opened)
@@ -133,7 +133,7 @@ def test_what_cannot_be_asked_any_more_ends_the_bar_alone(opened: list[Seen]) ->
 
 
 def test_nobody_is_told_when_nobody_watches(capsys: pytest.CaptureFixture[str]) -> None:
-    """A bar that would have no place is none: a notebook without ids of cells, as nbval runs it."""
+    """Without a place there is no bar: a notebook without cell ids, as nbval runs it."""
     bars = ProgressBar(lambda: None)
     with bars("cells", 2) as done:
         done(2)
@@ -142,7 +142,7 @@ def test_nobody_is_told_when_nobody_watches(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_a_terminal_keeps_no_trace(capsys: pytest.CaptureFixture[str]) -> None:
-    """The line is written over and then blank, with the cursor at its start."""
+    """The line is overwritten and finally blank, with the cursor at its start."""
     place = TerminalBar()
     place.show("1/2")
     place.close()
@@ -155,7 +155,7 @@ def test_a_terminal_keeps_no_trace(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("partitions", [1, 3])
 @pytest.mark.parametrize("shape", ["alone", "chained", "global"])
 def test_watching_changes_nothing(opened: list[Seen], shape: str, partitions: int) -> None:
-    """Records that are counted piece by piece come out, are recorded and are kept as those of one piece."""
+    """Records counted in chunks have the same output, recording and state as records in one chunk."""
     builder = ks.StreamsBuilder("watched")
     stream = builder.stream("in")
     if shape == "global":
@@ -180,7 +180,7 @@ def test_watching_changes_nothing(opened: list[Seen], shape: str, partitions: in
 
 
 def test_the_extension_watches_and_stops_watching(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a notebook the bar is a line of the page; a shell that sends no ids has one in a terminal, or none."""
+    """In a notebook the bar is a line of the page; a shell without cell ids has one in a terminal, or none."""
     from kstreamnb.notebook.extension import _bar_output
     from kstreamnb.notebook.widgets.status_line import StatusLine
 

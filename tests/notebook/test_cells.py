@@ -1,4 +1,4 @@
-"""Cells that run again: what they declared is replaced, and what was made from it follows."""
+"""Cells that run again: their declarations are replaced, and dependent ones follow."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def test_a_rerun_cell_declares_nothing_twice(shell: Shell) -> None:
 
 
 def test_what_was_made_from_an_edited_cell_follows(shell: Shell) -> None:
-    """Only the edited cell runs again; the sink hangs on its new last step."""
+    """Only the edited cell runs again; the sink is attached to its new last step."""
     shell.run("paid = orders.filter(lambda key, value: value).map_values(str)", "paid")
     described = shell.value("builder").build().describe()
     assert "KSTREAM-SINK-0000000003 (topic: out)\n      <-- KSTREAM-MAPVALUES-0000000002" in described
 
 
 def test_the_builders_cell_may_run_again(shell: Shell) -> None:
-    """Making the builder again continues what other cells declared."""
+    """Creating the builder again keeps the declarations of other cells."""
     shell.run('builder = ks.StreamsBuilder("app")', "make")
     assert ["orders"] == _topics(shell)
 
@@ -74,7 +74,7 @@ def test_what_lost_its_parent_is_stale_and_named_with_its_cell(shell: Shell) -> 
 
 @pytest.mark.parametrize("again", [False, True], ids=["reader not run", "reader run again"])
 def test_a_renamed_variable_is_named_where_it_is_still_used(shell: Shell, again: bool) -> None:
-    """The old value is still in the namespace, so that running the reader again does not help: the new name does."""
+    """The old value is still in the namespace, so running the reader again does not help: the new name does."""
     shell.run("settled = orders.filter(lambda key, value: value)", "paid")
     if again:
         shell.run('paid.to("out")', "out")
@@ -86,7 +86,7 @@ def test_a_renamed_variable_is_named_where_it_is_still_used(shell: Shell, again:
 
 
 def test_several_stale_declarations_are_all_named(shell: Shell) -> None:
-    """The first one leads, with its action; the others follow."""
+    """The first one is shown first, with its action; the others follow."""
     shell.run('paid.to("copies")', "copies")
     shell.run("paid = None", "paid")
     with pytest.raises(TopologyError, match="2 declarations are stale") as raised:
@@ -95,7 +95,7 @@ def test_several_stale_declarations_are_all_named(shell: Shell) -> None:
 
 
 def test_a_cell_can_be_forgotten_by_name(shell: Shell) -> None:
-    """`builder.forget("cell 5")` takes back what that cell declared."""
+    """`builder.forget("cell 5")` removes what that cell declared."""
     shell.value("builder").forget("cell 5")
     assert "topic: out" not in shell.value("builder").build().describe()
 
@@ -108,7 +108,7 @@ def test_an_alias_made_in_another_cell_follows(shell: Shell) -> None:
 
 
 def test_handles_in_a_dict_follow(shell: Shell) -> None:
-    """What was made from `branches["big"]` follows the entry of that name."""
+    """Declarations that use `branches["big"]` follow the entry of that name."""
     branches = 'branches = orders.split(name="by-").branch(lambda k, v: v > {}, name="big").no_default_branch()'
     shell.run(branches.format(1), "split")
     shell.run('branches["by-big"].to("big")', "big")
@@ -128,7 +128,7 @@ def test_without_cell_ids_a_clash_says_what_to_do() -> None:
 
 
 def test_an_error_shows_the_users_frames_only(shell: Shell) -> None:
-    """Frames of the kit are left out; `%ks traceback` shows them."""
+    """Frames of the kit are hidden; `%ks traceback` shows them."""
     shown = shell.run('def declare():\n    orders.filter(len, name="bad name!")\n\ndeclare()')
     assert "in declare" in shown
     assert "/kstreamnb/" not in shown.replace(DOCUMENTATION, "")
@@ -137,7 +137,7 @@ def test_an_error_shows_the_users_frames_only(shell: Shell) -> None:
 
 @pytest.mark.parametrize("magic", ["%%capture", "%%time"])
 def test_what_a_cell_runs_by_a_magic_is_part_of_it(shell: Shell, magic: str) -> None:
-    """A cell under %%capture or %%time may run again as any other."""
+    """A cell under %%capture or %%time may run again like any other."""
     text = magic + "\nrich = orders.filter(lambda key, value: value > {})\nrich.to('rich')"
     shell.run(text.format(1), "rich")
     before = shell.value("builder").build().describe()
@@ -149,7 +149,7 @@ def test_what_a_cell_runs_by_a_magic_is_part_of_it(shell: Shell, magic: str) -> 
 
 
 def test_a_mistyped_method_is_told_the_right_one_and_where_it_stands(shell: Shell) -> None:
-    """The form of all errors of the kit: one fact, the hint, the user's line and nobody else's."""
+    """All errors of the kit have this form: one fact, the hint, and only the user's line."""
     shown = shell.run("late = orders.filtr(len)")
     assert 'UnknownNameError: a KStream has no "filtr"' in shown
     assert 'Hint: did you mean "filter"?' in shown
@@ -168,7 +168,7 @@ def wanted(key, value):
 
 
 def test_a_function_that_was_edited_in_another_cell_makes_its_users_stale(shell: Shell) -> None:
-    """The step that has the old function is named with its cell, and marked in the picture of the builder."""
+    """The step with the old function is named with its cell, and marked in the picture of the builder."""
     shell.run(_TESTS, "functions")
     shell.run("paid = orders.filter(wanted)", "paid")
     assert shell.value("builder").build()
@@ -198,7 +198,7 @@ def test_a_function_that_is_defined_again_as_it_was_changes_nothing(shell: Shell
 
 
 def test_a_name_that_another_cell_uses_for_something_else_changes_nothing(shell: Shell) -> None:
-    """From top to bottom, each step has the function that its name meant there."""
+    """From top to bottom, each step has the function that its name referred to at that point."""
     shell.run(_TESTS, "functions")
     shell.run("paid = orders.filter(wanted)", "paid")
     shell.run(_TESTS.replace("1", "2"), "other functions")
@@ -206,7 +206,7 @@ def test_a_name_that_another_cell_uses_for_something_else_changes_nothing(shell:
 
 
 def test_a_processor_whose_method_was_edited_is_stale(shell: Shell) -> None:
-    """A class counts as the functions in it."""
+    """A class is compared by its functions."""
     made = "class Doubled(ks.Processor):\n    def process(self, record):\n        self.context.forward(record)"
     shell.run(made, "processor")
     shell.run("paid = orders.process(Doubled)", "paid")
@@ -229,7 +229,7 @@ def test_a_function_that_a_step_calls_through_another_is_always_the_newest(shell
 
 
 def test_a_handle_marks_the_step_whose_function_is_another_than_before(shell: Shell) -> None:
-    """The structure is the same, the predicate is not."""
+    """The structure is the same, the predicate differs."""
     shell.run("paid = orders.filter(lambda key, value: value > 1)\npaid", "paid")
     assert "<changed>" not in shell.run("paid = orders.filter(lambda key, value: value > 1)\npaid", "paid")
     shown = shell.run("paid = orders.filter(lambda key, value: value > 2)\npaid", "paid")
@@ -237,7 +237,7 @@ def test_a_handle_marks_the_step_whose_function_is_another_than_before(shell: Sh
 
 
 def test_a_builder_shows_what_is_gone_and_what_has_lost_it(shell: Shell) -> None:
-    """Both are marked and named with their cells; nothing is raised by looking."""
+    """Both are marked and named with their cells; displaying them raises nothing."""
     shell.run("paid = None", "paid")
     shown = shell.run("builder")
     assert "[KSTREAM-FILTER-0000000001] ! gone from cell 4 <stale>" in shown
@@ -246,27 +246,27 @@ def test_a_builder_shows_what_is_gone_and_what_has_lost_it(shell: Shell) -> None
 
 
 def test_a_handle_says_what_its_edit_has_broken_elsewhere(shell: Shell) -> None:
-    """An edit that takes a variable away shows which cells now hang in the air."""
+    """An edit that removes a variable shows which cells are now orphaned."""
     shown = shell.run("paid = None\nsettled = orders.filter(lambda key, value: value)\nsettled", "paid")
     assert 'stale: `paid.to("out")` in cell 5 uses "paid", which no cell makes any more' in shown
 
 
 def test_forgetting_a_cell_that_declared_nothing_is_an_error(shell: Shell) -> None:
-    """It names the cells there are."""
+    """The error lists the existing cells."""
     with pytest.raises(TopologyError, match='nothing was declared in "cell 77"') as raised:
         shell.value("builder").forget("cell 77")
     assert raised.value.detail == "there are cell 3, cell 4, cell 5"
 
 
 def test_a_cell_that_failed_half_way_is_mended_by_running_it_again(shell: Shell) -> None:
-    """What it had declared before the error is replaced."""
+    """Declarations made before the error are replaced."""
     shell.run("paid = orders.filter(bool)\nraise ValueError", "paid")
     shell.run("paid = orders.filter(lambda key, value: value)", "paid")
     assert 1 == shell.value("builder").build().describe().count("Processor: KSTREAM-FILTER")
 
 
 def test_without_cell_ids_a_cell_that_runs_again_is_told_so_once() -> None:
-    """Where each execution is a new cell, the first repetition says so, with the remedy; the remedy works."""
+    """If each execution is a new cell, the first repetition says so, with the remedy; the remedy works."""
     with loaded_shell() as shell:
         shell.run("builder = ks.StreamsBuilder()")
         said = [shell.run('builder.stream("orders").to("out")') for _ in range(3)]
@@ -281,7 +281,7 @@ def test_without_cell_ids_a_cell_that_runs_again_is_told_so_once() -> None:
 
 
 def test_the_node_that_failed_is_red_in_the_next_picture_and_only_there(shell: Shell) -> None:
-    """A function of the user's raises; the picture after it shows where."""
+    """A user's function raises; the picture after it shows where."""
     shell.run("paid = orders.map_values(lambda value: 1 / value)", "paid")
     shell.run("topology = builder.build()\ndriver = ks.TopologyTestDriver(topology)", "drive")
     assert "ZeroDivisionError" in shell.run('driver.create_input_topic("orders").pipe_input("a", 0)')
@@ -290,7 +290,7 @@ def test_the_node_that_failed_is_red_in_the_next_picture_and_only_there(shell: S
 
 
 def test_a_preview_on_which_a_function_fails_shows_where(shell: Shell) -> None:
-    """The graph is drawn with the node marked, and the error stands where the rows would be."""
+    """The graph is drawn with the node marked, and the error replaces the rows."""
     shell.run('builder.sample = ks.Sample.from_text("topic | key | value \\n orders | a | 0")')
     shown = shell.run("orders.map_values(lambda value: 1 / value)")
     assert "<failed>" in shown
@@ -298,7 +298,7 @@ def test_a_preview_on_which_a_function_fails_shows_where(shell: Shell) -> None:
 
 
 def test_frames_of_libraries_are_left_out_of_an_error(shell: Shell) -> None:
-    """Between the user's call and the user's function there is nothing to read."""
+    """Only the user's call and the user's function are shown, nothing between them."""
     shell.run("import json\npaid = orders.map_values(lambda value: json.loads('{'))", "paid")
     shell.run("driver = ks.TopologyTestDriver(builder.build())", "drive")
     shown = shell.run('driver.create_input_topic("orders").pipe_input("a", 0)')
@@ -309,7 +309,7 @@ def test_frames_of_libraries_are_left_out_of_an_error(shell: Shell) -> None:
 
 
 def test_a_variable_that_a_later_cell_narrows_is_whole_again_for_the_cells_before(shell: Shell) -> None:
-    """Cell by cell, names mean what they mean from top to bottom, in whatever order the cells run again."""
+    """Names mean what they mean from top to bottom, in whatever order the cells run again."""
     shell.run("orders = orders.filter(lambda key, value: value)", "narrow")
     shell.run('orders.to("narrow")', "narrow out")
     described = shell.value("builder").build().describe()
@@ -324,7 +324,7 @@ def test_a_variable_that_a_later_cell_narrows_is_whole_again_for_the_cells_befor
 
 
 def test_a_cell_whose_name_meant_something_else_is_stale(shell: Shell) -> None:
-    """`paid` was another name for `orders`, and now it is a step of its own: its reader has to run again."""
+    """`paid` was another name for `orders` and is now a separate step: its reader has to run again."""
     shell.run("paid = orders", "paid")
     shell.run('paid.to("out")', "out")
     assert shell.value("builder").build()

@@ -1,4 +1,6 @@
-"""From a notebook to Kafka and back: the verbs that need a broker and Spark, and the exported script, for real."""
+"""From a notebook to Kafka and back: the verbs that need a broker and Spark, and the exported script, on real
+services.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ def shell(servers: str) -> Iterator[Shell]:
 
 
 def _written(servers: str, topic: str, count: int, patience_s: float = 120) -> list[tuple[str, int]]:
-    """Keys and values of a topic, when there are so many."""
+    """Wait for that many records of a topic; return their keys and values."""
     end = time.monotonic() + patience_s
     while True:
         there = topic in ks.kafka.Admin(servers).topics()
@@ -60,7 +62,7 @@ def _written(servers: str, topic: str, count: int, patience_s: float = 120) -> l
 def test_a_topology_is_captured_for_deployed_watched_stopped_and_reset_by_magics(
     shell: Shell, servers: str, tmp_path: Path
 ) -> None:
-    """Parity comes first; then the verbs, each with what it shows, and no line of Spark's among them."""
+    """Parity comes first; then the verbs, each with its display, and without any log line of Spark."""
     shell.run(f"builder.sample = %ks capture orders --servers {servers}")
     assert 12 == len(shell.value("builder").sample)
     shown = shell.run(f"query = %ks deploy builder --servers {servers} --checkpoint {tmp_path}/checkpoint", "deploy")
@@ -82,7 +84,7 @@ def test_a_topology_is_captured_for_deployed_watched_stopped_and_reset_by_magics
 def test_a_topology_on_which_driver_and_spark_differ_is_not_deployed(
     shell: Shell, servers: str, tmp_path: Path
 ) -> None:
-    """The report is shown, nothing is created, and the error says how to start it all the same."""
+    """The report is shown, nothing is created, and the error says how to deploy anyway."""
     builder = 'import os\nhere = os.getpid()\nbuilder = ks.StreamsBuilder("torn")\nbuilder.stream("orders")'
     shell.run(f'{builder}.map_values(lambda value, here=here: os.getpid() == here).to("torn-out")', "build")
     shell.ip.user_ns["builder"].sample = _RECORDS
@@ -101,7 +103,7 @@ def script(servers: str, tmp_path: Path) -> Iterator[Path]:
 
 
 def test_the_exported_script_runs_from_kafka_to_kafka_and_stops_cleanly(script: Path, servers: str) -> None:
-    """S1-11: `python app.py --servers …` runs it; SIGTERM ends it with code 0; `spark-submit` goes on from there."""
+    """S1-11: `python app.py --servers …` runs it; SIGTERM ends it with code 0; `spark-submit` continues from there."""
     options = ["--servers", servers, "--checkpoint", str(script.parent / "checkpoint")]
     environment = {**os.environ, "PYTHONPATH": str(Path(ks.__file__).parents[1])}
     process = subprocess.Popen(

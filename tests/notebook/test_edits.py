@@ -1,4 +1,4 @@
-"""Any edit of a sample, a name or a size leaves the rest of a chapter running: ten scripted edits of each."""
+"""Edits of a sample, a name or a size never stop the rest of a chapter: ten scripted edits of each."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _RULES: tuple[tuple[str, str], ...] = (
     (r'gap="\d+(\w+)"', r'gap="3\1"'),
     (r'StreamsBuilder\("([^"]+)"\)', 'StreamsBuilder("another-name")'),
     (r"(?m)^((?!topic)\S+ +\| \S+ +\| \S+ +\| \S+)\n(?=[\w\"])", r"\1\n\1\n"),  # a record twice
-    (r"(?m)^(?!topic)\S+ +\| \S+ +\| \S+ +\| \S+\n(?=\"\"\")", ""),  # the last record away
+    (r"(?m)^(?!topic)\S+ +\| \S+ +\| \S+ +\| \S+\n(?=\"\"\")", ""),  # remove the last record
     (r"(?m)^((?!topic)\S+ +\| )\S+( +\| \S+ +\| \S+)$", r"\1another\2"),  # another key
     (r"(?m)^((?!topic)\S+ +\| \S+ +\| \S+ +\| )(\d+)$", r"\g<1>7\2"),  # later
     (r"range\((\d\d+)\)", r"range(17)"),
@@ -61,7 +61,7 @@ def code_of(notebook: str) -> list[str]:
 
 
 def edits_of(sources: list[str]) -> list[Edit]:
-    """Return ten edits of different kinds, spread over the cells; cells of exercises and of the course stay."""
+    """Return ten edits of different kinds, spread over the cells, except cells of exercises and of the course."""
     by_rule = [list(_edits_by(rule, new, sources)) for rule, new in _RULES]
     turns = itertools.zip_longest(*by_rule)
     edits = [edit for turn in turns for edit in turn if edit is not None]

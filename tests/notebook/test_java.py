@@ -1,4 +1,4 @@
-"""The Java beside the Python of the course: it compiles, and its topologies are those of the notebook, to the byte."""
+"""Java beside the Python of the course: it compiles, and its topologies equal the notebook's, byte for byte."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ public class Describe {
 
 
 def java_of(chapter: str) -> list[str]:
-    """Return the blocks of Java of a chapter."""
+    """Return the Java blocks of a chapter."""
     cells = nbformat.read(FOLDER / f"{chapter}.ipynb", as_version=4).cells
     texts = [cell.source for cell in cells if cell.cell_type == "markdown"]
     return [block for text in texts for block in re.findall(r"```java\n(.*?)```", text, re.DOTALL)]
 
 
 def methods(chapter: str) -> list[str]:
-    """Return the names of the methods that make a topology."""
+    """Return the names of the methods that build a topology."""
     return [name for block in java_of(chapter) for name in re.findall(r"static Topology (\w+)\(\)", block)]
 
 
@@ -119,7 +119,7 @@ def test_the_java_of_a_chapter_makes_its_topologies(chapter: str, folder: Path) 
 
 
 def test_java_stands_beside_python_folded() -> None:
-    """In every chapter with a topology; each block is inside of details."""
+    """Every chapter with a topology has Java; each block is inside a details element."""
     for chapter in CHAPTERS:
         cells = nbformat.read(FOLDER / f"{chapter}.ipynb", as_version=4).cells
         texts = [cell.source for cell in cells if "```java" in cell.source]

@@ -1,4 +1,4 @@
-"""A real kernel, spoken to as front ends do: with the id of the cell in each request.
+"""A real kernel, addressed as front ends do: with the id of the cell in each request.
 
 JupyterLab and Notebook send the id that the cell has in the file, with the cells that were deleted; VS Code sends the
 address of the cell's document, with the cell's metadata, and between cells it runs code of its own that has no id.
@@ -29,12 +29,12 @@ def kernel() -> Iterator[BlockingKernelClient]:
 
 
 def _run(client: BlockingKernelClient, source: str, cell: str, **metadata: Any) -> str:
-    """Run a cell under its id and give what it prints and shows, errors too."""
+    """Run a cell under its id and return what it prints and shows, errors too."""
     return _asked(client, source, {"cellId": cell, **metadata})
 
 
 def _look(client: BlockingKernelClient, source: str) -> str:
-    """Run what VS Code runs for itself: not silent, without history, without an id."""
+    """Run code that VS Code runs internally: not silent, without history, without an id."""
     return _asked(client, source, {}, store_history=False)
 
 
@@ -67,7 +67,7 @@ def _asked(client: BlockingKernelClient, source: str, about: dict[str, Any], *, 
     ids=["JupyterLab and Notebook", "VS Code"],
 )
 def test_an_edited_cell_replaces_what_it_declared(kernel: BlockingKernelClient, cell: str) -> None:
-    """Cells of a front end that sends ids may run again; the error names the cell by the number that is shown."""
+    """Cells of a front end that sends ids may run again; the error names the cell by the displayed number."""
 
     def run(source: str, number: int) -> str:
         return _run(kernel, source, cell.format(number))
@@ -86,7 +86,7 @@ def test_an_edited_cell_replaces_what_it_declared(kernel: BlockingKernelClient, 
 
 @pytest.mark.filterwarnings("ignore")
 def test_what_a_front_end_runs_for_itself_is_no_cell(kernel: BlockingKernelClient) -> None:
-    """VS Code asks for variables between cells: that moves no declaration and stands in no saved notebook."""
+    """VS Code asks for variables between cells: that moves no declaration and does not appear in the saved notebook."""
     cell = "vscode-notebook-cell:/shop/orders.ipynb#W{}sZmlsZQ%3D%3D"
     look = "import os as _VSCODE_os\nfor looked in dir():\n    pass"
     _run(kernel, "%load_ext kstreamnb\nimport kstreamnb as ks", cell.format(0), tags=["setup"])
@@ -110,7 +110,7 @@ def test_what_a_front_end_runs_for_itself_is_no_cell(kernel: BlockingKernelClien
 
 @pytest.mark.filterwarnings("ignore")
 def test_what_a_deleted_cell_declared_is_taken_back(kernel: BlockingKernelClient) -> None:
-    """JupyterLab names the cells that were deleted with the next one that runs; what hung on them is stale."""
+    """JupyterLab sends the deleted cells with the next one that runs; their dependents are stale."""
     _run(kernel, "%load_ext kstreamnb\nimport kstreamnb as ks", "a")
     _run(kernel, 'builder = ks.StreamsBuilder("app")\norders = builder.stream("orders")', "b")
     _run(kernel, 'orders.to("copies")', "c")
@@ -126,7 +126,7 @@ def test_what_a_deleted_cell_declared_is_taken_back(kernel: BlockingKernelClient
 
 @pytest.mark.filterwarnings("ignore")
 def test_the_cell_that_loads_the_extension_has_its_number_too(kernel: BlockingKernelClient) -> None:
-    """Errors name it as they name the others, not by the kernel's file."""
+    """Errors name it like the others, not by the kernel's file."""
     source = "%load_ext kstreamnb\nimport kstreamnb as ks\nbuilder = ks.StreamsBuilder()\norders = builder.stream('a')"
     _run(kernel, f"{source}\npaid = orders.filter(print)\npaid.to('out')", "a")
     assert "(cell 1, line 4)" in _run(kernel, "builder.table('a')\nbuilder.build()", "b")
@@ -167,7 +167,7 @@ _MISTAKES = {
 
 @pytest.mark.filterwarnings("ignore")
 def test_frames_of_the_kit_end_no_traceback(kernel: BlockingKernelClient) -> None:
-    """Whoever made a mistake sees the own line last; `%ks traceback` shows the rest."""
+    """The user's own line is shown last; `%ks traceback` shows the rest."""
     _run(kernel, _BEGIN, "begin")
     for number, (mistake, kind) in enumerate(_MISTAKES.items()):
         shown = re.sub(r"\x1b\[[0-9;]*m", "", _run(kernel, mistake, f"mistake {number}"))

@@ -1,4 +1,4 @@
-"""The verbs of ``%ks``, and the script that a notebook becomes."""
+"""The verbs of ``%ks``, and the script exported from a notebook."""
 
 from __future__ import annotations
 
@@ -60,27 +60,29 @@ def test_describe_prints_what_kafka_streams_prints(shell: Shell) -> None:
 
 
 def test_head_shows_the_first_records(shell: Shell) -> None:
-    """As many as asked for, of the builder's sample."""
+    """As many records of the builder's sample as requested."""
     assert "1 of 2 records, from 1 input record" in shell.run("%ks head words -n 1")
 
 
 def test_pipe_replays_the_records_of_its_cell(shell: Shell) -> None:
-    """The replay is the value, and its steps can be walked."""
+    """The replay is the result, and its steps can be walked."""
     shown = shell.run("%%ks pipe builder\ntopic | key | value\ntext | a | hello")
     assert "1 record in, 1 out, 0 dropped" in shown
-    shell.run("replayed = list(Out.values())[-1]")  # not `_`, which IPython leaves alone where builtins have one
+    shell.run("replayed = list(Out.values())[-1]")  # not `_`, which IPython leaves alone if builtins has one
     shell.run("%ks step replayed -1")
     assert len(shell.value("replayed").steps) - 1 == shell.value("replayed").position
 
 
 def test_replay_counts_records_on_the_edges(shell: Shell) -> None:
-    """The picture has the counts."""
+    """The picture shows the counts."""
     shell.run("sample = builder.sample")
     assert "topic text (1)" in shell.run("%ks replay builder sample")
 
 
 def test_an_exported_script_makes_an_equal_topology(shell: Shell, tmp_path: Path) -> None:
-    """Cells that the topology needs are in it, others are not; run with python, it says the same fingerprint."""
+    """The script contains the cells that the topology needs and no others; run with python, it prints the same
+    fingerprint.
+    """
     path = tmp_path / "app.py"
     assert f"{path}: python {path} describes" in shell.run(f"%ks export builder {path}")
     ended = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=False)
@@ -91,7 +93,7 @@ def test_an_exported_script_makes_an_equal_topology(shell: Shell, tmp_path: Path
 
 
 def test_secrets_of_cells_are_not_in_the_script(shell: Shell, tmp_path: Path) -> None:
-    """They come from the environment; data that only sounds so stays, and the topology is equal."""
+    """Secrets come from the environment; similar data is kept, and the topology is equal."""
     shell.run(
         'word = password = "hunter2"\n'
         'servers = dict({"sasl.password": "hunter2", "tokens": "the"}, ssl_key_password="hunter2")\n'
@@ -120,7 +122,7 @@ def test_secrets_of_cells_are_not_in_the_script(shell: Shell, tmp_path: Path) ->
     ["sasl.password", "ssl.key.pem", "basic.auth.user.info", "sasl.oauthbearer.config", "sasl.jaas.config"],
 )
 def test_what_displays_mask_is_hidden_in_scripts_too(name: str) -> None:
-    """A setting is a secret in both places or in none."""
+    """A setting is a secret in the script and in displays, or in neither."""
     for setting, secret in ((name, True), ("client.id", False)):
         (statement,), names = from_environment(ast.parse(f"settings = {{{setting!r}: 'hush'}}").body)
         assert secret == ("hush" not in ast.unparse(statement)) == ("***" in masked({setting: "hush"}).values())
@@ -128,7 +130,7 @@ def test_what_displays_mask_is_hidden_in_scripts_too(name: str) -> None:
 
 
 def test_cells_that_were_timed_or_captured_are_in_the_script(shell: Shell, tmp_path: Path) -> None:
-    """Their statements are, without the magic: the fingerprint stays equal."""
+    """Their statements are exported without the magic: the fingerprint is equal."""
     shell.run("%%time\nlong = words.filter(lambda key, word: len(word) > 3)", "long")
     shell.run('%%capture\nlong.to("long")', "long out")
     shell.run('%time words.to("copies")', "copies")
@@ -138,7 +140,7 @@ def test_cells_that_were_timed_or_captured_are_in_the_script(shell: Shell, tmp_p
 
 
 def test_the_saved_notebook_holds_the_cells_as_they_ran_last(shell: Shell, tmp_path: Path) -> None:
-    """Edited cells stand in their place with their last text."""
+    """Edited cells keep their position, with their latest text."""
     shell.run("unused = 2", "unused")
     latest = [cell.source for cell in shell.ip.kstreamnb_cells.latest()]
     assert "unused = 2" == latest[-1]
@@ -162,7 +164,9 @@ def test_a_saved_regression_runs_anywhere(shell: Shell, tmp_path: Path) -> None:
 
 @pytest.mark.notebook
 def test_what_was_captured_stays_in_the_saved_regression(shell: Shell, tmp_path: Path) -> None:
-    """A small capture is text in its cell, a larger one a file with its hash; what needs the broker is not there."""
+    """A small capture becomes text in its cell, a larger one a file with its hash; cells that need the broker are left
+    out.
+    """
     from kstreamnb.errors import EngineError
     from kstreamnb.notebook.regression import check
 
@@ -206,7 +210,7 @@ def test_what_users_wrote_is_shown_as_text(shell: Shell) -> None:
 
 
 def test_a_handle_says_what_changed_since_its_cell_ran_last(shell: Shell) -> None:
-    """New nodes are marked, lost ones named."""
+    """New nodes are marked, removed ones named."""
     shown = shell.run('words = builder.stream("text").filter(print).flat_map_values(split)\nwords', "words")
     assert "new" in shown
     shown = shell.run('words = builder.stream("text").flat_map_values(split)\nwords', "words")
@@ -214,21 +218,21 @@ def test_a_handle_says_what_changed_since_its_cell_ran_last(shell: Shell) -> Non
 
 
 def test_a_preview_that_fails_names_the_node_and_the_cause(shell: Shell) -> None:
-    """What the user's function raised is said, not its type alone."""
+    """The user's exception is shown with its text, not only its type."""
     shown = shell.run('words.map_values(lambda word: {}["missing"])')
     assert "failed with KeyError" in shown
     assert "Cause: KeyError: 'missing'" in shown
 
 
 def test_a_stale_handle_is_shown_with_the_reason(shell: Shell) -> None:
-    """Showing never fails: the error is the picture."""
+    """Displaying never fails: the error is shown instead of the picture."""
     shell.run("counted = words.group_by_key().count()", "more")
     shell.run("words = 1", "words")
     assert "is stale" in shell.run("counted")
 
 
 def test_names_of_parameters_do_not_bring_cells_into_an_exported_script(shell: Shell, tmp_path: Path) -> None:
-    """Only names that a cell takes from the notebook count."""
+    """Only names that a cell reads from the notebook count."""
     shell.run("transaction = 5\nprint(transaction)", "elsewhere")
     shell.run("def risk(transaction):\n    return [transaction for transaction in [transaction]]", "risk")
     shell.run('words.map_values(risk).to("risks")', "risks")

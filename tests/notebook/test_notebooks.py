@@ -1,4 +1,4 @@
-"""Every notebook runs from top to bottom and gives its reference outputs, whatever the hash seed."""
+"""Every notebook runs from top to bottom and reproduces its reference outputs, whatever the hash seed."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def test_outputs_are_those_that_were_recorded(seed: str, monkeypatch: pytest.Mon
 @pytest.mark.skipif(shutil.which("java") is None, reason="needs Java 17 or later")
 @pytest.mark.parametrize("path", _WITH_JAVA, ids=lambda path: path.stem)
 def test_outputs_with_spark_and_kafka_are_those_that_were_recorded(path: Path) -> None:
-    """Nbval runs the notebooks that start Spark or a broker; killing, restarting and batches do not show in outputs."""
+    """Nbval runs the notebooks that start Spark or a broker; kills, restarts and batches do not show in outputs."""
     check(path)
 
 
 def test_the_notebooks_that_need_java_are_left_out_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without Java nbval runs the others, and says what it did not run."""
+    """Without Java, nbval runs the others and lists those it skipped."""
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     folder = tmp_path / "notebooks"
     folder.mkdir()
@@ -70,7 +70,7 @@ def _with_a_java(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("path", _NOTEBOOKS, ids=lambda path: path.stem)
 def test_recording_again_gives_the_same_file(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every byte of a recorded notebook follows from its cells and the versions that it names, whatever the seed."""
+    """Every byte of a recorded notebook is determined by its cells and the versions it names, whatever the seed."""
     monkeypatch.setenv("PYTHONHASHSEED", "1")
     folder = tmp_path / path.parent.name
     shutil.copytree(path.parent, folder, ignore=shutil.ignore_patterns("*.ipynb", "deployment", "regression"))
@@ -82,12 +82,12 @@ def test_recording_again_gives_the_same_file(path: Path, tmp_path: Path, monkeyp
 
 @pytest.mark.parametrize("path", _ALL, ids=lambda path: path.stem)
 def test_outputs_name_no_address_and_no_place_on_this_machine(path: Path) -> None:
-    """No memory address, absolute path or kernel file stands in a reference."""
+    """A reference contains no memory address, absolute path or kernel file."""
     assert not re.search(r"0x[0-9a-f]{6,}|/tmp/|/home/|/root/|ipykernel_\d", _outputs(path))
 
 
 def test_a_changed_output_is_found(tmp_path: Path) -> None:
-    """`check` names the notebook whose output is not the recorded one."""
+    """`check` names the notebook whose output differs from the recorded one."""
     path = tmp_path / "sum.ipynb"
     save_cells(path, ["1 + 1"])
     check(tmp_path)
@@ -98,7 +98,7 @@ def test_a_changed_output_is_found(tmp_path: Path) -> None:
 
 
 def test_addresses_kernel_files_and_widgets_do_not_count(tmp_path: Path) -> None:
-    """What differs between two runs and means nothing is left out of the comparison."""
+    """Meaningless differences between two runs are excluded from the comparison."""
     path = tmp_path / "traps.ipynb"
     save_cells(
         path,
@@ -121,7 +121,7 @@ def test_the_folder_has_a_map_of_its_notebooks() -> None:
 
 @pytest.mark.parametrize("path", _ALL, ids=lambda path: path.stem)
 def test_a_saved_notebook_shows_its_pictures_without_a_kernel(path: Path) -> None:
-    """As HTML it has the drawn topologies, each with a title for screen readers, and asks no other machine."""
+    """As HTML it contains the drawn topologies, each with a title for screen readers, and contacts no other host."""
     page, _ = HTMLExporter(template_name="basic").from_filename(str(path))
     pictures = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
     assert pictures or path.parent.name == "regression"
@@ -131,7 +131,7 @@ def test_a_saved_notebook_shows_its_pictures_without_a_kernel(path: Path) -> Non
 
 @pytest.mark.parametrize("path", _ALL, ids=lambda path: path.stem)
 def test_no_line_of_code_is_cut_off_on_the_page(path: Path) -> None:
-    """Code does not wrap: what is longer can be read only by scrolling to the side, and not at all on paper."""
+    """Code does not wrap: longer lines can be read only by scrolling sideways, and not at all on paper."""
     cells = nbformat.read(path, as_version=4).cells
     lines = [line for cell in cells if cell.cell_type == "code" for line in cell.source.splitlines()]
     assert not [line for line in lines if len(line) > _PAGE]
@@ -139,7 +139,7 @@ def test_no_line_of_code_is_cut_off_on_the_page(path: Path) -> None:
 
 @pytest.mark.parametrize("path", _ALL, ids=lambda path: path.stem)
 def test_no_line_of_output_is_broken_on_the_page(path: Path) -> None:
-    """What is text alone breaks anywhere, inside words too, where a line is longer than the page is wide."""
+    """Plain text breaks anywhere, inside words too, if a line is wider than the page."""
     cells = nbformat.read(path, as_version=4).cells
     outputs = [output for cell in cells if cell.cell_type == "code" for output in cell.outputs]
     texts = [output.get("text") or output.data["text/plain"] for output in outputs if _is_text(output)]
@@ -147,5 +147,5 @@ def test_no_line_of_output_is_broken_on_the_page(path: Path) -> None:
 
 
 def _is_text(output: nbformat.NotebookNode) -> bool:
-    """Whether a page shows an output as text, because it has no other form."""
+    """Return whether a page shows an output as text, because it has no other form."""
     return output.output_type == "stream" or set(output.get("data", {})) == {"text/plain"}

@@ -1,4 +1,4 @@
-"""Recording: the reference holds what every later run gives again, and nbval's known traps do not spring.
+"""Recording: the reference contains what every later run reproduces, and nbval's known traps are avoided.
 
 One notebook with a cell for each trap is recorded twice, in two kernels, and then checked by nbval in a third.
 """
@@ -36,7 +36,7 @@ _NAMES = tuple(_CELLS)
 
 @dataclass(frozen=True)
 class Recorded:
-    """A notebook that was recorded twice and checked."""
+    """A notebook that was recorded twice and then checked."""
 
     notes: tuple[str, ...]
     first: str
@@ -44,16 +44,16 @@ class Recorded:
     failing: frozenset[int]
 
     def cell(self, name: str) -> nbformat.NotebookNode:
-        """One of its cells."""
+        """Return one of its cells."""
         return nbformat.reads(self.second, as_version=4).cells[_NAMES.index(name)]
 
     def passes(self, name: str) -> bool:
-        """Whether nbval found a cell's outputs as recorded."""
+        """Return whether nbval found a cell's outputs as recorded."""
         return _NAMES.index(name) not in self.failing
 
 
 def failing(*places: Path) -> frozenset[int]:
-    """The numbers of the code cells that nbval complains about."""
+    """Return the numbers of the code cells in which nbval finds differences."""
     try:
         check(*places)
     except EngineError as error:
@@ -77,7 +77,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
 
 
 def test_what_is_printed_in_pieces_is_one_output(recorded: Recorded) -> None:
-    """However the kernel cuts a stream, the reference has it whole."""
+    """However the kernel splits a stream, the reference contains it whole."""
     assert [("stdout", "one\ntwo\nthree\n")] == [(each.name, each.text) for each in recorded.cell("pieces").outputs]
     assert recorded.passes("pieces")
 
@@ -92,7 +92,7 @@ def test_an_output_that_is_updated_later_shows_its_last_state_and_is_not_compare
 
 
 def test_the_cell_that_updates_another_is_compared(recorded: Recorded) -> None:
-    """It has no output of its own."""
+    """The cell itself has no output."""
     assert "tags" not in recorded.cell("updating").metadata
     assert recorded.passes("updating")
 
@@ -112,39 +112,39 @@ def test_what_an_output_widget_catches_is_not_compared(recorded: Recorded) -> No
 
 
 def test_a_widget_leaves_its_text_and_no_address(recorded: Recorded) -> None:
-    """The id of a widget's model is of one run, and nobody saves its state: the other forms are kept."""
+    """The id of a widget's model changes with each run, and its state is not saved: the other forms are kept."""
     assert [["text/plain"]] == [list(each.data) for each in recorded.cell("widget").outputs]
     assert "model_id" not in recorded.second
     assert recorded.passes("widget")
 
 
 def test_an_address_in_memory_is_not_kept(recorded: Recorded) -> None:
-    """The text says that there was one."""
+    """The text says that there was a widget."""
     assert "<object at ADDRESS>" == recorded.cell("address").outputs[0].data["text/plain"]
     assert recorded.passes("address")
 
 
 def test_a_warning_names_no_kernel_file(recorded: Recorded) -> None:
-    """The place of the line in its cell stays, the kernel's file of this run does not."""
+    """The line number within its cell is kept, the kernel's file of this run is not."""
     assert recorded.cell("warning").outputs[0].text.startswith("CELL:2: UserWarning: careful")
     assert recorded.passes("warning")
 
 
 def test_a_picture_may_have_other_bytes(recorded: Recorded) -> None:
-    """Another Graphviz draws other curves: the text beside it is what is compared."""
+    """Another version of Graphviz draws other curves: the text beside it is compared instead."""
     assert "<svg " in recorded.second
     assert recorded.passes("picture")
 
 
 @pytest.mark.parametrize("name", ["bar", "endless bar"])
 def test_a_progress_bar_may_take_another_time(recorded: Recorded, name: str) -> None:
-    """Bars with and without an end."""
+    """Bars with and without a total."""
     assert any(each.output_type == "stream" for each in recorded.cell(name).outputs)
     assert recorded.passes(name)
 
 
 def test_recording_again_gives_the_same_file(recorded: Recorded) -> None:
-    """All but the times in progress bars follows from the cells."""
+    """Everything except the times in progress bars is determined by the cells."""
     bar = re.compile(r".*\[\d\d:\d\d.*")
     assert bar.sub("", recorded.first) == bar.sub("", recorded.second)
 
@@ -165,7 +165,7 @@ def test_a_tag_of_the_author_stays_and_one_of_the_recorder_goes(tmp_path: Path) 
 
 
 def test_what_really_differs_is_found(tmp_path: Path) -> None:
-    """The sanitisers take nothing away that means something: text beside a picture, words of a warning, a number."""
+    """The sanitizers remove nothing meaningful: text beside a picture, words of a warning, a number."""
     path = tmp_path / "differs.ipynb"
     save_cells(path, [_CELLS[name] for name in ("load", "picture", "warning")] + ["40 + 2"])
     changed = path.read_text()
@@ -177,7 +177,7 @@ def test_what_really_differs_is_found(tmp_path: Path) -> None:
 
 
 def test_the_sanitisers_are_one_file_that_nbval_reads() -> None:
-    """Each section has a pattern that compiles and a replacement that no pattern takes for something else."""
+    """Each section has a pattern that compiles and a replacement that no other pattern matches."""
     from nbval.plugin import get_sanitize_patterns
 
     patterns = get_sanitize_patterns(sanitizers().read_text())

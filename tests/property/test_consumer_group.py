@@ -1,4 +1,6 @@
-"""Whatever happens in a consumer group, each partition has one owner, loads are even, and no more moves than has to."""
+"""In any sequence of events in a consumer group, each partition has one owner, loads are even, and moves are
+minimal.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ EVENTS = st.lists(
 
 
 def happen(group: ks.simulation.ConsumerGroup, what: str, name: str) -> tuple[tuple[str, int], ...]:
-    """Let something happen, as far as it can; gives what was delivered."""
+    """Apply an event if it is possible; return the records delivered."""
     crashed = {each.name for each in group._members.values() if each.silent_since_ms is not None}
     is_alive = name in group.assignment and name not in crashed
     if what == "wait":
@@ -35,7 +37,7 @@ def happen(group: ks.simulation.ConsumerGroup, what: str, name: str) -> tuple[tu
 
 @given(EVENTS, st.sampled_from(["cooperative", "eager"]))
 def test_each_partition_has_one_owner_and_everybody_about_as_many(events: list[tuple[str, str]], protocol: str) -> None:
-    """S0-41, S0-50, S2-17: also while somebody is dead and nobody knows."""
+    """S0-41, S0-50, S2-17: also while a member has crashed undetected."""
     group = ks.simulation.ConsumerGroup("g", {"in": PARTITIONS}, protocol=protocol, auto_offset_reset="earliest")
     for what, name in events:
         before, alive = group.assignment, set(group.assignment)
@@ -54,7 +56,7 @@ def test_each_partition_has_one_owner_and_everybody_about_as_many(events: list[t
 
 @given(EVENTS)
 def test_every_record_is_delivered_at_least_once(events: list[tuple[str, str]]) -> None:
-    """S2-19, S2-22: what is committed was delivered; whoever comes last gets the rest."""
+    """S2-19, S2-22: committed records were delivered; the last member gets the rest."""
     group = ks.simulation.ConsumerGroup("g", {"in": 2}, auto_offset_reset="earliest")
     delivered: set[tuple[str, int]] = set()
     for what, name in events:

@@ -1,4 +1,6 @@
-"""What holds for every input of the driver: chunks, order, partitions and checkpoints do not change results."""
+"""Properties that hold for every input of the driver: chunks, order, partitions and checkpoints do not change
+results.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,7 @@ def two_levels() -> Any:
 
 
 def contents(driver: TopologyTestDriver) -> dict[str, Any]:
-    """All that can be seen from outside."""
+    """Return everything observable from outside."""
     outputs = {}
     for topic in ("counts", "pairs", "late"):
         for record in driver.create_output_topic(topic).read_records():
@@ -65,7 +67,7 @@ def tasks(driver: TopologyTestDriver) -> list[tuple[str, Task]]:
 
 
 def in_order(records: list[TopicRecord]) -> list[TopicRecord]:
-    """Records as a merge of all partitions by time takes them."""
+    """Return records in the order of a merge of all partitions by time."""
     router = TopologyTestDriver(two_levels(), partitions=PARTITIONS).router
     batch = InputBatch.serialized(router.serialize(records))
     return [TopicRecord(t, p, -1, at, key, value) for t, p, at, key, value, _ in batch.input_records(router)]
@@ -73,7 +75,7 @@ def in_order(records: list[TopicRecord]) -> list[TopicRecord]:
 
 @given(inputs(), st.data())
 def test_chunks_of_the_input_do_not_matter(records: list[TopicRecord], data: st.DataObject) -> None:
-    """Records piped at once, in chunks or one by one give the same outputs, stores and drops, offsets included."""
+    """Records piped at once, in chunks or one by one produce the same outputs, stores and drops, offsets included."""
     records = in_order(records)
     whole, parts, single = (TopologyTestDriver(two_levels(), partitions=PARTITIONS) for _ in range(3))
     whole.pipe(records)
@@ -90,7 +92,7 @@ def test_chunks_of_the_input_do_not_matter(records: list[TopicRecord], data: st.
 
 @given(inputs())
 def test_observing_changes_nothing(records: list[TopicRecord]) -> None:
-    """With an observer the driver gives the same, and tells of every record that was consumed."""
+    """With an observer the results are the same, and every consumed record is reported."""
     events: list[Any] = []
     plain = TopologyTestDriver(two_levels(), partitions=PARTITIONS)
     seen = TopologyTestDriver(two_levels(), partitions=PARTITIONS, observe=events.append)
@@ -106,7 +108,9 @@ def test_observing_changes_nothing(records: list[TopicRecord]) -> None:
 def test_a_task_goes_on_from_its_snapshot_or_deltas_as_if_nothing_had_happened(
     records: list[TopicRecord], cut: int
 ) -> None:
-    """Stopping a task after any record and starting another from its state gives the same rows and the same state."""
+    """Stopping a task after any record and starting another from its state produces the same rows and the same
+    state.
+    """
     topology, config = windowed_count(), Config()
     (plan,) = plan_tasks(topology, config, {"left": 1})
     rows = [(n, record.timestamp, record.key, record.value, ()) for n, record in enumerate(records)]
@@ -134,7 +138,7 @@ def test_a_task_goes_on_from_its_snapshot_or_deltas_as_if_nothing_had_happened(
 
 
 def windowed_count() -> Any:
-    """Counts in windows, with a punctuator beside."""
+    """Windowed counts, beside a punctuator."""
     builder = StreamsBuilder("windowed")
     stream = builder.stream("left", value_serde=Serdes.string())
     counted = stream.group_by_key().windowed_by(TimeWindows.of(size="10ms", grace="5ms")).count()
@@ -144,7 +148,7 @@ def windowed_count() -> Any:
 
 @given(inputs(), st.sampled_from("abcdefg"))
 def test_keys_of_other_partitions_do_not_matter(records: list[TopicRecord], key: str) -> None:
-    """What one partition gives does not depend on what lies in the others."""
+    """The output of one partition does not depend on the contents of the others."""
     records = [record for record in records if record.topic == "left"]
     every, alone = (TopologyTestDriver(windowed_count(), partitions={"left": 3, "counts": 1}) for _ in range(2))
     place = every.router.count("left")
@@ -171,7 +175,7 @@ def partition_of(driver: TopologyTestDriver, key: str) -> int:
 
 @given(st.lists(st.tuples(st.sampled_from("abcdefg"), st.integers(0, 9)), min_size=5, max_size=30), st.integers(0, 29))
 def test_a_failure_in_bulk_keeps_what_came_before(rows: list[tuple[str, int]], bad: int) -> None:
-    """A record that fails in the middle of many leaves the outputs of those before it, and none after it."""
+    """A record that fails in the middle of a batch keeps the outputs of those before it, and none after it."""
     bad %= len(rows)
 
     def refuse(key: str, value: str) -> str:

@@ -1,4 +1,4 @@
-"""Joins give the same tables whatever the partitions are."""
+"""Joins produce the same tables for any number of partitions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ updates = st.lists(
 
 
 def pair(left: Any, right: Any) -> str:
-    """Both values as text, ``-`` for the one that is missing."""
+    """Both values as text, ``-`` for a missing one."""
     return f"{left or '-'}/{right or '-'}"
 
 
@@ -53,7 +53,7 @@ def primary_key_join(how: str) -> Topology:
 
 
 def run(topology: Topology, rows: list[tuple[str, str, str | None]], partitions: dict[str, int]) -> dict[str, str]:
-    """The joined table in the end: the last value of each key."""
+    """Return the final joined table: the last value of each key."""
     with TopologyTestDriver(topology, TEXT, partitions=partitions) as driver:
         topics = {name: driver.create_input_topic(name) for name in ("left", "right")}
         for time, (topic, key, value) in enumerate(rows):
@@ -78,7 +78,7 @@ def tables(rows: list[tuple[str, str, str | None]]) -> tuple[dict[str, str], dic
 def test_a_foreign_key_join_needs_no_equal_partitions(
     how: str, rows: list[tuple[str, str, str | None]], left_partitions: int, right_partitions: int
 ) -> None:
-    """Subscriptions and answers find their way between tables of any two numbers of partitions."""
+    """Subscriptions and answers are routed between tables with any two partition counts."""
     left, right = tables(rows)
     expected = {
         key: pair(value, right.get(value[0])) for key, value in left.items() if how == "left" or value[0] in right

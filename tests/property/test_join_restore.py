@@ -1,4 +1,4 @@
-"""A task that goes on from a snapshot joins as if it had never stopped."""
+"""A task that continues from a snapshot joins as if it had never stopped."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def streams() -> Topology:
 
 
 def stream_and_table() -> Topology:
-    """A stream that waits for a versioned table."""
+    """A stream-table join with grace on a versioned table."""
     builder = StreamsBuilder()
     table = builder.table("right", store=Stores.persistent_versioned_key_value_store("rows", history="1m"))
     builder.stream("left").left_join(table, pair, grace="5ms").to("out")
@@ -61,7 +61,7 @@ def foreign_keys() -> Topology:
 
 
 class Summary(Processor[Any, Any, Any, Any]):
-    """Counts records and tells the number every ten milliseconds of stream time."""
+    """Counts records and forwards the count every ten milliseconds of stream time."""
 
     def init(self, context: Any) -> None:
         """Start the punctuator."""
@@ -90,7 +90,7 @@ def processor() -> Topology:
 def test_a_restored_task_joins_on(
     build: Callable[[], Topology], input_rows: list[tuple[str, str, str | None, int]], stop: int
 ) -> None:
-    """What comes out after a snapshot is the same from the task that went on and from one that was restored."""
+    """The output after a snapshot is the same for the original task and a restored one."""
     topology = build()
     with TopologyTestDriver(topology, TEXT) as one, TopologyTestDriver(topology, TEXT) as other:
         feed(one, input_rows[:stop])
@@ -109,6 +109,6 @@ def feed(driver: TopologyTestDriver, input_rows: list[tuple[str, str, str | None
 
 
 def read(driver: TopologyTestDriver) -> list[tuple[Any, ...]]:
-    """What has come out since the last time."""
+    """Return the new output since the last call."""
     out = driver.create_output_topic("out")
     return [(record.key, record.value, record.timestamp) for record in out.read_records()]

@@ -1,7 +1,7 @@
-"""Nonsense arguments: every public call returns, or raises the kit's error, or a TypeError of the call itself.
+"""Nonsense arguments: every public call returns, raises the kit's error, or a TypeError of the call itself.
 
-A TypeError of the call itself says that arguments are missing or too many; it has no frame of the kit. Everything that
-a call declares is built afterwards, so that nonsense is refused at the latest there, with the user's line.
+A TypeError of the call itself reports missing or surplus arguments; it has no frame of the kit. Everything that a call
+declares is built afterwards, so that nonsense is refused then at the latest, with the user's line.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ EXAMPLES, CALLS = 25, 40
 
 
 class Shop:
-    """One handle of every kind, new for each run."""
+    """One handle of every kind, created for each run."""
 
     def __init__(self) -> None:
         self.builder = builder = ks.StreamsBuilder("shop")
@@ -49,7 +49,7 @@ class Shop:
         self.input, self.output = self.driver.create_input_topic("orders"), self.driver.create_output_topic("out")
 
     def handles(self) -> list[object]:
-        """What may be given as an argument."""
+        """Candidate arguments."""
         return [
             self.builder, self.stream, self.table, self.global_table, self.grouped, self.grouped_table, self.windowed,
             self.topology, self.sample,
@@ -115,7 +115,7 @@ NOT_CALLED = {
 
 
 def methods_of(thing: object) -> Iterator[tuple[str, Callable[..., object]]]:
-    """The public methods of an object, or those of a class that need no object."""
+    """Return the public methods of an object, or those of a class that need no instance."""
     for name in dir(thing):
         if not name.startswith("_") and name not in NOT_CALLED and not hasattr(str, name):
             method = inspect.getattr_static(thing, name)
@@ -130,7 +130,7 @@ def methods(*things: object) -> list[tuple[str, Callable[..., object]]]:
 
 
 def constructors(classes: list[type]) -> list[tuple[str, Callable[..., object]]]:
-    """Classes and what makes their instances."""
+    """Classes and the calls that create their instances."""
     return [(kind.__name__, kind) for kind in classes] + [
         (f"{kind.__name__}.{name}", method) for kind in classes for name, method in methods_of(kind)
     ]
@@ -166,7 +166,7 @@ TARGETS: dict[str, Callable[[Shop], list[tuple[str, Callable[..., object]]]]] = 
 
 
 def arguments_of(call: Callable[..., object]) -> list[str]:
-    """Names that a call takes as keywords, and one that it does not."""
+    """Keywords that a call accepts, and one that it does not."""
     try:
         parameters = inspect.signature(call).parameters.values()
     except (TypeError, ValueError):
@@ -178,7 +178,7 @@ def arguments_of(call: Callable[..., object]) -> list[str]:
 
 
 def is_allowed(error: Exception) -> bool:
-    """The kit's error, or a TypeError of the call itself, in which no frame of the kit takes part."""
+    """Return whether an error is the kit's, or a TypeError of the call itself without frames of the kit."""
     if isinstance(error, ks.KStreamError):
         return True
     files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
@@ -186,7 +186,7 @@ def is_allowed(error: Exception) -> bool:
 
 
 def attempt(shown: str, call: Callable[..., object], *args: object, **keywords: object) -> None:
-    """Call; a result that is iterated lazily is not looked at."""
+    """Call; lazily iterated results are not consumed."""
     try:
         call(*args, **keywords)
     except Exception as error:
@@ -201,7 +201,7 @@ def attempt(shown: str, call: Callable[..., object], *args: object, **keywords: 
 )  # fmt: skip
 @given(data=st.data())
 def test_nonsense_is_refused_in_words(target: str, data: st.DataObject) -> None:
-    """Every call returns, or raises the kit's error, or a TypeError of the call itself."""
+    """Every call returns, raises the kit's error, or a TypeError of the call itself."""
     shop = Shop()
     calls = TARGETS[target](shop)
     pool = [*NONSENSE, *shop.handles()]

@@ -1,4 +1,6 @@
-"""Optimising changes topics and stores, never results: any rule, any topology of these shapes, any records."""
+"""Optimization changes topics and stores, never results: for any rule, any topology of these shapes, and any
+records.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ def step(stream: KStream[Any, Any], word: str) -> KStream[Any, Any]:
 
 
 def declare(branches: list[tuple[list[str], str]]) -> StreamsBuilder:
-    """A change of keys, and behind it branches that end in something with state."""
+    """A key change followed by branches that end in stateful operators."""
     builder = StreamsBuilder()
     keyed = builder.stream("orders").select_key(lambda key, value: key[0])
     names = builder.table("names", store="names")
@@ -61,7 +63,7 @@ def declare(branches: list[tuple[list[str], str]]) -> StreamsBuilder:
 def results(
     builder: StreamsBuilder, optimize: bool | str, records: list[tuple[str, str, int]]
 ) -> dict[tuple[str, Any], list[Any]]:
-    """What comes out under each key of each topic, in order."""
+    """Return the output of each key of each topic, in order."""
     found: dict[tuple[str, Any], list[Any]] = defaultdict(list)
     topology = builder.build(optimize=optimize)
     with TopologyTestDriver(topology, partitions=PARTITIONS) as driver:
@@ -78,6 +80,6 @@ def results(
 def test_an_optimised_topology_gives_the_same_results(
     branches: list[tuple[list[str], str]], records: list[tuple[str, str, int]], optimize: bool | str
 ) -> None:
-    """All rules together, and each alone."""
+    """All rules together, and each one separately."""
     builder = declare(branches)
     assert results(builder, optimize, records) == results(builder, False, records)

@@ -1,4 +1,4 @@
-"""Joins of streams equal what a few lines say about the whole set of records, in whatever order these came."""
+"""Stream joins equal a short specification over the whole set of records, in any order of arrival."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ spans = st.tuples(st.integers(-10, 15), st.integers(-10, 15)).filter(lambda span
 
 
 def expected(fed: list[Sided], before: int, after: int, how: str) -> Counter[Any]:
-    """Pairs of one key whose right record is at most so much earlier or later; and who has no partner, if kept."""
+    """Return pairs of one key whose right record is within the bounds; and unmatched records, if kept."""
     sides = {
         side: [(n, key, at) for n, (where, key, at) in enumerate(fed) if where == side] for side in ("left", "right")
     }
@@ -50,9 +50,9 @@ def expected(fed: list[Sided], before: int, after: int, how: str) -> Counter[Any
 def test_any_order_within_the_grace_gives_every_pair_once(
     how: str, in_time: bool, fed: list[Sided], span: tuple[int, int], chance: Any
 ) -> None:
-    """S0-29: one-sided and negative bounds too; in order of time, also every record without a partner once.
+    """S0-29: one-sided and negative bounds too; in time order, each unmatched record also appears once.
 
-    Out of order, Kafka may give a record without a partner before its partner comes, and so does this join.
+    Out of order, Kafka may emit an unmatched record before its partner arrives, and so does this join.
     """
     before, after = span
     builder = StreamsBuilder("pairs")

@@ -1,4 +1,4 @@
-"""Time travel: any moment of a replay is what a fresh run of so many records gives, and results name what made them."""
+"""Time travel: any moment of a replay equals a fresh run of the records so far, and results name their inputs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def stream(builder: ks.StreamsBuilder, topic: str) -> Any:
 
 
 def filtered(builder: ks.StreamsBuilder) -> Any:
-    """Stateless: two streams merged, some values left out."""
+    """Stateless: two merged streams, with some values filtered out."""
     return stream(builder, "l").merge(stream(builder, "r")).filter(lambda _, value: value % 3 != 1)
 
 
@@ -49,7 +49,7 @@ def windowed(windows: Any) -> Callable[[ks.StreamsBuilder], Any]:
 
 
 def enriched(builder: ks.StreamsBuilder) -> Any:
-    """A stream joined with a table, which may have no row."""
+    """A stream left-joined with a table."""
     return stream(builder, "l").left_join(
         builder.table("r", value_serde=LONG), lambda value, row: [value, row], value_serde=LONG
     )
@@ -89,13 +89,13 @@ def _even_or_odd(value: int) -> str:
 
 
 def regrouped(builder: ks.StreamsBuilder) -> Any:
-    """Sums over the rows of a table, which take back what a row was before."""
+    """Sums over the rows of a table, which subtract the previous row."""
     groups = builder.table("l", value_serde=LONG).group_by(lambda _, value: ("all", value), value_serde=LONG)
     return groups.reduce(add, lambda total, value: total - value, store="sums").to_stream()
 
 
 def regrouped_history(builder: ks.StreamsBuilder) -> Any:
-    """What was added to a group of a table's rows and what was taken back: functions that lose nothing."""
+    """Lossless history: what was added to a group of a table's rows and what was subtracted."""
     groups = builder.table("l", value_serde=LONG).group_by(lambda _, value: ("all", value), value_serde=LONG)
     return groups.aggregate(
         list, lambda _, value, past: [*past, value], lambda _, value, past: [*past, -value], store="past"
@@ -103,14 +103,14 @@ def regrouped_history(builder: ks.StreamsBuilder) -> Any:
 
 
 def held(builder: ks.StreamsBuilder) -> Any:
-    """Sums in windows, given when they close."""
+    """Windowed sums, emitted on close."""
     grouped = stream(builder, "l").group_by_key(value_serde=LONG)
     sums = grouped.windowed_by(ks.TimeWindows.of(size="10ms", grace="0ms")).reduce(add, store="sums")
     return sums.suppress(ks.Suppressed.until_window_closes()).to_stream()
 
 
 def lonely(builder: ks.StreamsBuilder) -> Any:
-    """Two streams joined within 5 ms; the left one's records also alone."""
+    """Two streams joined within 5 ms, keeping unmatched left records."""
     near = ks.JoinWindows.of(difference="5ms", grace="0ms")
     return stream(builder, "l").left_join(stream(builder, "r"), lambda a, b: [a, b], near)
 
@@ -140,14 +140,14 @@ rows = st.lists(st.tuples(st.sampled_from(TOPICS), st.sampled_from(KEYS), st.int
 
 
 def topology_of(shape: str) -> ks.Topology:
-    """The topology of a shape."""
+    """Build the topology of a shape."""
     builder = ks.StreamsBuilder("travel")
     SHAPES[shape](builder).to("out", value_serde=ks.Serdes.json())
     return builder.build()
 
 
 def run(shape: str, records: list[Any]) -> Replay:
-    """A replay of (topic, key, time) rows on two partitions; values are powers of two: a sum tells its parts."""
+    """Replay (topic, key, time) rows on two partitions; values are powers of two, so a sum identifies its parts."""
     topology = topology_of(shape)
     read = {topic for source in topology.sources() for topic in source.topics}
     made = [
@@ -159,13 +159,13 @@ def run(shape: str, records: list[Any]) -> Replay:
 
 
 def taken_from_outside(found: Replay) -> list[ks.TopicRecord]:
-    """Input records in the order in which they were taken."""
+    """Return input records in the order in which they were taken."""
     history = found.run.index
     return [found.run.consumed(place) for place, _, _ in history.entries("consumed") if place not in found.run.causes]
 
 
 def again(found: Replay, records: list[ks.TopicRecord]) -> Replay:
-    """A fresh run of some records, one after another in this order."""
+    """Run the topology over some records, one after another in this order."""
     with ks.TopologyTestDriver(found.topology, partitions=2) as driver:
         for record in records:
             driver.create_input_topic(record.topic).pipe_input(record)
@@ -179,7 +179,7 @@ def tasks_of(driver: ks.TopologyTestDriver) -> dict[str, Any]:
 
 
 def contents(records: list[ks.TopicRecord]) -> list[Any]:
-    """What counts when outputs are compared."""
+    """Return the fields by which outputs are compared."""
     return [(record.topic, record.key, record.value, record.timestamp) for record in records]
 
 
@@ -207,7 +207,7 @@ def test_any_moment_is_what_a_fresh_run_of_so_many_records_gives(shape: str, rec
 @given(records=rows)
 @settings(max_examples=8, deadline=None)
 def test_tasks_that_are_restored_at_any_record_go_on_as_if_nothing_had_happened(shape: str, records: list[Any]) -> None:
-    """Snapshots of all tasks after each record, restored into new ones, give the rest of the output."""
+    """Snapshots of all tasks after each record, restored into new tasks, produce the rest of the output."""
     whole = run(shape, records)
     inputs, expected = taken_from_outside(whole), contents(whole.output("out"))
     with ks.TopologyTestDriver(whole.topology, partitions=2) as first:
@@ -226,7 +226,7 @@ def test_tasks_that_are_restored_at_any_record_go_on_as_if_nothing_had_happened(
 @given(records=rows)
 @settings(max_examples=30, deadline=None)
 def test_a_sliding_window_comes_from_the_records_within_it(records: list[Any]) -> None:
-    """Its sum tells its parts; that it begins where it does may be due to others, which are not part of its result."""
+    """Its sum identifies its parts; its start may be due to other records, which are not part of its result."""
     whole = run("sliding", records)
     for output in whole.output("out"):
         assert output.value == sum(record.value for record in whole.provenance(output))
@@ -235,9 +235,9 @@ def test_a_sliding_window_comes_from_the_records_within_it(records: list[Any]) -
 @given(records=rows)
 @settings(max_examples=20, deadline=None)
 def test_what_a_table_takes_back_is_part_of_a_lineage_too(records: list[Any]) -> None:
-    """What a user's subtractor makes of it is not known: the records of a lineage give the result, maybe fewer do.
+    """The effect of a user's subtractor is unknown: the lineage reproduces the result, but may not be minimal.
 
-    No fewer do for every subtractor: with functions that lose nothing the lineage is minimal (see below).
+    Not minimal for every subtractor: with lossless functions the lineage is minimal (see below).
     """
     whole = run("regrouped", records)
     for output in whole.output("out"):
@@ -247,14 +247,14 @@ def test_what_a_table_takes_back_is_part_of_a_lineage_too(records: list[Any]) ->
 
 @pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape not in ("sliding", "regrouped")])
 @given(records=rows)
-@example(records=[("l", "a", 0), ("l", "b", 0), ("l", "a", 10)])  # one record lets out two results
+@example(records=[("l", "a", 0), ("l", "b", 0), ("l", "a", 10)])  # one record releases two results
 @settings(max_examples=12, deadline=None)
 def test_a_lineage_is_complete_and_minimal(shape: str, records: list[Any]) -> None:
-    """The records of a lineage alone give the result again; without any one of them they do not.
+    """The records of a lineage alone reproduce the result; without any one of them they do not.
 
-    That later records let a result out does not make them a part of it: here they come in any case. What a table's
-    group took back belongs to the result as far as anybody can tell without knowing adder and subtractor: the shape
-    "regrouped history" has functions that lose nothing, and none of its records can be left out.
+    Later records that merely release a result are not part of it: here they arrive in any case. Subtracted rows of a
+    table's group belong to the result, because adder and subtractor are opaque: the shape "regrouped history" has
+    lossless functions, and none of its records can be left out.
     """
     later = [ks.TopicRecord("l", partition, -1, 1_000, "z", 0) for partition in (0, 1)] if shape in WAITING else []
     whole = run(shape, records)

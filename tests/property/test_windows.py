@@ -1,4 +1,4 @@
-"""Windowed counts of shuffled records equal what a few lines say about the whole set of records."""
+"""Windowed counts of shuffled records equal a short specification over the whole set of records."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Windows = dict[tuple[str, int, int], int]
 
 
 def counted(operator: Any, kind: Any, fed: Records, size_ms: int = 0) -> Windows:
-    """What a table of the operator's changes holds after all records."""
+    """Return the table that the operator's changes produce after all records."""
     long = Serdes.long()
     spec = StoreSpec("counts", kind, value_serde=long, retention_ms=RETENTION_MS, window_size_ms=size_ms)
     context = FakeContext(spec)
@@ -63,7 +63,7 @@ def test_hopping_and_tumbling_windows_count_the_records_within_them(fed: Records
 
 @given(records, st.integers(1, 15))
 def test_sliding_windows_count_the_records_within_them(fed: Records, difference: int) -> None:
-    """A window ends at each record, and one begins after it when that holds a record; none begins before zero."""
+    """A window ends at each record, and one begins after it if it contains a record; none begins before zero."""
     operator = SlidingAggregate("counts", SlidingWindows(difference, GRACE_MS), zero, count_up)
     expected: Windows = {}
     for key, times in times_by_key(fed).items():
@@ -76,7 +76,7 @@ def test_sliding_windows_count_the_records_within_them(fed: Records, difference:
 
 @given(records, st.integers(0, 15))
 def test_sessions_count_records_that_follow_each_other_within_the_gap(fed: Records, gap: int) -> None:
-    """A longer silence begins a new session."""
+    """A gap longer than the inactivity gap begins a new session."""
     operator = SessionAggregate("counts", SessionWindows(gap, GRACE_MS), zero, count_up, merger=add_counts)
     expected: Windows = {}
     for key, times in times_by_key(fed).items():
@@ -88,7 +88,7 @@ def test_sessions_count_records_that_follow_each_other_within_the_gap(fed: Recor
 
 @given(records, sizes)
 def test_on_close_gives_what_the_last_updates_gave(fed: Records, size: int) -> None:
-    """In time order, without loss, and nothing but closed windows."""
+    """In time order, without loss, and only closed windows."""
     fed = sorted(fed, key=lambda record: record[1])
     closing = [*fed, ("end", 500)]
     updates = WindowAggregate("counts", TimeWindows(size, 10), zero, count_up)

@@ -12,7 +12,7 @@ from tests.semantics.scenario import Engine, Outcome, Output, Scenario, WallCloc
 
 
 class DriverOutcome:
-    """What a driver run left behind."""
+    """The result of a driver run."""
 
     def __init__(self, driver: TopologyTestDriver, topics: dict[str, list[Output]]) -> None:
         self._driver, self._topics = driver, topics
@@ -84,5 +84,5 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Engine:
 
 @pytest.fixture(autouse=True)
 def stores_are_what_their_changelogs_make_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """S0-09: a store that is not the fold of its changelog fails the scenario in which that happens."""
+    """S0-09: a store that differs from the fold of its changelog fails the scenario in which that happens."""
     monkeypatch.setattr(TopologyTestDriver, "verify_by_default", True)

@@ -1,7 +1,7 @@
 """Spark as an engine of scenarios: its levels without Spark, a streaming query, and static frames.
 
-Streams run every scenario several times, in one micro-batch and in more, and give an outcome only when all are equal:
-in 8, 2 and 1 without Spark, where a batch costs little, and in 3 and 1 on Spark.
+Streams run every scenario with several numbers of micro-batches, and return an outcome only if all are equal: 8, 2 and
+1 without Spark, where a batch costs little, and 3 and 1 on Spark.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Runner = Callable[[Deployment, FileOffsetSource, Path], tuple[MemorySink, Callab
 
 @dataclass
 class StreamOutcome:
-    """What a run left behind."""
+    """The result of a run."""
 
     topics: dict[str, list[Output]]
     look: Callable[[str], Any]
@@ -50,7 +50,7 @@ class StreamOutcome:
 
 @dataclass
 class StreamEngine:
-    """Runs a scenario in several numbers of micro-batches at once, each an application of one query."""
+    """Runs a scenario with several numbers of micro-batches at once, each as an application of one query."""
 
     name: str
     runner: Runner
@@ -59,11 +59,11 @@ class StreamEngine:
 
     @property
     def copies(self) -> int:
-        """How often a scenario runs."""
+        """How many copies of a scenario run."""
         return len(self.batches)
 
     def run(self, scenario: Scenario) -> Outcome:
-        """Run all, and see to it that they agree."""
+        """Run all, and assert that they agree."""
         applications = [_application(scenario) for _ in self.batches]
         deployment = plan_deployment("semantics", applications, 2)
         steps = [_steps(application, scenario) for application in applications]
@@ -88,14 +88,14 @@ class StreamEngine:
 
 @dataclass
 class FramesEngine:
-    """Runs a scenario over static frames, and beside it in the driver: everything is there, and is taken by time."""
+    """Runs a scenario over static frames and in the driver: all records are present and taken by time."""
 
     spark: Any
     name: str = "frames"
     copies = 2
 
     def run(self, scenario: Scenario) -> Outcome:
-        """Run over records in their order of arrival, and compare with what the driver gives for them at once."""
+        """Run over records in their order of arrival, and compare with the driver's results for all of them at once."""
         import kstreamnb as ks
 
         topology, partitions = scenario.build(), dict(scenario.partitions)
@@ -113,7 +113,7 @@ class FramesEngine:
         return StreamOutcome(_plain(found), result.store)
 
     def check(self, scenario: Scenario) -> Outcome:
-        """The same: what a scenario says holds where rows come one after another."""
+        """Return the same outcome: a scenario's expectations hold for records one after another."""
         return self.run(scenario)
 
 
@@ -125,7 +125,7 @@ def _plain(topics: dict[str, list[TopicRecord]]) -> dict[str, list[Output]]:
 
 
 def on_levels(deployment: Deployment, feed: FileOffsetSource, folder: Path) -> tuple[MemorySink, Callable[[str], Any]]:
-    """The levels without Spark, with workers that forget everything after each batch."""
+    """The levels without Spark, with workers that lose their memory after each batch."""
     from kstreamnb.spark.contracts import QueryBatch
     from tests.spark.inprocess import Cluster
 
@@ -157,7 +157,7 @@ def _application(scenario: Scenario) -> ApplicationPlan:
 
 
 def _batches_of(application: ApplicationPlan, rows: int, batches: tuple[int, ...]) -> tuple[int, ...]:
-    """A batch a row where there is a global table: within a batch it is complete before the first record (D-021)."""
+    """One row per batch if there is a global table: within a batch it is complete before the first record (D-021)."""
     return (rows,) * len(batches) if application.global_topics else batches
 
 

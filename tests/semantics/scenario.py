@@ -1,6 +1,6 @@
-"""Scenarios: a topology, what comes in and what has to come out, whichever engine runs it.
+"""Scenarios: a topology, its input and its expected output, for any engine.
 
-An engine feeds the rows one after another, each processed to its end before the next, and gives an `Outcome`.
+An engine feeds the rows one after another, each processed completely before the next, and returns an `Outcome`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Row(NamedTuple):
 
 
 class WallClock(NamedTuple):
-    """The wall clock moves on by so many milliseconds."""
+    """The wall clock advances by the given number of milliseconds."""
 
     by_ms: int
 
@@ -69,11 +69,11 @@ class Scenario:
     """A topology and its input.
 
     Args:
-        build: makes the topology.
+        build: builds the topology.
         input: rows and movements of the wall clock, in order.
-        output: what each output topic holds in the end, in order of production; topics that are not named are not
-            looked at. With more than one partition, only the order within a key counts.
-        partitions: partitions of input topics, 1 where not named.
+        output: the final contents of each output topic, in order of production; topics that are not named are not
+        compared. With more than one partition, only the order within a key counts.
+        partitions: partition counts of input topics, 1 by default.
     """
 
     build: Callable[[], Topology]
@@ -83,7 +83,7 @@ class Scenario:
 
 
 class Outcome(Protocol):
-    """What a run left behind."""
+    """The result of a run."""
 
     def topic(self, name: str) -> list[Output]:
         """Records of an output topic, partition by partition."""
@@ -93,20 +93,20 @@ class Outcome(Protocol):
 
 
 class Engine(Protocol):
-    """What runs scenarios; ``copies`` is how often it runs each of them."""
+    """Runs scenarios; ``copies`` is how often it runs each of them."""
 
     name: str
     copies: int
 
     def run(self, scenario: Scenario) -> Outcome:
-        """Feed the input and give what came out."""
+        """Feed the input and return the outcome."""
 
     def check(self, scenario: Scenario) -> Outcome:
-        """Run, and compare what came out with what the scenario says."""
+        """Run, and compare the outcome with the scenario's expectations."""
 
 
 def compare(scenario: Scenario, outcome: Outcome) -> None:
-    """Fail unless every named topic holds what the scenario says."""
+    """Fail unless every named topic has the expected contents."""
     ordered = all(count == 1 for count in scenario.partitions.values())
     for topic, expected in scenario.output.items():
         actual = outcome.topic(topic)
@@ -114,6 +114,6 @@ def compare(scenario: Scenario, outcome: Outcome) -> None:
 
 
 def by_key(records: list[Output]) -> dict[str, list[Output]]:
-    """Records of each key in order: what more than one partition keeps."""
+    """Records of each key in order, which is what several partitions preserve."""
     ordered = sorted(records, key=lambda record: str(record[0]))
     return {str(key): list(group) for key, group in groupby(ordered, key=itemgetter(0))}

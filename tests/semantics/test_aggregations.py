@@ -1,4 +1,4 @@
-"""Counting and folding as users meet them: clicks, words, inventories, streams and tables of the same records."""
+"""Counting and folding in typical uses: clicks, words, inventories, streams and tables of the same records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.semantics.scenario import Engine, Row, Scenario, records
 
 # --- S0-60 --------------------------------------------------------------------------------------------------------
 def word_count() -> ks.Topology:
-    """How often each word came."""
+    """Count how often each word occurs."""
     builder = ks.StreamsBuilder("x")
     words = builder.stream("text").flat_map_values(str.split)
     words.group_by(lambda key, word: word).count(store="counts").to_stream().to("counts")
@@ -40,7 +40,7 @@ WORDS = Scenario(
 
 
 def test_every_word_is_an_update_of_its_count(engine: Engine) -> None:
-    """S0-60: without a cache each word gives one update, in the order of the text."""
+    """S0-60: without a cache each word causes one update, in the order of the text."""
     assert {"the": 3, "duck": 2, "and": 1, "stream": 1} == engine.check(WORDS).store("counts")
 
 
@@ -67,7 +67,7 @@ DUALITY = Scenario(
 
 
 def test_a_stream_is_inserts_and_a_table_is_updates_of_the_same_records(engine: Engine) -> None:
-    """S1-15: the stream adds everything up and skips nulls; the table takes back what a row was before."""
+    """S1-15: the stream adds all values and skips nulls; the table subtracts the previous row."""
     engine.check(DUALITY)
 
 
@@ -152,7 +152,7 @@ def test_what_comes_out_is_what_the_changelog_says(build: Any) -> None:
 
 # --- S1-27, S1-28 -------------------------------------------------------------------------------------------------
 def retail_store() -> ks.Topology:
-    """What is on hand after shipments and sales, and what to order when that is little."""
+    """Stock after shipments and sales, and orders when it runs low."""
     builder = ks.StreamsBuilder("retail")
     sales, shipments = builder.stream("sales").group_by_key(), builder.stream("shipments").group_by_key()
     on_hand = (
@@ -191,7 +191,7 @@ RETAIL = Scenario(
 
 
 def test_two_streams_keep_one_inventory(engine: Engine) -> None:
-    """S1-27, S1-28: shipments add, sales take away, and what runs low is ordered."""
+    """S1-27, S1-28: shipments add, sales subtract, and products running low are ordered."""
     assert {"apple": 20, "pear": 20} == engine.check(RETAIL).store("inventory-on-hand")
 
 

@@ -1,4 +1,4 @@
-"""The captcha application: browsers that act too often are asked, those that passed are left alone."""
+"""The captcha application: browsers with too many actions get a captcha; those that passed one are left alone."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def ask(asked: Path | None, browser: str) -> None:
 
 
 def unless_verified(count: int, verified: Any) -> int:
-    """The number of actions, 0 once a captcha was passed."""
+    """Return the number of actions, 0 once a captcha was passed."""
     return count if verified is None else 0
 
 
 # --- S2-38, S2-39: two tables from one log ------------------------------------------------------------------------
 def captcha_tables(asked: Path | None = None) -> ks.Topology:
-    """Count the actions of each browser, join the captchas that were passed, ask from five on."""
+    """Count the actions of each browser, join the passed captchas, and ask from the fifth action on."""
     builder = ks.StreamsBuilder()
     logs = builder.stream("logs")
     actions = (
@@ -66,7 +66,7 @@ CAPTCHA = Scenario(captcha_tables, CAPTCHA_INPUT, {"counts": CAPTCHA_COUNTS})
 
 
 def test_a_passed_captcha_resets_the_count(engine: Engine, tmp_path: Path) -> None:
-    """S2-38, S2-39: counts until the captcha, 0 from then on; asked at the fifth and sixth action only."""
+    """S2-38, S2-39: counts until the captcha, 0 from then on; a captcha at the fifth and sixth action only."""
     asked = tmp_path / "asked"
     scenario = Scenario(lambda: captcha_tables(asked), CAPTCHA_INPUT, {"counts": CAPTCHA_COUNTS})
     outcome = engine.check(scenario)
@@ -91,7 +91,7 @@ def test_the_captcha_application_does_not_depend_on_partitions(engine: Engine, p
 
 # --- S2-43: the captchas as a global table ------------------------------------------------------------------------
 def captcha_global(asked: Path | None = None) -> ks.Topology:
-    """The same with the captchas that were passed in a global table, asked for by a key selector."""
+    """The same with passed captchas in a global table, joined by a key selector."""
     builder = ks.StreamsBuilder()
     counts = builder.stream("browser-actions").group_by_key().count(store="browserActionsCountStore").to_stream()
     verified = builder.global_table("captcha-passed", store="captchaStore")
@@ -111,7 +111,7 @@ GLOBAL_COUNTS = [*(("B1", count, count) for count in range(1, 7)), ("B1", 0, 8)]
 
 @pytest.mark.parametrize(("actions", "passed"), [(1, 1), (4, 1), (4, 4), (4, 3)])
 def test_a_global_table_needs_no_equal_partitions(engine: Engine, tmp_path: Path, actions: int, passed: int) -> None:
-    """S2-43: every task sees the whole table; its updates alone give nothing."""
+    """S2-43: every task sees the whole table; its updates alone produce no output."""
     asked = tmp_path / "asked"
     partitions = {"browser-actions": actions, "captcha-passed": passed}
     engine.check(Scenario(lambda: captcha_global(asked), GLOBAL_INPUT, {"counts": GLOBAL_COUNTS}, partitions))

@@ -1,4 +1,4 @@
-"""Whose clock counts: the record's, never the machine's, unless somebody asks for it."""
+"""Event time and wall-clock time: results use the record's time, and the machine's clock only on request."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def per_five_seconds(extractor: Any = None) -> ks.Topology:
 
 @pytest.mark.parametrize("wall_clock", [0, DAY_MS, 20_000 * DAY_MS])
 def test_windows_follow_the_record_s_timestamp_whatever_the_clock_says(wall_clock: int) -> None:
-    """S1-26, S2-52: a day more or less on the machine's clock changes nothing."""
+    """S1-26, S2-52: shifting the machine's clock by a day changes nothing."""
     driver = ks.TopologyTestDriver(per_five_seconds(), wall_clock=wall_clock)
     for row in records("calls: ann→x@1000, ann→y@4999, ann→z@5000"):
         driver.create_input_topic("calls").pipe_input(row.key, row.value, at=row.timestamp)
@@ -33,7 +33,7 @@ def test_windows_follow_the_record_s_timestamp_whatever_the_clock_says(wall_cloc
 
 
 def busiest(extractor: Any) -> int:
-    """The greatest count within five seconds over a day with one call a minute, read at one go."""
+    """The greatest count within five seconds over a day with one call a minute, processed in one batch."""
     driver = ks.TopologyTestDriver(per_five_seconds(extractor), wall_clock=DAY_MS)
     calls = [ks.TopicRecord("calls", 0, n, n * 60_000, "ann", "x") for n in range(24 * 60)]
     driver.pipe(calls)
@@ -41,7 +41,7 @@ def busiest(extractor: Any) -> int:
 
 
 def test_history_read_at_one_go_is_a_burst_only_by_the_wall_clock() -> None:
-    """S2-55, S2-56: one call a minute is never five in five seconds; by the driver's clock all come at once."""
+    """S2-55, S2-56: one call a minute never makes five in five seconds; by the driver's clock all calls coincide."""
     assert (1, 24 * 60) == (busiest(None), busiest(ks.WallclockTimestampExtractor()))
 
 
@@ -51,7 +51,7 @@ def by_value(record: ks.TopicRecord, partition_time_ms: int) -> int:
 
 
 def timed(extractor: Any) -> ks.Topology:
-    """Records at the time that an extractor gives them."""
+    """Records with the time that an extractor returns."""
     builder = ks.StreamsBuilder()
     builder.stream("in", timestamp_extractor=extractor).to("out")
     return builder.build()
@@ -64,7 +64,7 @@ def test_an_extractor_of_the_user_s_gives_the_time(engine: Engine) -> None:
 
 
 def test_a_record_dropped_for_its_time_is_counted() -> None:
-    """S2-57: it shows in the metric."""
+    """S2-57: the drop is counted in the metric."""
     driver = ks.TopologyTestDriver(timed(by_value))
     driver.create_input_topic("in").pipe_input("b", "-3", at=6)
     assert 1 == sum(driver.metrics()["dropped-records-total"].values())
@@ -78,7 +78,7 @@ def test_a_record_dropped_for_its_time_is_counted() -> None:
     ],
 )
 def test_what_becomes_of_a_negative_timestamp_is_a_choice(extractor: Any, times: list[int]) -> None:
-    """S2-57: skipped, or taken at the partition's time."""
+    """S2-57: the record is skipped, or takes the partition's time."""
     driver = ks.TopologyTestDriver(timed(extractor))
     source = driver.create_input_topic("in")
     for at in (10, -1, 12):
@@ -87,7 +87,7 @@ def test_what_becomes_of_a_negative_timestamp_is_a_choice(extractor: Any, times:
 
 
 def test_by_default_a_negative_timestamp_is_an_error() -> None:
-    """S2-57: with Java's text."""
+    """S2-57: the error carries Java's text."""
     driver = ks.TopologyTestDriver(timed(None))
     with pytest.raises(ks.KStreamError, match="negative timestamp"):
         driver.create_input_topic("in").pipe_input("a", "x", at=-1)
@@ -99,7 +99,7 @@ def by_field(record: ks.TopicRecord, partition_time_ms: int) -> int:
 
 
 def clicks_with_plan() -> ks.Topology:
-    """Clicks joined with the account as it was; both carry their event time in the value."""
+    """Clicks joined with the account at their time; both carry their event time in the value."""
     builder = ks.StreamsBuilder("clicks")
     accounts = builder.table("accounts", timestamp_extractor=by_field)
     clicks = builder.stream("clicks", timestamp_extractor=by_field)
@@ -113,7 +113,7 @@ PLANS = [("c", "pro", 200)]
 
 
 def test_driver_and_replay_merge_partitions_by_extracted_timestamps() -> None:
-    """The broker's timestamps say that the click came first, the event times that the account did."""
+    """By the broker's timestamps the click came first, by event time the account."""
     driver = ks.TopologyTestDriver(clicks_with_plan())
     driver.pipe([CLICK, ACCOUNT])
     produced = [driver.create_output_topic("plans").read_records(), ks.replay(clicks_with_plan(), [CLICK, ACCOUNT])]
@@ -147,7 +147,7 @@ def test_streams_merge_partitions_by_extracted_timestamps(
 
 @pytest.mark.spark
 def test_frames_merge_partitions_by_extracted_timestamps(spark: Any) -> None:
-    """Static data are merged by event time as well, in several partitions, whether their order is given or not."""
+    """Static data are also merged by event time, in several partitions, whether or not an order is given."""
     records = [
         ks.TopicRecord(topic, -1, -1, n, f"k{n % 7}", {"at": at, "plan": f"p{n}"})
         for topic, step in (("clicks", 37), ("accounts", 11))
@@ -168,7 +168,7 @@ def test_frames_merge_partitions_by_extracted_timestamps(spark: Any) -> None:
 
 # --- S0-14: nulls -------------------------------------------------------------------------------------------------
 def seen_by_all() -> ks.Topology:
-    """Every operator without state says what it saw."""
+    """Every stateless operator records what it saw."""
     builder = ks.StreamsBuilder()
     seen = (
         builder.stream("in")
@@ -195,7 +195,7 @@ def test_nulls_reach_the_user_s_functions_and_only_grouping_drops_a_null_key(eng
 
 
 def test_a_null_key_dropped_by_a_grouping_is_counted_and_headers_stay() -> None:
-    """S0-14: the metric says one; headers travel through."""
+    """S0-14: the metric is one; headers are preserved."""
     driver = ks.TopologyTestDriver(seen_by_all())
     driver.create_input_topic("in").pipe_input(None, "a", at=0, headers=(("trace", b"1"),))
     assert (("trace", b"1"),) == driver.create_output_topic("seen").read_record().headers
@@ -215,7 +215,7 @@ def test_a_record_goes_through_everything_below_before_the_next_is_taken() -> No
     assert [("left", "1"), ("right", "1"), ("left", "2"), ("right", "2")] == order
 
 
-# --- S0-51: what buffering saves ----------------------------------------------------------------------------------
+# --- S0-51: what the cache saves ----------------------------------------------------------------------------------
 def words() -> list[str]:
     """1,000 words, the n-th most frequent 1/n as often as the first."""
     ranks = [f"word{rank}" for rank in range(1, 60) for _ in range(round(240 / rank))]

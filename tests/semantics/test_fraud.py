@@ -1,4 +1,4 @@
-"""The fraud pipeline: high amounts of risky users, three within one session raise an alert."""
+"""The fraud pipeline: three large payments of a risky user within one session raise an alert."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.semantics.scenario import Engine, Row, Scenario
 
 @dataclass(frozen=True)
 class Transaction:
-    """What the source topic carries, as JSON."""
+    """The records of the source topic, as JSON."""
 
     user_id: str
     amount: float
@@ -21,7 +21,7 @@ class Transaction:
 
 
 class Transactions(ks.Serde):
-    """JSON of a `Transaction`, typed on both ways."""
+    """JSON of a `Transaction`, typed in both directions."""
 
     name = "transaction"
     _json = ks.Serdes.json()
@@ -44,12 +44,12 @@ def suspicious(_id: str, transaction: dict[str, Any]) -> bool:
 
 
 def with_risk(transaction: dict[str, Any], score: int | None) -> dict[str, Any]:
-    """The transaction with its user's risk, 0 where none is known."""
+    """Return the transaction with its user's risk, 0 if unknown."""
     return {**transaction, "risk": score or 0}
 
 
 def three_or_more(_session: ks.Windowed, count: int | None) -> bool:
-    """Enough transactions; merged sessions have none."""
+    """Return whether there are enough transactions; merged sessions are None."""
     return count is not None and count >= 3
 
 
@@ -59,7 +59,7 @@ def alert(session: ks.Windowed, count: int) -> tuple[str, dict[str, Any]]:
 
 
 def fraud(once: bool = False) -> ks.Topology:
-    """All stages; ``once``: one alert a session, when it has closed."""
+    """All stages; ``once``: one alert per session, when it has closed."""
     builder = ks.StreamsBuilder()
     transactions = builder.stream("transactions")
     scores = builder.global_table("risk-scores", store="global-risk-store", value_serde="long")
@@ -87,7 +87,7 @@ ALERT = ("userA", {"user": "userA", "count": 3, "start": 162_000}, 162_020)
 
 
 def test_three_transactions_of_one_session_raise_one_alert(engine: Engine) -> None:
-    """S4-30: the alert comes with the third, at its time."""
+    """S4-30: the alert comes with the third transaction, at its time."""
     engine.check(Scenario(fraud, (RISKY, *BURST, THIRD), {"fraud-alerts": [ALERT]}))
 
 
@@ -95,7 +95,7 @@ def test_three_transactions_of_one_session_raise_one_alert(engine: Engine) -> No
 def test_five_transactions_raise_an_alert_an_update_unless_one_a_session_is_asked_for(
     engine: Engine, once: bool, counts: list[int]
 ) -> None:
-    """S4-30: by the pipeline's design each update from the third on is an alert; the variant waits for the end."""
+    """S4-30: the pipeline raises an alert at each update from the third on; the variant waits for the end."""
     rows = (RISKY, *(transaction(n, "userA", 1500, 162_000 + 10 * n) for n in range(5)))
     rows += (transaction(9, "userA", 1500, 162_040 + 5 * 60_000 + 30_001),)
     outcome = engine.run(Scenario(lambda: fraud(once=once), rows, {"fraud-alerts": []}))
@@ -143,7 +143,7 @@ def test_all_transactions_of_a_user_meet_on_one_partition() -> None:
 
 
 def source_records(driver: ks.TopologyTestDriver) -> list[ks.TopicRecord]:
-    """What was enriched, with the partitions of the input."""
+    """Return the enriched records, with the partitions of the input."""
     return driver.create_output_topic("enriched").read_records()
 
 
@@ -158,7 +158,7 @@ def test_a_transaction_is_late_when_no_session_could_still_take_it(at: int, drop
 
 
 def typed() -> ks.Topology:
-    """Only the source: transactions as values of their own type."""
+    """Only the source: transactions as values of a user's class."""
     builder = ks.StreamsBuilder()
     amounts = builder.stream("transactions", value_serde=Transactions()).map_values(lambda each: each.amount)
     amounts.to("amounts", value_serde="double")

@@ -1,4 +1,4 @@
-"""Scaling and failing over by a group's rules: who joins, who waits, what goes on, and how long the rest pauses."""
+"""Scaling out and failing over by a group's rules: who joins, what is paused, and for how long."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def four_partitions() -> ks.simulation.Log:
 
 # --- S3-03: scaling out -------------------------------------------------------------------------------------------
 def test_an_instance_that_starts_gets_its_share_while_the_others_go_on() -> None:
-    """S3-03: one more in the middle of the run: nobody is told, nothing is restarted, and every record counts once."""
+    """S3-03: an instance joins during the run: nothing is restarted, and every record counts once."""
     log = four_partitions()
     group, totals = consumers(log, "a", "b"), Counter[str]()
     worked: dict[str, set[str]] = {}
@@ -54,7 +54,7 @@ def test_an_instance_that_starts_gets_its_share_while_the_others_go_on() -> None
     assert all(set(mine) <= set(before.get(name, mine)) for name, mine in group.assignment.items())
 
 
-# --- S3-04, S4-41: as many as there are partitions ----------------------------------------------------------------
+# --- S3-04, S4-41: as many instances as partitions ----------------------------------------------------------------
 def test_more_instances_than_partitions_only_wait() -> None:
     """S3-04: four partitions, six instances: four work, two are idle, and the group says why."""
     group = consumers(four_partitions(), *"abcdef")
@@ -65,7 +65,7 @@ def test_more_instances_than_partitions_only_wait() -> None:
 
 
 def test_the_plan_says_how_far_each_part_scales() -> None:
-    """S3-04, S4-41: before anything is deployed: a task for each partition, so eight behind a wider topic."""
+    """S3-04, S4-41: before anything is deployed: one task per partition, so eight downstream of a wider topic."""
     builder = ks.StreamsBuilder("scaled")
     builder.stream("in").repartition(name="slow", partitions=8).map_values(str.upper).to("out")
     planned = ks.plan(builder.build(), {"in": 2})
@@ -74,7 +74,7 @@ def test_the_plan_says_how_far_each_part_scales() -> None:
 
 
 def test_scaling_a_join_needs_aligned_partitions() -> None:
-    """S4-41: equal partitions on both sides scale together; others are refused before the start."""
+    """S4-41: equal partition counts on both sides scale together; others are refused before the start."""
     builder = ks.StreamsBuilder("joined")
     builder.stream("a").join(builder.table("b"), lambda left, right: [left, right]).to("out")
     topology = builder.build()
@@ -93,7 +93,7 @@ def counting() -> ks.Topology:
 
 
 def worked_off(order: tuple[int, ...]) -> dict[int, Any]:
-    """What tasks give that were pickled each by itself and run in an order."""
+    """Return the output of tasks that were pickled separately and run in an order."""
     plans = [cloudpickle.dumps(plan) for plan in plan_tasks(counting(), Config(), {"in": 3})]
     found = {}
     for partition in order:
@@ -106,14 +106,14 @@ def worked_off(order: tuple[int, ...]) -> dict[int, Any]:
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))), ids=str)
 def test_tasks_share_nothing(order: tuple[int, ...]) -> None:
-    """S3-05: each travels alone, and in whatever order they work, each gives the same."""
+    """S3-05: each task is sent separately, and in any order of work each produces the same output."""
     found = worked_off(order)
     assert worked_off((0, 1, 2)) == found
     assert [5, 6, 7] == [len(rows) for rows in found.values()]
 
 
 def test_who_joins_and_leaves_moves_one_partition_at_a_time() -> None:
-    """S3-05: by default a partition has one instance; joining and leaving share them out anew."""
+    """S3-05: by default a partition has one instance; joining and leaving redistribute partitions."""
     group = consumers(four_partitions(), "a")
     shares = [sorted(map(len, group.assignment.values()))]
     for name in "bcd":
@@ -126,7 +126,7 @@ def test_who_joins_and_leaves_moves_one_partition_at_a_time() -> None:
 
 # --- S3-06: no single point of failure ----------------------------------------------------------------------------
 def test_three_quarters_of_the_keys_go_on_while_one_of_four_is_down() -> None:
-    """S3-06: measured by key from the crash to its detection: those of the other partitions never wait."""
+    """S3-06: measured by key from the crash to its detection: keys of the other partitions never wait."""
     log = four_partitions()
     group = consumers(log, *"abcd")
     keys = [f"KEY-{n}" for n in range(400)]
@@ -155,7 +155,7 @@ def test_three_quarters_of_the_keys_go_on_while_one_of_four_is_down() -> None:
     assert {place for place, _ in group.poll(owner)} >= {lost}, "and the rest follows"
 
 
-# --- S3-10, S3-14: what a failover costs --------------------------------------------------------------------------
+# --- S3-10, S3-14: the cost of a failover -------------------------------------------------------------------------
 def failover(standby_replicas: int, behind: int = 0) -> ks.simulation.ConsumerGroup:
     """Four tasks with a million records of state on three instances; one of them crashes."""
     state = {f"in-{number}": 1_000_000 for number in range(4)}
@@ -173,7 +173,7 @@ def failover(standby_replicas: int, behind: int = 0) -> ks.simulation.ConsumerGr
 
 
 def test_what_a_promise_of_latency_has_to_allow_is_the_pause_of_each_task() -> None:
-    """S3-10: detection and restore, task by task; those that did not move have no pause."""
+    """S3-10: detection and restore, task by task; tasks that did not move have no pause."""
     group = failover(0)
     pauses = [each for each in group.pauses if each.noticed_ms > 3_600_000]
     assert group.events[-1].moved == len(pauses)
@@ -186,7 +186,7 @@ def test_what_a_promise_of_latency_has_to_allow_is_the_pause_of_each_task() -> N
 
 
 def test_a_standby_restores_only_what_it_has_not_read() -> None:
-    """S3-14: without one all records are restored, with one only its lag; it is never where its task is."""
+    """S3-14: without a standby all records are restored, with one only its lag; it never shares its task's instance."""
     without, with_one = (failover(replicas, behind=500).pauses[-1] for replicas in (0, 1))
     assert (1_000_500, 500) == (without.restored, with_one.restored)
     restored_for = [each.until_ms - each.noticed_ms for each in (without, with_one)]

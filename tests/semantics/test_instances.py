@@ -1,4 +1,4 @@
-"""Where the work is done: instances and their tasks, what becomes of state when one is gone, and what lies outside."""
+"""Where tasks run: instances and their tasks, the fate of state when an instance is lost, and external resources."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EXACTLY = {"processing_guarantee": "exactly_once_v2", "commit_interval": "100ms"
 
 # --- S2-30: no master ---------------------------------------------------------------------------------------------
 def test_an_application_is_one_process_of_python_and_nothing_else() -> None:
-    """S2-30: ten lines run, commit and end with no process, thread or socket beside them."""
+    """S2-30: ten lines run, commit and end without another process, thread or socket."""
     program = """
 import sys
 from kstreamnb import StreamsBuilder
@@ -46,7 +46,7 @@ def counted() -> ks.Topology:
 
 
 def committed(crash_at: int | None) -> tuple[list[Any], dict[Any, Any]]:
-    """What is committed and kept of 30 records, with a crash and a new start before one of them."""
+    """Return commits and state of 30 records, with a crash and a restart before one of them."""
     driver = ks.simulation.ClusterDriver(counted(), EXACTLY, partitions=2)
     source = driver.create_input_topic("in")
     for number in range(30):
@@ -65,12 +65,12 @@ def committed(crash_at: int | None) -> tuple[list[Any], dict[Any, Any]]:
 
 @pytest.mark.parametrize("crash_at", [1, 10, 13, 29])
 def test_a_new_start_is_all_that_a_failure_needs(crash_at: int) -> None:
-    """S2-30, S4-08, S4-51: without a master who takes over, results and rows are those of a run without the failure."""
+    """S2-30, S4-08, S4-51: without a master to take over, results and rows equal those of a run without the failure."""
     assert committed(None) == committed(crash_at)
 
 
 def test_what_was_on_disk_is_not_needed_because_the_changelog_is_compacted() -> None:
-    """S3-11, S4-08: after a crash rows come back from the changelog alone: a compacted topic for each store."""
+    """S3-11, S4-08: after a crash rows are restored from the changelog alone: one compacted topic per store."""
     driver = ks.simulation.ClusterDriver(counted(), EXACTLY, partitions=2)
     source = driver.create_input_topic("in")
     for number in range(20):
@@ -89,7 +89,9 @@ def test_what_was_on_disk_is_not_needed_because_the_changelog_is_compacted() -> 
 
 # --- S2-37, S2-60: who runs what ----------------------------------------------------------------------------------
 def test_of_three_places_for_two_partitions_one_stands_by() -> None:
-    """S2-37: places of state are the instances; no task stands by, as state is where every place reaches it."""
+    """S2-37: state is stored at the instances; there are no standby tasks, because every instance can reach the
+    state.
+    """
     places = ks.plan(counted(), {"in": 2}, spark_partitions=3).tasks_by_partition
     assert [1, 1, 0] == [len(tasks) for tasks in places]
     answer = ks.config_report({"num.standby.replicas": 1})["num.standby.replicas"]
@@ -98,21 +100,21 @@ def test_of_three_places_for_two_partitions_one_stands_by() -> None:
 
 @pytest.mark.parametrize(("places", "loads"), [(1, [6]), (2, [3, 3]), (3, [2, 2, 2]), (8, [1] * 6 + [0] * 2)])
 def test_tasks_are_divided_evenly_however_many_places_there_are(places: int, loads: list[int]) -> None:
-    """S2-37: six partitions on one, two, three and eight places."""
+    """S2-37: six partitions on one, two, three and eight instances."""
     assert loads == [len(tasks) for tasks in ks.plan(counted(), {"in": 6}, spark_partitions=places).tasks_by_partition]
 
 
 def test_parts_of_a_topology_run_in_some_places_only() -> None:
-    """S2-60: two tasks of the first part and eight of the second in ten places: the plan lists who runs what."""
+    """S2-60: two tasks of the first part and eight of the second on ten instances: the plan lists the assignment."""
     builder = ks.StreamsBuilder("lookup")
     builder.stream("in").repartition(name="slow", partitions=8).map_values(str.upper).to("out")
     places = ks.plan(builder.build(), {"in": 2}, spark_partitions=10).tasks_by_partition
     assert [("0_0", "1_0"), ("0_1", "1_1"), *((f"1_{n}",) for n in range(2, 8)), (), ()] == list(places)
 
 
-# --- S2-45: where state lies --------------------------------------------------------------------------------------
+# --- S2-45: where state is stored ---------------------------------------------------------------------------------
 def test_state_lies_in_rocksdb_below_a_folder_of_the_user_s() -> None:
-    """S2-45: stores are persistent unless they say otherwise; the folder is that of the deployment."""
+    """S2-45: stores are persistent by default; the folder is that of the deployment."""
     assert counted().stores["n"].persistent
     answer = ks.config_report({"state.dir": "/data"})["state.dir"]
     assert ("translated", "deploy(checkpoint=)") == (answer.answer, answer.words)
@@ -122,7 +124,7 @@ def test_state_lies_in_rocksdb_below_a_folder_of_the_user_s() -> None:
 
 # --- S2-54: two times ---------------------------------------------------------------------------------------------
 class StatusLine(ks.Processor[Any, int, str, str]):
-    """Says window and count in one line, with the time of the event and the time of its processing."""
+    """Formats window and count in one line, with event time and processing time."""
 
     def process(self, record: ks.Record[Any, int]) -> None:
         """One line."""
@@ -133,7 +135,7 @@ class StatusLine(ks.Processor[Any, int, str, str]):
 
 
 def lines(wall_clock: Any) -> list[Any]:
-    """The lines of two actions, processed when the wall clock stands there."""
+    """Return the lines of two actions, processed at that wall-clock time."""
     builder = ks.StreamsBuilder("lines")
     windows = ks.TimeWindows.of(size="5s")
     counts = builder.stream("log").group_by_key().windowed_by(windows).count(store="counts")
@@ -143,7 +145,7 @@ def lines(wall_clock: Any) -> list[Any]:
 
 
 def test_a_line_shows_the_window_and_both_times() -> None:
-    """S2-54: in UTC and by the clock that was given, so that every run prints the same; one is the event's."""
+    """S2-54: in UTC and by the given clock, so that every run prints the same; one is the event time."""
     span = "Window [1970-01-01T14:11:55Z-1970-01-01T14:12:00Z] Browser:Y3"
     assert [
         f"{span} count=1 of 1970-01-01T14:11:55Z, seen 2026-01-01T09:00:00Z",
@@ -152,9 +154,9 @@ def test_a_line_shows_the_window_and_both_times() -> None:
     assert [line.replace("2026", "2027") for line in lines("2026-01-01T09:00Z")] == lines("2027-01-01T09:00Z")
 
 
-# --- S2-61: what keys cannot do -----------------------------------------------------------------------------------
+# --- S2-61: limits of keys ----------------------------------------------------------------------------------------
 def test_tables_are_joined_in_sql_on_what_their_stores_hold() -> None:
-    """S2-61: a join of two stores under keys that do not meet is a query over their rows."""
+    """S2-61: a join of two stores under keys that do not match is a query over their rows."""
     builder = ks.StreamsBuilder("shop")
     builder.stream("orders").group_by_key().count(store="counts")
     builder.table("people", store="people")

@@ -1,4 +1,4 @@
-"""Joins as users meet them: no contradicted results, one-sided windows, streams against tables."""
+"""Joins in typical uses: no contradicted results, one-sided windows, streams against tables."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NO_SPURIOUS_RESULT = Scenario(
 
 
 def test_a_left_join_gives_no_result_that_a_partner_contradicts(engine: Engine) -> None:
-    """S0-18: A found its partner, so A without partner never comes; C comes alone once its window has closed."""
+    """S0-18: A found its partner, so A unmatched is never emitted; C is emitted alone once its window has closed."""
     engine.check(NO_SPURIOUS_RESULT)
 
 
@@ -52,7 +52,7 @@ DERIVATIVE = Scenario(
 
 
 def test_a_table_joined_with_its_derivative_updates_twice(engine: Engine) -> None:
-    """S0-19: one row changes both sides, and each side's change is a result; the duplicates are right."""
+    """S0-19: one row changes both sides, and each side's change produces a result; the duplicates are correct."""
     engine.check(DERIVATIVE)
 
 
@@ -73,7 +73,7 @@ ONE_SIDED = Scenario(
 
 
 def test_a_one_sided_window_gives_its_results_in_time(engine: Engine) -> None:
-    """S0-20: each waiting record comes as soon as its own window has ended."""
+    """S0-20: each waiting record is emitted as soon as its own window has ended."""
     first = Scenario(one_sided_left_join, ONE_SIDED.input[:3], {"out": ONE_SIDED.output["out"][:1]})
     engine.check(first)
     engine.check(ONE_SIDED)
@@ -81,7 +81,7 @@ def test_a_one_sided_window_gives_its_results_in_time(engine: Engine) -> None:
 
 # --- S1-23: clicks, impressions, accounts -------------------------------------------------------------------------
 def clicks_and_impressions() -> ks.Topology:
-    """Each click with the advertisements seen within ten seconds of it."""
+    """Clicks joined with the advertisements seen within ten seconds of them."""
     builder = ks.StreamsBuilder()
     windows = ks.JoinWindows.of(difference="10s")
     builder.stream("impressions").join(builder.stream("clicks"), pair, windows).to("seen")
@@ -89,7 +89,7 @@ def clicks_and_impressions() -> ks.Topology:
 
 
 def clicks_and_accounts() -> ks.Topology:
-    """Each click with the plan that its user had when the click was processed."""
+    """Clicks joined with their user's plan at processing time."""
     builder = ks.StreamsBuilder()
     builder.stream("clicks").left_join(builder.table("accounts"), pair).to("planned")
     return builder.build()
@@ -118,18 +118,18 @@ CLICKS_AND_ACCOUNTS = Scenario(
 
 
 def test_two_streams_meet_within_a_window(engine: Engine) -> None:
-    """S1-23: a click meets advertisements seen up to ten seconds before or after it, the tenth second included."""
+    """S1-23: a click matches advertisements seen up to ten seconds before or after it, bounds included."""
     engine.check(CLICKS_AND_IMPRESSIONS)
 
 
 def test_a_stream_meets_the_row_of_the_moment(engine: Engine) -> None:
-    """S1-23: a click meets the plan known when it is processed; a change of plan gives nothing by itself."""
+    """S1-23: a click is joined with the plan known when it is processed; a change of plan alone produces no output."""
     engine.check(CLICKS_AND_ACCOUNTS)
 
 
 # --- S4-25: enrichment by a global table --------------------------------------------------------------------------
 def enriched(transaction: dict[str, Any], score: int | None) -> dict[str, Any]:
-    """A transaction with its user's risk, 0 where none is known."""
+    """Return the transaction with its user's risk, 0 if unknown."""
     return {**transaction, "risk": score or 0}
 
 

@@ -1,4 +1,4 @@
-"""From declarations to a topology: three views of it, and what optimising changes."""
+"""From declarations to a topology: three views of it, and the effects of optimization."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.semantics.scenario import records
 
 
 def shuffled() -> ks.StreamsBuilder:
-    """A changed key, two counts of it, and a table that is read from a topic."""
+    """A changed key, two counts by it, and a table that is read from a topic."""
     builder = ks.StreamsBuilder("app")
     by_value = builder.stream("in").select_key(lambda key, value: value)
     by_value.group_by_key().count(store="c1").to_stream().to("o1", value_serde="long")
@@ -49,7 +49,7 @@ def test_optimising_merges_repartitions_and_reuses_source_topics() -> None:
     ],
 )
 def test_each_rewrite_can_be_had_alone_and_says_what_it_did(rule: str, subtopologies: int, gone: set[str]) -> None:
-    """S0-47: what was there before, what is there after, and why."""
+    """S0-47: the report lists the graph before and after, and the reason."""
     topology = shuffled().build(optimize=rule)
     assert (subtopologies, gone) == (len(topology.subtopologies()), owned(shuffled().build()) - owned(topology))
     assert ({rule} if gone else set()) == {explanation.rule for explanation in topology.explain()}
@@ -60,7 +60,7 @@ def test_each_rewrite_can_be_had_alone_and_says_what_it_did(rule: str, subtopolo
 
 
 def test_a_flow_has_three_views() -> None:
-    """S0-13: what was declared, what optimising made of it, and the description, with Java's names in all of them."""
+    """S0-13: the declarations, the optimized graph, and the description, with Java's names in all of them."""
     builder = shuffled()
     declared, topology = builder.graph(), builder.build(optimize=True)
     lines = str(declared).splitlines()
@@ -119,7 +119,7 @@ def test_any_application_s_description_can_be_drawn(text: str) -> None:
 
 # --- S4-02 --------------------------------------------------------------------------------------------------------
 def test_a_topology_is_a_graph_without_circles_that_ends_in_sinks() -> None:
-    """S4-02: no node below a sink, none below itself, none that is not there; each concept has a shape."""
+    """S4-02: nothing is downstream of a sink or of itself, every edge leads to a node; each concept has a shape."""
     begun = ks.Topology().add_source("source", "in").add_sink("sink", "out", "source")
     for parent in ("sink", "below", "nobody"):
         with pytest.raises(ks.errors.TopologyError):
@@ -129,7 +129,7 @@ def test_a_topology_is_a_graph_without_circles_that_ends_in_sinks() -> None:
 
 
 def test_dsl_and_processor_api_mix_in_one_topology() -> None:
-    """S4-01: a grouped count, then a processor of the user's, then a sink; the description shows both kinds."""
+    """S4-01: a grouped count, then a user's processor, then a sink; the description shows both kinds."""
 
     class Even(ks.Processor[str, int, str, int]):
         def process(self, record: ks.Record[str, int]) -> None:
@@ -149,7 +149,7 @@ def test_dsl_and_processor_api_mix_in_one_topology() -> None:
 
 
 def test_a_custom_operator_appears_under_its_own_name_everywhere() -> None:
-    """S0-21: made of process and a store; in the graph, the trace and the description it has the user's name."""
+    """S0-21: built from process and a store; in the graph, the trace and the description it has the user's name."""
 
     class EverySecond(ks.Processor[str, str, str, str]):
         def stores(self) -> tuple[ks.StoreSpec, ...]:
@@ -174,7 +174,7 @@ def test_a_custom_operator_appears_under_its_own_name_everywhere() -> None:
 
 # --- S2-29 --------------------------------------------------------------------------------------------------------
 def test_a_topic_in_the_middle_lets_another_machine_go_on() -> None:
-    """S2-29: written and read back, it divides the topology in two, which run elsewhere if need be."""
+    """S2-29: a topic divides the topology into two sub-topologies, which may run on different instances."""
     builder = ks.StreamsBuilder()
     builder.stream("in").to("my-topic")
     builder.stream("my-topic").to("out")
@@ -184,7 +184,7 @@ def test_a_topic_in_the_middle_lets_another_machine_go_on() -> None:
 
 
 def test_a_slow_stage_gets_more_partitions_than_its_input() -> None:
-    """S2-59: two partitions in, eight for the slow lookup: ten tasks, and eight instances share what is slow."""
+    """S2-59: two partitions in, eight for the slow lookup: ten tasks, and eight instances share the slow work."""
     builder = ks.StreamsBuilder("lookup")
     builder.stream("in").repartition(name="slow-lookup", partitions=8).map_values(str.upper).to("out")
     topology = builder.build()

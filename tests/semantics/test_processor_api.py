@@ -15,7 +15,7 @@ from tests.semantics.scenario import Engine, Row, Scenario, WallClock, described
 
 
 class PopularProductEmailAlert(ks.Processor[int, int, Any, Any]):
-    """Mails that a page has become popular; the outbox is a file."""
+    """Mails a notice that a page has become popular; the outbox is a file."""
 
     def __init__(self, address: str, outbox: Path | None) -> None:
         self.address, self.outbox = address, outbox
@@ -60,7 +60,7 @@ def test_a_processor_in_the_dsl_has_kafkas_name() -> None:
 
 
 class ProductCounter(ks.Processor[int, str, int, Any]):
-    """Counts the views of each product; every second it tells all counts and asks for a commit."""
+    """Counts the views of each product; every second it forwards all counts and requests a commit."""
 
     kind = ks.PunctuationType.STREAM_TIME
 
@@ -81,7 +81,7 @@ class ProductCounter(ks.Processor[int, str, int, Any]):
         self.context.commit()
 
     def shown(self, count: int) -> Any:
-        """What is told of a count."""
+        """Return the message for a count."""
         return count
 
 
@@ -92,7 +92,7 @@ class WallClockCounter(ProductCounter):
 
 
 class TextCounter(ProductCounter):
-    """The same with a mistake: it tells counts as text."""
+    """The same with a mistake: it forwards counts as text."""
 
     def shown(self, count: int) -> Any:
         """The count as text."""
@@ -100,14 +100,14 @@ class TextCounter(ProductCounter):
 
 
 class Silent(ks.Processor[Any, Any, Any, Any]):
-    """Stands for PRINT: takes the counts and forwards nothing."""
+    """Replaces PRINT: takes the counts and forwards nothing."""
 
     def process(self, record: ks.Record[Any, Any]) -> None:
         """Do nothing."""
 
 
 def product_counter(counter: Any = ProductCounter) -> ks.Topology:
-    """The topology by hand: source, counter with its store, a printer and a sink of longs."""
+    """The hand-built topology: source, counter with its store, a printer and a sink of longs."""
     counts = ks.Stores.in_memory_key_value_store("Counts", key_serde="long", value_serde="long")
     return (
         ks.Topology()
@@ -139,19 +139,19 @@ def test_a_processor_counts_in_its_store(engine: Engine) -> None:
 
 
 def test_a_punctuator_tells_the_counts_every_second_of_stream_time(engine: Engine) -> None:
-    """S2-33: it fires at 0, 1000 and 3500; the seconds in between that no record marked are one."""
+    """S2-33: it fires at 0, 1000 and 3500; the skipped seconds in between count as one."""
     engine.check(PRODUCTS)
 
 
 def test_a_punctuator_of_the_wall_clock_fires_once_for_a_long_pause(engine: Engine) -> None:
-    """S2-33: after two and a half seconds there is one call, with the time of the clock."""
+    """S2-33: after two and a half seconds there is one call, with the clock's time."""
     rows = (*FIRST_SECOND, WallClock(2500))
     output = {"counter_topic": [(1, 2, 2500), (2, 1, 2500)]}
     engine.check(Scenario(lambda: product_counter(WallClockCounter), rows, output))
 
 
 def test_a_value_of_the_wrong_type_is_refused_with_node_serde_and_topic(engine: Engine) -> None:
-    """S2-34: text forwarded to a sink of longs names the sink, its topic, the serde and the value's type."""
+    """S2-34: text forwarded to a sink of longs: the error names the sink, its topic, the serde and the value's type."""
     with pytest.raises(ks.KStreamError) as failed:
         engine.run(Scenario(lambda: product_counter(TextCounter), FIRST_SECOND))
     told = "\n".join(said(failed.value))
@@ -161,7 +161,7 @@ def test_a_value_of_the_wrong_type_is_refused_with_node_serde_and_topic(engine: 
 
 
 def said(error: BaseException | None) -> list[str]:
-    """Everything an error and its causes say."""
+    """Return the messages of an error and its causes."""
     if error is None:
         return []
     return [str(error), *getattr(error, "__notes__", []), *said(error.__cause__)]
@@ -173,7 +173,7 @@ def test_a_topology_by_hand_is_described_as_kafka_does() -> None:
 
 
 def test_mistakes_in_a_topology_by_hand_have_errors_of_their_own() -> None:
-    """S2-35: an unknown parent, a name twice, a store nobody uses, one processor for all tasks."""
+    """S2-35: an unknown parent, a duplicate name, an unused store, one processor instance for all tasks."""
     one = ProductCounter()
     with pytest.raises(ks.errors.TopologyError, match='"ABSENT"'):
         ks.Topology().add_processor("P", ProductCounter, "ABSENT")
@@ -192,23 +192,23 @@ def test_mistakes_in_a_topology_by_hand_have_errors_of_their_own() -> None:
 
 
 class Reorder(ks.Processor[str, str, str, str]):
-    """Keeps records for ten seconds of stream time and forwards them by time; later ones go aside."""
+    """Keeps records for ten seconds of stream time and forwards them by time; late ones go to another sink."""
 
     def init(self, context: ks.ProcessorContext) -> None:
-        """Get the stores and look every ten seconds."""
+        """Get the stores and schedule a punctuator every ten seconds."""
         super().init(context)
         self.waiting, self.last = context.get_state_store("waiting"), context.get_state_store("last")
         context.schedule("10s", ks.PunctuationType.STREAM_TIME, self.release)
 
     def process(self, record: ks.Record[str, str]) -> None:
-        """Keep a record, or put it aside when later ones have been released."""
+        """Keep a record, or divert it if later ones have been released."""
         if record.timestamp < (self.last.get("at") or 0):
             self.context.forward(record, "late")
         else:
             self.waiting.put(f"{record.timestamp:015d}", [record.key, record.value, record.timestamp])
 
     def release(self, now: int) -> None:
-        """Forward what is ten seconds old."""
+        """Forward records that are ten seconds old."""
         for place, (key, value, at) in self.waiting.all():
             if at > now - 10_000:
                 break
@@ -218,7 +218,7 @@ class Reorder(ks.Processor[str, str, str, str]):
 
 
 def reorder() -> ks.Topology:
-    """Two sinks behind the buffer: in order, and too late."""
+    """Two sinks downstream of the buffer: in order, and too late."""
     return (
         ks.Topology()
         .add_source("source", "in")
@@ -247,5 +247,5 @@ SORTED = Scenario(
 
 
 def test_a_buffer_puts_records_in_order_within_ten_seconds(engine: Engine) -> None:
-    """S3-25: records come out by time; one that is older than what came out goes aside."""
+    """S3-25: records are forwarded by time; a record older than those already forwarded is diverted."""
     engine.check(SORTED)

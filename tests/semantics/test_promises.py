@@ -1,4 +1,4 @@
-"""What the kit promises around a topology: no cluster for tests, one object for all engines, warnings in time."""
+"""Promises around a topology: no cluster for tests, one object for all engines, early warnings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.semantics.test_fraud import fraud
 
 
 def test_the_test_driver_needs_no_thread_no_socket_and_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """S0-52, S4-46: a dozen lines; as the example is often printed there is no alert, and the driver says why."""
+    """S0-52, S4-46: a dozen lines; the example as often printed raises no alert, and the driver says why."""
 
     def refused(*_: Any, **__: Any) -> None:
         raise AssertionError("the driver opened a socket")
@@ -50,7 +50,7 @@ def test_tests_and_production_take_the_same_objects() -> None:
 
 
 def test_a_processor_with_a_store_below_a_changed_key_is_warned_of() -> None:
-    """S4-03: the DSL sends grouped records through a topic by itself; in front of a processor nobody does."""
+    """S4-03: the DSL repartitions grouped records automatically; before a processor it does not."""
 
     class Count(ks.Processor[str, str, str, int]):
         def process(self, record: ks.Record[str, str]) -> None:
@@ -70,7 +70,7 @@ def test_a_processor_with_a_store_below_a_changed_key_is_warned_of() -> None:
 
 
 def test_a_buffer_without_bound_is_pointed_out_and_a_full_one_lets_the_oldest_go_or_stops() -> None:
-    """S3-26: sorting what never ends makes no sense: a window or a size is needed."""
+    """S3-26: sorting an unbounded stream is impossible: a window or a size is needed."""
 
     def suppressed(buffer: Any) -> ks.Topology:
         builder = ks.StreamsBuilder("held")
@@ -93,7 +93,9 @@ def test_a_buffer_without_bound_is_pointed_out_and_a_full_one_lets_the_oldest_go
 
 
 def test_an_application_needs_an_id_and_a_source_and_nothing_else() -> None:
-    """S1-42, S2-36: every setting has a default; a missing serde shows when a value is met that JSON cannot write."""
+    """S1-42, S2-36: every setting has a default; a missing serde is reported at the first value that JSON cannot
+    write.
+    """
     config = ks.Config(application_id="streams-example")
     assert "streams-example" == config.application_id
     builder = ks.StreamsBuilder()

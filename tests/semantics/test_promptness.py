@@ -1,4 +1,6 @@
-"""How long a record, a question and a look-up take in the driver, in CPU time: a busy machine changes little."""
+"""The time that a record, a query and a lookup take in the driver, in CPU time, so that a busy machine changes
+little.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ def test_one_record_through_five_nodes_with_state_takes_less_than_a_millisecond(
 
 
 def test_ten_thousand_gets_for_one_request_take_less_than_100_ms() -> None:
-    """S1-33: state is where the question is asked, so that a request may need much of it."""
+    """S1-33: the state is local to the query, so a request may read much of it."""
     builder = ks.StreamsBuilder("much")
     builder.table("prices", store="prices", value_serde="integer")
     driver = ks.TopologyTestDriver(builder.build())
@@ -38,7 +40,7 @@ def test_ten_thousand_gets_for_one_request_take_less_than_100_ms() -> None:
 
 
 def test_looking_up_a_row_of_a_global_table_does_not_depend_on_how_many_there_are() -> None:
-    """S4-33: a transaction looks up one row; 100 or 100,000 rows take the same time, give or take half."""
+    """S4-33: a transaction looks up one row; 100 or 100,000 rows take the same time, within a factor of 1.5."""
     look_ups = [_look_ups(rows) for rows in (100, 10_000, 100_000)]
     rounds = [[seconds(look_up) for look_up in look_ups] for _ in range(20)]  # in turns: a machine's speed varies
     small, medium, large = (min(times) for times in zip(*rounds, strict=True))
@@ -46,7 +48,7 @@ def test_looking_up_a_row_of_a_global_table_does_not_depend_on_how_many_there_ar
 
 
 def _look_ups(rows: int) -> Callable[[], object]:
-    """5,000 look-ups in a table of so many rows."""
+    """5,000 lookups in a table of that many rows."""
     builder = ks.StreamsBuilder("look-up")
     accounts = builder.global_table("accounts", value_serde="integer")
     transactions = builder.stream("transactions", value_serde="integer")

@@ -1,4 +1,4 @@
-"""A shop: stock that runs low is ordered once, prices follow demand."""
+"""A shop: products that run low are ordered once, prices follow demand."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def less(_product: str, pieces: int, sum_: int) -> int:
 
 
 def reorders(once: bool) -> ks.Topology:
-    """Order up to twenty when fewer than five are on hand; ``once``: unless an order is on its way."""
+    """Order up to twenty when stock falls below five; ``once``: unless an order is already in transit."""
     builder = ks.StreamsBuilder()
     arrived, sold = builder.stream("shipments").group_by_key(), builder.stream("sales").group_by_key()
     ordered = builder.stream("orders").group_by_key()
@@ -68,7 +68,7 @@ LOW = (
 
 @pytest.mark.parametrize(("once", "orders"), [(True, [17]), (False, [17, 18])])
 def test_what_is_on_order_is_not_ordered_again(once: bool, orders: list[int]) -> None:
-    """S1-30: with the table of what is coming the second low sale orders nothing; without it the order is repeated."""
+    """S1-30: with the table of pending orders the second low sale orders nothing; without it the order is repeated."""
     driver = ks.TopologyTestDriver(reorders(once))
     for row in LOW:
         driver.create_input_topic(row.topic).pipe_input(row.key, row.value, at=row.timestamp)
@@ -77,7 +77,7 @@ def test_what_is_on_order_is_not_ordered_again(once: bool, orders: list[int]) ->
 
 # --- S2-41 --------------------------------------------------------------------------------------------------------
 def test_a_left_join_of_tables_keeps_rows_without_a_match(engine: Engine) -> None:
-    """S2-41: the joiner gets None for what is not there."""
+    """S2-41: the joiner gets None for a missing row."""
 
     def labelled() -> ks.Topology:
         builder = ks.StreamsBuilder()

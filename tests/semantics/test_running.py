@@ -1,4 +1,4 @@
-"""Running an application: its tasks, its changelogs, what another instance takes over, and what it says of itself."""
+"""Running an application: its tasks, its changelogs, takeover by another instance, and its reports."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_the_last_values_of_a_changelog_are_the_store() -> None:
 
 
 def test_nothing_of_an_aborted_batch_is_ever_read() -> None:
-    """S0-22: output and changelog are of one transaction: a crash before its end leaves both unread, for good."""
+    """S0-22: output and changelog are in one transaction: after a crash before its end both stay invisible."""
     driver = ks.simulation.ClusterDriver(counting("app"), EXACTLY)
     topics = ("out", "app-counts-changelog")
 
@@ -78,7 +78,7 @@ def test_nothing_of_an_aborted_batch_is_ever_read() -> None:
 
 # --- S0-48, S0-49: tasks ----------------------------------------------------------------------------------------------
 def test_a_topology_lists_the_tasks_that_run_it() -> None:
-    """S0-48: a task for each partition of each sub-topology, with what it reads and keeps."""
+    """S0-48: one task for each partition of each sub-topology, with its inputs and stores."""
     builder = ks.StreamsBuilder("shop")
     orders = builder.stream("in")
     orders.group_by_key().count(store="by-key")
@@ -97,17 +97,17 @@ class Observed(ks.Processor[Any, Any, Any, Any]):
     """Counts how often each of its tasks calls it."""
 
     def init(self, context: ks.ProcessorContext[Any, Any]) -> None:
-        """Made once a task."""
+        """Create the processor of a task."""
         super().init(context)
         CALLS["init", context.task_id] += 1
 
     def process(self, record: ks.Record[Any, Any]) -> None:
-        """Called for a record."""
+        """Count a record."""
         CALLS["process", self.context.task_id] += 1
 
 
 def test_only_tasks_with_data_work() -> None:
-    """S0-49: eight tasks, data for two of them: all are ready, two are called, and the metrics say so."""
+    """S0-49: eight tasks, data for two of them: all are ready, two are called, as the metrics show."""
     CALLS.clear()
     builder = ks.StreamsBuilder("few")
     builder.stream("in").process(Observed)
@@ -163,7 +163,7 @@ def measured(folder: Path) -> MetricsBook:
 
 
 def test_metrics_have_the_groups_and_names_of_kafka_streams(tmp_path: Path) -> None:
-    """S0-57: of a query and of the drivers; what Kafka has no metric for is beside them, in the group it belongs to."""
+    """S0-57: metrics of a query and of the drivers; the kit's own metrics are beside Kafka's, in the matching group."""
     found: dict[str, set[str]] = {}
     metrics = measured(tmp_path).all({("in", 0): 3})
     for metric in metrics:
@@ -207,7 +207,7 @@ def test_rows_and_tombstones_are_counted_by_store(tmp_path: Path) -> None:
 
 
 def test_a_lone_batch_is_no_rate_of_thousands(tmp_path: Path) -> None:
-    """Rates divide by their window of 30 s, as Kafka's do; a batch that was longer ago counts no more."""
+    """Rates divide by their window of 30 s, as Kafka's do; older batches no longer count."""
     book = measured(tmp_path)
     rates = {metric.name: metric.value for metric in book.all() if metric.name.endswith("-rate")}
     assert {
@@ -238,7 +238,7 @@ def test_reads_of_a_repartition_topic_are_processed_and_are_no_input(tmp_path: P
 
 
 def test_metrics_are_shown_as_a_table(tmp_path: Path) -> None:
-    """S0-57: a line for each under its group, numbers below each other, without what all have in common."""
+    """S0-57: one line per metric under its group, aligned numbers, without common prefixes."""
     metrics = measured(tmp_path).all({("in", 0): 12_345})
     lines = str(metrics).splitlines()
     groups = [line for line in lines if not line.startswith(" ")]
@@ -253,7 +253,7 @@ def test_metrics_are_shown_as_a_table(tmp_path: Path) -> None:
 
 
 def test_every_query_of_the_dashboard_asks_for_a_metric_that_is_served(tmp_path: Path) -> None:
-    """S0-57: the dashboard that comes with the kit, and the text that Prometheus reads."""
+    """S0-57: the dashboard of the kit, and the text that Prometheus scrapes."""
     metrics = measured(tmp_path).all({("in", 0): 3})
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collector(lambda: metrics))
@@ -281,16 +281,16 @@ def doubled() -> ks.Topology:
 
 
 def rows(driver: ks.simulation.ClusterDriver) -> dict[Any, Any]:
-    """The store as it is."""
+    """Return the store's rows."""
     return dict(driver.application.store("counts").all())
 
 
 def taken_over(
     config: dict[str, str], committed: int, crash: int
 ) -> tuple[ks.simulation.ClusterDriver, dict[Any, Any]]:
-    """Twenty records, with a commit after some of them and the end of the owner after others; and its last rows.
+    """Twenty records, with commits after some and crashes of the owner after others; returns its last rows.
 
-    The owner's disk is gone with it: whoever goes on has topics alone.
+    The owner's disk is lost with it: its successor has topics alone.
     """
     driver = ks.simulation.ClusterDriver(doubled(), config)
     fill(driver, range(20))
@@ -305,7 +305,7 @@ def taken_over(
 
 
 def values(driver: ks.simulation.ClusterDriver, topic: str) -> list[Any]:
-    """What a reader of committed records finds; a second one finds the same."""
+    """Return what a reader of committed records sees; a second reader sees the same."""
     found = driver.create_output_topic(topic).read_values_to_list()
     assert found == driver.create_output_topic(topic).read_values_to_list()
     return found
@@ -313,7 +313,7 @@ def values(driver: ks.simulation.ClusterDriver, topic: str) -> list[Any]:
 
 @pytest.mark.parametrize(("committed", "crash"), [(1, 2), (7, 7), (7, 13), (12, 20), (19, 20)])
 def test_a_successor_goes_on_exactly_where_the_last_commit_was(committed: int, crash: int) -> None:
-    """S2-47: its store is the victim's at the last commit; output and rows are as if nothing happened."""
+    """S2-47: its store equals the victim's at the last commit; output and rows are as if nothing happened."""
     driver, at_commit = taken_over(EXACTLY, committed, crash)
     assert at_commit == rows(driver)
     assert {"in-0": committed} == driver.application.committed
@@ -327,7 +327,9 @@ def test_a_successor_goes_on_exactly_where_the_last_commit_was(committed: int, c
 
 @pytest.mark.parametrize(("committed", "crash"), [(1, 2), (7, 7), (7, 13), (12, 20), (19, 20)])
 def test_only_what_was_not_committed_comes_twice_at_least_once(committed: int, crash: int) -> None:
-    """S2-47: nothing is lost; duplicates are the records between the last commit and the end, in outputs and counts."""
+    """S2-47: nothing is lost; duplicates are the records between the last commit and the crash, in outputs and
+    counts.
+    """
     driver, _ = taken_over(AT_LEAST, committed, crash)
     assert Counter(f"KEY-{n % 5}" for n in range(crash)) == rows(driver), (
         "a changelog without transactions has the tail"
@@ -339,7 +341,7 @@ def test_only_what_was_not_committed_comes_twice_at_least_once(committed: int, c
 
 
 def test_a_member_that_takes_over_reads_from_the_committed_offset() -> None:
-    """S2-47: by the rules of a group: nobody reads while the dead owner is not missed, then its partition goes over."""
+    """S2-47: by the rules of a group: the partition is unread until the dead owner is detected, then it moves."""
     log = ks.simulation.Log()
     log.create_topic("in", partitions=2)
     for number in range(20):
@@ -359,7 +361,7 @@ def test_a_member_that_takes_over_reads_from_the_committed_offset() -> None:
 
 @GUARANTEES
 def test_cleaning_up_costs_nothing_but_the_restore(config: dict[str, str]) -> None:
-    """S2-48: refused while the application runs; after its end the next start makes the store from its changelog."""
+    """S2-48: refused while the application runs; afterwards the next start restores the store from its changelog."""
     driver = ks.simulation.ClusterDriver(counting("app"), config)
     app = driver.application
     fill(driver, range(20))
@@ -381,7 +383,7 @@ def test_cleaning_up_costs_nothing_but_the_restore(config: dict[str, str]) -> No
 
 # --- S2-50: where changelogs are ------------------------------------------------------------------------------------
 def test_a_changelog_has_a_partition_for_each_of_its_source() -> None:
-    """S2-50, C-08: by name, and by number where the records of each key are."""
+    """S2-50, C-08: by name, and by the partition that holds the records of each key."""
     topology = counting("streams-example", "Counts")
     (owned,) = topology.owned_topics("streams-example", {"in": 4})
     name = "streams-example-Counts-changelog"
@@ -397,9 +399,9 @@ def test_a_changelog_has_a_partition_for_each_of_its_source() -> None:
     assert of_key == {record.key: record.partition for record in changes}
 
 
-# --- S2-51: what runs where -------------------------------------------------------------------------------------------
+# --- S2-51: tasks and threads ---------------------------------------------------------------------------------------
 def test_an_application_prints_what_runs_where_now() -> None:
-    """S2-51: state, tasks, partitions, positions and stores; before the start and after the end no tasks."""
+    """S2-51: state, tasks, partitions, positions and stores; before the start and after the end there are no tasks."""
     driver = ks.simulation.ClusterDriver(counting("first"), EXACTLY, partitions={"in": 2})
     app = driver.add_application(counting("second"), EXACTLY, start=False)
     assert 'application "second": created\n  tasks: not assigned yet' == str(app)

@@ -1,4 +1,4 @@
-"""What leaves a topology by a function: ``foreach`` and ``print``, which give nothing to any topic or store."""
+"""Side effects of a topology: ``foreach`` and ``print``, which write to no topic or store."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.semantics.scenario import Engine, Row, Scenario
 
 
 def write(path: Path, line: str) -> None:
-    """One more line in a file, which every process of an engine can reach."""
+    """Append a line to a file, which every process of an engine can reach."""
     with path.open("a") as file:
         file.write(f"{line.strip()}\n")
 

@@ -1,4 +1,4 @@
-"""State stores at work: replaceable, shared by their changelogs, divided by partition, used for deduplication."""
+"""State stores at work: replaceable, shared through changelogs, divided by partition, used for deduplication."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import kstreamnb as ks
 from tests.semantics.scenario import Engine, Row, Scenario, records
 
 
-# --- S0-59, S1-21: what rows lie in ------------------------------------------------------------------------------
+# --- S0-59, S1-21: implementations of stores ---------------------------------------------------------------------
 class RemoteStore:
-    """A store of somebody else's: a dict behind get, put and all."""
+    """A user's own store: a dict behind get, put and all."""
 
     def __init__(self, spec: ks.StoreSpec) -> None:
         self.name, self.rows = spec.name, {}
@@ -22,18 +22,18 @@ class RemoteStore:
         return self.rows.get(key)
 
     def put(self, key: Any, value: Any) -> None:
-        """Keep or forget a row."""
+        """Put or delete a row."""
         self.rows.pop(key, None)
         if value is not None:
             self.rows[key] = value
 
     def all(self) -> Any:
-        """Every row, in no order that matters."""
+        """Every row, in no particular order."""
         return iter(list(self.rows.items()))
 
 
 def clicks_per_user(store: Any = "clicks-per-user", store_type: Any = "persistent") -> ks.Topology:
-    """A count, kept in one kind of store or another."""
+    """A count in one kind of store or another."""
     builder = ks.StreamsBuilder("clicks", store_type=store_type)
     counts = builder.stream("clicks").group_by_key().count(materialized=ks.Materialized(store))
     counts.to_stream().to("counts", value_serde="long")
@@ -54,14 +54,16 @@ COUNTS = [("ann", 1, 0), ("bob", 1, 1), ("ann", 2, 2), ("ann", 3, 3)]
 
 @pytest.mark.parametrize("kind", KEPT)
 def test_results_do_not_depend_on_where_rows_lie(engine: Engine, kind: str) -> None:
-    """S0-59, S1-21, S4-05: a RocksDB store, one in memory, a supplier's and somebody else's give the same."""
+    """S0-59, S1-21, S4-05: a RocksDB store, an in-memory one, a supplier's and a user's own produce the same
+    results.
+    """
     outcome = engine.check(Scenario(KEPT[kind], CLICKS, {"counts": COUNTS}))
     assert outcome.store("clicks-per-user") == {"ann": 3, "bob": 1}
 
 
 @pytest.mark.parametrize("kind", KEPT)
 def test_every_kind_of_store_is_restored_from_its_changelog(kind: str) -> None:
-    """S4-05, S4-09: in memory does not mean lost, as long as the store is logged (C-12)."""
+    """S4-05, S4-09: in-memory rows survive as long as the store is logged (C-12)."""
     driver = ks.TopologyTestDriver(KEPT[kind](), changelogs=True)
     driver.pipe([ks.TopicRecord(row.topic, 0, n, row.timestamp, row.key, row.value) for n, row in enumerate(CLICKS)])
     changelog = driver.create_output_topic("clicks-clicks-per-user-changelog", value_serde="bytes").read_records()
@@ -70,7 +72,7 @@ def test_every_kind_of_store_is_restored_from_its_changelog(kind: str) -> None:
 
 
 def in_memory(kept: ks.Materialized) -> ks.Topology:
-    """A count in a store in memory."""
+    """A count in an in-memory store."""
     builder = ks.StreamsBuilder("clicks")
     builder.stream("clicks").group_by_key().count(materialized=kept).to_stream().to("out")
     return builder.build()
@@ -86,7 +88,7 @@ def in_memory(kept: ks.Materialized) -> ks.Topology:
     ids=["logged", "not logged", "the store says so"],
 )
 def test_a_store_that_is_not_logged_has_no_changelog(kept: ks.Materialized, rows: dict[str, int]) -> None:
-    """S4-05, S4-09: in Kafka nothing brings it back, on Spark the checkpoint alone; the plan says so."""
+    """S4-05, S4-09: on Kafka it cannot be restored, on Spark only from the checkpoint; the plan says so."""
     driver = ks.simulation.ClusterDriver(in_memory(kept))
     driver.create_input_topic("clicks").pipe_key_value_list([("ann", "a"), ("ann", "b")])
     driver.run_ready()
@@ -99,7 +101,7 @@ def test_a_store_that_is_not_logged_has_no_changelog(kept: ks.Materialized, rows
     assert bool(rows) == ("not logged: restored from the checkpoint alone" not in line)
 
 
-# --- S1-22: changelogs are for others, too ------------------------------------------------------------------------
+# --- S1-22: changelogs as input of other applications -------------------------------------------------------------
 def test_another_application_reads_a_changelog_as_its_table() -> None:
     """S1-22: the rows of the second application's table are those of the store."""
     topology = clicks_per_user(ks.Stores.persistent_key_value_store("clicks-per-user"))
@@ -116,7 +118,7 @@ def test_another_application_reads_a_changelog_as_its_table() -> None:
 
 # --- S2-44 --------------------------------------------------------------------------------------------------------
 def test_each_task_holds_only_the_rows_of_its_partition() -> None:
-    """S2-44: four partitions: the stores of the tasks are disjoint, and together they are the table."""
+    """S2-44: four partitions: the stores of the tasks are disjoint, and their union is the table."""
     builder = ks.StreamsBuilder("divided")
     builder.table("users", store="users")
     driver = ks.TopologyTestDriver(builder.build(), partitions={"users": 4})
@@ -132,7 +134,7 @@ def test_each_task_holds_only_the_rows_of_its_partition() -> None:
 
 # --- S4-06: deduplication -----------------------------------------------------------------------------------------
 class Deduplicate(ks.Processor[str, Any, str, Any]):
-    """Lets an id pass once in ten minutes of stream time."""
+    """Forwards an id once in ten minutes of stream time."""
 
     def stores(self) -> tuple[ks.StoreSpec, ...]:
         """When each id was seen."""
@@ -196,7 +198,7 @@ def test_clicks_far_apart_are_two_sessions(engine: Engine) -> None:
 
 # --- S1-18, S1-17: streams and tables -----------------------------------------------------------------------------
 def products() -> ks.Topology:
-    """Changes of a database's table, as a change-capture connector writes them, as a table of ours."""
+    """Changes of a database table, as a change-data-capture connector writes them, as a table."""
     builder = ks.StreamsBuilder()
     changes = builder.stream("db.public.products")
     rows = changes.map(lambda key, change: (str((change["after"] or change["before"])["id"]), change["after"]))
@@ -220,7 +222,7 @@ def test_changes_of_a_database_become_a_table(engine: Engine) -> None:
 
 
 def there_and_back() -> ks.Topology:
-    """A stream as a table as a stream."""
+    """A stream to a table and back to a stream."""
     builder = ks.StreamsBuilder()
     builder.stream("in").to_table().to_stream().to("out")
     return builder.build()
@@ -235,7 +237,7 @@ def test_a_stream_as_a_table_as_a_stream_is_the_stream(engine: Engine) -> None:
 
 # --- S1-19: a materialised view -----------------------------------------------------------------------------------
 def dear_names() -> ks.Topology:
-    """Names of dear products in capitals, joined with their stock."""
+    """Names of expensive products in capitals, joined with their stock."""
     builder = ks.StreamsBuilder()
     priced = (
         builder.table("products").filter(lambda key, row: row["price"] > 5).map_values(lambda row: row["name"].upper())
@@ -245,7 +247,7 @@ def dear_names() -> ks.Topology:
 
 
 def test_a_materialised_view_equals_its_query_after_each_change() -> None:
-    """S1-19: the store is what a query over the sources gives, after every one of 50 changes."""
+    """S1-19: the store equals a query over the sources, after each of 50 changes."""
     driver = ks.TopologyTestDriver(dear_names())
     topics = {name: driver.create_input_topic(name) for name in ("products", "stock")}
     sources: dict[str, dict[str, Any]] = {"products": {}, "stock": {}}

@@ -1,4 +1,4 @@
-"""What the driver guarantees about order, state and explanation: requirements on the test driver alone."""
+"""The driver's guarantees about order, state and explanation: requirements on the test driver alone."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tests.semantics.test_captcha import CAPTCHA_INPUT, captcha_tables
 
 
 def records(*rows: tuple[str, Any, Any, int]) -> list[ks.TopicRecord]:
-    """Records of (topic, key, value, time), where their keys belong."""
+    """Pipe records of (topic, key, value, time) to the partitions of their keys."""
     return [ks.TopicRecord(topic, -1, -1, time, key, value) for topic, key, value, time in rows]
 
 
 def captcha_trace(chunk: int) -> str:
-    """A hash over outputs, changelogs and the whole trace of the captcha application, fed in chunks."""
+    """Return a hash over outputs, changelogs and the whole trace of the captcha application, fed in chunks."""
     rows = records(*(row[:4] for row in CAPTCHA_INPUT))
     with ks.TopologyTestDriver(captcha_tables(), changelogs=True) as driver:
         for start in range(0, len(rows), chunk):
@@ -64,7 +64,7 @@ def test_the_trace_of_a_record_goes_from_taking_to_committing() -> None:
 
 
 def test_a_store_is_the_fold_of_its_changelog_after_every_record() -> None:
-    """S0-09, S1-14: throw the store away after any record and replay its changelog: the same rows."""
+    """S0-09, S1-14: discard the store after any record and replay its changelog: the rows are the same."""
     builder = ks.StreamsBuilder()
     builder.stream("in").group_by_key().count(store="n").to_stream().to("out")
     topology = builder.build()
@@ -79,7 +79,7 @@ def test_a_store_is_the_fold_of_its_changelog_after_every_record() -> None:
 
 
 def test_a_mapped_table_is_in_step_with_its_source_at_every_moment() -> None:
-    """S0-15: after each of 100 updates and deletes the materialised rows are the function of the source's rows."""
+    """S0-15: after each of 100 updates and deletions the materialized rows are the function of the source's rows."""
     builder = ks.StreamsBuilder()
     builder.table("in", store="source").map_values(lambda value: value * 2, store="mapped").to_stream().to("out")
     rows = [("in", f"k{n * 5 % 7}", None if n % 4 == 3 else n, n) for n in range(100)]
@@ -91,7 +91,7 @@ def test_a_mapped_table_is_in_step_with_its_source_at_every_moment() -> None:
 
 
 def test_the_least_head_goes_first_and_a_partition_keeps_its_order() -> None:
-    """S0-28, S3-28: smallest timestamp between partitions, offset order within one, even when times go back."""
+    """S0-28, S3-28: smallest timestamp between partitions, offset order within one, even if times go back."""
 
     def order(*rows: tuple[str, Any, Any, int]) -> list[tuple[str, int]]:
         builder = ks.StreamsBuilder()
@@ -126,7 +126,7 @@ def test_a_repartition_topic_has_its_records_where_their_keys_belong() -> None:
 
 
 def test_the_same_records_are_insertions_of_a_stream_and_updates_of_a_table() -> None:
-    """S1-15: the stream's sum grows by every value, the table's by what each row has become."""
+    """S1-15: the stream's sum grows by every value, the table's by the change of each row."""
     rows = (("in", "a", 10, 0), ("in", "b", 5, 1), ("in", "a", 7, 2), ("in", "b", None, 3))
     stream, table = ks.StreamsBuilder(), ks.StreamsBuilder()
     by_one = stream.stream("in").group_by(lambda _key, _value: "all")
@@ -141,7 +141,7 @@ def test_the_same_records_are_insertions_of_a_stream_and_updates_of_a_table() ->
 
 
 def test_a_compacted_log_gives_the_same_table() -> None:
-    """S1-16: a table read from the last record of each key is the table read from all of them."""
+    """S1-16: a table read from the last record of each key equals the table read from all of them."""
     builder = ks.StreamsBuilder()
     builder.table("in", store="rows")
     rows = [("in", f"k{n * 3 % 5}", None if n % 6 == 5 else n, n) for n in range(60)]
@@ -152,7 +152,7 @@ def test_a_compacted_log_gives_the_same_table() -> None:
 
 
 def test_late_data_is_dropped_alike_when_history_is_replayed() -> None:
-    """S0-29: a live run, record by record and with disorder; its capture at full speed gives the same, drops too."""
+    """S0-29: a live run with out-of-order records; its capture at full speed has the same output and drops."""
     builder = ks.StreamsBuilder()
     windows = builder.stream("in").group_by_key().windowed_by(ks.TimeWindows.of(size="10ms", grace="5ms"))
     windows.count(store="n").to_stream().to("out")
@@ -176,7 +176,7 @@ def _dropped(run: ks.Replay) -> list[ks.TopicRecord]:
 
 
 def _told(found: list[ks.TopicRecord], partition: int) -> list[tuple[Any, ...]]:
-    """What came in a partition, in order."""
+    """Return the records of a partition, in order."""
     return [(each.offset, each.timestamp, each.key, each.value) for each in found if each.partition == partition]
 
 

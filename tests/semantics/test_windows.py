@@ -1,4 +1,4 @@
-"""Windows as users meet them: sales that come late, bursts of clicks, sessions of transactions, final results."""
+"""Windows in typical uses: late sales, bursts of clicks, sessions of transactions, final results."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_the_late_sale_is_counted_as_dropped_and_a_window_is_part_of_its_key() -
 
 @given(st.permutations(SALES))
 def test_within_the_grace_the_order_of_arrival_does_not_matter(shuffled: list[Row]) -> None:
-    """S1-03: every order of the same sales ends in the same counts."""
+    """S1-03: every order of the same sales ends with the same counts."""
     driver = ks.TopologyTestDriver(sales("24h"))
     topic = driver.create_input_topic("sales")
     for row in shuffled:
@@ -98,7 +98,7 @@ def browsers() -> ks.Topology:
 
 
 def seconds(of_minute: float) -> int:
-    """A time of 14:11."""
+    """A time at 14:11."""
     return round((14 * 3600 + 11 * 60 + of_minute) * 1000)
 
 
@@ -154,7 +154,7 @@ FRAUD = Scenario(
 
 
 def test_three_transactions_in_one_session_raise_one_alert(engine: Engine) -> None:
-    """S4-29, S4-30: a session that grows is deleted and written anew; the third transaction is the alert."""
+    """S4-29, S4-30: a growing session is deleted and written again; the third transaction is the alert."""
     engine.check(FRAUD)
 
 
@@ -170,13 +170,13 @@ def test_the_store_holds_the_session_as_it_is_now() -> None:
 
 @pytest.mark.parametrize(("gap_ms", "alerts_raised"), [(300_000, 1), (300_001, 0)])
 def test_the_gap_belongs_to_the_session(engine: Engine, gap_ms: int, alerts_raised: int) -> None:
-    """S4-28: five minutes apart is the same session, a millisecond more is another one."""
+    """S4-28: records five minutes apart share a session; a millisecond more starts a new one."""
     rows = tuple(Row("tx", "userA", "x", n * gap_ms) for n in range(3))
     assert alerts_raised == len(engine.run(Scenario(alerts, rows, {"fraud-alerts": []})).topic("fraud-alerts"))
 
 
 def test_a_function_that_fails_on_the_null_of_a_session_merge_is_told_why() -> None:
-    """S4-31: ``count >= 3`` fails at the second transaction; a plain counter's null has another reason and no hint."""
+    """S4-31: ``count >= 3`` fails at the second transaction; a plain counter's null has another cause and no hint."""
     for windows, hint in (
         (ks.SessionWindows.of(gap="5m"), "a session merge emits null for the session that it replaces"),
         (ks.TimeWindows.of(size="5m"), None),
@@ -196,7 +196,7 @@ def test_a_function_that_fails_on_the_null_of_a_session_merge_is_told_why() -> N
 
 # --- final results ------------------------------------------------------------------------------------------------
 def finals(how: str) -> ks.Topology:
-    """Counts of ten milliseconds that come once, by suppression or by emitting on close."""
+    """Counts of ten milliseconds that are emitted once, by suppression or on window close."""
     builder = ks.StreamsBuilder()
     windowed = builder.stream("in").group_by_key().windowed_by(ks.TimeWindows.of(size="10ms", grace="2ms"))
     if how == "suppress":
@@ -210,7 +210,7 @@ def finals(how: str) -> ks.Topology:
 
 @pytest.mark.parametrize("how", ["suppress", "emit on close"])
 def test_a_final_result_comes_once_when_its_window_has_closed(engine: Engine, how: str) -> None:
-    """Late records within the grace are in it; it carries the time of its latest record."""
+    """Late records within the grace are included; the result carries the time of its latest record."""
     rows = records("in: a→x@1, b→x@4, a→x@11, a→x@3, c→x@12, a→x@2, c→x@40")
     expected = [("a@0/10", 2, 3), ("b@0/10", 1, 4), ("a@10/20", 1, 11), ("c@10/20", 1, 12)]
     engine.check(Scenario(lambda: finals(how), rows, {"out": expected}))

@@ -1,6 +1,6 @@
-"""Worked examples that no chapter of the course tells: groups of consumers, logs, catalogues, migrations, operations.
+"""Worked examples that no chapter of the course covers: consumer groups, logs, catalogues, migrations, operations.
 
-Each test names its row of the examples (E11 … E28) and the rows of behaviour that give its expected results.
+Each test names its row of the examples (E11 … E28) and the requirements that define its expected results.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from kstreamnb.spark.telemetry.metrics import Metric
 
 
 def offsets(taken: tuple[tuple[str, int], ...], place: str) -> list[int]:
-    """The offsets of one partition."""
+    """Return the offsets of one partition."""
     return [offset for where, offset in taken if where == place]
 
 
 # --- E11: consumer groups by simulation -------------------------------------------------------------------------------
 def test_members_of_a_group_share_partitions_and_another_group_gets_everything() -> None:
-    """E11, S2-15, S2-16, S2-17: each record once for each group; more members than partitions wait; topics may grow."""
+    """E11, S2-15, S2-16, S2-17: each group gets each record once; surplus members wait; topics may grow."""
     group = ks.simulation.ConsumerGroup("simple-logs-processing", {"logs": 2}, auto_offset_reset="earliest")
     group.join("c1")
     assert {"c1": ("logs-0", "logs-1")} == group.assignment
@@ -74,7 +74,7 @@ def test_who_takes_over_starts_at_the_last_commit_and_reads_the_rest_again() -> 
 
 @pytest.mark.parametrize("seconds", [10, 30, 45])
 def test_a_crash_is_found_when_the_session_times_out(seconds: int) -> None:
-    """E11, S2-24, S0-38, S0-39: sooner with a shorter timeout; Kafka's default is 45 s, not 30."""
+    """E11, S2-24, S0-38, S0-39: detected sooner with a shorter timeout; Kafka's default is 45 s, not 30."""
     group = ks.simulation.ConsumerGroup("g", {"in": 12}, session_timeout=f"{seconds}s")
     for name in "ABC":
         group.join(name)
@@ -86,7 +86,7 @@ def test_a_crash_is_found_when_the_session_times_out(seconds: int) -> None:
 
 
 def test_a_batch_that_takes_too_long_costs_the_membership() -> None:
-    """E11, S0-39, S0-40: heartbeats go on in the background; 301 s between two polls end the membership."""
+    """E11, S0-39, S0-40: heartbeats continue in the background; 301 s between two polls end the membership."""
     group = ks.simulation.ConsumerGroup("g", {"logs": 1}, auto_offset_reset="earliest")
     group.log.append("logs-0", 3)
     group.join("c1")
@@ -102,7 +102,7 @@ def test_a_batch_that_takes_too_long_costs_the_membership() -> None:
 
 
 def test_a_poll_takes_so_many_records_or_waits() -> None:
-    """E11, S2-20: twelve records come as 5, 5 and 2; with none there a poll returns after its timeout."""
+    """E11, S2-20: twelve records arrive as 5, 5 and 2; an empty poll returns after its timeout."""
     group = ks.simulation.ConsumerGroup("g", {"logs": 1, "more": 1}, auto_offset_reset="earliest", max_poll_records=5)
     group.join("c1")
     group.log.append("logs-0", 8)
@@ -113,7 +113,9 @@ def test_a_poll_takes_so_many_records_or_waits() -> None:
 
 
 def test_where_a_group_begins_is_asked_only_without_a_commit() -> None:
-    """E11, S2-21, S2-26, S2-27: earliest or latest for a new group; a commit wins; retention may have taken it away."""
+    """E11, S2-21, S2-26, S2-27: earliest or latest for a new group; a commit takes precedence; retention may delete
+    records.
+    """
     first = ks.simulation.ConsumerGroup("first", {"logs": 1}, auto_offset_reset="earliest")
     first.log.append("logs-0", 200)
     latest = ks.simulation.ConsumerGroup("latest", first.log, auto_offset_reset="latest")
@@ -136,7 +138,7 @@ def test_where_a_group_begins_is_asked_only_without_a_commit() -> None:
 
 
 def test_a_listener_may_choose_where_to_begin() -> None:
-    """E11, S2-25: told of what was revoked before what was assigned; seeks to 3, and 3 is the first record."""
+    """E11, S2-25: revocations are reported before assignments; after a seek to 3, offset 3 is the first record."""
     group = ks.simulation.ConsumerGroup("g", {"logs": 1}, auto_offset_reset="earliest", protocol="eager")
     group.log.append("logs-0", 5)
     told = []
@@ -153,7 +155,7 @@ def test_a_listener_may_choose_where_to_begin() -> None:
 
 
 def test_readers_see_what_is_replicated() -> None:
-    """E11, S2-06, S2-18: the leader has 9, the follower 6: offsets 0 to 5 only, until it has caught up."""
+    """E11, S2-06, S2-18: the leader has 9, the follower 6: only offsets 0 to 5 are visible until it has caught up."""
     group = ks.simulation.ConsumerGroup("g", {"logs": 1}, auto_offset_reset="earliest")
     group.join("c1")
     group.log.append("logs-0", 6)
@@ -164,9 +166,9 @@ def test_readers_see_what_is_replicated() -> None:
     assert [6, 7, 8] == offsets(group.poll("c1"), "logs-0")
 
 
-# --- E12: application logs into Kafka ---------------------------------------------------------------------------------
+# --- E12: application logs in Kafka -----------------------------------------------------------------------------------
 class Topic:
-    """What a producer is to the log handler, over a topic of the driver."""
+    """The producer of the log handler, over a topic of the driver."""
 
     def __init__(self, driver: ks.TopologyTestDriver) -> None:
         self.driver = driver
@@ -181,7 +183,7 @@ class Topic:
 
 @pytest.fixture
 def shop_log(monkeypatch: pytest.MonkeyPatch) -> logging.Logger:
-    """A logger of this test alone, in a thread that is called as in Java."""
+    """A logger used by this test only, in a thread named as in Java."""
     monkeypatch.setattr(threading.current_thread(), "name", "main")
     found = logging.getLogger("shop")
     found.setLevel(logging.INFO)
@@ -192,7 +194,7 @@ def shop_log(monkeypatch: pytest.MonkeyPatch) -> logging.Logger:
 def test_each_log_call_is_one_record_and_loggers_are_counted(
     shop_log: logging.Logger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """E12, S2-12, S2-13: JSON with the appender's fields, keyed by thread; counts by logger; nobody is stopped."""
+    """E12, S2-12, S2-13: JSON with the appender's fields, keyed by thread; counts by logger; no logging call blocks."""
     builder = ks.StreamsBuilder("log-counts")
     logs = builder.stream("logs", key_serde=ks.Serdes.bytes())
     logs.peek(lambda key, value: seen.append((key, value)))
@@ -219,7 +221,7 @@ def test_each_log_call_is_one_record_and_loggers_are_counted(
 
 
 def test_logs_without_a_key_are_spread(shop_log: logging.Logger) -> None:
-    """E12, S2-12: the round-robin strategy sends a null key; the record is JSON all the same, with its traceback."""
+    """E12, S2-12: the round-robin strategy sends a null key; the record is still JSON, with its traceback."""
     builder = ks.StreamsBuilder("plain")
     builder.stream("logs", key_serde=ks.Serdes.bytes()).to("copy", key_serde=ks.Serdes.bytes())
     driver = ks.TopologyTestDriver(builder.build())
@@ -239,7 +241,7 @@ def test_logs_without_a_key_are_spread(shop_log: logging.Logger) -> None:
 
 # --- E20: a bug in production -----------------------------------------------------------------------------------------
 def inventory(version: str, *coming_in: str) -> ks.Topology:
-    """What is on hand; movements that are not listed as coming in go out."""
+    """Compute the stock; movements that are not listed as incoming reduce it."""
 
     def moved(sku: str, movement: dict[str, Any], pieces: int) -> int:
         return pieces + movement["qty"] * (1 if movement["type"] in coming_in else -1)
@@ -251,7 +253,7 @@ def inventory(version: str, *coming_in: str) -> ks.Topology:
 
 
 def test_mended_code_reads_its_input_again() -> None:
-    """E20, S3-16, S1-05: a return counted as sold gives -1; right values follow the wrong ones, which readers saw."""
+    """E20, S3-16, S1-05: a return counted as sold gives -1; correct values follow the wrong ones, which readers saw."""
     cluster = ks.simulation.ClusterDriver(inventory("v1", "in"))
     for kind, pieces in (("in", 2), ("out", 1), ("return", 2)):
         cluster.create_input_topic("movements").pipe_input("sku1", {"type": kind, "qty": pieces}, at=0)
@@ -269,7 +271,7 @@ def test_mended_code_reads_its_input_again() -> None:
 
 # --- E24: reference data ----------------------------------------------------------------------------------------------
 def test_a_catalogue_enriches_orders_on_all_partitions_without_a_repartition() -> None:
-    """E24, S4-21, S4-22: any order key, any partition; a change of the catalogue is seen by later orders everywhere."""
+    """E24, S4-21, S4-22: any order key, any partition; later orders see a change of the catalogue on every instance."""
     builder = ks.StreamsBuilder("enrich")
     catalogue = builder.global_table("product-catalog", store="global-product-store")
 
@@ -297,14 +299,14 @@ def test_a_catalogue_enriches_orders_on_all_partitions_without_a_repartition() -
 
 # --- E25: migration by dual write -------------------------------------------------------------------------------------
 def totals(topic: str) -> ks.Topology:
-    """The job that is to move: sums by key."""
+    """The job to migrate: sums by key."""
     builder = ks.StreamsBuilder("totals")
     builder.stream(topic).group_by_key().reduce(lambda total, more: total + more, store="totals").to_stream().to("out")
     return builder.build()
 
 
 def rows_of(topic: str, records: list[Any]) -> dict[str, int]:
-    """The job's table over what a topic holds."""
+    """The job's table over the records of a topic."""
     with ks.TopologyTestDriver(totals(topic)) as driver:
         for record in records:
             driver.create_input_topic(topic).pipe_input(record.key, record.value, at=record.timestamp)
@@ -312,7 +314,7 @@ def rows_of(topic: str, records: list[Any]) -> dict[str, int]:
 
 
 def dual_write() -> ks.Topology:
-    """Everything to the old topic and to the new one."""
+    """Write everything to the old topic and to the new one."""
     builder = ks.StreamsBuilder("dual-write")
     payments = builder.stream("payments")
     payments.to("legacy-topic")
@@ -321,7 +323,9 @@ def dual_write() -> ks.Topology:
 
 
 def test_old_and_new_topic_give_equal_tables_and_a_lost_record_is_found() -> None:
-    """E25, S4-19, S4-20: the batch over the old topic and the stream over the new one; a loss is named by its key."""
+    """E25, S4-19, S4-20: the batch over the old topic equals the stream over the new one; a loss is named by its
+    key.
+    """
     with ks.TopologyTestDriver(dual_write()) as driver:
         for number in range(100):
             driver.create_input_topic("payments").pipe_input(f"k{number % 7}", number, at=number)
@@ -344,7 +348,7 @@ def test_old_and_new_topic_give_equal_tables_and_a_lost_record_is_found() -> Non
 def test_two_sends_are_seen_once_only_in_a_transaction(
     guarantee: str, seen: tuple[int, int], after: tuple[int, int]
 ) -> None:
-    """E25, S4-19, C-15: after a crash both topics have a record once; without a transaction it is there again."""
+    """E25, S4-19, C-15: after a crash both topics have a record once; without a transaction it is duplicated."""
     driver = ks.simulation.ClusterDriver(dual_write(), {"processing_guarantee": guarantee, "commit_interval": "100ms"})
 
     def found() -> tuple[int, ...]:
@@ -361,7 +365,7 @@ def test_two_sends_are_seen_once_only_in_a_transaction(
     assert after == found()
 
 
-# --- E27: running it --------------------------------------------------------------------------------------------------
+# --- E27: operating it ------------------------------------------------------------------------------------------------
 THREAD, TASK = "stream-thread-metrics", "stream-task-metrics"
 CALM = {
     (THREAD, "commit-total"): 10.0,
@@ -392,7 +396,9 @@ def reading(**changes: float) -> list[Metric]:
     ],
 )
 def test_each_alert_fires_and_clears(rule: str, trouble: Mapping[str, float]) -> None:
-    """E27, S0-58, S3-15, S4-35…S4-39: calm is silent, trouble wakes, and what is over is over."""
+    """E27, S0-58, S3-15, S4-35…S4-39: no alerts in normal operation, alerts on problems, and they end with the
+    problem.
+    """
     later = {**trouble, "commit_total": 12, "records_lag_max": 0, "failed_stream_threads": 0, "state_bytes": 1000}
     assert () == ks.monitoring.alerts(reading(), reading(commit_total=11), elapsed="5m")
     first = reading(records_lag_max=trouble["records_lag_max"]) if rule == "stalled" else reading()
@@ -402,7 +408,7 @@ def test_each_alert_fires_and_clears(rule: str, trouble: Mapping[str, float]) ->
 
 
 def test_induced_lag_is_seen_and_worked_off() -> None:
-    """E27, S4-49: what waits grows while nobody polls, and is gone when more is polled at once."""
+    """E27, S4-49: the backlog grows without polls, and is gone after a larger poll."""
     group = ks.simulation.ConsumerGroup("app", {"in": 4}, auto_offset_reset="earliest", max_poll_records=100)
     group.join("one")
     lags = []
@@ -416,7 +422,7 @@ def test_induced_lag_is_seen_and_worked_off() -> None:
 
 
 def test_a_damaged_store_is_found_and_made_anew() -> None:
-    """E27, S4-47, S4-48: a lost disk is restored from the changelog; a row that differs is found and mended."""
+    """E27, S4-47, S4-48: a lost disk is restored from the changelog; a row that differs is found and repaired."""
     builder = ks.StreamsBuilder("counting")
     builder.stream("in").group_by_key().count(store="counts").to_stream().to("out")
     driver = ks.simulation.ClusterDriver(builder.build(), {"processing_guarantee": "exactly_once_v2"}, partitions=2)
@@ -454,7 +460,7 @@ def test_sessions_that_merge_fill_the_changelog_with_tombstones() -> None:
 
 
 def test_a_rolling_upgrade_never_has_two_versions_on_one_task() -> None:
-    """E27, S4-56: instance after instance leaves and comes back; every task has one owner all the time."""
+    """E27, S4-56: one instance after another leaves and returns; every task always has one owner."""
     group = ks.simulation.ConsumerGroup(
         "app", {"in": 12}, auto_offset_reset="earliest", state=1_000, standby_replicas=1
     )
@@ -471,9 +477,9 @@ def test_a_rolling_upgrade_never_has_two_versions_on_one_task() -> None:
     assert not [event for event in group.events("assigned") if "restores" in event.words and event.at_ms], "warm"
 
 
-# --- E28: rebalancing, seen -------------------------------------------------------------------------------------------
+# --- E28: a rebalance step by step ------------------------------------------------------------------------------------
 def instances(count: int, **options: Any) -> ks.simulation.ConsumerGroup:
-    """Twelve tasks on A, B, C and D; state is where its task is."""
+    """Twelve tasks on A, B, C and D; each task's state is on its instance."""
     group = ks.simulation.ConsumerGroup("app", {"in": 12}, **options)
     for name in "ABCD"[:count]:
         group.join(name)
@@ -482,7 +488,7 @@ def instances(count: int, **options: Any) -> ks.simulation.ConsumerGroup:
 
 
 def sizes(group: ks.simulation.ConsumerGroup) -> list[int]:
-    """How many tasks each has."""
+    """Return the number of tasks by instance."""
     return [len(mine) for mine in group.assignment.values()]
 
 
@@ -497,7 +503,7 @@ def test_load_is_divided_over_whoever_is_there() -> None:
 
 
 def test_tasks_stay_where_they_are_and_come_back_to_whom_they_belonged() -> None:
-    """E28, S0-41: 4, 4, 4; C dies: A and B keep theirs and get two each; C returns: its four move, no other."""
+    """E28, S0-41: 4, 4, 4; C crashes: A and B keep theirs and get two each; C returns: only its four move."""
     group = instances(3)
     whole = group.assignment
     group.crash("C")
@@ -516,7 +522,7 @@ def test_tasks_stay_where_they_are_and_come_back_to_whom_they_belonged() -> None
 
 @pytest.mark.parametrize(("protocol", "paused"), [("cooperative", 3), ("eager", 12)])
 def test_only_what_moves_is_paused_when_members_cooperate(protocol: Any, paused: int) -> None:
-    """E28, S0-43: a fourth instance gets three tasks; nine others work on, unless the protocol is the eager one."""
+    """E28, S0-43: a fourth instance gets three tasks; nine others keep working, unless the protocol is eager."""
     group = instances(3, protocol=protocol)
     group.join("D")
     last = group.events("rebalanced")[-1]
@@ -524,7 +530,9 @@ def test_only_what_moves_is_paused_when_members_cooperate(protocol: Any, paused:
 
 
 def test_a_task_moves_when_its_new_owner_is_warm() -> None:
-    """E28, S0-44, S0-45: 50,000 records behind: two warm up at a time, the old owner works on; probes move them."""
+    """E28, S0-44, S0-45: 50,000 records behind: two warm up at a time, the old owner keeps working; probes move
+    them.
+    """
     group = instances(3, state=50_000)
     start, before = group.now_ms, len(group.events)
     group.join("D")
@@ -545,7 +553,7 @@ def test_a_task_moves_when_its_new_owner_is_warm() -> None:
 
 
 def test_a_standby_takes_over_without_restoring() -> None:
-    """E28, S2-37: two partitions, three processes: the third stands by with a copy, and is the one who takes over."""
+    """E28, S2-37: two partitions, three processes: the third has a standby replica and takes over."""
     group = ks.simulation.ConsumerGroup("app", {"in": 2}, standby_replicas=1, state=50_000)
     for name in "ABC":
         group.join(name)
@@ -559,7 +567,7 @@ def test_a_standby_takes_over_without_restoring() -> None:
 
 
 def test_an_assignor_of_ones_own_sees_load_and_capacity() -> None:
-    """E28, S0-42: capacities 2, 1 and 1 give 6, 3 and 3; a hot task alone on an instance; nonsense is refused."""
+    """E28, S0-42: capacities 2, 1 and 1 get 6, 3 and 3; a hot task gets an instance alone; nonsense is refused."""
     group = ks.simulation.ConsumerGroup("app", {"in": 12})
     for name, capacity in {"A": 2, "B": 1, "C": 1}.items():
         group.join(name, capacity=capacity)

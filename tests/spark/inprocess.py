@@ -1,7 +1,7 @@
-"""The levels of a query without Spark: the same functions over lists of rows, state in dictionaries.
+"""The levels of a query without Spark: the same functions over lists of rows, with state in dictionaries.
 
-What Spark does in between (group, sort, shuffle, commit) is done here in a few lines, so that merging, state logs and
-routing can be tested in milliseconds.
+Spark's part (group, sort, shuffle, commit) takes a few lines here, so that merging, state logs and routing can be
+tested in milliseconds.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class DictLog:
 
 @dataclass
 class Cluster:
-    """Runs a deployment batch by batch; ``forget()`` empties the workers' memory as a restart would."""
+    """Runs a deployment batch by batch; ``forget()`` clears the workers' memory as a restart would."""
 
     deployment: Deployment
     states: dict[tuple[int, int], DictLog] = field(default_factory=dict)
@@ -62,21 +62,21 @@ class Cluster:
 
     @classmethod
     def of(cls, deployment: Deployment, name: str, **settings: Any) -> Cluster:
-        """A cluster with nothing in it."""
+        """An empty cluster."""
         return cls(replace(deployment, name=name, options=WorkerOptions(**settings)))
 
     @staticmethod
     def forget() -> None:
-        """What happens to memory when every worker ends."""
+        """Clears the memory as if every worker had ended."""
         worker_cache.forget()
 
     @staticmethod
     def forget_tasks() -> None:
-        """What happens when a task goes on in another worker with every batch."""
+        """Clears the memory as if a task moved to another worker with every batch."""
         worker_cache._states.clear()
 
     def store(self, name: str) -> StoreView:
-        """A store of the first application, as a query's checkpoint shows it."""
+        """Return a store of the first application, as a query's checkpoint shows it."""
         placed = tasks_with(self.deployment, name)
         tasks = {task.name: empty_task(self.deployment, task) for task in placed}
         for task, deltas in self.deltas().items():
@@ -85,7 +85,7 @@ class Cluster:
         return StoreView(name, [store for task in placed for store in stores_named(tasks[task.name], name)])
 
     def deltas(self) -> dict[str, list[bytes]]:
-        """All deltas of every task, by the task's name, in their order."""
+        """Return all deltas of every task, by the task's name, in order."""
         found: dict[str, list[bytes]] = {}
         for level in self.deployment.levels:
             for group, placed in self.deployment.placements(level.number).items():
@@ -97,7 +97,7 @@ class Cluster:
     def batches(
         self, feed: FileOffsetSource, between: Callable[[int], None] = lambda number: None
     ) -> Iterator[BatchOutput]:
-        """The output of every batch of a feed."""
+        """Yield the output of every batch of a feed."""
         reader = QuerySourceReader(SourceSettings(feed, self.deployment, max_records=1))
         start, number = reader.initialOffset(), 0
         while (end := reader.latestOffset(start, reader.getDefaultReadLimit())) != start:
@@ -110,7 +110,7 @@ class Cluster:
             start, number = end, number + 1
 
     def run(self, rows: list[Row5]) -> BatchOutput:
-        """One batch through all levels."""
+        """Run one batch through all levels."""
         for level in self.deployment.levels:
             groups: dict[int, list[Row5]] = {}
             for row in rows:

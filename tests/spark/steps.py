@@ -1,7 +1,7 @@
-"""Rows that are fed one after another, packed into micro-batches: many applications in one query.
+"""Feeds rows one after another, packed into micro-batches: many applications in one query.
 
-Each row carries its number as order, so a batch of several rows means what the rows one after another mean; and each
-application may have its own number of batches.
+Each row carries its number as order, so a batch of several rows means the same as those rows one after another; and
+each application may have its own number of batches.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ Batch = dict[tuple[str, int], list[Any]]
 
 
 def tick(now_ms: int) -> Step:
-    """The wall clock shows a time, and punctuators look at it."""
+    """The wall clock reaches a time, and punctuators run."""
     return WALL, 0, (now_ms, None, None, ())
 
 
 def packed(cases: Sequence[Sequence[Step]], counts: Sequence[int], clocks: Sequence[int] | None = None) -> list[Batch]:
-    """Batches of a feed for some applications: ``counts`` says in how many batches each one's rows come.
+    """Split a feed into batches for some applications: ``counts`` is the number of batches of each.
 
-    ``clocks`` are what the wall clock of each shows in the beginning.
+    ``clocks`` holds the initial wall-clock time of each.
     """
     most = max(counts)
     batches: list[Batch] = [{} for _ in range(most)]

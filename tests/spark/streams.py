@@ -31,7 +31,7 @@ Output = dict[int, list[tuple[Any, Any, int]]]
 def driven(
     topology: Topology, rows: Sequence[Row], partitions: int, topics: Sequence[str], **config: Any
 ) -> dict[str, Output]:
-    """What the driver writes to some topics."""
+    """Return what the driver writes to some topics."""
     driver = TopologyTestDriver(topology, config, partitions=partitions)
     driver.pipe(TopicRecord(topic, -1, at, time, key, value) for at, (topic, key, value, time) in enumerate(rows))
     return {topic: by_partition(driver.create_output_topic(topic).read_records()) for topic in topics}
@@ -46,13 +46,13 @@ def by_partition(records: Sequence[TopicRecord]) -> Output:
 
 
 def placed(topology: Topology, partitions: int, *, spark_partitions: int = 2, **config: Any) -> Deployment:
-    """The deployment of a topology, on two Spark partitions where nothing else is said."""
+    """Return the deployment of a topology, on two Spark partitions by default."""
     application = plan_application(topology, Config.of(config), {}, direct=True, default_partitions=partitions)
     return plan_deployment("streams", [application], spark_partitions)
 
 
 def in_order(application: ApplicationPlan, rows: Sequence[Row]) -> list[Step]:
-    """Rows in wire form and in canonical order, each with its partition."""
+    """Return rows in wire form and in canonical order, each with its partition."""
     ids = tuple(group.id for group in application.topology.subtopologies())
     plan = TaskPlan(application.topology, ids, config=application.config, partitions=application.partitions)
     latest: dict[tuple[str, int], int] = {}
@@ -73,7 +73,7 @@ def in_order(application: ApplicationPlan, rows: Sequence[Row]) -> list[Step]:
 def batched(
     deployment: Deployment, rows: Sequence[Row], batches: int
 ) -> list[dict[tuple[str, int], list[tuple[Any, ...]]]]:
-    """Rows in wire form, cut into batches along the canonical order of all partitions."""
+    """Return rows in wire form, split into batches along the canonical order of all partitions."""
     ordered = in_order(deployment.applications[0], rows)
     found: list[dict[tuple[str, int], list[tuple[Any, ...]]]] = []
     for number in range(batches):
@@ -95,7 +95,7 @@ def query_over(
     name: str = "",
     readers: int = 2,
 ) -> tuple[Query, MemorySink]:
-    """A query over batches kept in a file, one micro-batch each; it ends by itself."""
+    """Run a query over batches kept in a file, one micro-batch each; it ends automatically."""
     feed = FileOffsetSource.write(folder / "feed.pickle", batches)
     kept = sink or MemorySink()
     settings = StreamSettings(folder / "checkpoint", None, max_records=1, readers=readers)
@@ -113,7 +113,7 @@ def streamed(
     batches: Sequence[int],
     **config: Any,
 ) -> list[dict[str, Output]]:
-    """What one streaming query writes to some topics, for several numbers of micro-batches at once."""
+    """Return what one streaming query writes to some topics, for several numbers of micro-batches at once."""
     application = plan_application(topology, Config.of(config), {}, direct=True, default_partitions=partitions)
     deployment = plan_deployment("streams", [application] * len(batches), 2)
     steps = in_order(application, rows)
@@ -123,7 +123,7 @@ def streamed(
 
 
 def outputs(deployment: Deployment, sink: MemorySink, topics: Sequence[str], number: int = 0) -> dict[str, Output]:
-    """What a sink has of one application, as the driver gives it."""
+    """Return a sink's content for one application, in the driver's form."""
     found = {}
     for topic in topics:
         records = sink.records(deployment.applications[number], topic, number)

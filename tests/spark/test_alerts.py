@@ -1,4 +1,4 @@
-"""S0-58: what to be woken for; each rule has a reading of the metrics that makes it fire, and one that does not."""
+"""S0-58: alerts; each rule has a reading of the metrics that triggers it, and one that does not."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RULES = alert_rules(state_bytes=1000, dead_letter_topic="dead")
 
 
 def reading(**numbers: float) -> list[Metric]:
-    """Metrics of a healthy query, but for the numbers given."""
+    """Metrics of a healthy query, except for the given values."""
     healthy = {"lag": 0, "commits": 10, "failed": 0, "dropped": 2, "restores": 1, "state": 500, "letters": 3} | numbers
     names = {"lag": LAG, "commits": COMMITS, "failed": FAILED, "dropped": DROPPED, "restores": RESTORES, "state": STATE}
     healthy, names = {"latency": 0.2} | healthy, {"latency": LATENCY} | names
@@ -47,7 +47,7 @@ def reading(**numbers: float) -> list[Metric]:
     ids=str,
 )
 def test_a_rule_fires_for_its_cause_alone(now: dict[str, float], expected: list[str]) -> None:
-    """Between two readings of the metrics."""
+    """Seconds between two readings of the metrics."""
     assert expected == [alert.name for alert in alerts(reading(), reading(**now), RULES, elapsed="5m")]
 
 
@@ -68,7 +68,9 @@ def test_a_query_is_stalled_only_after_a_while(elapsed: str, commits: int, lag: 
 
 
 def test_a_query_is_stalled_after_five_intervals() -> None:
-    """S0-58: a query that commits every 100 ms is stalled after half a second, one with a batch a minute after five."""
+    """S0-58: a query that commits every 100 ms is stalled after half a second, one with a batch per minute after
+    five.
+    """
     for interval, too_early, late in (("100ms", "499ms", "500ms"), ("1m", "4m59s", "5m")):
         rules = alert_rules(interval=interval)
         for elapsed, expected in ((too_early, []), (late, ["stalled"])):
@@ -76,7 +78,7 @@ def test_a_query_is_stalled_after_five_intervals() -> None:
 
 
 def test_readings_of_a_query_know_their_time() -> None:
-    """One reading compared with itself is no reason for an alert; readings without a time need ``elapsed``."""
+    """One reading compared with itself triggers no alert; readings without a time need ``elapsed``."""
     taken = MetricsBook("shop").all({("orders", 0): 7})
     assert () == alerts(taken, taken)
     later = MetricsBook("shop").all({("orders", 0): 7})
@@ -87,7 +89,7 @@ def test_readings_of_a_query_know_their_time() -> None:
 
 
 def test_prometheus_gets_the_same_rules() -> None:
-    """One entry a rule, in Prometheus' form, over the names that are served."""
+    """One entry per rule, in Prometheus' form, over the exported names."""
     (group,) = yaml.safe_load(prometheus_rules(RULES))["groups"]
     assert [
         "Stalled",

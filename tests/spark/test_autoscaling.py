@@ -1,4 +1,4 @@
-"""S4-49: how many instances a query needs: the decision, and a backlog of 100,000 records worked off by it."""
+"""S4-49: how many instances a query needs: the decision, and a backlog of 100,000 records worked off with it."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ def decided(*readings: list[Metric], instances: int = 4) -> tuple[int, str]:
     ids=["a little behind", "growing", "no more than partitions", "stalled", "idle", "busy", "without input", "a peak"],
 )
 def test_lag_and_busy_time_decide(readings: list[list[Metric]], expected: int) -> None:
-    """Growing lag asks for more, idle time for fewer, a stall or a short peak for neither."""
+    """Growing lag calls for more, idle time for fewer, a stall or a short peak for neither."""
     assert expected == decided(*readings)[0]
 
 
 def test_a_stall_is_not_answered_by_more_instances() -> None:
-    """The reason says so."""
+    """The reason states the lag or the idle share."""
     assert "none is processed" in decided(reading(5, 100), reading(5, 200))[1]
 
 
 def test_readings_and_numbers_are_checked() -> None:
-    """One reading has no rate; readings made by hand need their distance in time."""
+    """One reading has no rate; readings built by hand need their distance in time."""
     with pytest.raises(ConfigError, match="readings must be at least 2, got 1"):
         decided(reading(0, 0))
     with pytest.raises(ConfigError, match="instances must be at least 1, got 0"):
@@ -59,7 +59,7 @@ def test_readings_and_numbers_are_checked() -> None:
 
 
 class Service:
-    """A consumer group whose members read 100 records per second each, from 10 partitions that grow."""
+    """A consumer group whose members read 100 records per second each, from 10 growing partitions."""
 
     def __init__(self) -> None:
         self.group = ks.simulation.ConsumerGroup(
@@ -69,7 +69,7 @@ class Service:
         self.consumed = self.joined = 0
 
     def scale(self, count: int) -> None:
-        """Start members first; the oldest leave."""
+        """Start members before stopping any; the oldest leave."""
         while len(self.members) < count:
             self.joined += 1
             self.members.append(f"m{self.joined}")
@@ -78,7 +78,7 @@ class Service:
             self.group.leave(self.members.pop(0))
 
     def run(self, seconds: int, rate: int) -> list[Metric]:
-        """Let time pass with new records; every member polls once a second, so it is busy as far as it has records."""
+        """Let time pass with new records; every member polls once a second, so its load follows its records."""
         busy = 0.0
         for _ in range(seconds):
             for partition in self.group.log.partitions:
@@ -93,7 +93,7 @@ class Service:
 
 
 def test_a_backlog_of_100_000_records_is_worked_off_and_the_old_instance_retires() -> None:
-    """More instances start, catch up within the time that was asked for, and fewer are left when nothing waits."""
+    """More instances start, catch up within the requested time, and are removed when nothing waits."""
     service = Service()
     for partition in service.group.log.partitions:
         service.group.log.append(partition, 100_000 // 10)

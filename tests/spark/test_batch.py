@@ -1,4 +1,4 @@
-"""`run` over static DataFrames gives what the driver gives."""
+"""`run` over static DataFrames produces what the driver produces."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def got(result: Any, topics: list[str]) -> dict[str, Any]:
 def test_records_in_order_of_arrival_give_the_drivers_output(
     spark: Any, build: Any, inputs: list[str], written: list[str]
 ) -> None:
-    """Disorder in the input is kept, lane by lane."""
+    """Out-of-order input keeps its order in each partition."""
     topology, rows = build(), disordered(inputs, 300)
     result = ks.run(topology, spark=spark, inputs=as_records(rows), partitions=3)
     assert driven(topology, rows, 3, written) == got(result, written)
@@ -47,7 +47,7 @@ def test_records_in_order_of_arrival_give_the_drivers_output(
 
 
 def test_rows_without_an_order_go_by_time_and_then_by_content(spark: Any) -> None:
-    """Nothing depends on how Spark happens to hold the rows."""
+    """The result does not depend on Spark's physical layout."""
     topology, rows = joined(), disordered(["left", "right"], 300)
     frames = {
         topic: spark.createDataFrame(

@@ -1,4 +1,4 @@
-"""Errors of workers name the cells of the notebook, as errors of this process do."""
+"""Errors of workers name the cells of the notebook, like errors of this process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ except ks.KStreamError as error:
 
 
 def test_a_failure_in_a_worker_names_the_cell_and_line_that_the_driver_names(spark: Any) -> None:
-    """S0-10: a worker knows a cell by its file only, its reader by the number that the front end shows."""
+    """S0-10: a worker knows a cell only by its file; the error shows the number of the front end."""
     with loaded_shell() as shell:
         shell.ip.user_ns["spark"] = spark
         shell.run(DECLARE, "declares")

@@ -1,4 +1,4 @@
-"""Snapshots of stores for changelogs that begin later than the stores; here without Spark."""
+"""Snapshots of stores for changelogs that begin later than the stores, without Spark."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ TEXT = {"default_key_serde": "string", "default_value_serde": "string"}
 
 
 def rows(store: Any) -> dict[Any, Any]:
-    """Rows of a store without its clock, which is that of its rows after a restore."""
+    """Return a store's rows without its clock, which follows from the rows after a restore."""
     return {key: row for key, row in store.raw.items() if key is not None}
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_store_is_restored_from_its_snapshot(tmp_path: Path, name: str) -> None:
-    """S0-22: every kind of store: what is written for it makes the same rows again."""
+    """S0-22: for every kind of store, the written records restore the same rows."""
     deployment = placed(build(name, "p"), 3, application_id="p", **TEXT)
     cluster = Cluster.of(deployment, f"snapshot-{name}")
     cluster.forget()

@@ -1,4 +1,4 @@
-"""Changelog topics of a deployment: what the driver would have written, whatever the batches; here without Spark."""
+"""Changelog topics of a deployment: equal to the driver's for any batches, without Spark."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Logs = dict[tuple[str, int], dict[Any, Any]]
 
 
 def every_kind() -> ks.Topology:
-    """Windows, sessions and what waits until they close."""
+    """Windows, sessions and records that are emitted on close."""
     builder = ks.StreamsBuilder("kinds")
     grouped = builder.stream("in").group_by_key()
     windows = ks.TimeWindows.of_size_and_grace("100ms", "50ms")
@@ -39,7 +39,7 @@ def versioned() -> ks.Topology:
 
 
 def every_record(folder: Path, topology: ks.Topology, rows: list[Row], batches: int) -> Iterator[OutputRecord]:
-    """What some batches write to changelogs."""
+    """Return the changelog records of some batches."""
     deployment = placed(topology, 3, application_id=topology.name)
     cluster = Cluster.of(deployment, folder.name, changelogs=True)
     cluster.forget()
@@ -51,7 +51,7 @@ def every_record(folder: Path, topology: ks.Topology, rows: list[Row], batches: 
 
 
 def written(folder: Path, topology: ks.Topology, rows: list[Row], batches: int) -> Logs:
-    """What changelogs hold after some batches."""
+    """Return the contents of changelogs after some batches."""
     found = Logs()
     for topic, partition, timestamp, key, value, headers in every_record(folder, topology, rows, batches):
         found.setdefault((topic, partition), {})[key] = (value, timestamp, headers)
@@ -66,7 +66,7 @@ def driver_after(topology: ks.Topology, rows: list[Row]) -> ks.TopologyTestDrive
 
 
 def alive(logs: Logs) -> Logs:
-    """Without keys whose last record is a tombstone: batches leave out what came and went within them."""
+    """Leave out keys whose last record is a tombstone: batches omit rows that were added and deleted within them."""
     return {place: kept for place, log in logs.items() if (kept := {k: v for k, v in log.items() if v[0] is not None})}
 
 
@@ -90,7 +90,7 @@ def test_changelogs_end_as_those_of_the_driver(tmp_path: Path, build: Any, topic
 
 @pytest.mark.parametrize("batches", [1, 4, 300])
 def test_a_changelog_of_versions_has_every_one_of_them(tmp_path: Path, batches: int) -> None:
-    """S0-22: a versioned store is restored with its history, whatever the batches."""
+    """S0-22: a versioned store is restored with its history, for any batches."""
     rows: list[Row] = [*disordered(["in"], 300), ("in", "k3", None, 9_000)]
     driver, wanted = driver_after(versioned(), rows), {}
     for record in driver.create_output_topic("versioned-prices-changelog", "bytes", "bytes").read_records():

@@ -17,7 +17,7 @@ VECTORS = Path(tests.golden.__file__).with_name("vectors") / "behaviour.jsonl.xz
 
 
 def test_a_tenth_of_the_vectors_passes_on_spark(spark: Any) -> None:
-    """S0-29: in a few queries of many applications each, outputs, drops and stores are those of Kafka Streams."""
+    """S0-29: in a few queries of many applications each, outputs, drops and stores equal those of Kafka Streams."""
     vectors = [vector for vector in load([VECTORS]) if vector["name"] not in accidents() and not _by_row(vector)]
     verdicts = list(check_on_spark(vectors[5::10]))
     assert {} == {name: differences[:3] for name, state, differences, _ in verdicts if state != "passed"}
@@ -25,6 +25,6 @@ def test_a_tenth_of_the_vectors_passes_on_spark(spark: Any) -> None:
 
 
 def _by_row(vector: dict[str, Any]) -> bool:
-    """Whether a vector with a global table needs a batch a row: the full run has them."""
+    """Return whether a vector with a global table needs one batch per row: the full run has them."""
     ops = vector["spec"].get("papi") or vector["spec"].get("nodes", [])
     return any(op["op"] == "global" for op in ops)

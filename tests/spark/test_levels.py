@@ -1,4 +1,4 @@
-"""The levels of a query without Spark: state logs, lineage, compaction, memory, and what goes on elsewhere."""
+"""The levels of a query without Spark: state logs, lineage, compaction, memory, and moves between workers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FEED = "feed.pickle"
 def run_in(
     cluster: Cluster, folder: Path, batches: Sequence[Any], topics: Sequence[str], between: Callable[[int], None]
 ) -> dict[str, Output]:
-    """What a cluster writes in some batches."""
+    """Return what a cluster writes in some batches."""
     from kstreamnb.spark.io.offset_source import FileOffsetSource
 
     sink = MemorySink()
@@ -59,7 +59,7 @@ def ran(
     spark_partitions: int = 2,
     **config: Any,
 ) -> tuple[dict[str, Output], Cluster]:
-    """The output of a run in some batches, and its cluster."""
+    """Return the output of a run in some batches, and its cluster."""
     deployment = placed(topology, partitions, spark_partitions=spark_partitions, **config)
     cluster = Cluster.of(deployment, folder.name, memory_limit=memory_limit, verify=True)
     cluster.forget()
@@ -67,13 +67,13 @@ def ran(
 
 
 def forget(number: int) -> None:
-    """What happens to the workers' memory when all of them end."""
+    """Clear the workers' memory in one of several ways."""
     Cluster.forget()
 
 
 @pytest.fixture
 def small_logs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compaction begins after a few entries and goes by few rows."""
+    """Compaction starts after a few entries and proceeds a few rows at a time."""
     monkeypatch.setattr(state_log, "_MOST_ENTRIES", 5)
     monkeypatch.setattr(state_log, "_PART_BYTES", 400)
 
@@ -91,7 +91,7 @@ SHAPES = [
 def test_batches_and_lost_workers_change_nothing(
     tmp_path: Path, build: Any, read: list[str], written: list[str], batches: int, *, lost: bool
 ) -> None:
-    """S0-29, S1-10: any number of batches gives the driver's output, with and without the workers' memory."""
+    """S0-29, S1-10: any number of batches produces the driver's output, with and without the workers' memory."""
     topology, rows = build(), disordered(read, 300)
     found, cluster = ran(
         tmp_path, topology, rows, written, batches=batches, between=forget if lost else lambda number: None
@@ -107,7 +107,7 @@ def test_batches_and_lost_workers_change_nothing(
 def test_how_many_places_share_the_tasks_changes_nothing(
     tmp_path: Path, build: Any, read: list[str], written: list[str], places: int
 ) -> None:
-    """S0-08: with eight partitions on one or five of Spark's each output partition is the same, record by record."""
+    """S0-08: with eight partitions on one or five of Spark's, each output partition is the same, record by record."""
     topology, rows = build(), disordered(read, 300)
     found, cluster = ran(tmp_path, topology, rows, written, batches=3, partitions=8, spark_partitions=places)
     assert driven(topology, rows, 8, written) == found
@@ -120,7 +120,7 @@ def kept_tasks() -> list[CachedTask]:
 
 
 def test_a_worker_that_missed_some_batches_catches_up(tmp_path: Path) -> None:
-    """S1-10: of an older copy only the missing entries are applied; they are found by its lineage token."""
+    """S1-10: only the missing entries are applied to an older copy; its lineage token identifies them."""
     topology, rows = two_levels(), disordered(["in"], 300)
     memories: list[dict[Any, Any]] = [{}, {}]
 
@@ -136,11 +136,11 @@ def test_a_worker_that_missed_some_batches_catches_up(tmp_path: Path) -> None:
 
 
 def test_a_copy_of_a_failed_attempt_is_not_trusted(tmp_path: Path) -> None:
-    """S0-23: a copy ahead of the committed state, or beside it, is rebuilt."""
+    """S0-23: a copy that is ahead of the committed state, or diverged from it, is rebuilt."""
     topology, rows = two_levels(), disordered(["in"], 200)
 
     def spoil(number: int) -> None:
-        """As if each task had written an entry that was never committed."""
+        """Simulate that each task had written an entry that was never committed."""
         for held in kept_tasks():
             held.token = "of another attempt"
 
@@ -151,7 +151,7 @@ def test_a_copy_of_a_failed_attempt_is_not_trusted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("lost", [False, True], ids=["warm", "lost"])
 def test_logs_are_compacted_as_they_grow(tmp_path: Path, small_logs: None, *, lost: bool) -> None:
-    """S0-22: old entries go, in parts and without a pause, and nothing is lost with them."""
+    """S0-22: old entries are removed in parts and without a pause, and nothing is lost with them."""
     topology, rows = two_levels(), disordered(["in"], 600)
     found, cluster = ran(
         tmp_path, topology, rows, ["totals"], batches=60, between=forget if lost else lambda number: None
@@ -167,7 +167,7 @@ def test_logs_are_compacted_as_they_grow(tmp_path: Path, small_logs: None, *, lo
 
 
 def test_old_entries_of_a_log_go_a_few_with_each_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """S0-22: what a compaction leaves behind is not removed at a stroke, and until then a rebuilt task is the same."""
+    """S0-22: entries superseded by a compaction are removed gradually, and until then a rebuilt task is the same."""
     monkeypatch.setattr(state_log, "_MOST_ENTRIES", 20)
     monkeypatch.setattr(state_log, "_MOST_GOING", 3)
     topology, rows = two_levels(), disordered(["in"], 600)
@@ -184,12 +184,14 @@ def test_old_entries_of_a_log_go_a_few_with_each_batch(tmp_path: Path, monkeypat
     found = run_in(cluster, tmp_path, batched(deployment, rows, 60), ["totals"], look)
     assert driven(topology, rows, 3, ["totals"]) == found
     steps = {later - sooner for seen in bases.values() for sooner, later in pairwise(seen)}
-    assert steps == {0, 2, 3}  # the last of about twenty are two
+    assert steps == {0, 2, 3}  # two of about twenty remain
     assert min(seen[-1] for seen in bases.values()) > 20
 
 
 def test_state_that_exceeds_memory_is_rebuilt_when_it_is_needed(tmp_path: Path) -> None:
-    """S1-10: tasks used least leave the worker's memory by bytes; the output stays, it only takes longer."""
+    """S1-10: least recently used tasks are evicted from the worker's memory by size; output is unchanged, only
+    slower.
+    """
     topology, rows = three_levels(), disordered(["in"], 400)
     found, cluster = ran(tmp_path, topology, rows, ["out"], batches=8, partitions=6, memory_limit=2_000)
     assert driven(topology, rows, 6, ["out"]) == found
@@ -214,7 +216,7 @@ def test_only_tasks_with_data_run(tmp_path: Path) -> None:
 
 
 def suppressed() -> ks.Topology:
-    """Final results of windows, and a table that is held back for a while."""
+    """Final results of windows, and a table that is suppressed for a time."""
     builder = ks.StreamsBuilder("held")
     rows = builder.stream("in")
     windows = ks.TimeWindows.of(size="100ms", grace="50ms")
@@ -227,7 +229,7 @@ def suppressed() -> ks.Topology:
 
 @pytest.mark.parametrize("batches", [1, 2, 8, 40])
 def test_suppression_holds_back_what_the_driver_holds_back(tmp_path: Path, small_logs: None, batches: int) -> None:
-    """S0-34: buffers are state like all other; where batches end does not show."""
+    """S0-34: buffers are state like any other; batch boundaries do not show."""
     topology, rows = suppressed(), disordered(["in"], 300)
     found, _ = ran(tmp_path, topology, rows, ["final", "rare"], batches=batches, between=forget)
     expected = driven(topology, rows, 3, ["final", "rare"])
@@ -243,7 +245,7 @@ def cached() -> ks.Topology:
 
 
 def test_a_cache_gives_one_update_a_key_and_batch(tmp_path: Path) -> None:
-    """S0-34: ten updates of a key: 10 without a cache, one a commit with one, and the last is the same."""
+    """S0-34: ten updates of a key: 10 without a cache, one per commit with a cache, and the last is the same."""
     rows: list[Row] = [("in", f"k{at % 3}", at, 100 + at) for at in range(60)]
     options: dict[str, Any] = {"partitions": 1, "batches": 2}
     every, _ = ran(tmp_path, cached(), rows, ["out"], **options)
@@ -256,10 +258,10 @@ def test_a_cache_gives_one_update_a_key_and_batch(tmp_path: Path) -> None:
 
 
 class Forgetful(ks.Processor[str, int, str, int]):
-    """Counts in an attribute, has others that lead to the task, and one that cannot be pickled."""
+    """Counts in an attribute; other attributes refer to the task or cannot be pickled."""
 
     def init(self, context: ks.ProcessorContext) -> None:
-        """Make attributes of all kinds."""
+        """Set attributes of all kinds."""
         super().init(context)
         self.seen = 0
         self.store = context.get_state_store("rows")
@@ -267,21 +269,21 @@ class Forgetful(ks.Processor[str, int, str, int]):
         self.job = context.schedule("50ms", ks.PunctuationType.STREAM_TIME, self.look)
 
     def process(self, record: ks.Record[str, int]) -> None:
-        """Count, and tell the count."""
+        """Count, and forward the count."""
         with self.lock:
             self.seen += 1
         self.put(record.key, self.seen)
         self.tell(record.with_value(self.seen))
 
     def look(self, now_ms: int) -> None:
-        """After a hundred records no more."""
+        """Stop after a hundred records."""
         if self.seen > 100:
             self.job.cancel()
         self.tell(ks.Record("look", self.seen, now_ms))
 
 
 def forgetful(*, named: bool = False) -> ks.Topology:
-    """The processor on the only level."""
+    """Return the processor on the only level."""
     builder = ks.StreamsBuilder("forgetful")
     builder.add_state_store(ks.Stores.in_memory_key_value_store("rows", key_serde="string", value_serde="long"))
     rows = builder.stream("in")
@@ -295,7 +297,7 @@ def forgetful(*, named: bool = False) -> ks.Topology:
 @pytest.mark.parametrize("named", [False, True], ids=["alone", "with global table"])
 @pytest.mark.parametrize("lost", [False, True], ids=["warm", "lost"])
 def test_attributes_of_processors_go_with_their_task(tmp_path: Path, *, lost: bool, named: bool) -> None:
-    """S2-47: whoever goes on with a task has what its processor had, though Kafka would have forgotten it."""
+    """S2-47: the next owner of a task gets its processor's attributes, although Kafka would lose them."""
     topology = forgetful(named=named)
     rows = [*([("names", "k1", "one", 0)] if named else []), *disordered(["in"], 400)]
     found, _ = ran(tmp_path, topology, rows, ["out"], batches=9, between=forget if lost else lambda number: None)
@@ -304,7 +306,7 @@ def test_attributes_of_processors_go_with_their_task(tmp_path: Path, *, lost: bo
 
 @pytest.mark.parametrize("lost", [False, True], ids=["warm", "lost"])
 def test_punctuators_fire_when_nothing_comes(tmp_path: Path, *, lost: bool) -> None:
-    """S0-35: ticks alone move the wall clock; what a punctuator produces leaves though no offset moved."""
+    """S0-35: ticks alone advance the wall clock; a punctuator's output is sent although no offset moved."""
     topology = punctuated()
     deployment = placed(topology, 2)
     batches = batched(deployment, disordered(["in"], 40), 1)
@@ -321,7 +323,7 @@ def test_punctuators_fire_when_nothing_comes(tmp_path: Path, *, lost: bool) -> N
 
 
 def test_global_tables_follow_from_batch_to_batch(tmp_path: Path) -> None:
-    """A table row that comes with a later batch is there before the records of that batch."""
+    """A table row of a later batch is present before the records of that batch."""
     topology = with_global_table()
     deployment = placed(topology, 3)
     rows = disordered(["in"], 60)
@@ -337,7 +339,7 @@ def test_global_tables_follow_from_batch_to_batch(tmp_path: Path) -> None:
 
 
 def test_a_pattern_reads_every_topic_that_matches(tmp_path: Path) -> None:
-    """Topics of a pattern lie side by side; each has its own offsets and partitions."""
+    """Topics of a pattern are read side by side; each has its own offsets and partitions."""
     builder = ks.StreamsBuilder("pattern")
     builder.stream(re.compile("ev-.*")).group_by_key().count(store="counts").to_stream().to("out", value_serde="long")
     topology = builder.build()
@@ -379,7 +381,7 @@ def test_a_task_at_the_end_has_the_drivers_store(tmp_path: Path, small_logs: Non
 def test_after_every_commit_workers_have_what_their_logs_and_the_input_make(
     tmp_path: Path, build: Any, read: list[str], written: list[str]
 ) -> None:
-    """S0-09: the stores in a worker's memory are those of its log, and those of a driver that had the same input."""
+    """S0-09: the stores in a worker's memory equal those of its log, and those of a driver with the same input."""
     deployment, count = placed(build(), 3), 8
     rows = disordered(read, 300)
     steps = in_order(deployment.applications[0], rows)
@@ -408,7 +410,7 @@ def test_after_every_commit_workers_have_what_their_logs_and_the_input_make(
 
 
 def test_a_small_batch_is_sent_along_with_its_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a worker would read comes with the plan; the first batch, large ones and failures are left to workers."""
+    """A worker's input is sent with the plan; the first batch, large ones and failures are left to workers."""
     topology, rows = two_levels(), disordered(["in"], 60)
     deployment = placed(topology, 3)
     feed = FileOffsetSource.write(tmp_path / "feed.pickle", batched(deployment, rows, 2))
@@ -430,9 +432,9 @@ def test_a_small_batch_is_sent_along_with_its_plan(tmp_path: Path, monkeypatch: 
 
 
 def test_a_changed_key_costs_a_shuffle_and_no_call_to_anybody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """S0-31: what workers run opens no connection and sends nothing, neither for a record nor for a batch.
+    """S0-31: the code that workers run opens no connection and sends nothing, neither per record nor per batch.
 
-    Repartitions of one level share their shuffle; from Kafka to a level with state there is one, too.
+    Repartitions of one level share their shuffle; from Kafka to a stateful level there is one, too.
     """
     calls: list[str] = []
     for name in ("connect", "connect_ex", "send", "sendall", "sendto", "sendmsg", "recv", "recv_into", "recvfrom"):
@@ -447,10 +449,10 @@ def test_a_changed_key_costs_a_shuffle_and_no_call_to_anybody(tmp_path: Path, mo
 
 
 def test_a_worker_that_remembers_something_else_than_its_log_ends_the_query(tmp_path: Path) -> None:
-    """S0-09: with ``verify`` a store that was changed behind its log is found before the next batch counts with it."""
+    """S0-09: with ``verify`` a store that differs from its log is detected before the next batch uses it."""
 
     def lose_a_row(number: int) -> None:
-        """A row goes without a word to anybody."""
+        """Delete a row without logging it."""
         for held in kept_tasks() if number == 3 else ():
             store = held.task.stores.get("first")
             if store is not None and store.raw:
@@ -464,7 +466,7 @@ def test_a_worker_that_remembers_something_else_than_its_log_ends_the_query(tmp_
 
 @pytest.mark.parametrize("handler", ["fail", "continue"])
 def test_a_global_record_that_cannot_be_read_is_the_handlers_matter(tmp_path: Path, handler: str) -> None:
-    """S2-57: set to fail, the query stops with topic and offset; set to continue, the record is dropped and counted."""
+    """S2-57: with "fail" the query stops with topic and offset; with "continue" the record is dropped and counted."""
     builder = ks.StreamsBuilder("unreadable")
     names = builder.global_table("names", store="names", value_serde="long")
     rows = builder.stream("in").left_join(names, lambda key, value: key, lambda value, name: [value, name])
@@ -483,7 +485,7 @@ def test_a_global_record_that_cannot_be_read_is_the_handlers_matter(tmp_path: Pa
 
 
 def as_format_2(packed: bytes) -> bytes:
-    """A packed delta as the version before wrote it."""
+    """A packed delta as the previous version wrote it."""
     rows, cells = unpack_delta(packed)
     members: dict[str, tuple[int, dict[str, Any], dict[Any, Any]]] = {}
     if not any("/" in name for name in rows):
@@ -501,14 +503,14 @@ def as_format_2(packed: bytes) -> bytes:
 def test_a_query_continues_from_state_of_format_2(
     tmp_path: Path, build: Any, read: list[str], written: list[str]
 ) -> None:
-    """Logs that the version before wrote are read by workers that remember nothing, and new entries follow them."""
+    """Logs of the previous version are read by workers without memory, and new entries follow them."""
     topology, rows = build(), disordered(read, 300)
     deployment = placed(topology, 3)
     cluster = Cluster.of(deployment, tmp_path.name)
     cluster.forget()
 
     def age(number: int) -> None:
-        """Write what is there again in the old format."""
+        """Rewrite the existing entries in the old format."""
         cluster.forget()
         for log in cluster.states.values() if number == 2 else ():
             for key, (token, data) in log.rows.items():

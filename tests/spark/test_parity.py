@@ -1,4 +1,4 @@
-"""Driver and Spark side by side on one sample: equal where the topology is, and every difference shown."""
+"""Driver and Spark side by side on one sample: equal if the topology is, and every difference shown."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def mapping(function: Any) -> ks.Topology:
 
 
 def test_driver_and_spark_agree(spark: Any) -> None:
-    """Records, partitions, order and drops are the same; records of other topics are left out."""
+    """Records, partitions, order and drops are equal; records of other topics are left out."""
     other = ks.Sample.from_text("topic | key | value \n elsewhere | a | 1")
     found = ks.testing.parity(counting(), [*SAMPLE, *other], spark, partitions=PARTITIONS)
     assert found.is_equal, found
@@ -52,7 +52,7 @@ def test_driver_and_spark_agree(spark: Any) -> None:
 
 @pytest.mark.kafka
 def test_a_deployment_agrees_too(spark: Any) -> None:
-    """The third column is what came out of Kafka after several micro-batches."""
+    """The third column is the output from Kafka after several micro-batches."""
     found = ks.testing.parity(counting(), SAMPLE, spark, partitions=PARTITIONS, streaming=True)
     assert found.is_equal, found
     assert ("topic", "partition", "driver", "Spark", "Kafka", "") == found.header
@@ -73,7 +73,7 @@ def test_a_function_that_depends_on_where_it_runs_is_found(spark: Any) -> None:
 
 
 def test_an_error_is_part_of_what_is_compared(spark: Any) -> None:
-    """Both fail on the same record at the same node: they agree, and the error is told."""
+    """Both fail on the same record at the same node: they agree, and the error is reported."""
     found = ks.testing.parity(mapping(lambda value: 1 / (value - 30)), SAMPLE, spark, partitions=PARTITIONS)
     assert found.is_equal, found
     assert "driver failed: ProcessingError: " in str(found)

@@ -1,4 +1,4 @@
-"""`plan` says before anything starts what a deployment will be; what cannot run is refused there."""
+"""`plan` shows a deployment before anything starts; topologies that cannot run are refused there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kstreamnb.spark.planning.preflight import refuse_what_is_too_large
 
 
 def shop() -> ks.Topology:
-    """Two levels, a table joined on the second, a look at every record and a processor of the user's own."""
+    """Two levels, a table joined on the second, a peek at every record and a user's own processor."""
     builder = ks.StreamsBuilder("shop")
     sales = builder.stream("sales").peek(lambda key, value: None)
     totals = sales.group_by(lambda key, value: value["city"]).count(store="per-city")
@@ -33,7 +33,7 @@ class Quiet(ks.Processor[Any, Any, Any, Any]):
 
 
 def test_a_plan_prints_levels_tasks_shuffles_stores_and_edges() -> None:
-    """S0-31, S0-48, S3-21: one shuffle for each repartition, and everything that a repeated batch does again."""
+    """S0-31, S0-48, S3-21: one shuffle for each repartition, and every side effect that a repeated batch repeats."""
     planned = ks.plan(shop(), {"sales": 8, "cities": 4}, config={"application.id": "shop"})
     assert str(planned).splitlines() == [
         "inputs: cities (4 partitions), sales (8 partitions)",
@@ -53,7 +53,7 @@ def test_a_plan_prints_levels_tasks_shuffles_stores_and_edges() -> None:
 
 
 def test_a_plan_prints_a_line_for_each_shuffle_that_it_counts() -> None:
-    """A first level with state shuffles the inputs to their tasks; no topic is between."""
+    """A first level with state shuffles the inputs to their tasks, without a topic in between."""
     builder = ks.StreamsBuilder("totals")
     counts = builder.stream("sales").group_by_key().count(store="first")
     counts.to_stream().group_by(lambda key, count: str(count)).count(store="second").to_stream().to("out")
@@ -68,7 +68,7 @@ def test_a_plan_prints_a_line_for_each_shuffle_that_it_counts() -> None:
 
 
 def test_at_least_once_makes_every_output_an_edge() -> None:
-    """S3-21: with that guarantee each sink of a user's topic is listed, and none of a repartition topic."""
+    """S3-21: at least once, each sink of a user's topic is listed, and none of a repartition topic."""
     given: dict[str, Any]
     for given in ({"guarantee": "at_least_once"}, {"config": {"processing.guarantee": "at_least_once"}}):
         planned = ks.plan(shop(), {"sales": 1, "cities": 1}, **given)
@@ -87,7 +87,7 @@ def test_at_least_once_makes_every_output_an_edge() -> None:
     ids=lambda given: type(given).__name__,
 )
 def test_sinks_that_do_not_know_their_batches_are_edges(sink: Any, edges: int) -> None:
-    """S3-21: whatever the guarantee, a function gets a repeated batch again; files and tables have it already."""
+    """S3-21: with either guarantee, a function sees repeated batches; files and tables skip them."""
     for guarantee in ("exactly_once", "at_least_once"):
         planned = ks.plan(shop(), {"sales": 1, "cities": 1}, sink=sink, guarantee=guarantee)
         found = [why for _, why in planned.at_least_once if why.startswith("its records are")]
@@ -97,7 +97,7 @@ def test_sinks_that_do_not_know_their_batches_are_edges(sink: Any, edges: int) -
 
 
 def test_sub_topologies_that_feed_each_other_run_in_one_place() -> None:
-    """The plan says so, for it limits what can run at once."""
+    """The plan lists it, because it limits parallelism."""
     builder = ks.StreamsBuilder("round")
     stream = builder.stream("in")
     counts = stream.group_by(lambda key, value: value).count()
@@ -108,7 +108,7 @@ def test_sub_topologies_that_feed_each_other_run_in_one_place() -> None:
 
 
 def test_two_writers_of_one_topic_are_named() -> None:
-    """S3-24: their order among themselves is nobody's promise."""
+    """S3-24: the order between them is undefined."""
     builder = ks.StreamsBuilder("writers")
     for topic in ("a", "b"):
         builder.stream(topic).to("same")
@@ -124,7 +124,7 @@ def test_joined_topics_have_to_have_equal_partitions() -> None:
 
 
 def test_a_hundred_partitions_are_planned_within_a_second() -> None:
-    """Planning costs no more than the tasks it makes."""
+    """The cost of planning is proportional to the tasks."""
     topology = shop()
     began = time.process_time()
     planned = ks.plan(topology, 100, spark_partitions=16)
@@ -133,7 +133,7 @@ def test_a_hundred_partitions_are_planned_within_a_second() -> None:
 
 
 class Locked:
-    """Holds on to something that lives in this process only."""
+    """Holds an object that exists in this process only."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -148,14 +148,14 @@ def with_global_client() -> ks.Topology:
 
 
 def with_locked_processor() -> ks.Topology:
-    """A supplier that brings a client along."""
+    """A supplier that holds a client."""
     builder = ks.StreamsBuilder("client")
     builder.stream("in").process(partial(Talking, Locked()), name="ask").to("out")
     return builder.build()
 
 
 class Talking(Quiet):
-    """A processor that is given a client."""
+    """A processor that receives a client."""
 
     def __init__(self, client: Locked) -> None:
         self.client = client
@@ -163,7 +163,7 @@ class Talking(Quiet):
 
 @pytest.mark.parametrize("build", [with_global_client, with_locked_processor])
 def test_what_cannot_travel_is_refused_with_node_reason_and_alternative(build: Any) -> None:
-    """The node, what it holds on to, the user's line, and what to do instead."""
+    """The error names the node, the captured object, the user's line, and the remedy."""
     with pytest.raises(ks.errors.SparkError, match='node "ask" cannot be sent to Spark\'s workers') as refused:
         ks.plan(build())
     notes = "\n".join(refused.value.__notes__)
@@ -173,14 +173,14 @@ def test_what_cannot_travel_is_refused_with_node_reason_and_alternative(build: A
 
 
 def test_the_name_of_what_a_function_holds_is_said() -> None:
-    """A captured variable has a name, and the user knows it."""
+    """A captured variable is named, because the user knows it."""
     with pytest.raises(ks.errors.SparkError) as refused:
         ks.plan(with_global_client())
     assert 'uses "client"' in "\n".join(refused.value.__notes__)
 
 
 def test_functions_with_much_data_are_refused_where_spark_would_lose_them() -> None:
-    """The session's limit decides, in Spark's own way of writing sizes."""
+    """The session's limit applies, in Spark's notation for sizes."""
     for limit in ("1m", "2048K", "1073741824", "1g"):
         refuse_what_is_too_large(900_000, limit)
     with pytest.raises(ks.errors.SparkError, match="this session hands on 512k at most"):
@@ -188,7 +188,7 @@ def test_functions_with_much_data_are_refused_where_spark_would_lose_them() -> N
 
 
 def test_a_topology_without_input_is_refused() -> None:
-    """A global table alone has nothing to do."""
+    """A topology with only a global table has no tasks."""
     builder = ks.StreamsBuilder("only-global")
     builder.global_table("names")
     with pytest.raises(ks.errors.TopologyError, match="reads no topic"):
@@ -197,7 +197,7 @@ def test_a_topology_without_input_is_refused() -> None:
 
 @pytest.mark.parametrize(("executors", "shares"), [(1, [6]), (2, [3, 3]), (3, [2, 2, 2]), (7, [0, 1, 1, 1, 1, 1, 1])])
 def test_tasks_are_divided_evenly_over_executors(executors: int, shares: list[int]) -> None:
-    """S1-09, S0-08: as Kafka Streams divides six partitions over instances; who is left over stands by."""
+    """S1-09, S0-08: as Kafka Streams assigns six partitions to instances; surplus instances are idle."""
     builder = ks.StreamsBuilder("divided")
     builder.stream("numbers", value_serde="long").group_by_key().count(store="counts")
     places = ks.plan(builder.build(), 6, spark_partitions=executors).tasks_by_partition

@@ -1,4 +1,4 @@
-"""Sessions by what they are for: how much memory, which collector, and what a session says of itself."""
+"""Session profiles: memory, garbage collector, and what a session reports about itself."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kstreamnb.spark.jvm.session import query_session
 
 
 def test_production_pins_the_heap_and_takes_the_g1_collector() -> None:
-    """S4-54: 2 GB from the start to the end, for driver and executors; a notebook's session is smaller."""
+    """S4-54: 2 GB from start to end, for driver and executors; a notebook's session is smaller."""
     found = profile_settings("production")
     assert "2g" == found["spark.driver.memory"] == found["spark.executor.memory"]
     for options in (found["spark.driver.extraJavaOptions"], found["spark.executor.extraJavaOptions"]):
@@ -27,7 +27,9 @@ def test_production_pins_the_heap_and_takes_the_g1_collector() -> None:
 
 
 def test_small_batches_have_both_compilers_and_one_partition_a_level() -> None:
-    """S0-06: the other profiles keep what suits their lives; a deployment takes the session's parallelism."""
+    """S0-06: the other profiles keep settings that suit their lifetimes; a deployment uses the session's
+    parallelism.
+    """
     found = profile_settings("latency")
     assert "1" == found["spark.default.parallelism"]
     assert "TieredStopAtLevel" not in found["spark.driver.extraJavaOptions"]
@@ -39,14 +41,14 @@ def test_small_batches_have_both_compilers_and_one_partition_a_level() -> None:
 
 
 def test_an_unknown_profile_is_refused_with_those_there_are() -> None:
-    """S4-54: before anything is started."""
+    """S4-54: the profile is refused before anything is started."""
     with pytest.raises(ks.errors.ConfigError, match='no session profile "produktion"') as raised:
         profile_settings("produktion")
     assert 'did you mean "production"?' == raised.value.hint
 
 
 def test_a_session_of_spark_connect_is_refused_by_name() -> None:
-    """With the reason, and where to run instead; its class is not that of the other sessions."""
+    """The report lists it with the reason and the alternative; its class differs from that of the other sessions."""
     session = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
     topology = ks.StreamsBuilder("connected").build()
     with pytest.raises(ks.errors.ConfigError, match="Spark Connect sessions are not supported") as raised:
@@ -56,7 +58,9 @@ def test_a_session_of_spark_connect_is_refused_by_name() -> None:
 
 @pytest.mark.spark
 def test_hadoop_notes_no_origins_and_keeps_its_settings(spark: SparkSession) -> None:
-    """S0-06: what each batch of a level with state is packed with has the same settings, without the notes."""
+    """S0-06: the configuration sent with each batch of a stateful level has the same settings, without their
+    origins.
+    """
     session = query_session(spark)
     settings = session._jsparkSession.sessionState().newHadoopConf()
     before = session.sparkContext._jsc.hadoopConfiguration()
@@ -67,7 +71,7 @@ def test_hadoop_notes_no_origins_and_keeps_its_settings(spark: SparkSession) -> 
 
 @pytest.mark.spark
 def test_a_session_says_what_it_runs_with() -> None:
-    """S4-54: in a process of its own, as a session that is there keeps its settings; asked of the JVM itself, too."""
+    """S4-54: in a separate process, because an existing session keeps its settings; also checked in the JVM."""
     program = """
 import kstreamnb as ks
 spark = ks.spark.spark_session("mine", profile="production")
@@ -81,7 +85,7 @@ spark.stop()
     lines = done.stdout.splitlines()
     assert "spark.driver.memory = 2g" in lines
     (options,) = [line for line in lines if line.startswith("spark.driver.extraJavaOptions = ")]
-    assert options.endswith("-Xms2g -XX:+UseG1GC")  # Spark puts its own before
+    assert options.endswith("-Xms2g -XX:+UseG1GC")  # Spark prepends its own
     (jvm,) = [line for line in lines if line.startswith("jvm:")]
     assert {"-Xms2g", "-Xmx2g", "-XX:+UseG1GC"} <= set(jvm.split())
     assert "patch local-files = on (saves a chmod process for each file that Spark writes)" in lines
@@ -112,7 +116,7 @@ OUTPUT = "output: {'totals': {0: [('a', 1, 5), ('b', 2, 6), ('a', 5, 7)]}}"
 
 
 def printed(folder: Path, command: list[str], arguments: str = "", **variables: str) -> list[str]:
-    """The lines that the program prints, with some arguments for the session, in a process of its own."""
+    """Return the lines that the program prints in a separate process, with some arguments for the session."""
     program = folder / "program.py"
     program.write_text(PROGRAM.format(arguments=arguments, folder=str(folder)))
     root = str(Path(__file__).parents[2])
@@ -135,7 +139,7 @@ def test_options_of_spark_submit_win_over_the_kits_defaults(tmp_path: Path) -> N
 
 @pytest.mark.spark
 def test_pyspark_submit_args_and_arguments_choose_the_session(tmp_path: Path) -> None:
-    """The variable wins over the kit's defaults, arguments win over both; switched-off patches change no result."""
+    """The variable overrides the kit's defaults, arguments override both; switched-off patches change no result."""
     lines = printed(
         tmp_path,
         [sys.executable],
@@ -152,7 +156,7 @@ def test_pyspark_submit_args_and_arguments_choose_the_session(tmp_path: Path) ->
 
 @pytest.mark.spark
 def test_executors_elsewhere_need_nothing_of_this_machine(tmp_path: Path) -> None:
-    """Executors in processes of their own: no class of the kit, no directory of the driver, no loopback address."""
+    """Executors in separate processes: no class of the kit, no directory of the driver, no loopback address."""
     settings = {"spark.sql.shuffle.partitions": 2}
     lines = printed(tmp_path, [sys.executable], f'"mine", master="local-cluster[1,2,1024]", settings={settings}')
     assert "session: local-cluster[1,2,1024] mine 2g" in lines

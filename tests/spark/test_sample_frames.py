@@ -24,7 +24,7 @@ def _rows(count=200):
 
 
 def test_rows_are_ordered_by_time_and_content_whatever_their_partitions(spark):
-    """Another physical layout of the same rows gives the same sample."""
+    """Another physical layout of the same rows produces the same sample."""
     frame = spark.createDataFrame(_rows())
     first = Sample.from_dataframe(frame.repartition(7), **ROLES, partitions=4)
     second = Sample.from_dataframe(frame.orderBy("quantity", ascending=False), **ROLES, partitions=4)
@@ -36,7 +36,7 @@ def test_rows_are_ordered_by_time_and_content_whatever_their_partitions(spark):
 
 
 def test_a_named_order_is_kept(spark):
-    """``order_by`` says in which order the rows arrived; it may contradict their times."""
+    """``order_by`` defines the order of arrival; it may contradict the times."""
     frame = spark.createDataFrame(_rows(20)).repartition(5)
     sample = Sample.from_dataframe(frame, **ROLES, value="quantity", order_by="quantity")
     assert list(range(20)) == [record.value for record in sample]
@@ -58,13 +58,13 @@ def test_a_draw_takes_times_or_whole_keys(spark):
 
 
 def test_too_many_rows_are_refused(spark):
-    """A limit alone would be an accident, so it is none."""
+    """A limit alone would be arbitrary, so it is refused."""
     with pytest.raises(ConfigError, match="the draw has more than 50 rows"):
         Sample.from_dataframe(spark.createDataFrame(_rows()), **ROLES, limit=50)
 
 
 def test_times_without_a_zone_are_refused(spark):
-    """A column of another type is named with its type."""
+    """The error names the column and its type."""
     frame = spark.createDataFrame(_rows(3))
     with pytest.raises(ConfigError, match='column "sold_at" of type "timestamp_ntz" is not a time'):
         Sample.from_dataframe(frame.selectExpr("sku", "cast(sold_at as timestamp_ntz) sold_at"), **ROLES)

@@ -1,4 +1,4 @@
-"""A streaming query gives what the driver gives, however its input is cut into batches."""
+"""A streaming query produces the driver's output, however its input is split into batches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.spark
 
 
 def disordered(topics: list[str], count: int, keys: int = 12, *, seed: int = 5) -> list[Row]:
-    """Records of some topics in order of arrival, their times a little out of order."""
+    """Records of some topics in order of arrival, slightly out of order."""
     chance = random.Random(seed)
     return [
         (
@@ -44,7 +44,7 @@ def two_levels() -> ks.Topology:
 
 
 def three_levels() -> ks.Topology:
-    """A count, re-keyed by its value and summed, re-keyed again."""
+    """A count, re-keyed by its value and summed, then re-keyed again."""
     builder = ks.StreamsBuilder("three-levels")
     counts = builder.stream("in").group_by_key().count(store="first")
     sums = (
@@ -59,7 +59,7 @@ def three_levels() -> ks.Topology:
 
 
 def joined() -> ks.Topology:
-    """A stream joined with another in windows, and with a table that is re-keyed on the way."""
+    """A stream joined with another in windows, and with a table that is re-keyed in between."""
     builder = ks.StreamsBuilder("joined")
     left, right = builder.stream("left"), builder.stream("right")
     windows = ks.JoinWindows.of_time_difference_and_grace("100ms", "100ms")
@@ -90,13 +90,13 @@ def test_any_number_of_batches_gives_the_drivers_output(
 
 
 def test_a_query_goes_on_from_its_checkpoint(spark: Any, tmp_path: Path) -> None:
-    """Stopped between two batches and started anew, with the workers' memory as it may be."""
+    """Stopped between two batches and restarted, whatever the workers' memory holds."""
     topology, rows = two_levels(), disordered(["in"], 300)
     deployment = placed(topology, 3)
     batches = batched(deployment, rows, 6)
     query, sink = query_over(spark, tmp_path, deployment, batches[:3])
     assert query.await_termination(300)
-    other = replace(deployment, options=WorkerOptions(memory_limit=1 << 29))  # workers take it for another one
+    other = replace(deployment, options=WorkerOptions(memory_limit=1 << 29))  # workers treat it as another query
     query, _ = query_over(spark, tmp_path, other, batches, sink)
     assert query.await_termination(300)
     assert list(range(6)) == sorted(sink.batches)
@@ -118,7 +118,7 @@ def test_one_stage_and_several_take_over_from_each_other(spark: Any, tmp_path: P
 
 
 def test_stores_are_read_from_the_checkpoint(spark: Any, tmp_path: Path) -> None:
-    """The store of a finished query says what the driver's store says."""
+    """The store of a finished query equals the driver's store."""
     topology, rows = three_levels(), disordered(["in"], 200)
     deployment = placed(topology, 3)
     query, _ = query_over(spark, tmp_path, deployment, batched(deployment, rows, 3))
@@ -149,7 +149,7 @@ def test_a_failing_function_ends_the_query_with_its_node(spark: Any, tmp_path: P
 
 
 class Mute(SystemExit):
-    """It ends a process, and has no text either."""
+    """It would end a process, and has no message."""
 
     def __str__(self) -> str:
         raise RuntimeError("no text")
@@ -159,7 +159,7 @@ class Mute(SystemExit):
 def test_a_function_that_would_end_the_worker_is_named_too(
     spark: Any, tmp_path: Path, raised: type[BaseException]
 ) -> None:
-    """With node, record and cause, as any other error, and not as an exception of the Python proxy."""
+    """The error names node, record and cause like any other, instead of an exception of the Python proxy."""
 
     def check(value: int) -> int:
         if not value:

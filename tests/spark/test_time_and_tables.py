@@ -16,7 +16,7 @@ pytestmark = pytest.mark.spark
 
 
 def with_global_table() -> ks.Topology:
-    """Records named by a global table, before and after they are re-keyed."""
+    """Records joined with a global table, before and after a repartition."""
     builder = ks.StreamsBuilder("named")
     names = builder.global_table("names", store="names")
     rows = builder.stream("in")
@@ -35,7 +35,7 @@ def test_a_global_table_is_there_before_the_first_record(spark: Any, tmp_path: P
 
 
 class Counter(ks.Processor[str, int, str, int]):
-    """Counts records and tells how many by stream time, and by wall clock which time it was."""
+    """Counts records and forwards the count by stream time, and the time by wall clock."""
 
     def init(self, context: ks.ProcessorContext) -> None:
         """Schedule both kinds."""
@@ -67,14 +67,14 @@ def punctuated() -> ks.Topology:
 
 
 def test_stream_time_punctuators_fire_as_in_the_driver(spark: Any, tmp_path: Path) -> None:
-    """Due times survive from batch to batch."""
+    """Due times persist from batch to batch."""
     topology, rows = punctuated(), disordered(["in"], 150)
     expected = driven(topology, rows, 2, ["ticks"])
     assert [expected] * 2 == streamed(spark, tmp_path, topology, rows, 2, ["ticks"], batches=[1, 5])
 
 
 def test_wall_clock_punctuators_fire_at_the_ticks_of_the_source(spark: Any, tmp_path: Path) -> None:
-    """A tick reaches tasks for which nothing else came, and the processor sees its time."""
+    """A tick reaches tasks that received no records, and the processor sees its time."""
     topology, rows = punctuated(), disordered(["in"], 60)
     deployment = placed(topology, 2)
     batches = batched(deployment, rows, 3)
@@ -97,7 +97,7 @@ def test_wall_clock_punctuators_fire_at_the_ticks_of_the_source(spark: Any, tmp_
 
 
 def test_a_record_cache_holds_updates_back_until_the_batch_is_committed(spark: Any, tmp_path: Path) -> None:
-    """One update a key and batch leaves, and it is the last."""
+    """One update per key and batch is sent: the last one."""
     builder = ks.StreamsBuilder("cached")
     builder.stream("in").group_by_key().count(store="counts").to_stream().to("out", value_serde="long")
     rows: list[Row] = [("in", f"k{at % 3}", at, 100 + at) for at in range(60)]

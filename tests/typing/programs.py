@@ -1,6 +1,6 @@
-"""Forty small programs of users, each with one planted mistake, marked by a comment, that a type checker finds.
+"""Forty small user programs, each with one planted mistake, marked by a comment, that a type checker must find.
 
-Nothing here runs: `test_type_checkers` gives the file to mypy and to basedpyright and compares what they report.
+Nothing here runs: `test_type_checkers` passes the file to mypy and to basedpyright and compares their reports.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import kstreamnb as ks
 
 @dataclass
 class Order:
-    """What a shop sells."""
+    """An order of a shop."""
 
     item: str
     pieces: int
@@ -29,13 +29,13 @@ class Customer:
 
 
 def orders_of(builder: ks.StreamsBuilder) -> ks.KStream[str, Order]:
-    """Orders by their number."""
+    """Orders by number."""
     orders: ks.KStream[str, Order] = builder.stream("orders", key_serde="string", value_serde="json")
     return orders
 
 
 def customers_of(builder: ks.StreamsBuilder) -> ks.KTable[str, Customer]:
-    """Customers by their number."""
+    """Customers by number."""
     customers: ks.KTable[str, Customer] = builder.table("customers", store="customers")
     return customers
 
@@ -87,7 +87,7 @@ def p08_flat_map_values_returns_values(lines: ks.KStream[None, str]) -> ks.KStre
 
 def p09_select_key_changes_the_key(orders: ks.KStream[str, Order]) -> ks.KStream[int, Order]:
     by_pieces = orders.select_key(lambda key, order: order.pieces)
-    orders.merge(by_pieces)  # error: the key is a number now
+    orders.merge(by_pieces)  # error: the key is now a number
     return by_pieces
 
 

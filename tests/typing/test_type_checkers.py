@@ -42,12 +42,12 @@ def run(*command: str) -> str:
 
 
 def mypy(path: Path) -> str:
-    """What mypy says about a file, whatever the project's own settings are."""
+    """Return mypy's report on a file, independent of the project's own settings."""
     return run("mypy", "--strict", "--config-file=", "--no-pretty", "--hide-error-context", str(path))
 
 
 def basedpyright(path: Path, tmp_path: Path) -> list[dict[str, object]]:
-    """What basedpyright says about a file with pyright's standard rules."""
+    """Return basedpyright's report on a file with pyright's standard rules."""
     config = tmp_path / "pyrightconfig.json"
     settings = {"include": [str(path)], "typeCheckingMode": "standard", "extraPaths": [str(ROOT)]}
     config.write_text(json.dumps({**settings, "pythonVersion": "3.11"}))
@@ -57,14 +57,14 @@ def basedpyright(path: Path, tmp_path: Path) -> list[dict[str, object]]:
 
 
 def line_of(diagnostic: dict[str, object]) -> int:
-    """The first line of a diagnostic, from 1."""
+    """Return the first line of a diagnostic, counted from 1."""
     where = diagnostic["range"]
     assert isinstance(where, dict)
     return int(where["start"]["line"]) + 1
 
 
 def test_there_are_forty_programs_with_a_mistake_each() -> None:
-    """Every function has one."""
+    """Every program has one planted mistake."""
     assert len(planted()) == 40
     assert len(re.findall(r"^def p\d\d_", PROGRAMS.read_text(), re.MULTILINE)) == 40
 
@@ -84,7 +84,7 @@ def test_basedpyright_finds_the_planted_mistakes_and_no_others(tmp_path: Path) -
 
 
 def test_public_names_have_their_real_types(tmp_path: Path) -> None:
-    """What a checker reveals for them is not Any, for mypy and for basedpyright."""
+    """Neither mypy nor basedpyright reveals Any for these names."""
     path = tmp_path / "revealed.py"
     path.write_text("import kstreamnb as ks\n" + "".join(f"reveal_type({each})\n" for each in REVEALED))
     by_mypy = [line.split('"', 1)[1] for line in mypy(path).splitlines() if "Revealed type" in line]

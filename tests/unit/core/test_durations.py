@@ -26,13 +26,13 @@ from kstreamnb.errors import ConfigError
     ],
 )
 def test_durations_are_whole_milliseconds(value, expected):
-    """Text with units and timedelta say the same."""
+    """Text with units and timedelta are equivalent."""
     assert expected == duration_ms(value)
 
 
 @pytest.mark.parametrize("value", ["5", "5 minutes", "", "m", "1.5s", 5, 5.0, None])
 def test_other_durations_are_refused(value):
-    """A bare number has no unit; the error says how to write one."""
+    """A bare number has no unit; the error shows how to write one."""
     with pytest.raises(ConfigError, match=r"size .* is not a duration") as caught:
         duration_ms(value, "size")
     assert '"5m"' in caught.value.hint
@@ -69,13 +69,13 @@ def test_a_formatted_instant_is_read_back(timestamp):
     ],
 )
 def test_instants_are_milliseconds_since_the_epoch(value, expected):
-    """ISO text, aware datetimes and numbers say the same."""
+    """ISO text, aware datetimes and numbers are equivalent."""
     assert expected == instant_ms(value)
 
 
 @pytest.mark.parametrize("value", [datetime(2026, 1, 1), "2026-01-01T09:00", "2026-01-01"])  # noqa: DTZ001
 def test_an_instant_without_a_zone_is_refused_with_the_remedy(value):
-    """A naive datetime means another moment in every zone."""
+    """A naive datetime means a different moment in every time zone."""
     with pytest.raises(ConfigError, match=r"start .* has no time zone") as caught:
         instant_ms(value, "start")
     assert "tzinfo=UTC" in caught.value.hint
@@ -83,11 +83,11 @@ def test_an_instant_without_a_zone_is_refused_with_the_remedy(value):
 
 @pytest.mark.parametrize("value", ["noon", 1.5, None, True, date(2026, 1, 1)])
 def test_other_instants_are_refused(value):
-    """What is no moment is named by its type or text."""
+    """A value that is not a moment is named by its type or text."""
     with pytest.raises(ConfigError, match="is not an instant"):
         instant_ms(value)
 
 
 def test_an_instant_beyond_the_calendar_stays_a_number():
-    """The end of time has no date."""
+    """The maximum timestamp has no date."""
     assert "9223372036854775807 ms" == format_ms(2**63 - 1)

@@ -20,13 +20,13 @@ GOOD, BAD = TopicRecord("orders", 0, 3, 7, "a", None), TopicRecord("orders", 0, 
 
 
 def test_a_valid_timestamp_is_taken_as_it_is():
-    """All three readers of the record's own time agree on a good one."""
+    """All three extractors of the record's own time agree on a valid one."""
     for kind in (FailOnInvalidTimestamp, LogAndSkipOnInvalidTimestamp, UsePartitionTimeOnInvalidTimestamp):
         assert 7 == kind().extract(GOOD, 99)
 
 
 def test_a_negative_timestamp_fails_is_dropped_or_replaced():
-    """The three differ in what they do with a negative time."""
+    """The three differ in how they handle a negative time."""
     with pytest.raises(ProcessingError, match='topic "orders" has the negative timestamp -1') as caught:
         FailOnInvalidTimestamp().extract(BAD, 99)
     assert "has invalid (negative) timestamp." == caught.value.java
@@ -37,7 +37,7 @@ def test_a_negative_timestamp_fails_is_dropped_or_replaced():
 
 
 def test_the_wall_clock_is_the_engines():
-    """The extractor reads the clock it was given, and none by itself."""
+    """The extractor reads only the clock it was given."""
     clock = Clock(100)
     extractor = WallclockTimestampExtractor().on(clock)
     clock.advance_to(200)
@@ -47,7 +47,7 @@ def test_the_wall_clock_is_the_engines():
 
 
 def test_a_function_is_an_extractor():
-    """A user's function gets record and partition time; what cannot be called is refused."""
+    """A user's function gets record and partition time; anything that is not callable is refused."""
     assert 8 == extractor_of(lambda record, partition_time_ms: record.timestamp + 1).extract(GOOD, -1)
     assert FailOnInvalidTimestamp() == extractor_of(FailOnInvalidTimestamp())
     with pytest.raises(ConfigError, match='type "int" of a timestamp extractor'):
@@ -55,7 +55,9 @@ def test_a_function_is_an_extractor():
 
 
 def test_an_extractor_of_kafka_is_found_by_the_name_of_its_class():
-    """Settings of a Java application name their extractor by its class; what is near is said for another."""
+    """Settings of a Java application name their extractor by its class; the nearest name is suggested for an unknown
+    one.
+    """
     package = "org.apache.kafka.streams.processor."
     assert LogAndSkipOnInvalidTimestamp() == extractor_of(package + "LogAndSkipOnInvalidTimestamp")
     assert (

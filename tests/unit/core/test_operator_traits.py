@@ -1,4 +1,4 @@
-"""Operators declare their traits, and nothing outside core recognises an operator by its attributes or class name."""
+"""Operators declare their traits, and nothing outside core recognizes an operator by its attributes or class name."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _operators() -> list[type[Operator]]:
     found, ahead = set[type[Operator]](), [Operator]
     while ahead:
         below = [each for each in ahead.pop().__subclasses__() if each.__module__.startswith("kstreamnb.")]
-        # what measures an operator wraps it, and has its traits
+        # a measuring wrapper has the traits of its operator
         below = [each for each in below if not each.__module__.startswith("kstreamnb.tools.")]
         found.update(below)
         ahead += below
@@ -38,7 +38,7 @@ def _operators() -> list[type[Operator]]:
 
 
 def _classes_with_bind() -> Iterator[type]:
-    """Classes of the operators' modules that bind themselves to a task and forward records."""
+    """Return the operators' classes that bind themselves to a task and forward records."""
     for module in pkgutil.iter_modules([str(PACKAGE / "operators")], "kstreamnb.operators."):
         for each in vars(importlib.import_module(module.name)).values():
             if isinstance(each, type) and "forward" in inspect.signature(getattr(each, "bind", lambda: 0)).parameters:
@@ -46,7 +46,7 @@ def _classes_with_bind() -> Iterator[type]:
 
 
 def test_every_operator_declares_its_traits() -> None:
-    """None is left with the abstract property, and each is a frozen dataclass."""
+    """None inherits the abstract property, and each is a frozen dataclass."""
     operators = _operators()
     assert len(operators) > 30
     for operator in operators:
@@ -55,21 +55,21 @@ def test_every_operator_declares_its_traits() -> None:
 
 
 def test_everything_that_is_bound_like_an_operator_is_one() -> None:
-    """No class of the operators' modules escapes the declaration."""
+    """Every class of the operators' modules is covered."""
     found = list(_classes_with_bind())
     assert len(found) > 20
     assert [each for each in found if not issubclass(each, Operator)] == []
 
 
 def test_only_operators_with_a_field_send_old_declare_that_they_send_old_values() -> None:
-    """The lowering sets the field on exactly these."""
+    """Lowering sets the field on exactly these."""
     for operator in _operators():
         fields = {field.name for field in dataclasses.fields(operator)}  # type: ignore[arg-type]
         assert _any_of(operator).traits.sends_old == ("send_old" in fields), operator
 
 
 def test_an_operator_without_traits_cannot_be_made() -> None:
-    """A new operator that declares none fails at its first use, whoever reads them."""
+    """A new operator that declares no traits fails at the first read."""
 
     class Undeclared(Operator):
         def bind(self, context: object, forward: object) -> object:  # type: ignore[override]
@@ -88,7 +88,7 @@ class _View:
 
 
 def _any_of(operator: type[Operator]) -> Operator:
-    """An operator with a value of the right kind in each field that has no default."""
+    """Return an operator with a value of the right type in each field that has no default."""
     values = {
         "store": "rows", "view": _View(), "other": _View(), "windows": TimeWindows(10), "how": "left",
         "predicates": (bool, bool), "children": ("a", "b", None), "is_left": True,
@@ -102,7 +102,7 @@ def _any_of(operator: type[Operator]) -> Operator:
 
 
 def test_joins_declare_where_they_find_partners() -> None:
-    """By kind, store and reach; the reach is that of the node's own side."""
+    """Joins are compared by kind, store and reach; the reach is that of the node's own side."""
     view = _View()
     joins = {
         stream_joins.StreamStreamJoin(False, "left", 3, 5, 7, bool, outer=True): JoinTraits(
@@ -123,7 +123,7 @@ def test_joins_declare_where_they_find_partners() -> None:
 
 
 def test_buffers_declare_how_long_records_wait() -> None:
-    """A suppression, one side of an outer join, and a join that waits for versions of its table."""
+    """A suppression, one side of an outer join, and a join with grace on a versioned table."""
     outer = stream_joins.StreamStreamJoin(True, "right", 3, 5, 7, bool, pending_store="waiting", tracker="J")
     graceful = stream_joins.StreamTableJoin(_View(), bool, grace_ms=4, buffer_store="early")  # type: ignore[arg-type]
     assert tables.Suppress("held", 9, window_end=True).traits.buffer == BufferTraits(
@@ -137,7 +137,7 @@ def test_buffers_declare_how_long_records_wait() -> None:
 
 
 def test_users_code_predicates_and_windows_are_declared() -> None:
-    """As the plan for Spark, the explanations and the checks need them."""
+    """The traits are those needed by the plan for Spark, the explanations and the checks."""
     assert UserProcessor(list).traits == OperatorTraits("any", user_code=True)
     assert TableTransformValues(list).traits.user_code
     assert {each.__name__ for each in _operators() if _any_of(each).traits.user_code} == {
@@ -153,7 +153,7 @@ def test_users_code_predicates_and_windows_are_declared() -> None:
 
 
 def test_only_changes_of_records_are_declared_as_such() -> None:
-    """Repartitions follow from them, and which serdes still hold."""
+    """Repartitions follow from them, and which serdes remain valid."""
     declared = {
         each.__name__: (traits.changes_key, traits.changes_value)
         for each in _operators()
@@ -169,7 +169,7 @@ def test_only_changes_of_records_are_declared_as_such() -> None:
 
 
 def _sniffing(path: Path) -> Iterator[str]:
-    """Calls that ask an operator for an attribute or its class's name, or a node whether it has an operator."""
+    """Find calls that ask an operator for an attribute or its class's name, or a node whether it has an operator."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
             asked = ast.unparse(node.args[0])
@@ -183,14 +183,14 @@ def _sniffing(path: Path) -> Iterator[str]:
 
 
 def test_no_operator_is_recognised_by_its_attributes_outside_core() -> None:
-    """Traits are read instead; a description alone prints the name of an operator's class."""
+    """Traits are read instead; only a description prints the name of an operator's class."""
     outside = [path for path in PACKAGE.rglob("*.py") if path.parent.name != "core"]
     found = [hit for path in outside for hit in _sniffing(path)]
     assert [hit.split(":")[0::2] for hit in found] == [["description.py", " type(node.operator).__name__"]]
 
 
 def test_sniffing_is_recognised(tmp_path: Path) -> None:
-    """The search above finds every form that was in use."""
+    """The search finds every form that was in use."""
     lines = [
         'hasattr(operator, "view")',
         'getattr(node.operator, "store", None)',

@@ -22,7 +22,7 @@ _NUMBERS = {"float": float, "double": float, "long": int, "list<long>": json.loa
 
 
 def _value(line):
-    """The Python value of a golden line."""
+    """Return the Python value of a golden line."""
     name, value = line["serde"], line["value"]
     if value is None:
         return None
@@ -40,7 +40,7 @@ def _golden():
 
 
 def test_bytes_and_partitions_equal_those_of_java():
-    """Every golden value is written as Java writes it and goes to the partition that Java chooses."""
+    """Every golden value has Java's bytes and goes to Java's partition."""
     lines = _golden()
     assert len(lines) == 284
     for line in lines:
@@ -51,7 +51,7 @@ def test_bytes_and_partitions_equal_those_of_java():
 
 
 def test_golden_bytes_are_read_back():
-    """Java's bytes give the value that they were written from; a window's end needs its size."""
+    """Java's bytes are read as the original value; a window's end needs its size."""
     for line in _golden():
         value, serde = _value(line), serde_named(line["serde"])
         if line["serde"] == "windowed<string> time":
@@ -85,7 +85,7 @@ _JSON = st.recursive(
 @given(st.data())
 @pytest.mark.parametrize("name", _VALUES)
 def test_scalars_survive_a_round_trip(name, data):
-    """What a scalar serde writes it reads back, and within lists with gaps too."""
+    """A scalar serde reads back what it writes, also within lists with gaps."""
     value = data.draw(_VALUES[name])
     serde = Serdes.named(name)
     assert value == serde.deserialize(serde.serialize(value))
@@ -95,7 +95,7 @@ def test_scalars_survive_a_round_trip(name, data):
 
 
 def test_a_double_knows_one_not_a_number_and_a_float_all_of_them():
-    """As Java's serializers: a difference of infinities is the same key as any other not-a-number."""
+    """As in Java's serializers, the difference of infinities is the same key as any other NaN."""
     apart = math.copysign(math.nan, -1)
     assert bytes.fromhex("7ff8000000000000") == Serdes.double().serialize(apart) == Serdes.double().serialize(math.nan)
     assert bytes.fromhex("ffc00000") == Serdes.float().serialize(apart)
@@ -103,14 +103,14 @@ def test_a_double_knows_one_not_a_number_and_a_float_all_of_them():
 
 @given(_JSON)
 def test_json_survives_a_round_trip(value):
-    """JSON values come back equal and of the same types."""
+    """JSON values are restored equal and of the same types."""
     serde = Serdes.json()
     back = serde.deserialize(serde.serialize(value))
     assert repr(value) == repr(back)
 
 
 def test_json_bytes_are_compact_utf8_in_the_order_of_the_value():
-    """No spaces, no escapes for letters, names in the dict's order unless sorting is asked for."""
+    """No spaces, no escapes for letters, and the dict's order unless sorting is requested."""
     value = {"z": [1, 2.5, None], "a": "größe"}
     assert '{"z":[1,2.5,null],"a":"größe"}'.encode() == Serdes.json().serialize(value)
     assert b'{"a":1,"z":2}' == Serdes.json(sort_keys=True).serialize({"z": 2, "a": 1})
@@ -131,7 +131,7 @@ _ITEMS = st.one_of(
 
 @given(st.dictionaries(st.one_of(st.text(st.characters()), st.integers()), _ITEMS, max_size=4))
 def test_a_copy_stands_for_the_way_through_bytes_only_where_it_is_the_same(value) -> None:
-    """A flat dict is copied: names, values, their types and their order are those that its bytes would give."""
+    """A flat dict is copied: names, values, types and order are those that its bytes would restore."""
     serde = Serdes.json()
     twin = serde.copy_value(value)
     if twin is not None:
@@ -140,7 +140,7 @@ def test_a_copy_stands_for_the_way_through_bytes_only_where_it_is_the_same(value
 
 
 def test_most_flat_dicts_need_no_bytes() -> None:
-    """Text, whole numbers, fractions, truth and null are copied; what nests, sorts or is no JSON goes through bytes."""
+    """Text, integers, floats, booleans and null are copied; nested, sorted or non-JSON values are serialized."""
     serde, flat = Serdes.json(), {"sku": "shoe", "n": 3, "price": 9.5, "new": True, "note": None}
     assert flat == serde.copy_value(flat)
     nested, no_number, far, odd = {"sizes": [38]}, {"n": math.nan}, {"n": 2**63}, {1: "a"}
@@ -221,7 +221,7 @@ def test_an_unwritable_value_is_refused_with_the_serdes_name_and_what_it_expects
     ],
 )
 def test_unreadable_bytes_are_refused(name, data, java):
-    """The error names the serde and the number of bytes, and Kafka's text where it has one."""
+    """The error names the serde and the number of bytes, and Kafka's text if there is one."""
     with pytest.raises(SerdeError, match=f'serde "{name}" cannot read {len(data)} bytes') as caught:
         serde_named(name).deserialize(data)
     assert java == caught.value.java
@@ -236,7 +236,7 @@ def test_empty_bytes_are_no_windowed_key(kind):
 
 
 def test_a_users_functions_make_a_serde():
-    """`serde_from` wraps two functions; what they raise becomes a SerdeError with their error as its cause."""
+    """`serde_from` wraps two functions; their exceptions become the cause of a SerdeError."""
     serde = Serdes.serde_from(lambda v: str(v).encode(), lambda data: int(data), name="decimal")
     assert b"12" == serde.serialize(12)
     assert 12 == serde.deserialize(b"12")
@@ -265,7 +265,7 @@ def test_an_unknown_name_says_what_there_is():
 
 
 def test_a_windowed_serde_takes_the_default_key_serde():
-    """Without an inner serde it stands for the application's until that is known."""
+    """Without an inner serde it uses the application's, once that is known."""
     from kstreamnb.core.serdes import TimeWindowedSerde
 
     open_serde = TimeWindowedSerde(None, 10)
@@ -277,13 +277,13 @@ def test_a_windowed_serde_takes_the_default_key_serde():
     "data", [b"1e999", b'{"n":-1e999}', b'[1,{"n":1e400}]', b'"\\ud800"', b'{"\\udc00":1}', b'["a","\\ud800\\u0041"]']
 )
 def test_json_that_could_never_be_written_is_refused_at_reading(data: bytes) -> None:
-    """So the deserialization handler decides about the record, and not the serializer of a sink or store."""
+    """The deserialization handler decides about the record, not the serializer of a sink or store."""
     with pytest.raises(SerdeError, match="cannot read"):
         Serdes.json().deserialize(data)
 
 
 def test_json_with_large_numbers_and_whole_surrogate_pairs_is_read() -> None:
-    """What comes back can be written again."""
+    """Values that were read can be written again."""
     serde = Serdes.json()
     for data in (b"1.7976931348623157e+308", b"-0.0", '"\U0001f600"'.encode()):
         assert serde.serialize(serde.deserialize(data)) == data

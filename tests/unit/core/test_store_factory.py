@@ -1,4 +1,4 @@
-"""How stores are declared, and what declaring them refuses."""
+"""How stores are declared, and which declarations are refused."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_store_that_makes_no_sense_is_refused(java: str) -> None:
 
 
 def test_a_builder_puts_serdes_and_options_on_a_supplier() -> None:
-    """Java's two steps give the same spec as the one call."""
+    """Java's two steps create the same spec as the one call."""
     key, value = Serdes.string(), Serdes.long()
     in_two = Stores.key_value_store_builder(Stores.persistent_key_value_store("s"), key, value, cached=True)
     assert in_two == Stores.persistent_key_value_store("s", key_serde=key, value_serde=value, cached=True)

@@ -1,4 +1,4 @@
-"""Users' processors: records in, records out, and what their context offers."""
+"""Users' processors: records in, records out, and the services of their context."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COUNTS = StoreSpec("counts", "key_value")
 
 
 class Repeat(Processor[Any, Any, Any, Any]):
-    """Forwards each value twice, the second time to a child of that name."""
+    """Forwards each value twice, the second time to a named child."""
 
     def process(self, record: Record[Any, Any]) -> None:
         """Forward twice."""
@@ -33,7 +33,7 @@ class Repeat(Processor[Any, Any, Any, Any]):
 
 
 def test_a_processor_gets_records_and_forwards_records() -> None:
-    """Key, time and headers are kept by with_value; a child is called by its name."""
+    """with_value keeps key, time and headers; a child is called by its name."""
     context = FakeContext(children=("child",))
     feed = context.bind(UserProcessor(Repeat))
     headers = (("h", b"1"),)
@@ -41,14 +41,14 @@ def test_a_processor_gets_records_and_forwards_records() -> None:
 
 
 def test_an_unknown_child_is_named() -> None:
-    """Forwarding to a node that is no child fails with its name."""
+    """Forwarding to a node that is not a child fails with its name."""
     feed = FakeContext().bind(UserProcessor(Repeat))
     with pytest.raises(ProcessingError, match='no child "child"'):
         feed("k", "a", 5)
 
 
 def test_every_task_has_a_processor_of_its_own() -> None:
-    """Binding twice makes two processors; close is called for each when its task ends."""
+    """Binding twice creates two processors; close is called for each when its task ends."""
     made: list[Any] = []
 
     class Once(Processor[Any, Any, Any, Any]):
@@ -84,7 +84,7 @@ def test_a_plain_object_with_process_is_enough() -> None:
 
 
 def test_a_processor_that_cannot_start_stops_its_task() -> None:
-    """An error in init is not held back; the task names the processor."""
+    """An error in init is raised; the task names the processor."""
 
     class Broken(Processor[Any, Any, Any, Any]):
         def init(self, context: ProcessorContext) -> None:
@@ -95,7 +95,7 @@ def test_a_processor_that_cannot_start_stops_its_task() -> None:
 
 
 def test_only_records_can_be_forwarded_and_never_before_the_epoch() -> None:
-    """A tuple is not a record, and a time below zero is refused when the record is made."""
+    """A tuple is not a record, and a negative time is refused when the record is created."""
 
     class Tuples(Processor[Any, Any, Any, Any]):
         def process(self, record: Record[Any, Any]) -> None:
@@ -108,7 +108,7 @@ def test_only_records_can_be_forwarded_and_never_before_the_epoch() -> None:
 
 
 class Report(Processor[Any, Any, Any, Any]):
-    """Counts records; every ten units of a clock tells how many there were."""
+    """Counts records and forwards the count every ten units of a clock."""
 
     kind = PunctuationType.STREAM_TIME
 
@@ -133,7 +133,7 @@ class Report(Processor[Any, Any, Any, Any]):
 
 
 def test_punctuators_see_the_store_the_clocks_and_no_record() -> None:
-    """A punctuator may forward and cancel itself; the record in hand is none."""
+    """A punctuator may forward and cancel itself; it has no current record."""
     context = FakeContext(COUNTS)
     feed = context.bind(UserProcessor(Report))
     assert feed("k", "v", 7) == [("k", str(RecordMetadata("in", 0, 0)), 7)]
@@ -180,7 +180,7 @@ def test_a_global_store_can_only_be_read() -> None:
 
 
 def test_process_values_keeps_the_key() -> None:
-    """Value, time and headers may change; the key may not, in no way."""
+    """Value, time and headers may change, but never the key."""
 
     class Change(FixedKeyProcessor[Any, Any, Any]):
         def process(self, record: Any) -> None:

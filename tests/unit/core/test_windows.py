@@ -1,4 +1,4 @@
-"""Windows: their arithmetic, their short forms, and Java's texts for what makes no sense."""
+"""Windows: their arithmetic, their short forms, and Java's messages for invalid arguments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kstreamnb.errors import ConfigError
 
 
 def test_short_forms_equal_the_factories():
-    """`of` with keywords and Java's names make equal windows."""
+    """`of` with keywords and Java's names create equal windows."""
     assert TimeWindows(10, 5, 2) == TimeWindows.of(size="10ms", grace="5ms", advance="2ms")
     assert TimeWindows(10, 5, 2) == TimeWindows.of_size_and_grace("10ms", "5ms").advance_by("2ms")
     assert TimeWindows(10, 0, 10) == TimeWindows.of_size_with_no_grace(timedelta(milliseconds=10))
@@ -81,6 +81,6 @@ def test_windows_that_make_no_sense_are_refused_as_java_does(make, java):
 
 
 def test_a_join_window_needs_a_span():
-    """Nothing said is an error, not a window of nothing."""
+    """Missing arguments are an error, not an empty window."""
     with pytest.raises(ConfigError, match="neither a difference nor a before or after"):
         JoinWindows.of()

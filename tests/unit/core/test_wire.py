@@ -1,4 +1,4 @@
-"""The wire form: plain values are free, everything else is bytes, and what comes out is what went in."""
+"""The wire form: plain values cost nothing, all others are bytes, and round trips preserve values."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ENCODED = [
 
 @pytest.mark.parametrize(("serde", "value"), PLAIN)
 def test_immutable_values_stay_as_they_are(serde, value):
-    """A plain value is its own wire form, on both ways."""
+    """A plain value is its own wire form in both directions."""
     for wire in (encode(serde, value), encoder(serde)(value)):
         assert value is wire
         assert value is decode(serde, wire)
@@ -43,7 +43,7 @@ def test_immutable_values_stay_as_they_are(serde, value):
 
 @pytest.mark.parametrize(("serde", "value"), ENCODED)
 def test_other_values_are_kept_as_bytes(serde, value):
-    """What a user may change, or what would come back rounded, is encoded and read anew every time."""
+    """Mutable values, and those that a round trip would change, are encoded and decoded every time."""
     wire = encoder(serde)(value)
     assert type(wire) is SerializedValue
     assert wire == encode(serde, value) == to_bytes(serde, wire)
@@ -54,7 +54,7 @@ def test_other_values_are_kept_as_bytes(serde, value):
 
 
 def test_none_stays_none():
-    """No value has no bytes in either form."""
+    """None has no bytes in either form."""
     assert (None, None, None) == (
         encode(Serdes.json(), None),
         decode(Serdes.json(), None),
@@ -82,7 +82,7 @@ def test_a_mutated_object_does_not_change_what_was_encoded():
     ],
 )
 def test_values_without_bytes_are_refused_at_once(serde, value):
-    """A value that no bytes exist for fails where it is written, not where it is read."""
+    """A value that cannot be serialized fails when it is written, not when it is read."""
     for write in (encoder(serde), lambda v: encode(serde, v)):
         with pytest.raises(SerdeError):
             write(value)

@@ -1,4 +1,4 @@
-"""Answers to the exercises of the course: right variants, and wrong ones as learners give them."""
+"""Answers to the exercises of the course: correct variants, and typical wrong ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import kstreamnb as ks
 
 
 class Answers(NamedTuple):
-    """Answers to an exercise: right ones beside its solution, and wrong ones."""
+    """Answers to an exercise: correct ones besides its solution, and wrong ones."""
 
     right: list[object]
     wrong: list[object]

@@ -1,4 +1,4 @@
-"""Exercises of the course: every solution is accepted, with right variants; wrong answers get a reason."""
+"""Exercises of the course: every solution and its correct variants are accepted; wrong answers get a reason."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def answer_in(code: str) -> object:
 
 
 def test_every_exercise_has_answers_here() -> None:
-    """Three right variants and five wrong answers, at least."""
+    """At least three correct variants and five wrong answers."""
     assert ANSWERS.keys() == EXERCISES.keys()
     assert [name for name, answers in ANSWERS.items() if len(answers.right) < 3 or len(answers.wrong) < 5] == []
 
 
 @pytest.mark.parametrize("name", EXERCISES)
 def test_the_solution_of_an_exercise_is_right(name: str) -> None:
-    """The code that is folded below the hints, run as it is."""
+    """The code folded below the hints runs as it is."""
     verdict = ks.course.check(name, answer_in(ks.course.solution(name)))
     assert verdict, verdict.sentence
     assert verdict.sentence.startswith("Right: ")
@@ -39,7 +39,7 @@ def test_the_solution_of_an_exercise_is_right(name: str) -> None:
     ("name", "number"), [(name, number) for name in EXERCISES for number in range(len(ANSWERS[name].right))]
 )
 def test_a_right_variant_is_accepted(name: str, number: int) -> None:
-    """Another way to write the same answer."""
+    """Another spelling of the same answer."""
     verdict = ks.course.check(name, ANSWERS[name].right[number])
     assert verdict, verdict.sentence
 
@@ -48,7 +48,7 @@ def test_a_right_variant_is_accepted(name: str, number: int) -> None:
     ("name", "number"), [(name, number) for name in EXERCISES for number in range(len(ANSWERS[name].wrong))]
 )
 def test_a_wrong_answer_is_refused_with_a_reason(name: str, number: int) -> None:
-    """A sentence of its own, which ends like one and does not give the solution away."""
+    """Each is a complete sentence that does not reveal the solution."""
     verdict = ks.course.check(name, ANSWERS[name].wrong[number])
     assert not verdict
     assert len(verdict.reason.split()) > 4
@@ -58,12 +58,12 @@ def test_a_wrong_answer_is_refused_with_a_reason(name: str, number: int) -> None
 
 @pytest.mark.parametrize("name", EXERCISES)
 def test_an_exercise_without_an_answer_says_what_to_do(name: str) -> None:
-    """The dots of a new notebook are not called wrong for a reason that they do not have."""
+    """The dots of a new notebook are not rejected for an unrelated reason."""
     assert "replace the three dots by your answer" in ks.course.check(name, ...).reason
 
 
 def test_a_verdict_folds_hints_in_steps_and_then_the_solution() -> None:
-    """Each hint is inside the one before it; the solution is innermost."""
+    """Each hint is nested in the previous one; the solution is innermost."""
     html = ks.course.check("count.1", ...)._repr_mimebundle_()["text/html"]
     places = [html.index(text) for text in ("Hint 1 of 2", "Hint 2 of 2", "Solution")]
     assert places == sorted(places)
@@ -76,13 +76,13 @@ def test_a_verdict_folds_hints_in_steps_and_then_the_solution() -> None:
 
 
 def test_hints_come_in_steps_and_the_last_is_repeated() -> None:
-    """For consoles, which fold nothing."""
+    """Plain text for consoles, which cannot fold."""
     first, second, third = (ks.course.hint("count.2", step) for step in (1, 2, 3))
     assert first != second == third
 
 
 def test_an_unknown_name_is_an_error_with_a_suggestion() -> None:
-    """Of the chapter, and within it."""
+    """The name contains the chapter and the number within it."""
     with pytest.raises(ks.KStreamError, match='there is no chapter "cuont"') as raised:
         ks.course.check("cuont.1", 1)
     assert 'did you mean "count"' in str(raised.value.hint)
@@ -91,7 +91,7 @@ def test_an_unknown_name_is_an_error_with_a_suggestion() -> None:
 
 
 def test_the_teachers_guide_has_every_chapter_and_every_answer() -> None:
-    """Time and goals for each notebook of the course, and the solution of each exercise as it is."""
+    """Duration and goals for each notebook of the course, and the solution of each exercise verbatim."""
     guide = (Path(__file__).parents[3] / "notebooks" / "guide" / "teaching.md").read_text(encoding="utf-8")
     missing = [path.stem for path in sorted(NOTEBOOKS.glob("*.ipynb")) if f"tutorial/{path.name}) | " not in guide]
     assert missing == []

@@ -1,4 +1,4 @@
-"""Predictions of the course: the answer is kept, and the difference to the run explained."""
+"""Predictions of the course: the answer is kept, and the difference from the run explained."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CHOICE = Question("test.choice", "Which?", "Because.", options=("one", "two"), o
 
 
 def test_an_answer_is_kept_until_it_is_compared() -> None:
-    """Asking again in another cell does not lose it."""
+    """Asking again in another cell keeps the answer."""
     ks.course.predict("count.updates", 3)
     assert ks.course.predict("count.updates").answer == 3
     comparison = ks.course.compare("count.updates", 5)
@@ -26,25 +26,25 @@ def test_an_answer_is_kept_until_it_is_compared() -> None:
 
 
 def test_the_number_of_an_option_stands_for_its_text() -> None:
-    """So that a choice can be answered without a form."""
+    """A choice can be answered without a form."""
     assert ks.course.predict("count.pieces", 2).answer == "two"
     assert ks.course.compare("count.pieces", "two").right
 
 
 def test_a_wrong_choice_is_answered_by_the_idea_it_overlooks() -> None:
-    """A right one by the reason alone."""
+    """A right one is answered by the reason alone."""
     assert Comparison(CHOICE, "one", "two").explanation == "Two is more. Because."
     assert Comparison(CHOICE, "two", "two").explanation == "Because."
 
 
 def test_without_a_prediction_the_run_is_explained() -> None:
-    """Running all cells asks nobody."""
+    """Running all cells does not wait for an answer."""
     text = repr(Comparison(CHOICE, None, "two"))
     assert text.startswith("You made no prediction; the run gave two.")
 
 
 def test_a_table_is_compared_row_by_row() -> None:
-    """Capitals, spaces and quotes do not matter; a wrong row is named."""
+    """Case, spaces and quotes are ignored; a wrong row is named."""
     assert Comparison(TABLE, {"a": "Red", "b": " 2"}, {"a": "red", "b": 2}).verdict == "As you predicted."
     wrong = Comparison(TABLE, {"a": "red", "b": "3"}, {"a": "red", "b": 2})
     assert wrong.verdict == "You predicted otherwise: b."
@@ -53,7 +53,7 @@ def test_a_table_is_compared_row_by_row() -> None:
 
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_a_question_and_its_explanation_are_sentences(name: str) -> None:
-    """Every option that may be overlooked exists."""
+    """Every option that may be ignored exists."""
     question = QUESTIONS[name]
     assert question.text.endswith("?")
     assert question.because.endswith(".")
@@ -63,7 +63,7 @@ def test_a_question_and_its_explanation_are_sentences(name: str) -> None:
 
 
 def test_a_prediction_displays_without_widgets() -> None:
-    """As text and as HTML that says how to answer in code."""
+    """As text, and as HTML that says how to answer in code."""
     code = (
         "import sys\nsys.modules['anywidget'] = None\nimport kstreamnb as ks\n"
         "print(sorted(ks.course.predict('count.updates')._repr_mimebundle_()))"
@@ -73,7 +73,7 @@ def test_a_prediction_displays_without_widgets() -> None:
 
 
 def test_a_form_keeps_its_answer() -> None:
-    """The page sends a command; the prediction has the answer, and so has the widget."""
+    """The page sends a command; the prediction and the widget have the answer."""
     from kstreamnb.notebook.widgets.question import QuestionForm
 
     prediction = ks.course.predict("count.cached")
@@ -84,7 +84,7 @@ def test_a_form_keeps_its_answer() -> None:
 
 
 def test_every_picture_describes_itself() -> None:
-    """Title and description for screen readers; no request to another machine, no script."""
+    """Title and description for screen readers; no request to another host, no script."""
     from kstreamnb.course.pictures import _DRAWINGS
 
     for path in _DRAWINGS.glob("*.svg"):

@@ -1,4 +1,4 @@
-"""One topology with everything that a picture shows, and one whose names try to break out of it."""
+"""One topology with every shape that a picture shows, and one whose names contain markup."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def by_country(key: Any, value: Any, metadata: Any) -> str:
 
 
 def shop() -> Topology:
-    """Two sub-topologies joined by a repartition topic, a global store, a pattern and a chosen topic."""
+    """Two sub-topologies joined by a repartition topic, a global store, a pattern and a dynamic topic."""
     topology = Topology("shop").add_source("KSTREAM-SOURCE-0000000000", "shop.orders")
     topology.add_processor("KSTREAM-KEY-SELECT-0000000001", Keep, "KSTREAM-SOURCE-0000000000", dsl="select_key")
     topology.add_processor("by-customer-repartition-filter", Keep, "KSTREAM-KEY-SELECT-0000000001")
@@ -44,7 +44,7 @@ def shop() -> Topology:
 
 
 def overlay() -> Overlay:
-    """What a run of the shop would add."""
+    """Marks and counts as a run of the shop would add them."""
     return Overlay(
         counts={("shop.orders", "KSTREAM-SOURCE-0000000000"): 12345, ("totals", "out"): 98, ("routed", "de"): 7},
         notes={"totals": "3 late"},
@@ -53,7 +53,7 @@ def overlay() -> Overlay:
 
 
 def nasty() -> Topology:
-    """Every name is hostile."""
+    """Every name contains markup."""
     topology = Topology(NASTY).add_source("a" + NASTY, "topic-" + NASTY)
     topology.add_processor("b" + NASTY, Keep, "a" + NASTY)
     topology.add_state_store(Stores.in_memory_key_value_store("store-" + NASTY), "b" + NASTY)
@@ -61,5 +61,5 @@ def nasty() -> Topology:
 
 
 def foreign() -> TopologyDescription:
-    """The shop as another program would get it: from its text alone."""
+    """The shop as another program would read it: from its text alone."""
     return parse_description(shop().describe())

@@ -1,4 +1,4 @@
-"""What every value of the kit shows of itself: text and HTML with the same facts, no address, nothing unescaped."""
+"""Displays of every value of the kit: text and HTML with the same facts, no address, everything escaped."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ SHOWN: dict[str, Any] = {
 
 @pytest.mark.parametrize("kind", SHOWN)
 def test_a_display_has_text_and_html_and_holds_no_address(kind: str) -> None:
-    """S1-25: the same twice, without addresses; what the user wrote is text in every form."""
+    """S1-25: two runs are identical, without addresses; user content is escaped in every form."""
     thing = SHOWN[kind]()
     bundle = thing._repr_mimebundle_()
     assert set(bundle) == {"text/plain", "image/svg+xml" if kind in ("topology", "description") else "text/html"}
@@ -72,21 +72,21 @@ def test_a_display_has_text_and_html_and_holds_no_address(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["topology", "description", "replay", "test driver"])
 def test_what_has_a_graph_shows_it_as_picture_and_text(kind: str) -> None:
-    """One SVG, of its own or inside the HTML of what has data too, and the tree of nodes."""
+    """One SVG, alone or inside the HTML if there is data too, and the tree of nodes."""
     bundle = mimebundle(SHOWN[kind]())
     assert sum(form.count("<svg") for form in bundle.values()) == 1
     assert "\nSub-topology 0\n" in bundle["text/plain"]
 
 
 def test_data_come_before_the_picture() -> None:
-    """What a run wrote is read without scrolling past its graph, in text and in HTML."""
+    """A run's output is visible without scrolling past its graph, in text and in HTML."""
     bundle = mimebundle(run())
     for form, picture in (("text/plain", "Sub-topology 0"), ("text/html", "<svg")):
         assert bundle[form].index("output ") < bundle[form].index(picture)
 
 
 def test_a_store_says_how_many_rows_it_does_not_show() -> None:
-    """Nothing is cut silently."""
+    """Nothing is truncated silently."""
     store = driver().get_key_value_store("counts")
     assert str(store).splitlines()[0] == 'store "counts": 12 rows'
     assert str(store).splitlines()[-1] == "10 of 12"
@@ -95,7 +95,7 @@ def test_a_store_says_how_many_rows_it_does_not_show() -> None:
 
 @pytest.mark.parametrize("kind", ["drops", "open windows"])
 def test_an_explanation_is_paragraphs_that_wrap_between_words(kind: str) -> None:
-    """S1-25: nothing of the text is missing in HTML, and nothing stands in a `pre`, where words are broken."""
+    """S1-25: HTML contains all of the text, and none of it in a `pre`, where words would be broken."""
     bundle = SHOWN[kind]()._repr_mimebundle_()
     told = unescape(re.sub(r"<[^>]+>", "\n", bundle["text/html"]))
     assert bundle["text/plain"].split() == told.split()
@@ -103,7 +103,7 @@ def test_an_explanation_is_paragraphs_that_wrap_between_words(kind: str) -> None
 
 
 def test_looking_at_a_driver_changes_nothing() -> None:
-    """A display runs nothing and reads no output away."""
+    """A display runs nothing and consumes no output."""
     found = driver()
     assert repr(found) == '<test driver of "driven": 1 task, wall clock 0>'
     before = list(found.get_key_value_store("counts").all())

@@ -33,7 +33,7 @@ def test_a_document_comes_back_equal_and_keeps_what_the_text_cannot_say() -> Non
 
 
 def test_a_document_says_its_format_and_only_what_is_known() -> None:
-    """The version is in the document; empty fields and places in the code are not."""
+    """The document contains its version; empty fields and source locations are omitted."""
     document = json.loads(shop().to_json())
     assert (document["format"], document["version"]) == ("kstreamnb.topology", 1)
     source, processor, sink = document["subtopologies"][0]["nodes"]
@@ -52,7 +52,7 @@ def test_a_document_says_its_format_and_only_what_is_known() -> None:
     ],
 )
 def test_another_document_is_refused(text: str, message: str) -> None:
-    """Broken, foreign and later documents each get their own error."""
+    """Broken, foreign and later documents each raise a specific error."""
     with pytest.raises(TopologyError, match=message):
         from_json(text)
 
@@ -84,7 +84,7 @@ def test_a_difference_names_nodes_and_what_happens_to_state() -> None:
 
 
 def test_a_generated_store_whose_number_shifted_is_recognised() -> None:
-    """Inserting an operator renumbers what has no name: the difference says so."""
+    """Inserting an operator renumbers unnamed nodes: the difference says so."""
     text = (
         "Sub-topology: 0\nSource: s (topics: [a])\n--> p\nProcessor: p (stores: [KSTREAM-REDUCE-STATE-STORE-{}])\n<-- s"
     )

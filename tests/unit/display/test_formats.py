@@ -1,4 +1,4 @@
-"""Text, Mermaid, DOT, SVG and HTML: the same facts, nothing of the user's unescaped, the same bytes everywhere."""
+"""Text, Mermaid, DOT, SVG and HTML: the same facts, user content escaped, the same bytes everywhere."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_the_text_is_a_tree_with_full_names() -> None:
 
 @pytest.mark.parametrize("kind", ["shop", "foreign", "nasty"])
 def test_text_and_html_show_the_same_facts(kind: str) -> None:
-    """Every label, name, note, mark, count and reason is in both."""
+    """Both contain every label, name, note, mark, count and reason."""
     description = {"shop": shop().description(), "foreign": foreign(), "nasty": nasty().description()}[kind]
     picture = GraphPicture(description, overlay() if kind == "shop" else Overlay())
     view = picture.nodes()
@@ -82,7 +82,7 @@ def test_text_and_html_show_the_same_facts(kind: str) -> None:
 
 
 def test_nothing_of_the_users_becomes_markup() -> None:
-    """Hostile names stay text in HTML, SVG, Mermaid and DOT."""
+    """Names with markup stay text in HTML, SVG, Mermaid and DOT."""
     view = graph_view(nasty().description())
     page = to_html(GraphPicture(nasty().description()))
     assert "<script" not in page
@@ -102,7 +102,7 @@ def test_nothing_of_the_users_becomes_markup() -> None:
 
 
 def test_the_svg_describes_itself_in_words() -> None:
-    """Role, label, title and description stand at the top; every shape has a tooltip with Kafka's name."""
+    """Role, label, title and description are at the top; every shape has a tooltip with Kafka's name."""
     root = ElementTree.fromstring(to_svg(graph_view(shop().description(), overlay())))
     assert (root.get("role"), root.get("aria-label")) == ("img", 'Topology "shop"')
     assert [child.tag.removeprefix(SVG) for child in root][:2] == ["title", "desc"]
@@ -119,7 +119,7 @@ def test_the_svg_describes_itself_in_words() -> None:
 
 
 def test_a_picture_holds_no_script_no_address_and_no_version() -> None:
-    """Self-contained: nothing is fetched, nothing tells which Graphviz drew it."""
+    """Self-contained: nothing is fetched, and nothing depends on which Graphviz drew it."""
     page = to_html(GraphPicture(shop().description()))
     assert re.findall(r"https?://[^\s\"']+", page) == ["http://www.w3.org/2000/svg"]
     assert "<!--" not in page
@@ -140,7 +140,7 @@ def contrast(one: str, two: str) -> float:
 
 
 def mixed(tint: str, share: float, ground: str) -> str:
-    """A translucent tint over a ground."""
+    """A translucent tint over a background."""
     pairs = ((int(tint[index : index + 2], 16), int(ground[index : index + 2], 16)) for index in (1, 3, 5))
     return "#" + "".join(f"{round(share * one + (1 - share) * two):02x}" for one, two in pairs)
 
@@ -181,7 +181,7 @@ def test_the_bytes_do_not_depend_on_the_hash_seed() -> None:
 
 
 def test_a_picture_is_text_and_svg_without_html() -> None:
-    """Viewers that escape or remove HTML show the SVG; a front end may ask for less."""
+    """Viewers that escape or remove HTML show the SVG; a front end may request less."""
     bundle = shop()._repr_mimebundle_()
     assert set(bundle) == {"text/plain", "image/svg+xml"}
     assert bundle["text/plain"] == shop().to_text() == to_text(graph_view(shop().description()))
@@ -192,7 +192,7 @@ def test_a_picture_is_text_and_svg_without_html() -> None:
 
 
 def test_a_wide_picture_is_drawn_from_top_to_bottom() -> None:
-    """From left to right while it fits on a page."""
+    """The direction is left to right while the picture fits on a page."""
     sizes = []
     for length in (3, 30):
         topology = Topology().add_source("0", "in")
@@ -214,7 +214,7 @@ def test_showing_a_topology_does_not_change_it() -> None:
 
 
 def test_without_a_renderer_the_text_stands_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No Graphviz: HTML says what to install and shows the text; there is no SVG, and nothing raises."""
+    """Without Graphviz, HTML says what to install and shows the text; there is no SVG, and nothing raises."""
 
     def broken(dot: str) -> bytes:
         raise EngineError("cannot draw: Graphviz is not installed")
@@ -227,7 +227,7 @@ def test_without_a_renderer_the_text_stands_in(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_graphvizs_own_program_is_used_when_it_is_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The program dot on the PATH lays out; when it fails, the compiled one does."""
+    """The dot program on the PATH computes the layout; if it fails, the compiled one does."""
     dot = tmp_path / "dot"
     drawn = '<svg viewBox="0 0 9 9" xmlns="http://www.w3.org/2000/svg"><g><g id="x"><title>t</title></g></g></svg>'
     dot.write_text(f"#!/bin/sh\ncat > /dev/null\necho '{drawn}'\n")
@@ -250,14 +250,14 @@ def test_what_has_no_picture_warns_and_is_shown_as_text() -> None:
 
 
 def test_an_empty_topology_is_shown_without_warning() -> None:
-    """The first thing a user may look at is empty."""
+    """An empty topology can be displayed."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert Topology()._repr_mimebundle_()["text/plain"] == "Topology: 0 nodes"
 
 
 def test_the_exit_of_a_process_that_drew_a_picture_prints_nothing() -> None:
-    """Modules that something keeps alive are emptied one by one at exit; the renderer must be gone by then."""
+    """Python clears modules one by one at exit; the renderer must be gone by then."""
     program = """
 import ctypes, sys
 import kstreamnb as ks

@@ -1,4 +1,4 @@
-"""What the view-model says: labels, boxes, reasons for cuts, counts, folding and the part above a node."""
+"""The view model: labels, boxes, reasons for cuts, counts, folding and the part above a node."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.unit.display.example import NASTY, foreign, overlay, shop
 
 
 def labels(view: GraphView) -> dict[str, tuple[str, str | None]]:
-    """Label and word by Kafka's name."""
+    """Each Kafka name has its label and word."""
     return {item.name: (item.label, item.word) for item in view.items()}
 
 
@@ -42,12 +42,12 @@ def test_the_users_names_come_first_and_generated_ones_become_words() -> None:
     ],
 )
 def test_a_processor_is_called_what_it_does(name: str, dsl: str | None, label: tuple[str, str | None]) -> None:
-    """The word comes from the DSL where it is known, else from Kafka's prefix."""
+    """The word comes from the DSL if known, otherwise from Kafka's prefix."""
     assert node_label(DescribedNode("processor", name, dsl=dsl)) == label
 
 
 def test_stores_and_topics_with_generated_names_say_what_they_are_for() -> None:
-    """Numbers disappear from labels; names that the user gave stay whole."""
+    """Numbers are removed from labels; names that the user chose are kept."""
     assert store_label("KSTREAM-AGGREGATE-STATE-STORE-0000000002") == "aggregate store"
     assert store_label("customers-STATE-STORE-0000000002") == "customers store"
     assert store_label("customers-0000000002") == "customers-0000000002"
@@ -57,7 +57,7 @@ def test_stores_and_topics_with_generated_names_say_what_they_are_for() -> None:
 
 
 def test_every_cut_has_its_reason() -> None:
-    """The key changer is named with the topic; what stands apart says why."""
+    """The reason names the key changer and the topic; unconnected parts have a reason too."""
     assert graph_view(shop().description()).sentences() == (
         "Sub-topology 0 to 1: key changed at select_key: repartitioned through topic by-customer-repartition",
         "Sub-topology 2 (global store): global store: every task sees all of its topic, "
@@ -80,7 +80,7 @@ def test_every_cut_has_its_reason() -> None:
     ],
 )
 def test_topics_between_sub_topologies_are_told_apart(topic: str, sentence: str) -> None:
-    """Explicit repartitioning, a user's own topic and a foreign-key join each say what they are."""
+    """Explicit repartitioning, a user's own topic and a foreign-key join each have their own reason."""
     text = (
         f"Sub-topology: 0\nSource: a (topics: [in])\n--> k\nSink: k (topic: {topic})\n<-- a\n"
         f"Sub-topology: 1\nSource: b (topics: [{topic}])\n--> none"
@@ -89,7 +89,7 @@ def test_topics_between_sub_topologies_are_told_apart(topic: str, sentence: str)
 
 
 def test_a_topic_that_is_read_back_is_a_cut_of_one() -> None:
-    """A loop through a topic is said, not hidden."""
+    """A cycle through a topic is reported, not hidden."""
     text = "Sub-topology: 0\nSource: a (topics: [loop])\n--> k\nSink: k (topic: loop)\n<-- a"
     assert graph_view(parse_description(text)).sentences() == (
         "Sub-topology 0 to 0: sub-topology 0 reads topic loop back, which it writes itself",
@@ -97,7 +97,7 @@ def test_a_topic_that_is_read_back_is_a_cut_of_one() -> None:
 
 
 def test_counts_lie_on_edges_and_notes_on_nodes() -> None:
-    """Counts of a chosen topic are added up over all topics it chose."""
+    """Counts of a dynamic topic are summed over all topics it chose."""
     view = graph_view(shop().description(), overlay())
     counts = {(edge.tail, edge.head): edge.count for edge in view.edges if edge.count is not None}
     assert list(counts.values()) == [12345, 98, 7]
@@ -108,7 +108,7 @@ def test_counts_lie_on_edges_and_notes_on_nodes() -> None:
 
 
 def test_a_folded_sub_topology_is_one_shape_with_the_counts_of_its_edges() -> None:
-    """Edges inside disappear; edges to topics end at the box."""
+    """Inner edges disappear; edges to topics end at the box."""
     counts = {("shop.orders", "KSTREAM-SOURCE-0000000000"): 5}
     view = graph_view(shop().description(), Overlay(counts=counts), fold=[0, 1])
     folded = [(edge.tail, edge.head, edge.count) for edge in view.edges if "sub-0" in (edge.tail, edge.head)]
@@ -116,7 +116,7 @@ def test_a_folded_sub_topology_is_one_shape_with_the_counts_of_its_edges() -> No
 
 
 def test_a_pattern_is_joined_to_the_topics_it_matches() -> None:
-    """A topic that is written here and matched there shows the connection."""
+    """A topic that is written here and matched by a pattern there shows the connection."""
     text = (
         "Sub-topology: 0\nSource: a (topics: [in])\n--> k\nSink: k (topic: log.v2)\n<-- a\n"
         "Sub-topology: 1\nSource: b (topics: log.*)\n--> none"
@@ -128,7 +128,7 @@ def test_a_pattern_is_joined_to_the_topics_it_matches() -> None:
 
 
 def test_what_is_above_a_node_goes_through_topics_and_stores() -> None:
-    """The part that a node needs is a description of its own."""
+    """The part that a node needs is itself a description."""
     part = upstream_of(shop().description(), "totals")
     assert set(part.nodes()) == {
         *("KSTREAM-SOURCE-0000000000", "KSTREAM-KEY-SELECT-0000000001", "by-customer-repartition-filter"),
@@ -138,7 +138,7 @@ def test_what_is_above_a_node_goes_through_topics_and_stores() -> None:
 
 
 def test_what_changed_between_two_topologies_is_marked() -> None:
-    """New nodes, and nodes with other children, stand out in the second picture."""
+    """New nodes, and nodes with other children, are highlighted in the second picture."""
     grown = shop().add_sink("copy", "copies", "by-customer-source")
     marks = overlay_of_changes(shop().description(), grown.description()).marks
     assert marks == {"copy": "new", "by-customer-source": "changed"}
@@ -146,7 +146,7 @@ def test_what_changed_between_two_topologies_is_marked() -> None:
 
 
 def test_identifiers_are_plain_and_differ() -> None:
-    """Every name has its own identifier, made of letters, digits, dots, dashes and underscores."""
+    """Every name has a separate identifier of letters, digits, dots, dashes and underscores."""
     names = ["a b", "a_b", "a-b", "a.b", "a_20_b", NASTY, "日本"]
     found = [identifier("node", name) for name in names]
     assert len(set(found)) == len(names)
@@ -155,5 +155,5 @@ def test_identifiers_are_plain_and_differ() -> None:
 
 
 def test_an_empty_topology_has_a_picture_too() -> None:
-    """Nothing to draw is no error."""
+    """An empty graph raises no error."""
     assert graph_view(TopologyDescription(())).summary() == "0 nodes"

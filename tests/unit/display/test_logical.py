@@ -9,7 +9,7 @@ from tests.unit.display.example import foreign
 
 
 def joined() -> TopologyDescription:
-    """Two joins in one line, a foreign-key join, a table and a count behind a repartition topic."""
+    """Two joins in one line, a foreign-key join, a table and a count after a repartition."""
     builder = ks.StreamsBuilder("joins")
     left, right, third = (builder.stream(name) for name in ("left", "right", "third"))
     windows = ks.JoinWindows.of_time_difference_with_no_grace("5m")
@@ -29,7 +29,7 @@ def boxes(view: GraphView) -> list[str]:
 
 
 def test_every_call_of_the_dsl_is_one_shape() -> None:
-    """Neighbouring calls of the same kind on one line stay two operators."""
+    """Neighbouring calls of the same kind on one line remain two operators."""
     view = logical_view(joined())
     assert boxes(view) == ["join", "join", "join", "repartition"]
     assert all(box.folded and box.kind == "operator" for box in view.boxes)
@@ -40,7 +40,7 @@ def test_every_call_of_the_dsl_is_one_shape() -> None:
 
 
 def test_what_only_an_operator_uses_is_inside_it() -> None:
-    """Internal topics and stores without a name of the user's fold away; named stores stay in sight."""
+    """Internal topics and unnamed stores are folded; named stores remain visible."""
     view = logical_view(joined())
     outside = {item.name for item in view.topics}
     assert {"customers", "counts"} <= outside
@@ -50,7 +50,7 @@ def test_what_only_an_operator_uses_is_inside_it() -> None:
 
 
 def test_records_into_and_out_of_an_operator_are_counted() -> None:
-    """Edges inside disappear; those that cross the shape keep their counts."""
+    """Inner edges disappear; those that cross the shape keep their counts."""
     overlay = Overlay(counts={("KSTREAM-KEY-SELECT-0000000026", "counts-repartition-filter"): 5})
     description = joined()
     name = next(name for name in description.nodes() if "KEY-SELECT" in name)
@@ -61,7 +61,7 @@ def test_records_into_and_out_of_an_operator_are_counted() -> None:
 
 
 def test_an_operator_that_failed_inside_is_marked() -> None:
-    """A mark and a note of a part are those of the folded shape."""
+    """A mark and a note of a part appear on the folded shape."""
     description = joined()
     merge = next(name for name in description.nodes() if "MERGE" in name)
     view = logical_view(description, Overlay(notes={merge: "3 late"}, marks={merge: "failed"}))
@@ -70,7 +70,7 @@ def test_an_operator_that_failed_inside_is_marked() -> None:
 
 
 def test_unfolded_an_operator_shows_its_parts() -> None:
-    """Its box stays, and holds what Kafka Streams runs."""
+    """Its box remains and shows the nodes that Kafka Streams runs."""
     folded = logical_view(joined())
     box = next(box for box in folded.boxes if len(box.items) == 13)
     view = logical_view(joined(), unfold=[box.id])
@@ -80,7 +80,7 @@ def test_unfolded_an_operator_shows_its_parts() -> None:
 
 
 def test_the_summary_counts_operators() -> None:
-    """Sources and sinks are no operators: they are drawn as their topics."""
+    """Sources and sinks are not operators: they are drawn as their topics."""
     view = logical_view(joined())
     assert view.summary().startswith("12 operators, 8 stores")
     assert "12 operators" in to_mermaid(view)
@@ -88,6 +88,6 @@ def test_the_summary_counts_operators() -> None:
 
 
 def test_a_topology_of_another_program_has_a_logical_picture_too() -> None:
-    """Without the user's lines only repartitioning is known to belong together."""
+    """Without the user's lines only repartitions are grouped."""
     view = logical_view(foreign())
     assert boxes(view) == ["repartition"]
