@@ -11,5 +11,5 @@ __all__ = ["stores_are_what_their_changelogs_make_of_them"]
 
 @pytest.fixture(autouse=True)
 def stores_are_what_their_changelogs_make_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """S0-09: a store that is not the fold of its changelog fails the test in which that happens."""
+    """S0-09: a store that differs from the fold of its changelog fails the test in which that happens."""
     monkeypatch.setattr(TopologyTestDriver, "verify_by_default", True)

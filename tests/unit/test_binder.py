@@ -12,19 +12,19 @@ BINDER = ROOT / "binder"
 
 
 def lines(name: str) -> list[str]:
-    """Lines of a file of the folder that say something."""
+    """Return the significant lines of a file of the folder."""
     return [line for line in (BINDER / name).read_text().splitlines() if line and not line.startswith("#")]
 
 
 def test_binder_installs_the_versions_that_the_tests_run_with() -> None:
-    """The requirements are those of the lock file, which is where they say."""
+    """The requirements refer to the lock file, their only list."""
     (requirement,) = lines("requirements.txt")
     option, place = requirement.split()
     assert ("-r", (ROOT / "requirements.lock").resolve()) == (option, (BINDER / place).resolve())
 
 
 def test_every_locked_package_has_its_hashes_and_no_address() -> None:
-    """What is installed is what was published, from whichever index the machine uses."""
+    """The installed files have the published hashes, from whichever index the machine uses."""
     text = (ROOT / "requirements.lock").read_text()
     entries = text.replace("\\\n", " ").splitlines()
     assert len(entries) > 100
@@ -47,7 +47,7 @@ def test_binder_has_java() -> None:
 
 
 def test_binder_installs_the_project_after_building() -> None:
-    """The script may be run, is right as shell, stops at the first error and adds the project."""
+    """The script is executable, is valid shell, stops at the first error and installs the project."""
     script = BINDER / "postBuild"
     assert os.access(script, os.X_OK)
     assert subprocess.run(["bash", "-n", str(script)], check=False).returncode == 0
@@ -57,17 +57,17 @@ def test_binder_installs_the_project_after_building() -> None:
 
 
 def test_binder_needs_no_network_in_a_session() -> None:
-    """Kafka's files are fetched while the image is built."""
+    """Kafka's files are downloaded while the image is built."""
     assert "kafka_jars()" in (BINDER / "postBuild").read_text()
 
 
 def test_binder_trusts_the_notebooks() -> None:
-    """JupyterLab takes pictures out of what it does not trust, and leaves their words."""
+    """JupyterLab removes pictures from untrusted HTML, and keeps their text."""
     assert "jupyter trust notebooks/*.ipynb notebooks/*/*.ipynb" in (BINDER / "postBuild").read_text().splitlines()
 
 
 def test_binder_starts_with_a_small_java_and_hands_over() -> None:
-    """The script may be run, and its last line is the command that it was given."""
+    """The script is executable, and its last line runs the given command."""
     script = BINDER / "start"
     assert os.access(script, os.X_OK)
     told = 'echo "$JAVA_TOOL_OPTIONS"'

@@ -1,4 +1,4 @@
-"""The command line: applications, pictures, replays, and errors a person can act on."""
+"""The command line: applications, pictures, replays, and actionable errors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def run(tmp_path, monkeypatch):
 
 
 def test_an_application_is_described_from_its_file_or_module(run):
-    """File or module, with a name or with the only topology in it; a function gives one too."""
+    """File or module, with a name or with the only topology in it; a function may return one too."""
     first = run("describe", "app_of_test.py")
     assert 0 == first.exit_code
     assert first.output.startswith("Topologies:\n   Sub-topology: 0\n    Source: KSTREAM-SOURCE-0000000000")
@@ -46,7 +46,7 @@ def test_an_application_is_described_from_its_file_or_module(run):
 
 
 def test_a_graph_is_drawn_in_every_form(run, tmp_path):
-    """Text to the terminal, Mermaid and DOT likewise; a file where one is named."""
+    """Text to the terminal, Mermaid and DOT likewise; to a file if one is named."""
     assert "in" in run("graph", "app_of_test.py").output
     assert run("graph", "app_of_test.py", "--format", "mermaid").output.startswith(("flowchart", "graph"))
     assert 0 == run("graph", "app_of_test.py", "--format", "dot", "-o", "g.dot").exit_code
@@ -54,7 +54,7 @@ def test_a_graph_is_drawn_in_every_form(run, tmp_path):
 
 
 def test_the_description_of_a_java_application_is_drawn(run, tmp_path):
-    """What Java printed is enough for a picture."""
+    """Java's printed description suffices for a picture."""
     (tmp_path / "java.txt").write_text(run("describe", "app_of_test.py").output)
     drawn = run("graph", "java.txt")
     assert 0 == drawn.exit_code
@@ -95,7 +95,7 @@ def test_a_sample_is_replayed(run, tmp_path):
     ],
 )
 def test_mistakes_are_told_without_a_traceback(run, arguments, message):
-    """The kit's error with its notes, and code 1."""
+    """The kit's error with its notes, and exit code 1."""
     result = run(*arguments)
     assert 1 == result.exit_code
     assert message in result.output
@@ -131,7 +131,7 @@ def test_a_store_does_not_show_among_the_outputs(run, tmp_path):
 
 
 def test_every_command_explains_itself(run):
-    """Help is there for each of them."""
+    """Each command has help."""
     for name, command in main.commands.items():
         result = run(name, "--help")
         assert 0 == result.exit_code

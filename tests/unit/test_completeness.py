@@ -1,7 +1,7 @@
 """Every public method of Kafka Streams 4.3 has its counterpart here, or a reason why not.
 
 The DSL, the Processor API, stores, handlers and the test driver with its mock context.
-``completeness.json`` lists Java's classes and methods, each with the name that it has here, or ``refused: why``.
+``completeness.json`` lists Java's classes and methods, each with its name here, or ``refused: why``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ METHODS = [(of, java, ours) for of, methods in JAVA.items() if of for java, ours
 
 
 def store_of(interface: str) -> object:
-    """A store of that kind, as a processor gets it."""
+    """Return a store of that kind, as a processor gets it."""
     spec, _ = STORES[interface]
     context = MockProcessorContext()
     context.add_state_store(spec)
@@ -51,7 +51,7 @@ def store_of(interface: str) -> object:
 
 
 def counterpart(name: str) -> object:
-    """Our class of a Java class; of a kind of store, a store."""
+    """Return our class for a Java class; for a kind of store, a store."""
     kind = name.removeprefix("ReadOnly")
     return store_of(kind) if kind in STORES else getattr(importlib.import_module("kstreamnb"), name)
 
@@ -64,7 +64,9 @@ def members(thing: object) -> set[str]:
 
 @pytest.mark.parametrize(("of", "java", "ours"), METHODS, ids=[f"{of}.{java}" for of, java, _ in METHODS])
 def test_a_method_of_java_has_its_counterpart(of: str, java: str, ours: str) -> None:
-    """Under the name in the list, in our class of that name or at ``module:name.name(parameter)``; refusals say why."""
+    """Under the name in the list, in our class of that name or at ``module:name.name(parameter)``; refusals have a
+    reason.
+    """
     if ours.startswith("refused: "):
         assert len(ours) > len("refused: ") + 10
         return
@@ -81,7 +83,7 @@ def test_a_method_of_java_has_its_counterpart(of: str, java: str, ours: str) -> 
 
 @pytest.mark.parametrize("of", SIGNATURES)
 def test_no_public_method_of_a_listed_class_is_missing(of: str) -> None:
-    """``java_signatures.json`` is what ``javap -public`` prints of the jars of Kafka 4.3.1."""
+    """``java_signatures.json`` is the output of ``javap -public`` for the jars of Kafka 4.3.1."""
     methods = {signature.partition("(")[0].rpartition(" ")[2] for signature in SIGNATURES[of]}
     assert methods - JAVA[of].keys() == set()
 
@@ -99,7 +101,7 @@ def test_every_public_class_is_listed_or_has_its_place_elsewhere() -> None:
 
 @pytest.mark.parametrize("interface", STORES)
 def test_what_kafkas_stores_do_the_stores_of_processors_and_the_drivers_views_of_them_do(interface: str) -> None:
-    """Every method of Kafka's interface is there, one name for each of its overloads; a view only reads."""
+    """Every method of Kafka's interface exists, one name for each of its overloads; a view only reads."""
     kafkas = {*JAVA[interface].values(), *JAVA.get(f"ReadOnly{interface}", {}).values()}
     promised = {name for name in kafkas if not name.startswith("refused: ")} | OVERLOADS.get(interface, set())
     assert promised - members(store_of(interface)) == set()
@@ -108,7 +110,7 @@ def test_what_kafkas_stores_do_the_stores_of_processors_and_the_drivers_views_of
 
 
 def test_front_classes_have_no_method_that_java_does_not_know() -> None:
-    """What is ours alone is listed here."""
+    """The kit's own additions are listed here."""
     own = {
         "StreamsBuilder": {"declarations", "explain", "forget", "graph", "sample"},
         "Handle": {"declaration", "declare", "head", "kind", "origin", "upstream"},

@@ -1,4 +1,4 @@
-"""The import contracts hold, and catch who breaks them."""
+"""The import contracts hold, and catch violations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def lint_imports(project: Path) -> tuple[int, str]:
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the package that may be spoilt."""
+    """A copy of the package that a test may damage."""
     copy = tmp_path_factory.mktemp("project")
     shutil.copytree(ROOT / "kstreamnb", copy / "kstreamnb", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", copy)
@@ -31,7 +31,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_contracts_hold(project: Path) -> None:
-    """As the package is, nobody imports what they may not."""
+    """In the package itself, no module violates a contract."""
     code, text = lint_imports(project)
     assert code == 0, text
     assert ", 0 broken." in text
@@ -52,7 +52,7 @@ def test_the_contracts_hold(project: Path) -> None:
     ],
 )
 def test_a_broken_contract_is_caught(project: Path, module: str, line: str, contract: str) -> None:
-    """One import in the wrong place, or a module outside the layers, and the contract is named."""
+    """One forbidden import, or a module outside the layers, and the contract is named."""
     path = project / "kstreamnb" / module
     before = path.read_text() if path.exists() else None
     path.write_text(f"{before or ''}\n{line}\n")

@@ -1,4 +1,4 @@
-"""The demo where there is no Java, and what it calls a difference."""
+"""The demo without Java, and the differences it reports."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kstreamnb.tools.demo import differences
 
 
 def test_without_java_the_driver_runs_and_the_text_says_what_was_left_out(tmp_path: Path) -> None:
-    """Exit code 0, the figures of the driver, and how to get the rest."""
+    """Exit code 0, the figures of the driver, and how to enable the rest."""
     environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"} | {"PATH": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, "-m", "kstreamnb.cli", "demo", "--limit", "2000"],

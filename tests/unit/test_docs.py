@@ -1,4 +1,4 @@
-"""What the pages beside README say is so: names, recipes, permissions, the containers' file."""
+"""Statements of the pages beside README hold: names, recipes, permissions, the Compose file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RECIPES = ROOT / "RECIPES.md"
 
 
 def test_every_name_of_java_stands_in_the_table() -> None:
-    """S1-45: the page is what `completeness.json` says, which is tested against Java's list and our classes."""
+    """S1-45: the page matches `completeness.json`, which is tested against Java's list and our classes."""
     assert page() == PAGE.read_text(), "python -m tests.unit.java_names > JAVA_NAMES.md"
     assert "| `groupByKey` | `group_by_key` |" in page()
 
@@ -34,7 +34,7 @@ GUIDE = sorted((ROOT / "notebooks" / "guide").rglob("*.md"))
 
 @pytest.mark.parametrize("path", GUIDE, ids=lambda path: path.stem)
 def test_every_example_of_the_guide_runs(path: Path) -> None:
-    """What begins with ``>>>`` is run, and gives the output that the page shows."""
+    """Blocks that begin with ``>>>`` are run, and print the output that the page shows."""
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     failed, _ = doctest.testfile(str(path), module_relative=False, optionflags=flags)
     assert failed == 0
@@ -42,7 +42,7 @@ def test_every_example_of_the_guide_runs(path: Path) -> None:
 
 @pytest.mark.parametrize("document", [*GUIDE, RECIPES, ROOT / "README.md"], ids=lambda path: path.name)
 def test_names_in_the_documents_exist(document: Path) -> None:
-    """S3-29: whatever a document calls by its public name is there."""
+    """S3-29: every public name used in a document exists."""
     named = set(re.findall(r"\bks\.([A-Za-z_]+(?:\.[A-Za-z_]+)?)", document.read_text()))
     known = set(public_names())
     spaces = {name.partition(".")[0] for name in known if "." in name}
@@ -67,7 +67,7 @@ def test_a_page_says_what_takes_the_place_of_the_rest_of_kafka() -> None:
 
 
 def test_every_pattern_has_a_program_and_a_row_in_the_table() -> None:
-    """S1-31: mail by priority, standardised content, a news feed, deliveries, repricing, finance; how to choose."""
+    """S1-31: mail by priority, standardized content, a news feed, deliveries, repricing, finance; how to choose."""
     page = (ROOT / "notebooks" / "guide" / "patterns.md").read_text()
     anchors = re.findall(r"\| \[[^\]]+\]\(#([a-z-]+)\) \|", page)
     sections = re.split(r"(?m)^## ", page)[1:]
@@ -78,7 +78,9 @@ def test_every_pattern_has_a_program_and_a_row_in_the_table() -> None:
 
 
 def test_the_containers_keep_their_data_and_can_do_transactions() -> None:
-    """S4-51: the file is valid; one broker without ZooKeeper, with a volume, and with what transactions need on one."""
+    """S4-51: the file is valid; one broker without ZooKeeper, with a volume, and with settings for transactions on
+    one.
+    """
     yaml = pytest.importorskip("yaml")
     compose = yaml.safe_load((ROOT / "compose.yaml").read_text())
     broker = compose["services"]["kafka"]

@@ -1,4 +1,4 @@
-"""Public docstrings follow the template: what goes in and out, where it comes from, an example that runs."""
+"""Public docstrings follow the template: input and output, source, an example that runs."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from kstreamnb.dsl.keywords import documented_arguments
 from kstreamnb.dsl.option_fields import Options
 from tests.unit.public_names import public_names
 
-# `export` writes the cells of a notebook: outside one there is nothing to show.
+# `export` writes the cells of a notebook: outside one there is no example.
 WITHOUT_EXAMPLE = {"notebook.export"}
 
 
 def fronts() -> list[type[Handle]]:
-    """Every class of a handle that users have in hand, wherever in the DSL it stands."""
+    """Every handle class that users hold, in any module of the DSL."""
     modules = [importlib.import_module(f"kstreamnb.dsl.{module.name}") for module in pkgutil.iter_modules(dsl.__path__)]
     found = {name: value for module in modules for name, value in vars(module).items() if name in ks.__all__}
     return [value for value in found.values() if inspect.isclass(value) and issubclass(value, Handle)]
 
 
 def operators() -> Iterator[tuple[str, str]]:
-    """Every operator that a user finds on a handle or a builder, with its docstring."""
+    """Every operator on a handle or a builder, with its docstring."""
     for front in fronts():
         for name in dir(front):
             method = inspect.getattr_static(front, name)
@@ -44,7 +44,7 @@ OPERATORS = dict(operators())
 
 
 def test_the_operators_of_every_front_are_looked_at() -> None:
-    """The list is found by looking: it has what Kafka's interfaces have, streams, tables and what groups them."""
+    """The list is found by introspection: it contains Kafka's interfaces, streams, tables and grouped ones."""
     assert {"KStream", "KTable", "KGroupedStream", "KGroupedTable", "TimeWindowedKStream", "CogroupedKStream"} <= {
         front.__name__ for front in fronts()
     }
@@ -53,15 +53,15 @@ def test_the_operators_of_every_front_are_looked_at() -> None:
 
 @pytest.mark.parametrize("operator", sorted(OPERATORS))
 def test_an_operator_says_its_shape_its_source_and_shows_an_example(operator: str) -> None:
-    """Shape: what comes in and out; Source: Kafka's method, and what differs."""
+    """Shape: input and output; Source: Kafka's method, and the differences."""
     lacking = [section for section in ("Shape:", "Source:", ">>> ") if section not in OPERATORS[operator]]
-    if operator.endswith("queryable_store_name"):  # gives a name: nothing flows
+    if operator.endswith("queryable_store_name"):  # names the result: no data flows
         lacking = []
     assert lacking == []
 
 
 def documented(owner: object, doc: str | None) -> dict[str, list[str]]:
-    """The arguments of a function or class that its section "Args" does not name, or not with a sentence."""
+    """Return the arguments of a function or class without a sentence in its section "Args"."""
     entries = documented_arguments(doc)
     arguments = [each for each in inspect.signature(owner).parameters if each not in ("self", "cls")]  # type: ignore[arg-type]
     return {
@@ -76,14 +76,14 @@ DOCUMENTED = {"missing": [], "unknown": [], "short": []}
 
 @pytest.mark.parametrize("operator", sorted(OPERATORS))
 def test_an_operator_documents_every_argument(operator: str) -> None:
-    """Also those that it takes as keywords of an option object; a default is said where there is one."""
+    """Including those that it takes as keywords of an option object; a default is stated if there is one."""
     front, name = operator.split(".")
     assert documented(getattr(getattr(ks, front), name), OPERATORS[operator]) == DOCUMENTED
 
 
 @pytest.mark.parametrize("name", ["__init__", "build", "explain", "forget"])
 def test_the_builder_documents_every_argument(name: str) -> None:
-    """Settings of the builder itself, and of what it makes."""
+    """Settings of the builder itself, and of its products."""
     method = ks.StreamsBuilder if name == "__init__" else getattr(ks.StreamsBuilder, name)
     assert documented(method, inspect.getdoc(method)) == DOCUMENTED
 
@@ -103,7 +103,7 @@ def test_an_option_class_documents_every_setting_with_its_default(kind: type[Opt
 
 
 def test_the_option_classes_are_found() -> None:
-    """All of Kafka's that the DSL has."""
+    """All those of Kafka that the DSL has."""
     names = {each.__name__ for each in option_classes()}
     assert {"Consumed", "Materialized", "StreamJoined", "Suppressed", "BufferConfig", "Branched"} <= names
 
@@ -120,13 +120,13 @@ def test_every_processor_says_its_shape_and_its_source() -> None:
 
 
 def test_no_example_shows_a_traceback() -> None:
-    """The doctest of Python 3.11.2 knows nothing of notes: an example catches its error and prints what matters."""
+    """The doctest of Python 3.11.2 ignores notes: an example catches its error and prints the relevant part."""
     root = Path(ks.__file__).parent
     assert [] == [path.name for path in root.rglob("*.py") if "Traceback (most recent" in path.read_text()]
 
 
 def made_of(value: object) -> list[type]:
-    """A class whose methods are looked at; a front brings together the classes of its operators."""
+    """Return a class whose methods are checked; a front collects the classes of its operators."""
     if not inspect.isclass(value) or not issubclass(value, Handle):
         return [value] if inspect.isclass(value) else []
     return [kind for kind in value.__mro__ if issubclass(kind, Handle) and kind is not Handle]

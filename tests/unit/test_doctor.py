@@ -1,4 +1,4 @@
-"""The check of a machine names what is missing and the command that brings it."""
+"""The check of a machine names missing parts and the command that installs them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def ability(name: str) -> Ability:
 
 
 def fake_java(folder: Path, line: str) -> str:
-    """A program named java that prints a version; gives the folder for the PATH."""
+    """A program named java that prints a version; returns the folder for the PATH."""
     program = folder / "java"
     program.write_text(f"#!/bin/sh\necho '{line}' >&2\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
@@ -40,7 +40,7 @@ def test_the_driver_needs_nothing() -> None:
     ],
 )
 def test_java_is_ready_from_17_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, ready: bool) -> None:
-    """An older Java is found and refused, with what to install."""
+    """An older Java is detected and refused, with the version to install."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", fake_java(tmp_path, line) + os.pathsep + os.environ["PATH"])
     assert ability("java").ready is ready
@@ -48,14 +48,14 @@ def test_java_is_ready_from_17_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_without_java_the_diagnosis_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No exception: a row with the remedy."""
+    """A row with the remedy instead of an exception."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert not ability("java").ready
 
 
 def test_a_missing_extra_is_named_with_its_command() -> None:
-    """Where a package of an extra is not installed, the command that installs the extra is there."""
+    """If a package of an extra is missing, the row has the command that installs the extra."""
     code = (
         "import importlib.metadata as m; real = m.version\n"
         "def version(name):\n"

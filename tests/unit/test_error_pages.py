@@ -1,4 +1,4 @@
-"""Every kind of error has a page with cause, remedy and an example that provokes it, and knows its address."""
+"""Every kind of error has a page with cause, remedy and an example that provokes it, and refers to its address."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.kafka.error_examples import EXAMPLES, OTHER_TESTS
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / ".site"))
 
-import error_pages  # noqa: E402 - the builder of the site is no package
+import error_pages  # noqa: E402 - the site's builder is not a package
 
 KINDS = list(error_pages.kinds())
 CAUGHT_ELSEWHERE = {"RecordRefusedError": "type(error.__cause__).__name__"}
@@ -41,7 +41,7 @@ def test_a_page_has_cause_example_and_remedy(kind: type[KStreamError]) -> None:
 
 @pytest.mark.parametrize("kind", KINDS[1:], ids=lambda kind: kind.__name__)
 def test_the_example_provokes_the_error(kind: type[KStreamError]) -> None:
-    """A doctest that catches it, a program that the tests on Kafka run, or a test that is named."""
+    """A doctest that catches it, a program that the tests on Kafka run, or a named test."""
     name = kind.__name__
     caught = CAUGHT_ELSEWHERE.get(name, f"except {name} as error")
     if kind in OTHER_TESTS:
@@ -52,7 +52,7 @@ def test_the_example_provokes_the_error(kind: type[KStreamError]) -> None:
 
 
 def test_an_error_knows_its_page() -> None:
-    """Also that of a user's own subclass, which has the page of the kit's kind."""
+    """Including a user's own subclass, which has the page of the kit's kind."""
 
     class OwnError(ks.errors.SinkError):
         """A user's own."""

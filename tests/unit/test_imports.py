@@ -1,4 +1,4 @@
-"""Importing the kit costs little and drags in nothing that was not asked for."""
+"""Importing the kit is cheap and loads nothing optional."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SPINE = (
 
 
 def python(code: str) -> str:
-    """Run code in a fresh interpreter and give back what it printed."""
+    """Run code in a fresh interpreter and return what it printed."""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
@@ -54,7 +54,7 @@ def test_the_spine_works_where_heavy_packages_are_absent(package: str) -> None:
 
 
 def test_driver_stores_metrics_and_description_need_nothing_else() -> None:
-    """S0-05: what `pip install kstreamnb` alone brings is enough to test a topology and to look into it."""
+    """S0-05: `pip install kstreamnb` alone suffices to test a topology and to inspect it."""
     code = (
         f"import sys\n"
         f"for m in {OPTIONAL!r}: sys.modules[m] = None\n"

@@ -1,4 +1,4 @@
-"""Figures of this machine: printed with machine and method, and set beside those of before."""
+"""Figures of this machine: printed with machine and method, beside earlier ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kstreamnb.tools.benchmark import quantiles, word_count
 
 
 def test_a_figure_says_of_which_machine_and_by_which_method() -> None:
-    """S3-10: seconds to restore a million records of a changelog, however many were read."""
+    """S3-10: seconds to restore a million records of a changelog, scaled from the number read."""
     found = ks.testing.benchmark("restore", records=2000)
     assert ("s", ["restore of 1,000,000 records"]) == (found.unit, list(found.figures))
     assert found.figures["restore of 1,000,000 records"] > 0
@@ -27,19 +27,19 @@ def test_latency_is_told_by_three_quantiles() -> None:
 
 
 def test_what_has_become_slow_is_named() -> None:
-    """S4-57: more than twice what was published."""
+    """S4-57: more than twice the published figure."""
     found = ks.testing.Benchmark("latency", {"p50": 201.0, "p99": 580.0}, "ms", "", "")
     assert {"p50": 201.0} == found.worse_than({"p50": 100, "p99": 290}, factor=2)
     assert {} == found.worse_than({"p50": 101, "p99": 290}, factor=2)
 
 
 def test_the_word_count_has_two_sub_topologies() -> None:
-    """S0-06: what is measured passes a repartition."""
+    """S0-06: the measured topology contains a repartition."""
     assert 2 == len(word_count("latency").subtopologies())
 
 
 def test_an_unknown_benchmark_is_refused() -> None:
-    """With the nearest there is."""
+    """With the nearest suggestion."""
     with pytest.raises(ks.errors.ConfigError, match='there is no benchmark "latenzy"') as raised:
         ks.testing.benchmark("latenzy")
     assert 'did you mean "latency"?' == raised.value.hint

@@ -25,7 +25,7 @@ def test_the_list_of_public_names_changes_only_on_purpose() -> None:
 
 
 def test_the_root_has_the_names_that_every_topology_needs_and_no_more() -> None:
-    """What operates, measures or simulates is in a namespace."""
+    """Names for operation, measurement and simulation are in a namespace."""
     assert len(ks.__all__) <= 80
 
 
@@ -42,7 +42,7 @@ def test_an_unknown_name_is_refused(namespace: str, name: str) -> None:
 
 
 def test_no_public_name_is_that_of_a_module_beside_it() -> None:
-    """Importing such a module would put it in the place of the function."""
+    """Importing such a module would replace the function."""
     import pkgutil
 
     for package in (ks, ks.kafka, ks.notebook, ks.simulation, ks.spark, ks.testing):

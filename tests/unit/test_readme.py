@@ -1,4 +1,4 @@
-"""The README is short, and what it claims can be run, and is."""
+"""The README is short, and its claims are run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_the_commands_of_the_readme_exist_in_the_makefile() -> None:
 
 
 def test_the_readme_installs_from_the_index_and_lists_every_extra() -> None:
-    """Extras for working on the project itself are left out."""
+    """Extras for working on the project itself are excluded."""
     assert 'pip install "kstreamnb' in TEXT
     rows = set(re.findall(r"(?m)^\| `(\w+)` \|", TEXT))
     assert rows == set(PROJECT["optional-dependencies"]) - {"dev", "docs"}
@@ -50,7 +50,7 @@ def test_the_addresses_are_those_of_the_project() -> None:
 
 
 def test_the_moving_picture_is_small_and_shows_every_step_of_the_example() -> None:
-    """Self-contained: it asks no other host and runs no script."""
+    """Self-contained: it requests nothing from other hosts and runs no script."""
     (name,) = re.findall(r"!\[[^\]]+\]\(([^):]+\.svg)\)", TEXT)
     picture = (ROOT / name).read_text()
     root = ElementTree.fromstring(picture)

@@ -6,13 +6,13 @@ from tests.requirements import PAGE, legend, page, places
 
 
 def test_every_requirement_is_shown_somewhere() -> None:
-    """No id of the legend is without a test, a notebook or a page."""
+    """No id of the legend lacks a test, a notebook or a page."""
     where = places()
     assert [id_ for id_ in legend() if not where[id_]] == []
 
 
 def test_every_id_has_a_legend() -> None:
-    """No test names an id that a reader cannot look up."""
+    """No test names an id without a legend."""
     assert set(places()) <= set(legend())
 
 

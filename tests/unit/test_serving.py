@@ -26,7 +26,7 @@ SEVEN = {"key": 7, "value": 2.5, "timestamp": 0}
 
 @pytest.fixture
 def clicks() -> ks.TopologyTestDriver:
-    """Five clicks of two users, 20 s apart, counted in all, by the minute and by session."""
+    """Five clicks of two users, 20 s apart, counted in total, by the minute and by session."""
     builder = ks.StreamsBuilder("site")
     users = builder.stream("clicks").group_by_key()
     users.count(store="clicks-per-user")
@@ -68,7 +68,7 @@ def test_an_unknown_key_is_not_found(server: ks.monitoring.StoreServer) -> None:
 
 
 def test_an_unknown_store_is_told_the_names_there_are_and_the_nearest(server: ks.monitoring.StoreServer) -> None:
-    """S1-32, S2-49: the text writes "Count" for a store that it made as "Counts"."""
+    """S1-32, S2-49: the text writes "Count" for a store created as "Counts"."""
     status, answer = ask(server, "/stores/clicks-per-usr/u1")
     assert status == 404
     assert "there are clicks-per-user, per-minute, prices, visits" in answer["error"]
@@ -76,7 +76,7 @@ def test_an_unknown_store_is_told_the_names_there_are_and_the_nearest(server: ks
 
 
 def test_rows_come_in_the_order_of_the_store_between_keys_and_by_prefix(server: ks.monitoring.StoreServer) -> None:
-    """Ranges are those of the store: both ends inclusive, an end that is not said is open."""
+    """Ranges are those of the store: both ends inclusive, a missing end is open."""
     everything = ask(server, "/stores/clicks-per-user")[1]
     assert [row["key"] for row in everything] == ["u0", "u1"]
     assert ask(server, "/stores/clicks-per-user?from=u1")[1] == everything[1:]
@@ -98,7 +98,7 @@ def test_windows_and_sessions_carry_their_bounds(server: ks.monitoring.StoreServ
 
 
 def test_keys_that_are_no_text_are_written_as_json(server: ks.monitoring.StoreServer) -> None:
-    """A number in the address is the number that the store's serde writes; anything else is a bad question."""
+    """A number in the address is parsed for the store's serde; anything else is a bad request."""
     assert ask(server, "/stores/prices/7") == (200, {"key": 7, "value": 2.5, "timestamp": 0})
     status, answer = ask(server, "/stores/prices/seven")
     assert (status, answer["error"]) == (400, '"seven" is not a key of store "prices", whose serde is long')
@@ -156,7 +156,7 @@ def test_a_token_is_asked_for_if_there_is_one(clicks: ks.TopologyTestDriver) -> 
 def test_clients_that_send_half_a_request_are_disconnected(
     clicks: ks.TopologyTestDriver, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """They hold a bounded number of threads for a bounded time; one that hangs up leaves no traceback."""
+    """They use a bounded number of threads for a bounded time; a client that disconnects leaves no traceback."""
     monkeypatch.setattr(store_server._Handler, "timeout", 1.0)
     before = threading.active_count()
     with ks.monitoring.serve(clicks) as server:
@@ -180,7 +180,7 @@ def test_clients_that_send_half_a_request_are_disconnected(
 def test_a_client_that_takes_too_long_is_disconnected(
     clicks: ks.TopologyTestDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A byte now and then does not keep a connection for ever."""
+    """A byte now and then does not keep a connection open forever."""
     monkeypatch.setattr(store_server, "_REQUEST_S", 0.5)
     with ks.monitoring.serve(clicks) as server, socket.create_connection(("127.0.0.1", server.port), 10) as slow:
         began, error = time.monotonic(), None
@@ -210,7 +210,7 @@ def test_a_client_that_takes_too_long_is_disconnected(
 def test_the_stores_can_be_mounted_in_a_service(
     clicks: ks.TopologyTestDriver, scope: dict[str, Any], status: int, content: Any
 ) -> None:
-    """An ASGI application: the service has the sign-in."""
+    """An ASGI application: the service provides the sign-in."""
     sent: list[Any] = []
 
     async def receive() -> Any:
@@ -226,20 +226,20 @@ def test_the_stores_can_be_mounted_in_a_service(
 
 
 def test_nothing_can_be_written(server: ks.monitoring.StoreServer) -> None:
-    """S2-49: read only; the view that is served has no put either."""
+    """S2-49: read only; the served view has no put either."""
     request = urllib.request.Request(server.url + "/stores/clicks-per-user/u1", data=b"{}", method="PUT")
     with pytest.raises(urllib.error.HTTPError, match="501"):
         urllib.request.urlopen(request, timeout=10)
 
 
 def test_a_running_application_with_a_readable_store_is_healthy(server: ks.monitoring.StoreServer) -> None:
-    """S4-52, S3-15: 200 and the value of the key that the check asks for."""
+    """S4-52, S3-15: 200 and the value of the key that the check requests."""
     status, answer = ask(server, "/health?store=clicks-per-user&key=u1")
     assert (status, answer["state"], answer["value"]) == (200, "running", 2)
 
 
 def test_a_crashed_application_is_not_healthy_until_it_runs_again() -> None:
-    """S4-52: 503 while the application is down, so that whoever watches it starts it again."""
+    """S4-52: 503 while the application is down, so that a supervisor restarts it."""
     builder = ks.StreamsBuilder("site")
     builder.stream("clicks").group_by_key().count(store="clicks-per-user")
     cluster = ks.simulation.ClusterDriver(builder.build())
@@ -256,7 +256,7 @@ def test_a_store_that_cannot_be_read_is_not_healthy() -> None:
     """S4-52: 503 with the store's own reason."""
 
     class Broken:
-        """A store of somebody's own, whose disk is gone."""
+        """A user's own store, whose disk is gone."""
 
         def __init__(self, spec: ks.StoreSpec) -> None:
             self.spec, self.name = spec, spec.name
@@ -293,7 +293,7 @@ class _Idle(ks.Processor):
 
 
 def test_values_that_json_has_no_word_for_are_answered_in_words() -> None:
-    """Bytes as hexadecimal digits, identifiers as text, user content as it is."""
+    """Bytes as hexadecimal digits, identifiers as text, user content unchanged."""
     builder = ks.StreamsBuilder("odd")
     builder.table("raw", value_serde="bytes", store="raw")
     builder.table("ids", key_serde="uuid", store="ids")

@@ -1,4 +1,4 @@
-"""Laws of a team's own: samples like an example, and the smallest one that breaks a law."""
+"""Laws of a team's own: samples similar to an example, and the smallest one that breaks a law."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def no_alert_without_three_payments(run: ks.Replay) -> bool:
 @settings(max_examples=50, deadline=None, derandomize=True)
 @given(sample=ks.testing.samples(alerts(3), EXAMPLE))
 def test_generated_records_look_like_the_example(sample: ks.Sample) -> None:
-    """Topics that are read, known keys, the example's fields and types, no negative times."""
+    """Input topics, known keys, the example's fields and types, no negative times."""
     for record in sample:
         assert record.topic == "payments"
         assert record.key in ("ann", "bob")
@@ -45,12 +45,12 @@ def test_generated_records_look_like_the_example(sample: ks.Sample) -> None:
 
 
 def test_a_law_that_holds_has_no_counterexample() -> None:
-    """Three large payments are three payments."""
+    """Three large payments trigger the alert of three payments."""
     assert ks.testing.counterexample(alerts(3), EXAMPLE, no_alert_without_three_payments, examples=60) is None
 
 
 def test_the_smallest_sample_that_breaks_a_law_is_found() -> None:
-    """Two payments are enough for the wrong topology; the table and the replay show them."""
+    """Two payments suffice for the wrong topology; the table and the replay show them."""
     broken = ks.testing.counterexample(alerts(2), EXAMPLE, no_alert_without_three_payments)
     assert broken is not None
     assert len(broken.sample) == 2
@@ -62,7 +62,7 @@ def test_the_smallest_sample_that_breaks_a_law_is_found() -> None:
 
 
 def test_the_same_search_finds_the_same_sample() -> None:
-    """No database and no chance."""
+    """Runs are deterministic and write no database."""
     found = [ks.testing.counterexample(alerts(2), EXAMPLE, no_alert_without_three_payments) for _ in range(2)]
     assert found[0] is not None
     assert found[1] is not None
@@ -70,7 +70,7 @@ def test_the_same_search_finds_the_same_sample() -> None:
 
 
 def test_an_error_of_the_run_breaks_the_law() -> None:
-    """A record without the field is in the example, so it is found; the error comes with the replay until then."""
+    """The example has a record without the field, so it is found; the error carries the replay up to it."""
     builder = ks.StreamsBuilder("notes")
     builder.stream("payments").map_values(lambda payment: payment["note"].upper()).to("notes")
     broken = ks.testing.counterexample(builder.build(), EXAMPLE, lambda run: True)
@@ -81,7 +81,7 @@ def test_an_error_of_the_run_breaks_the_law() -> None:
 
 
 def test_an_example_of_other_topics_is_refused() -> None:
-    """The topics that are needed are named."""
+    """The error names the required topics."""
     with pytest.raises(ConfigError, match="no record that the topology reads") as raised:
         ks.testing.samples(alerts(3), EXAMPLE.of_topic("other"))
     assert raised.value.hint == "add records of payments"

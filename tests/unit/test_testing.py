@@ -1,4 +1,4 @@
-"""Assertions for tests of topologies: what they accept, and what they say."""
+"""Assertions for tests of topologies: what they accept, and what their messages say."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kstreamnb.testing import assert_outputs_equal, assert_topology_equal, nbval
 from kstreamnb.testing.fixtures import topology_driver
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["topology_driver"]  # a fixture is used by its name
+__all__ = ["topology_driver"]  # pytest finds a fixture by its name
 
 
 def _topology(output: str) -> Topology:
@@ -34,7 +34,7 @@ def test_a_topology_that_differs_is_shown_node_by_node() -> None:
 
 
 def test_all_differences_of_outputs_are_shown_at_once() -> None:
-    """Missing and unexpected records stand in one table."""
+    """One table shows missing and unexpected records."""
     found = Sample.from_text("topic | key | value\n out | a | 1\n out | b | 3\n out | c | 4")
     with pytest.raises(AssertionError) as raised:
         assert_outputs_equal("topic | key | value\n out | a | 1\n out | b | 2", found)
@@ -43,7 +43,7 @@ def test_all_differences_of_outputs_are_shown_at_once() -> None:
 
 
 def test_only_the_columns_of_a_typed_table_count() -> None:
-    """Without a time column, times may be any."""
+    """Without a time column, any times match."""
     found = Sample.from_text("topic | key | value | time\n out | a | 1 | 77")
     assert_outputs_equal("topic | key | value\n out | a | 1", found)
     with pytest.raises(AssertionError, match="the outputs differ"):
@@ -56,7 +56,7 @@ def test_the_sanitiser_file_is_there() -> None:
 
 
 def test_the_fixture_makes_drivers(topology_driver: Callable[..., TopologyTestDriver]) -> None:
-    """A driver made by the fixture works like any other."""
+    """A driver created by the fixture works like any other."""
     driver = topology_driver(_topology("out"))
     driver.create_input_topic("orders").pipe_input("a", "1")
     assert "a" == driver.create_output_topic("out").read_record().key

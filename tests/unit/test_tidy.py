@@ -15,7 +15,7 @@ SPINE = ("core", "topology", "operators", "logical", "dsl", "state", "runtime")
 SPINE_LINES = 11_450
 MODULE_LINES, DSL_MODULE_LINES, FUNCTION_LINES, CLASS_METHODS = 450, 600, 60, 12
 
-# Fronts list what users call: their size is the size of Kafka Streams' own interfaces. The list may only shrink.
+# Fronts list the methods users call: their size is that of Kafka Streams' own interfaces. The list may only shrink.
 FRONTS: dict[str, str] = {
     "Sample": "samples from six places, to four, and the functions that make one from another",
     "BindContext": "all that a node may ask of its task: one contract, so that operators know nothing else",
@@ -42,7 +42,7 @@ SEEDED = {"Random"}
 """A generator that the caller seeds: the same seed gives the same run. The module's own functions stay banned."""
 
 MODULES = sorted(ROOT.rglob("*.py"))
-# Not part of the spine, and deterministic all the same.
+# Not part of the spine, but deterministic too.
 BESIDE = (
     "recording",
     "testdriver",
@@ -59,12 +59,12 @@ def name_of(path: Path) -> str:
 
 
 def is_overload(node: ast.AST) -> bool:
-    """Whether it is a signature for type checkers, which holds no code."""
+    """Return whether a function is a signature for type checkers, without code."""
     return isinstance(node, ast.FunctionDef) and any(ast.unparse(each) == "overload" for each in node.decorator_list)
 
 
 def code_lines(path: Path) -> int:
-    """Lines that hold code: no blank lines, comments, docstrings or overloads."""
+    """Count lines that hold code: no blank lines, comments, docstrings or overloads."""
     text = path.read_text()
     held: set[int] = set()
     skip = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
@@ -88,14 +88,14 @@ def functions(tree: ast.AST) -> Iterator[ast.FunctionDef]:
 
 
 def is_method(function: ast.FunctionDef) -> bool:
-    """Whether it is a public method: a property is an attribute to whoever uses it."""
+    """Return whether a function is a public method; for its users a property is an attribute."""
     accessors = {"property", "setter", "cached_property"}
     decorators = {ast.unparse(d).split(".")[-1] for d in function.decorator_list}
     return not function.name.startswith("_") and not accessors & decorators
 
 
 def own_lines(function: ast.FunctionDef) -> int:
-    """Lines of a function's body without its docstring."""
+    """Count the lines of a function's body without its docstring."""
     body = function.body
     if ast.get_docstring(function) is not None:
         body = body[1:]
@@ -149,7 +149,7 @@ def test_the_spine_reads_no_clock_and_no_chance(path: Path) -> None:
 
 
 def test_no_module_is_unfinished() -> None:
-    """Nothing is left to do in silence."""
+    """No exception is swallowed silently, and no to-do is left."""
     words = ("TO" + "DO", "FIX" + "ME", "X" * 3)
     assert [f"{name_of(path)}: {word}" for path in MODULES for word in words if word in path.read_text()] == []
 

@@ -11,13 +11,13 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def picture(model: object) -> ElementTree.Element:
-    """The picture within the display of a model."""
+    """Return the picture within the display of a model."""
     page = mimebundle(model)["text/html"]
     return ElementTree.fromstring(page[page.index("<svg") : page.index("</svg>") + len("</svg>")])
 
 
 def kinds(drawn: ElementTree.Element) -> list[str | None]:
-    """How each offset is painted, in order."""
+    """Return how each offset is painted, in order."""
     return [each.get("class") for each in drawn.findall(f"{SVG}rect") if each.get("class") != "ks-ground"]
 
 
@@ -27,7 +27,7 @@ def texts(drawn: ElementTree.Element) -> list[str]:
 
 
 def reading_group() -> ks.simulation.ConsumerGroup:
-    """One committed record of six that were read; three more are not replicated."""
+    """One record committed of six read; three more are not replicated."""
     group = ks.simulation.ConsumerGroup("readers", {"logs": 1}, auto_offset_reset="earliest")
     group.log.append("logs-0", 6)
     group.log.append("logs-0", 3, replicated=False)
@@ -52,7 +52,7 @@ def test_a_group_draws_committed_offset_position_high_watermark_and_end() -> Non
 
 
 def test_a_log_draws_its_partitions() -> None:
-    """S2-01: records in each partition by offset; nothing but their number and the watermark is shown."""
+    """S2-01: records in each partition by offset; only their number and the watermark are shown."""
     log = ks.simulation.Log()
     log.create_topic("logins", partitions=2)
     for user in ("tom", "ann", "tom"):
@@ -63,7 +63,7 @@ def test_a_log_draws_its_partitions() -> None:
 
 
 def test_of_a_long_partition_the_last_records_are_drawn() -> None:
-    """Offsets that lie before them are marked at the edge."""
+    """Offsets before the visible range are marked at the edge."""
     group = ks.simulation.ConsumerGroup("readers", {"logs": 1}, auto_offset_reset="earliest", max_poll_records=10)
     group.log.append("logs-0", 1_000)
     group.join("c1")

@@ -1,4 +1,4 @@
-"""Descriptions of other applications: read, written again, and refused with the line that is wrong."""
+"""Descriptions of other applications: parsed, printed again, and refused with the faulty line."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_foreign_text_comes_back_byte_for_byte() -> None:
 
 
 def test_header_indentation_and_line_ends_do_not_matter() -> None:
-    """A text pasted without its header, with other indentation and Windows line ends, reads the same."""
+    """A text pasted without its header, with other indentation and Windows line ends, is parsed the same."""
     pasted = "\r\n".join(line.strip() for line in TEXT.splitlines()[1:])
     assert parse_description(pasted) == parse_description(TEXT)
 
@@ -61,7 +61,7 @@ def test_the_layout_of_old_versions_is_read_too() -> None:
 
 
 def test_a_pattern_in_brackets_is_not_a_list_of_topics() -> None:
-    """Characters that no topic may have tell a pattern from a list."""
+    """Characters that are illegal in topics distinguish a pattern from a list."""
     source = parse_description("Sub-topology: 0\nSource: s (topics: [ab][cd]+|[x])\n--> none").nodes()["s"]
     assert (source.pattern, source.topics) == ("[ab][cd]+|[x]", ())
 
@@ -79,7 +79,7 @@ def test_a_pattern_in_brackets_is_not_a_list_of_topics() -> None:
     ],
 )
 def test_what_cannot_be_read_is_named(text: str, message: str) -> None:
-    """The error quotes the line, or the edge that leads nowhere."""
+    """The error quotes the line, or the edge without a target."""
     with pytest.raises(TopologyError) as caught:
         parse_description(text)
     assert message == caught.value.message

@@ -1,4 +1,4 @@
-"""Titles of boxes in a picture stand where no edge crosses them."""
+"""Titles of boxes are placed where no edge crosses them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def chain() -> Topology:
-    """One source in one box: the edge comes in the middle."""
+    """One source in one box: the edge enters in the middle."""
     builder = StreamsBuilder("chain")
     builder.stream("in").group_by_key().count(store="counts").to_stream().to("out")
     return builder.build()
@@ -34,7 +34,7 @@ def wide() -> Topology:
 
 
 def deep() -> Topology:
-    """Boxes below one another, the last of them with a number of two digits."""
+    """Boxes stacked vertically, the last of them with a two-digit number."""
     builder = StreamsBuilder("deep")
     stream = builder.stream("in")
     for number in range(10):
@@ -44,7 +44,7 @@ def deep() -> Topology:
 
 
 def crossings(svg: str) -> list[str]:
-    """Titles in whose way an edge goes, between any two points of its curve."""
+    """Return the titles that an edge crosses, between any two points of its curve."""
     root = ElementTree.fromstring(svg)
     edges = [
         [(float(x), float(y)) for x, y in re.findall(r"(-?[\d.]+),(-?[\d.]+)", path.get("d", ""))]
@@ -76,14 +76,14 @@ def test_no_edge_crosses_a_title(build) -> None:
 
 
 def test_every_box_keeps_its_title() -> None:
-    """The kind of a sub-topology stands in a line of its own; spaces that made room are gone."""
+    """The kind of a sub-topology is on a separate line; padding spaces are gone."""
     root = ElementTree.fromstring(to_svg(graph_view(shop().description())))
     titles = [title.text for title in root.iterfind(f".//{SVG}g[@class='ks-title']/{SVG}text")]
     assert sorted(titles) == ["(global store)", "Sub-topology 0", "Sub-topology 1", "Sub-topology 2", "Sub-topology 3"]
 
 
 def test_room_is_made_behind_the_longest_line() -> None:
-    """So that half of the box is enough for it."""
+    """Half of the box is then wide enough."""
     assert pad_title("Sub-topology 2 (global store)")[0].startswith("Sub-topology 2   ")
     assert [line.rstrip() for line in pad_title("Sub-topology 2 (global store)")] == [
         "Sub-topology 2",
@@ -92,7 +92,7 @@ def test_room_is_made_behind_the_longest_line() -> None:
 
 
 def placed(*edges: int) -> float:
-    """Where the title of a box from 0 to 200 stands when edges come down at these places."""
+    """Return where the title of a box from 0 to 200 is placed if edges enter at these places."""
     lines = "".join(f'<g id="edge-{x}"><path d="M{x},0C{x},10 {x},20 {x},40"/></g>' for x in edges)
     box = f'<g id="box"><path d="M0,5C0,5 200,5 200,5"/><text x="50" y="20">{"t" * 14}   </text></g>'
     drawing = ElementTree.fromstring(f'<g xmlns="http://www.w3.org/2000/svg">{box}{lines}</g>')
@@ -102,12 +102,12 @@ def placed(*edges: int) -> float:
 
 
 def test_a_title_takes_the_first_place_that_is_free() -> None:
-    """At the left, between two edges, or behind the last one."""
+    """At the left, between two edges, or after the last one."""
     assert placed() == placed(150) == 8
     assert placed(30, 150) == 35
     assert placed(60, 100) == 105
 
 
 def test_a_title_without_a_free_place_stays_at_the_left() -> None:
-    """There it is drawn above the edge, whose line is broken behind it."""
+    """It is then drawn above the edge, whose line is interrupted behind it."""
     assert placed(50, 100, 150) == 8

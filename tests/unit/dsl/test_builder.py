@@ -34,13 +34,13 @@ def test_an_error_of_build_has_the_user_s_line() -> None:
 
 
 def test_an_illegal_name_is_refused_where_it_is_given() -> None:
-    """Not first when the topology is built."""
+    """Refused at the call, not when the topology is built."""
     with pytest.raises(TopologyError, match='name "a b"'):
         StreamsBuilder().stream("orders").filter(pair, name="a b")
 
 
 def test_an_unknown_option_is_named_with_what_there_is() -> None:
-    """A slip of the pen gets a proposal."""
+    """A typing error gets a suggestion."""
     builder = StreamsBuilder()
     with pytest.raises(ConfigError, match='no option "value_sedre"') as caught:
         builder.stream("orders", value_sedre="long")  # type: ignore[call-arg]
@@ -50,7 +50,7 @@ def test_an_unknown_option_is_named_with_what_there_is() -> None:
 
 
 def test_keywords_win_over_an_option_object() -> None:
-    """What is said at the call is meant."""
+    """Keywords of the call take precedence."""
     builder = StreamsBuilder()
     builder.stream("orders", Consumed(name="a", offset_reset="latest"), name="b")
     (source,) = builder.build().sources()
@@ -58,7 +58,7 @@ def test_keywords_win_over_an_option_object() -> None:
 
 
 def test_branches_are_found_by_name_and_may_be_changed_on_the_way() -> None:
-    """A function gives another stream, None leaves the branch out, a consumer takes it."""
+    """A function returns another stream, None leaves the branch out, a consumer takes it."""
     taken: list[KStream[Any, Any]] = []
     split = StreamsBuilder().stream("orders").split(name="by-")
     split.branch(pair, name="a").branch(pair, Branched.with_function(lambda stream: stream.map_values(str), "b"))
@@ -70,7 +70,7 @@ def test_branches_are_found_by_name_and_may_be_changed_on_the_way() -> None:
 
 
 def test_a_wrapper_sees_every_processor() -> None:
-    """Those of the DSL, of repartitions and of global tables."""
+    """Names of the DSL, of repartitions and of global tables."""
     seen: list[str] = []
 
     def wrap(name: str, operator: Any) -> Any:
@@ -85,14 +85,14 @@ def test_a_wrapper_sees_every_processor() -> None:
 
 
 def test_signatures_show_every_keyword() -> None:
-    """Also those that are passed on together."""
+    """Keywords that are passed on together are checked, too."""
     shown = inspect.signature(KStream.group_by_key).parameters
     assert list(shown) == ["self", "grouped", "key_serde", "value_serde", "name"]
     assert "retention" in inspect.signature(KTable.filter).parameters
 
 
 def test_a_table_says_under_which_name_it_can_be_queried() -> None:
-    """None where only a generated name exists."""
+    """None if there is only a generated name."""
     builder = StreamsBuilder()
     grouped = builder.stream("orders").group_by_key()
     assert grouped.count(store="counts").queryable_store_name() == "counts"
@@ -107,7 +107,7 @@ def test_only_what_has_windows_can_be_windowed_by() -> None:
 
 
 def test_a_topology_survives_pickling_and_equals_one_declared_alike() -> None:
-    """Workers get the same topology that was described."""
+    """Workers get the topology that was described."""
 
     def declare() -> StreamsBuilder:
         builder = StreamsBuilder()

@@ -1,4 +1,4 @@
-"""Declarations: the order they are replayed in, identities in notebooks, what becomes stale, what is forgotten."""
+"""Declarations: the order of their replay, identities in notebooks, staleness and removal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kstreamnb.tools.preview import upstream_part, upstream_topology
 
 
 class Cells(Identities):
-    """Stands for a notebook: a cell's run, and within it the n-th call of each word, make an identity."""
+    """Simulates a notebook: a cell's run, and within it the n-th call of each method, form an identity."""
 
     def __init__(self) -> None:
         self.logs: dict[str | None, DeclarationLog] = {}
@@ -85,7 +85,7 @@ def test_outside_notebooks_every_call_declares_something_new() -> None:
 
 
 def test_a_cell_that_runs_again_changes_its_declaration_and_later_handles_follow(cells: Cells) -> None:
-    """Editing a predicate and running only its cell reaches what hangs below."""
+    """Editing a predicate and running only its cell updates everything downstream."""
     cells.run("1")
     builder = StreamsBuilder("shop")
     orders = builder.stream("orders")
@@ -101,7 +101,7 @@ def test_a_cell_that_runs_again_changes_its_declaration_and_later_handles_follow
 
 
 def test_running_the_builders_cell_again_keeps_the_other_cells_declarations(cells: Cells) -> None:
-    """A builder made again by the same cell continues where it was."""
+    """A builder created again by the same cell continues the old one."""
     cells.run("1")
     orders = StreamsBuilder("shop").stream("orders")
     cells.run("2")
@@ -133,7 +133,7 @@ def test_a_new_operator_in_an_earlier_cell_is_numbered_as_in_the_final_program(c
 
 
 def test_what_loses_its_parent_is_stale_and_named_with_its_place(cells: Cells) -> None:
-    """The error of build names the stale declaration and the one that is gone."""
+    """The error of build names the stale declaration and the missing one."""
     cells.run("1")
     builder = StreamsBuilder("shop")
     orders = builder.stream("orders")
@@ -155,7 +155,7 @@ def test_what_loses_its_parent_is_stale_and_named_with_its_place(cells: Cells) -
 
 
 def test_forgetting_makes_stale_what_hangs_below_until_that_is_forgotten_too() -> None:
-    """Forget takes declarations back one by one."""
+    """Forget removes declarations one by one."""
     builder = StreamsBuilder()
     orders = builder.stream("orders")
     clean = orders.filter(even)
@@ -175,7 +175,7 @@ def test_handles_of_two_builders_do_not_meet() -> None:
 
 
 def test_a_preview_has_the_names_of_the_whole_topology() -> None:
-    """Only what is upstream runs, under the names it has in the end."""
+    """Only upstream declarations run, under their final names."""
     builder = StreamsBuilder()
     builder.stream("other").filter(even).to("elsewhere")
     counts = builder.stream("orders").group_by_key().count()
@@ -188,7 +188,7 @@ def test_a_preview_has_the_names_of_the_whole_topology() -> None:
 
 
 def test_a_mistake_elsewhere_does_not_hinder_a_preview() -> None:
-    """What does not hang together with the handle may be wrong."""
+    """Declarations unconnected to the handle may be invalid."""
     builder = StreamsBuilder()
     clean = builder.stream("orders").filter(even)
     builder.global_table("g", store="g", versioned="1s")
@@ -206,7 +206,7 @@ def test_a_grouped_table_has_nothing_to_preview() -> None:
 
 
 def test_a_grouped_stream_previews_the_records_that_it_groups() -> None:
-    """Windows and groups hold no rows: what is shown is what they will count."""
+    """Windowed and grouped handles hold no rows: their input is shown."""
     builder = StreamsBuilder()
     grouped = builder.stream("orders").group_by_key()
     builder.sample = [TopicRecord("orders", 0, 0, 5, "a", 1)]

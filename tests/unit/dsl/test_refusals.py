@@ -1,4 +1,4 @@
-"""What the DSL refuses at the line where it is said, each with words for what is wrong."""
+"""Mistakes that the DSL refuses at their line, each with a clear message."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WINDOWS = ks.JoinWindows.of(difference="5ms")
 
 
 class Shop:
-    """One of each: a stream, another, a table, another, a global table."""
+    """One of each: two streams, two tables and a global table."""
 
     def __init__(self) -> None:
         self.builder = ks.StreamsBuilder("shop")
@@ -33,7 +33,7 @@ def pair(left: Any, right: Any) -> Any:
 
 
 def key(*record: Any) -> Any:
-    """The last of what is given."""
+    """Return the last argument."""
     return record[-1]
 
 
@@ -84,7 +84,7 @@ REFUSED: dict[str, Callable[[Shop], object]] = {
 
 @pytest.mark.parametrize("message", REFUSED)
 def test_a_mistake_is_refused_where_it_is_made(message: str) -> None:
-    """Before anything is built, so that the line of the mistake is the line of the error."""
+    """Refused before anything is built, so that the error has the line of the mistake."""
     with pytest.raises(ks.KStreamError) as caught:
         REFUSED[message](Shop())
     assert message in str(caught.value)
@@ -109,27 +109,27 @@ MISFITS: list[tuple[Callable[[Shop], object], str, str]] = [
 def test_a_function_of_other_arguments_is_refused_where_it_is_said(
     declared: Callable[[Shop], object], wanted: str, taken: str
 ) -> None:
-    """And not by a TypeError of the first record, far from the line."""
+    """Instead of a TypeError at the first record, far from the line."""
     with pytest.raises(ConfigError) as caught:
         declared(Shop())
     assert f"a function of {wanted} is called for, but this one takes {taken}" in caught.value.message
 
 
 def test_what_is_no_function_is_refused() -> None:
-    """A name of a function is none."""
+    """The name of a function is not a function."""
     with pytest.raises(ConfigError, match=re.escape('of (value) is called for, and not type "str"')):
         Shop().orders.map_values("upper")
 
 
 def test_a_sink_is_given_a_function_of_records_and_batch() -> None:
-    """Before a query starts, and not in its first batch."""
+    """Refused before a query starts, instead of in its first batch."""
     for sink in (ks.spark.FunctionSink, ks.spark.FrameSink):
         with pytest.raises(ConfigError, match=r"batch\) is called for, but this one takes \(records\)"):
             sink(lambda records: None)  # type: ignore[arg-type, misc]
 
 
 def test_functions_that_cannot_be_asked_what_they_take_are_taken_at_their_word() -> None:
-    """Builtins without a signature, classes, partial functions and decorated ones are called as they are."""
+    """Builtins without a signature, classes, partial functions and decorated ones are accepted as they are."""
 
     @functools.wraps(pair)
     def flexible(*arguments: Any) -> Any:
@@ -151,7 +151,7 @@ def test_a_mapper_that_wants_the_key_is_told_how_to_get_it() -> None:
 
 
 def test_arguments_of_joins_go_by_position_or_by_name() -> None:
-    """Both ways declare the same."""
+    """Both forms declare the same."""
     one, other = Shop(), Shop()
     one.orders.join(one.paid, pair, WINDOWS, ks.StreamJoined(name="paid"))
     one.names.join(one.prices, key, pair)
@@ -161,7 +161,7 @@ def test_arguments_of_joins_go_by_position_or_by_name() -> None:
 
 
 def test_a_name_and_a_materialized_may_stand_last_as_in_java() -> None:
-    """count(Named.as("n"), Materialized.as("totals")): the line that every Java program has."""
+    """count(Named.as("n"), Materialized.as("totals")): a line found in every Java program."""
     one, other = Shop(), Shop()
     kept = ks.Materialized.as_("totals").with_value_serde(ks.Serdes.long())
     one.orders.group_by_key().count(ks.Named.as_("n"), kept)
@@ -174,7 +174,7 @@ def test_a_name_and_a_materialized_may_stand_last_as_in_java() -> None:
 
 
 def test_with_takes_the_serdes_of_joins_and_table_joined_stands_before_materialized() -> None:
-    """StreamJoined.with(key, value, other), and join(other, key of it, joiner, TableJoined, Materialized)."""
+    """StreamJoined.with(key, value, other), and join(other, key selector, joiner, TableJoined, Materialized)."""
     text, long = ks.Serdes.string(), ks.Serdes.long()
     assert ks.StreamJoined(text, long, text) == ks.StreamJoined.with_(text, long, text)
     assert ks.Joined(text, long, text, name="j") == ks.Joined.with_(text, long, text, name="j")
@@ -210,7 +210,7 @@ def test_stores_of_ones_own_are_made_what_the_operator_needs() -> None:
 
 
 def test_a_join_store_that_forgets_duplicates_is_refused() -> None:
-    """Every record of a window may find a partner, equal ones too."""
+    """Every record of a window may be joined, duplicates too."""
     shop = Shop()
     forgetful = ks.Stores.in_memory_window_store("mine", retention="10ms", window_size="10ms")
     shop.orders.join(shop.paid, pair, WINDOWS, this_store=forgetful)
@@ -219,7 +219,7 @@ def test_a_join_store_that_forgets_duplicates_is_refused() -> None:
 
 
 def test_records_wait_for_tables_made_of_versioned_ones() -> None:
-    """A filter of a versioned table has its history; a table without versions has none to wait for."""
+    """A filter of a versioned table has its history; joins with grace refuse a table without versions."""
     builder = ks.StreamsBuilder()
     names: Any = builder.table("names", store="names", versioned="1h")
     filtered = names.filter(lambda name, row: row is not None)
@@ -231,7 +231,7 @@ def test_records_wait_for_tables_made_of_versioned_ones() -> None:
 
 
 def test_buffers_and_options_give_changed_copies() -> None:
-    """The object itself stays as it was."""
+    """The object itself is unchanged."""
     buffer = ks.BufferConfig.max_bytes(100)
     changed = buffer.with_max_records(5).shut_down_when_full().with_logging_disabled()
     assert (5, 100, False, False) == (changed.records_limit, changed.bytes_limit, changed.emit_early, changed.logged)
@@ -251,7 +251,7 @@ def test_the_sample_of_a_builder_is_what_previews_run_on() -> None:
 
 
 def test_a_store_that_is_given_whole_takes_no_store_type_besides() -> None:
-    """A spec, or a versioned store, says itself of what type it is."""
+    """A spec, or a versioned store, determines its own type."""
     with pytest.raises(ConfigError, match='store "prices" already has a type'):
         ks.Materialized("prices", versioned="1h", store_type="in_memory")
     with pytest.raises(ConfigError, match='store "prices" already has a type'):

@@ -1,4 +1,4 @@
-"""Stores given to operators: each keeps rows of one family, and others are refused with Java's text."""
+"""Stores given to operators: each operator accepts one family, and others are refused with Java's text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import kstreamnb as ks
 
 _WINDOW: dict[str, Any] = {"retention": "1h", "window_size": "10ms"}
-_SUPPLIERS = (  # with Java's class in org.apache.kafka.streams.state, and what it keeps
+_SUPPLIERS = (  # with Java's class in org.apache.kafka.streams.state, and its contents
     (ks.Stores.persistent_key_value_store("s"), "internals.RocksDBKeyValueBytesStoreSupplier", "KeyValue"),
     (ks.Stores.in_memory_key_value_store("s"), "internals.InMemoryKeyValueBytesStoreSupplier", "KeyValue"),
     (ks.Stores.persistent_timestamped_key_value_store("s"), "internals.RocksDBKeyValueBytesStoreSupplier", "KeyValue"),
@@ -75,7 +75,7 @@ _PAIRS = [(*supplier, *use) for supplier in _SUPPLIERS for use in _USES]
 def test_a_store_of_another_kind_is_refused_with_the_text_of_java(
     spec: ks.StoreSpec, name: str, declare: Callable[..., object], needed: str, word: str
 ) -> None:
-    """The text was asked of Kafka Streams 4.3.1, which says it when the topology starts."""
+    """The text is that of Kafka Streams 4.3.1, which raises it when the topology starts."""
     builder = ks.StreamsBuilder("mixed")
     declare(builder, ks.Materialized(spec))
     with pytest.raises(ks.errors.ConfigError, match=f'expected a {word} store, got "s"') as refused:

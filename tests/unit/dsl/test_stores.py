@@ -33,7 +33,7 @@ def windowed(windows: Any, *, on_close: bool = False, **options: Any) -> StoreSp
 
 
 def test_a_table_is_kept_only_when_it_is_named_or_needed() -> None:
-    """A bare table needs no store, one that is joined does."""
+    """A plain table needs no store, a joined one does."""
     builder = StreamsBuilder()
     names = builder.table("names")
     assert builder.build().stores == {}
@@ -51,7 +51,7 @@ def test_rows_are_kept_with_their_time_logged_and_cached() -> None:
 
 
 def test_options_reach_the_store_as_keywords_or_as_an_object() -> None:
-    """Both forms say the same."""
+    """Both forms are equivalent."""
     by_keyword, by_object = StreamsBuilder(), StreamsBuilder()
     by_keyword.table("t", store="s", cached=False, logged=False, store_type="in_memory", value_serde="long")
     options = Materialized("s", value_serde="long", store_type="in_memory").with_caching_disabled()
@@ -61,7 +61,7 @@ def test_options_reach_the_store_as_keywords_or_as_an_object() -> None:
 
 
 def test_a_builder_can_make_in_memory_stores_the_rule() -> None:
-    """store_type holds for stores that do not say themselves."""
+    """store_type applies to stores without a type of their own."""
     builder = StreamsBuilder(store_type="in_memory")
     builder.table("a", store="a")
     builder.table("b", store="b", store_type="persistent")
@@ -100,13 +100,13 @@ def test_a_retention_shorter_than_that_is_refused() -> None:
     ],
 )
 def test_final_results_come_from_stores_ordered_by_time(windows: Any, cached: bool) -> None:
-    """And only those of fixed windows may be cached."""
+    """Only stores of fixed windows may be cached."""
     spec = windowed(windows, on_close=True)
     assert (spec.extra, spec.cached) == ({"time_ordered": True}, cached)
 
 
 def test_join_windows_keep_every_record_for_the_span_and_the_grace() -> None:
-    """One store a side, and one of pending records where some are given without partner."""
+    """One store per side, and one of pending records if unmatched ones are kept."""
     builder = StreamsBuilder()
     windows = JoinWindows.of(before="3ms", after="4ms", grace="5ms")
     builder.stream("a").left_join(builder.stream("b"), pair, windows, store_name="j")
@@ -142,7 +142,7 @@ def test_a_foreign_key_join_keeps_subscriptions_and_both_tables() -> None:
 
 
 def test_a_suppression_has_a_buffer_and_makes_the_table_above_it_kept() -> None:
-    """The buffer is logged unless it is said otherwise."""
+    """The buffer is logged by default."""
     builder = StreamsBuilder()
     builder.table("prices").suppress(Suppressed.until_time_limit("5m", name="calm"))
     stores = builder.build().stores
@@ -159,7 +159,7 @@ def test_versioned_rows_are_never_cached() -> None:
 
 
 def test_records_wait_only_for_tables_with_enough_history() -> None:
-    """The error says how much there is."""
+    """The error states the available retention."""
     builder = StreamsBuilder()
     prices = builder.table("prices", store="prices", versioned="10ms")
     builder.stream("orders").join(prices, pair, grace="11ms")
@@ -168,7 +168,7 @@ def test_records_wait_only_for_tables_with_enough_history() -> None:
 
 
 def test_generated_names_can_be_refused() -> None:
-    """Every store and topic without a name of the user's is named in the error."""
+    """The error names every store and topic without a user's name."""
     builder = StreamsBuilder(ensure_explicit_names=True)
     builder.stream("orders").group_by(pair).count()
     with pytest.raises(TopologyError, match="generated names") as caught:

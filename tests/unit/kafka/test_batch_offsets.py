@@ -1,4 +1,4 @@
-"""Cutting batches by event time, against a merge written out."""
+"""Cutting batches by event time, compared with an explicit merge."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _merged(logs):
 
 
 def _at_time(logs):
-    """The first offsets at or after a time, as a broker looks them up; the end where there are none."""
+    """Return the first offsets at or after a time, as a broker looks them up; the end if there are none."""
 
     def look_up(time):
         return {
@@ -65,7 +65,7 @@ def test_batches_are_prefixes_of_the_merge(logs, limit):
 
 
 def test_what_fits_is_taken_whole_without_asking():
-    """No look-up by time is made when everything known fits."""
+    """No lookup by time is made if everything known fits."""
 
     def never(time):
         raise AssertionError(f"asked for {time}")
@@ -75,7 +75,7 @@ def test_what_fits_is_taken_whole_without_asking():
 
 
 def test_few_look_ups_find_the_cut():
-    """Times far apart do not cost a look-up for each halving of all of time."""
+    """Distant times do not need one lookup for each halving of the whole time range."""
     logs = {"a": [list(range(0, 10**9, 10**5))] * 4}
     calls = []
 

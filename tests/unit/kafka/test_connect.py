@@ -1,4 +1,4 @@
-"""Configuration of connectors: valid for Kafka Connect, and such that nothing is written twice or too early."""
+"""Configuration of connectors: valid for Kafka Connect, without duplicates or uncommitted records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kstreamnb.kafka.connect import connect_config
 jsonschema = pytest.importorskip("jsonschema")
 
 TEXT = {"type": "string", "minLength": 1}
-# What Kafka Connect takes: a name, and settings that are texts, among them those which the JDBC sink demands.
+# Kafka Connect accepts a name and text settings, among them those required by the JDBC sink.
 SCHEMA = {
     "type": "object",
     "required": ["name", "config"],
@@ -39,7 +39,7 @@ SHOP: dict[str, Any] = {"url": "jdbc:postgresql://db/shop", "key_column": "sku",
 
 
 def test_a_sink_reads_what_is_committed_and_replaces_rows() -> None:
-    """S3-23: valid JSON; read_committed; a record that comes twice replaces its row, a tombstone deletes it."""
+    """S3-23: valid JSON; read_committed; a repeated record replaces its row, a tombstone deletes it."""
     made = json.loads(json.dumps(connect_config("stock", "jdbc-sink", tasks=4, **SHOP)))
     jsonschema.validate(made, SCHEMA)
     config = made["config"]
@@ -70,7 +70,7 @@ def test_settings_of_ones_own_win() -> None:
     ],
 )
 def test_what_connect_would_refuse_is_refused_here(kind: str, options: dict[str, Any], said: str) -> None:
-    """S3-23: at once, with what to do instead."""
+    """S3-23: refused at once, with the alternative."""
     with pytest.raises(ConfigError, match=said) as raised:
         connect_config("stock", kind, **{**SHOP, **options})
     assert raised.value.hint or "got 0" in said

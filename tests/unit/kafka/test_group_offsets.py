@@ -1,4 +1,4 @@
-"""What is asked of a group's coordinator that is not there yet, as after a broker's start."""
+"""Requests to a group coordinator that is not available yet, as after a broker's start."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _text(said: str) -> bytes:
 
 
 class Coordinator:
-    """A node that speaks just enough of Kafka's protocol: one topic, one group, and errors before its offsets."""
+    """A node that implements just enough of Kafka's protocol: one topic, one group, and errors before its offsets."""
 
     def __init__(self, errors: list[int], offset: int, mark: str) -> None:
         self._errors, self._offset, self._mark = errors, offset, mark
@@ -54,7 +54,7 @@ class Coordinator:
                     kind, version, number = struct.unpack_from(">hhi", asked.read(*struct.unpack(">i", size)))
                     said = struct.pack(">i", number) + self._answer(kind, version)
                     client.sendall(struct.pack(">i", len(said)) + said)
-        except OSError:  # the client, or the test, has ended
+        except OSError:  # the client or the test has ended
             return
 
     def _answer(self, kind: int, version: int) -> bytes:
@@ -88,7 +88,7 @@ def coordinator(request: pytest.FixtureRequest) -> Iterator[Coordinator]:
     indirect=True,
 )
 def test_offsets_of_a_group_are_waited_for_until_its_coordinator_is_there(coordinator: Coordinator) -> None:
-    """An admin client of librdkafka would end this process at "not coordinator"."""
+    """An admin client of librdkafka would abort this process at "not coordinator"."""
     assert {"orders": {0: 7}} == committed_positions(Admin(coordinator.servers), "shop")
 
 
@@ -105,5 +105,5 @@ def test_offsets_of_a_group_are_waited_for_until_its_coordinator_is_there(coordi
 def test_only_offsets_that_a_reset_has_set_say_where_to_begin(
     coordinator: Coordinator, found: dict[str, dict[int, int]]
 ) -> None:
-    """The first deployment after a broker's start asks this, too."""
+    """The first deployment after a broker's start makes this request, too."""
     assert found == reset_positions(Admin(coordinator.servers), "shop")

@@ -1,4 +1,4 @@
-"""What is said where no broker answers."""
+"""Errors without a broker."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOBODY = "127.0.0.1:1"
 
 
 def test_topics_are_neither_created_nor_deleted_where_nobody_answers() -> None:
-    """It is an error of the kit's own, so that who waits for a broker goes on waiting."""
+    """It is an error of the kit, so that callers waiting for a broker keep waiting."""
     admin = Admin(NOBODY, patience_s=0.2)
     with pytest.raises(BrokerError, match='creating topic "orders" failed at '):
         admin.create_topic("orders", exists_ok=True)
@@ -28,7 +28,7 @@ def test_topics_are_neither_created_nor_deleted_where_nobody_answers() -> None:
 
 
 def test_a_refused_connection_is_said_within_seconds_with_the_way_out() -> None:
-    """Nothing listens there: patience is for brokers that were there before."""
+    """Nothing listens there: retries are for brokers that were reachable before."""
     began = time.monotonic()
     with pytest.raises(BrokerError, match=f'listing topics failed at "{NOBODY}"') as caught:
         Admin(NOBODY).topics()
@@ -38,7 +38,7 @@ def test_a_refused_connection_is_said_within_seconds_with_the_way_out() -> None:
 
 
 def test_java_is_missed_before_a_broker_is_waited_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Whoever has no Java hears that at once, and not of the broker."""
+    """A missing Java is reported at once, before the broker."""
     monkeypatch.setenv("JAVA_HOME", "")
     monkeypatch.setenv("PATH", str(tmp_path))
     builder = ks.StreamsBuilder("no-java")
@@ -53,7 +53,7 @@ def test_java_is_missed_before_a_broker_is_waited_for(monkeypatch: pytest.Monkey
 def test_settings_of_the_config_reach_the_clients_beside_an_address(
     settings: dict[str, object], tmp_path: Path
 ) -> None:
-    """A client that gets them refuses them; one that does not would go on."""
+    """The refusal shows that the client received the settings; without them it would continue."""
     builder = ks.StreamsBuilder("settings")
     builder.stream("in").to("out")
     with pytest.raises(ConfigError, match="Kafka's client refuses its settings"):
@@ -61,7 +61,7 @@ def test_settings_of_the_config_reach_the_clients_beside_an_address(
 
 
 def test_who_only_looks_at_a_query_is_not_kept_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its own patience with a broker is minutes; a status has none."""
+    """A query retries for minutes; a status does not wait."""
     monkeypatch.setattr(offset_source, "_GLANCE_S", 0.2)
     feed = KafkaOffsetSource(NOBODY, ("orders",))
     assert feed.glance() is None
@@ -71,7 +71,7 @@ def test_who_only_looks_at_a_query_is_not_kept_waiting(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize(("word", "name"), [("close", "stop"), ("wait", "await_termination"), ("stor", "store")])
 def test_a_query_knows_what_its_methods_are_called_elsewhere(word: str, name: str) -> None:
-    """A word of another library, or a mistyped one, is answered with the method that was meant."""
+    """A method name of another library, or a mistyped one, gets the right method as a suggestion."""
     with pytest.raises(ks.errors.UnknownNameError) as caught:
         getattr(Query.__new__(Query), word)
     assert f'did you mean "{name}"?' == caught.value.hint

@@ -1,4 +1,4 @@
-"""What a producer does without a broker: settings under Java's names, mistakes at once, a buffer that runs full."""
+"""A producer without a broker: settings under Java's names, immediate errors, a full buffer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NOWHERE = "127.0.0.1:1"
     ],
 )
 def test_javas_settings_of_batches_and_buffer_are_translated(java: dict[str, Any], here: dict[str, Any]) -> None:
-    """S2-10: names and units of librdkafka; a producer takes them all."""
+    """S2-10: names and units of librdkafka; a producer accepts them all."""
     servers = {"bootstrap.servers": NOWHERE, **java}
     assert here == {name: value for name, value in connection(servers).items() if name in here}
     assert "<RecordProducer" in repr(RecordProducer(servers))
@@ -43,7 +43,7 @@ def test_javas_settings_of_batches_and_buffer_are_translated(java: dict[str, Any
     ],
 )
 def test_what_a_serde_cannot_write_is_refused_at_the_first_send(key: Any, value: Any, said: str) -> None:
-    """S2-08, C-05: key or value, serde and topic are named; nothing is left in the producer."""
+    """S2-08, C-05: the error names key or value, serde and topic; nothing stays in the producer."""
     producer = RecordProducer(NOWHERE, key_serde=Serdes.long(), value_serde=Serdes.long())
     with pytest.raises(SerdeError) as raised:
         producer.send("my-topic", key, value)
@@ -52,7 +52,7 @@ def test_what_a_serde_cannot_write_is_refused_at_the_first_send(key: Any, value:
 
 
 def test_without_a_broker_the_callback_is_told_within_the_delivery_timeout() -> None:
-    """S2-09: once, with an error and no record; the future raises the same."""
+    """S2-09: called once, with an error and no record; the future raises the same."""
     told: list[Any] = []
     servers = {"bootstrap.servers": NOWHERE, "delivery.timeout.ms": 300, "linger.ms": 0}
     producer = RecordProducer(servers, patience_s=20)
@@ -83,7 +83,7 @@ def test_the_outcome_is_known_without_a_later_call() -> None:
 
 @pytest.mark.parametrize("delivery", ["async", "sync"])
 def test_a_log_call_takes_no_longer_than_it_may(delivery: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    """The buffer is full, or no broker answers: what could not be sent is reported on stderr."""
+    """The buffer is full, or no broker answers: unsent records are reported on stderr."""
     servers = {"bootstrap.servers": NOWHERE, "buffer.memory": 1024, "delivery.timeout.ms": 60_000}
     producer = RecordProducer(servers, key_serde=Serdes.bytes())
     handler = KafkaLogHandler(producer, app_name="a", app_version="1", delivery=delivery, max_block="50ms")
@@ -98,7 +98,7 @@ def test_a_log_call_takes_no_longer_than_it_may(delivery: Any, capsys: pytest.Ca
 
 
 def test_a_full_buffer_blocks_as_long_as_it_may_and_raises() -> None:
-    """S2-11: after 10 ms, give or take 20; what was sent before is not lost in silence: callbacks tell of each."""
+    """S2-11: after 10 ms, plus or minus 20; earlier records are not lost silently: callbacks report each."""
     told: list[Any] = []
     servers = {"bootstrap.servers": NOWHERE, "buffer.memory": 1024, "delivery.timeout.ms": 1000, "linger.ms": 0}
     producer = RecordProducer(servers, max_block="10ms", patience_s=20)

@@ -66,7 +66,7 @@ def test_a_reader_resolves_what_an_older_schema_wrote():
 
 
 def test_users_classes_become_dicts_and_back():
-    """Two functions are enough; in stores such values are kept as bytes."""
+    """Two functions suffice; stores keep such values as bytes."""
     serde = SchemaRegistry("mock://class").avro("orders", AVRO, to_dict=_as_dict, from_dict=_as_order)
     wire = encode(serde, Order("shoe", 2))
     assert type(wire) is SerializedValue
@@ -74,7 +74,7 @@ def test_users_classes_become_dicts_and_back():
 
 
 def test_json_schema_is_checked_on_both_ways():
-    """A value that the schema forbids is refused with the client's words."""
+    """A value that violates the schema is refused with the client's message."""
     serde = SchemaRegistry("mock://json").json_schema("orders", JSON_SCHEMA)
     assert {"sku": "shoe", "quantity": 2} == serde.deserialize(serde.serialize({"sku": "shoe", "quantity": 2}))
     with pytest.raises(SerdeError, match='serde "json_schema<orders-value>" cannot write') as caught:
@@ -83,7 +83,7 @@ def test_json_schema_is_checked_on_both_ways():
 
 
 def test_protobuf_messages_survive():
-    """A generated class, here made from its description."""
+    """A generated class, built here from its description."""
     pytest.importorskip("google.protobuf")
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
@@ -113,7 +113,7 @@ def test_bytes_without_a_schema_are_refused():
 
 
 def test_keys_have_a_subject_of_their_own():
-    """The name says topic and part."""
+    """The name contains topic and part."""
     assert "avro<orders-key>" == SchemaRegistry("mock://key").avro("orders", AVRO, is_key=True).name
 
 

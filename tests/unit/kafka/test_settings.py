@@ -1,4 +1,4 @@
-"""Connection settings: what a user gives, what a client gets, what may be shown."""
+"""Connection settings: given by the user, passed to a client, and masked in displays."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kstreamnb.validation.config_report import config_report
 
 
 def test_the_users_settings_stand_between_defaults_and_what_must_be():
-    """A user tunes what is tunable and cannot change what correctness rests on."""
+    """Tuning settings can be changed; those that correctness depends on cannot."""
     given = {"bootstrap.servers": "broker:9092", "linger.ms": 1, "isolation.level": "read_uncommitted"}
     settings = connection(given, defaults={"linger.ms": 5, "batch.size": 7}, isolation_level="read_committed")
     assert (1, 7, "read_committed") == (settings["linger.ms"], settings["batch.size"], settings["isolation.level"])
@@ -27,7 +27,7 @@ def test_the_users_settings_stand_between_defaults_and_what_must_be():
 
 
 def test_servers_are_needed():
-    """Settings without a broker are refused with what to give."""
+    """Settings without a broker are refused with a hint what to give."""
     with pytest.raises(ConfigError, match=r'"bootstrap\.servers" is missing'):
         connection({"linger.ms": 5})
 
@@ -47,14 +47,14 @@ def test_servers_are_needed():
     ],
 )
 def test_secrets_are_masked(name):
-    """No display or error shows a secret; an empty one is no secret."""
+    """No display or error shows a secret; an empty one is not a secret."""
     assert {name: "***", "client.id": "me"} == masked({name: "hush", "client.id": "me"})
     assert {name: ""} == masked({name: ""})
 
 
 @pytest.mark.parametrize("address", ["me:hush@127.0.0.1:1", "PLAINTEXT://me:hush@127.0.0.1:1,127.0.0.1:2"])
 def test_secrets_in_addresses_are_masked_everywhere(address):
-    """Reprs, errors and displays have the host and not the password."""
+    """Reprs, errors and displays contain the host and not the password."""
     texts = [repr(Admin(address)), repr(RecordProducer(address)), str(masked({"bootstrap.servers": address}))]
     texts.append(repr(SchemaRegistry(f"http://{address}")))
     settings = {"bootstrap.servers": address, "producer.ssl.keystore.key": "hush", "sasl.jaas.config": "hush"}
@@ -76,7 +76,7 @@ def test_secrets_in_addresses_are_masked_everywhere(address):
 
 @pytest.mark.parametrize("make", [Admin, lambda servers: BoundedReader(servers, ["in"]), RecordProducer])
 def test_a_setting_that_librdkafka_does_not_know_is_named(make):
-    """The error says which one, and never its value."""
+    """The error names the setting, and never its value."""
     with pytest.raises(ConfigError, match=r'No such configuration property: "sasl\.passwort"') as caught:
         make({"bootstrap.servers": "127.0.0.1:1", "sasl.passwort": "hush"})
     assert "hush" not in str(caught.value) + repr(caught.value)

@@ -1,4 +1,4 @@
-"""Rewrites: what each does to a graph, that each can be switched on alone, and how it explains itself."""
+"""Rewrites: the effect of each on a graph, switched on alone, and its explanation."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def two_counts() -> StreamsBuilder:
 
 
 def test_repartitions_below_one_change_of_keys_become_one() -> None:
-    """The first topic stays and everything moves below it."""
+    """The first topic remains and everything moves below it."""
     assert topics(two_counts().build()) == ["a-repartition", "b-repartition"]
     merged = two_counts().build(optimize="merge.repartition.topics")
     assert topics(merged) == ["a-repartition"]
@@ -54,7 +54,7 @@ def test_repartitions_below_one_change_of_keys_become_one() -> None:
 
 
 def test_several_aggregations_behind_one_operator_are_merged_as_well() -> None:
-    """Where Kafka Streams fails to optimise, the second one simply follows the first."""
+    """If Kafka Streams fails to optimize, the second one simply follows the first."""
     builder = StreamsBuilder()
     grouped = builder.stream("orders").select_key(by_first).filter(bool).group_by_key()
     grouped.count(store="a")
@@ -63,7 +63,7 @@ def test_several_aggregations_behind_one_operator_are_merged_as_well() -> None:
 
 
 def test_a_change_of_values_in_between_keeps_repartitions_apart() -> None:
-    """What is repartitioned would have another value."""
+    """The repartitioned records would have another value."""
     builder = StreamsBuilder()
     keyed = builder.stream("orders").select_key(by_first)
     keyed.map_values(first).group_by_key().count(store="a")
@@ -72,7 +72,7 @@ def test_a_change_of_values_in_between_keeps_repartitions_apart() -> None:
 
 
 def test_a_repartition_reached_on_two_ways_stays_where_it_is() -> None:
-    """Kafka Streams would move one way only and count some records in the wrong partition."""
+    """Kafka Streams would move one path only and count some records in the wrong partition."""
     builder = StreamsBuilder()
     keyed = builder.stream("orders").select_key(by_first)
     keyed.merge(keyed.filter(bool)).group_by_key().count(store="a")
@@ -83,7 +83,7 @@ def test_a_repartition_reached_on_two_ways_stays_where_it_is() -> None:
 
 
 def test_a_repartition_moves_with_all_the_ways_that_lead_to_it() -> None:
-    """One way is another repartition that moves as well: all records pass the new topic before they meet again."""
+    """One path is another repartition that moves as well: all records pass the new topic before they meet again."""
     builder = StreamsBuilder()
     keyed = builder.stream("orders").select_key(by_first)
     joined = keyed.join(builder.table("names"), pair)
@@ -95,7 +95,7 @@ def test_a_repartition_moves_with_all_the_ways_that_lead_to_it() -> None:
 
 
 def test_a_stream_that_joins_below_a_merged_repartition_must_be_co_partitioned_with_it() -> None:
-    """Its records keep their own keys, so they need no repartition, only equally many partitions."""
+    """Its records keep their own keys, so they need no repartition, only the same partition count."""
     builder = StreamsBuilder()
     keyed = builder.stream("orders").select_key(by_first)
     keyed.group_by_key().count(store="a")
@@ -115,7 +115,7 @@ def test_a_repartition_below_another_change_of_keys_stays() -> None:
 
 
 def test_a_table_s_topic_serves_as_its_change_log() -> None:
-    """Only tables that are kept have a change log to save."""
+    """Only materialized tables have a changelog to save."""
     builder = StreamsBuilder()
     builder.table("prices", store="prices")
     builder.table("names")
@@ -140,7 +140,7 @@ def test_a_self_join_needs_one_store() -> None:
 
 
 def test_streams_of_the_same_topics_share_a_source() -> None:
-    """Always, and in whatever order the topics are named."""
+    """Refused in either order of the topics."""
     builder = StreamsBuilder()
     builder.stream(["a", "b"]).to("out")
     builder.stream(["b", "a"]).to("out")
@@ -148,7 +148,7 @@ def test_streams_of_the_same_topics_share_a_source() -> None:
 
 
 def test_streams_of_overlapping_topics_are_refused_with_their_places() -> None:
-    """The error says which topic, and where the second stream is."""
+    """The error names the topic, and the line of the second stream."""
     builder = StreamsBuilder()
     builder.stream(["a", "b"]).to("out")
     builder.stream(["b", "c"]).to("out")
@@ -159,7 +159,7 @@ def test_streams_of_overlapping_topics_are_refused_with_their_places() -> None:
 
 
 def test_null_keys_pass_a_repartition_only_above_left_and_outer_joins() -> None:
-    """Elsewhere nobody could use them."""
+    """Elsewhere nothing could use them."""
     builder = StreamsBuilder()
     table = builder.table("names")
     keyed = builder.stream("orders").select_key(by_first)
@@ -192,7 +192,7 @@ def test_null_keys_pass_a_repartition_above_an_inner_join_if_a_left_or_outer_joi
 
 
 def test_a_null_key_before_an_inner_join_above_a_left_join_is_counted_by_the_join() -> None:
-    """The answer of Kafka Streams 4.3.1 to this topology: one dropped record, at the join."""
+    """The result of Kafka Streams 4.3.1 for this topology: one dropped record, at the join."""
     builder = StreamsBuilder()
     table, more = builder.table("names"), builder.global_table("more")
     keyed = builder.stream("orders").map(no_key)
@@ -202,7 +202,7 @@ def test_a_null_key_before_an_inner_join_above_a_left_join_is_counted_by_the_joi
 
 
 def test_every_rewrite_explains_itself() -> None:
-    """Before, after and why, in the order in which they are applied."""
+    """Before, after and why, in the order of application."""
     builder = two_counts()
     builder.table("prices", store="prices")
     explained = builder.explain()
@@ -231,14 +231,14 @@ def test_rules_are_named_as_in_kafka(optimize: bool | str, rules: tuple[str, ...
 
 
 def test_an_unknown_rule_says_which_there_are() -> None:
-    """The error lists them."""
+    """The error lists the rules."""
     with pytest.raises(ConfigError, match='no optimisation "merge"') as caught:
         rules_of("merge")
     assert "merge.repartition.topics" in str(caught.value.detail)
 
 
 def test_a_topic_that_is_a_stream_and_a_table_is_refused_with_both_places() -> None:
-    """In whichever order they were declared, the error is at the second one."""
+    """In either order of declaration, the error is at the second one."""
     builder = StreamsBuilder()
     builder.table("orders")
     builder.stream("orders").to("out")
@@ -254,7 +254,7 @@ def test_a_topic_that_is_a_stream_and_a_table_is_refused_with_both_places() -> N
 
 
 def test_a_topology_says_what_optimising_did_and_what_it_left() -> None:
-    """A repartition that Kafka Streams would move along one way only is named with the reason why it stays."""
+    """A repartition that Kafka Streams would move along one path only is reported with the reason why it remains."""
     builder = StreamsBuilder()
     keyed = builder.stream("orders").select_key(by_first)
     keyed.group_by_key().count(store="a")

@@ -89,14 +89,14 @@ def test_any_other_spelling_of_a_secret_refuses_the_export_with_its_line(code: s
 
 @pytest.mark.parametrize("code", HARMLESS)
 def test_data_and_lookups_stay(code: str) -> None:
-    """Words that only look similar are data, and a secret that is read elsewhere is not in the script."""
+    """Similar words are data, and a secret read elsewhere is not in the script."""
     statements, names = from_environment(ast.parse(code).body)
     assert ast.unparse(ast.parse(code)) == "\n".join(map(ast.unparse, statements))
     assert names == ()
 
 
 def test_a_saved_regression_notebook_holds_no_secret(tmp_path: Path) -> None:
-    """A cell that sets one reads it from the environment; a cell that computes one refuses the notebook."""
+    """A cell that sets a secret reads it from the environment; a cell that computes one makes the export fail."""
     sources, _ = portable([CellRun('password = "hunter2"'), CellRun("n = 1  # kept")], tmp_path / "saved.ipynb")
     assert ["import os\npassword = os.environ['PASSWORD']", "n = 1  # kept"] == sources
     with pytest.raises(EngineError, match="cannot export a secret"):

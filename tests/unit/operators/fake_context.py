@@ -1,4 +1,4 @@
-"""A task small enough for one operator: real stores, lists of what was forwarded and dropped, a clock to be set."""
+"""A minimal task for one operator: real stores, lists of forwarded and dropped records, and a settable clock."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Forwarded = list[tuple[Any, ...]]
 
 @dataclass
 class Drop:
-    """One dropped record and why."""
+    """One dropped record and the reason."""
 
     reason: str
     key: Any
@@ -43,13 +43,13 @@ class _Schedule:
 
 
 class Fed:
-    """A bound operator: call it with key, value, time and headers; it gives what it forwarded for that record."""
+    """A bound operator: call it with key, value, time and headers; it returns the records forwarded for that input."""
 
     def __init__(self, context: FakeContext, process: Callable[..., None], out: Forwarded) -> None:
         self._context, self._process, self._out = context, process, out
 
     def __call__(self, key: Any, value: Any, timestamp: int = 0, headers: Headers = ()) -> list[tuple[Any, ...]]:
-        """Forwarded ``(key, value, timestamp)``, with headers where there are any."""
+        """Return forwarded ``(key, value, timestamp)``, with headers if there are any."""
         context, seen = self._context, len(self._out)
         context.set_record(timestamp, headers)
         context.stream_time = max(context.stream_time, timestamp)
@@ -85,12 +85,12 @@ class FakeContext:
         self.stores = {spec.name: make_store(spec, self) for spec in specs}
 
     def bind(self, operator: Operator, *, node: str = "NODE", forward: Forward | None = None) -> Fed:
-        """Bind an operator; without ``forward`` what it forwards is kept in ``forwarded``."""
+        """Bind an operator; without ``forward`` its results are collected in ``forwarded``."""
         self.node = node
         return Fed(self, operator.bind(self, forward or self._keep(self.forwarded)), self.forwarded)
 
     def fire(self, kind: str, now_ms: int) -> list[tuple[Any, ...]]:
-        """Call every punctuator of that clock once; gives what was forwarded."""
+        """Call every punctuator of that clock once; return the forwarded records."""
         seen = len(self.forwarded)
         self._metadata = RecordMetadata(None, -1, -1)
         for schedule in list(self.schedules):
@@ -100,7 +100,7 @@ class FakeContext:
         return self.forwarded[seen:]
 
     def reasons(self) -> list[str]:
-        """Why records were dropped, in order."""
+        """Return why records were dropped, in order."""
         return [drop.reason for drop in self.dropped]
 
     @staticmethod
@@ -111,7 +111,7 @@ class FakeContext:
 
         return keep
 
-    # What an operator asks of its task
+    # The part of the task that an operator uses
 
     def store(self, name: str) -> Any:
         if name not in self.stores:
@@ -174,7 +174,7 @@ class FakeContext:
     def value_serde(self, serde: Any = None) -> Any:
         return complete(serde or self._value_serde, self._key_serde, self._value_serde)
 
-    # What a store asks of its task
+    # The part of the task that a store uses
 
     def timestamp(self) -> int:
         return self._timestamp

@@ -27,13 +27,13 @@ TEXT = ChangeSerde(Serdes.string())
     ],
 )
 def test_the_bytes_are_those_of_kafka(change: Change, data: str) -> None:
-    """The last byte says which values there are; with both, the length of the new one comes first."""
+    """The last byte says which values are present; with both, the length of the new one comes first."""
     assert data == (TEXT.serialize(change) or b"").hex()
     assert change == TEXT.deserialize(bytes.fromhex(data))
 
 
 def test_a_change_of_nothing_cannot_be_written_and_other_bytes_cannot_be_read() -> None:
-    """Both are said in Kafka's words, too."""
+    """Both errors carry Kafka's text, too."""
     with pytest.raises(SerdeError, match="neither an old nor a new value"):
         TEXT.serialize(Change(None))
     with pytest.raises(SerdeError, match="cannot read"):
@@ -43,7 +43,7 @@ def test_a_change_of_nothing_cannot_be_written_and_other_bytes_cannot_be_read() 
 
 
 def test_the_default_serde_stands_in_where_none_was_named() -> None:
-    """Until then there is nothing to write values with."""
+    """Until then values cannot be serialized."""
     with pytest.raises(SerdeError, match="no serde"):
         ChangeSerde().serialize(Change("new"))
     assert ChangeSerde(Serdes.long()) == ChangeSerde().with_defaults(Serdes.string(), Serdes.long())
@@ -56,7 +56,7 @@ values = st.none() | st.text(max_size=300)
 
 @given(values, values)
 def test_a_change_comes_back_as_it_was(new: Any, old: Any) -> None:
-    """From the wire as from its bytes."""
+    """From the wire form as from its bytes."""
     change = Change(new, old)
     if change != Change(None):
         assert change == TEXT.deserialize(TEXT.serialize(change))
@@ -64,7 +64,7 @@ def test_a_change_comes_back_as_it_was(new: Any, old: Any) -> None:
 
 
 def test_changes_of_plain_values_cost_nothing_on_the_wire() -> None:
-    """Others are bytes, so that nobody can change them on the way."""
+    """Others are serialized, so that nothing can change them in transit."""
     assert Change("new", "old") is encode(TEXT, change := Change("new", "old")) or change == encode(TEXT, change)
     assert type(encode(ChangeSerde(Serdes.json()), Change({"a": 1}))) is SerializedValue
     assert type(encode(TEXT, Change("new", None, False))) is SerializedValue

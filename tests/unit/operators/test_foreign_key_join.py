@@ -1,4 +1,4 @@
-"""Foreign-key joins: orders (left) name a customer (right) by a field of their value."""
+"""Foreign-key joins: orders (left) reference a customer (right) by a field of their value."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def customer_of(order: str) -> str | None:
 
 
 def pair(order: Any, customer: Any) -> str:
-    """Both values as text, ``-`` for the one that is missing."""
+    """Both values as text, ``-`` for a missing one."""
     return f"{order}/{customer or '-'}"
 
 
@@ -83,12 +83,12 @@ class Orders:
         return through
 
     def answer(self, key: Any, message: Response, timestamp: int, headers: Headers = ()) -> None:
-        """Hand an answer to the left table's task."""
+        """Pass an answer to the left table's task."""
         self._resolve._process(key, message, timestamp, headers)
 
 
 def test_an_order_meets_its_customer_whoever_comes_first() -> None:
-    """The result has the later time when the order comes, the customer's own time when the customer comes."""
+    """The result has the later time if the order arrives, the customer's own time if the customer does."""
     t = Orders(left=False)
     assert t.order("1", "ab", 5) == []
     assert t.customer("a", "Ann", 3) == [("1", "ab/Ann", 3)]
@@ -99,7 +99,7 @@ def test_an_order_meets_its_customer_whoever_comes_first() -> None:
 
 @pytest.mark.parametrize("left", [False, True])
 def test_each_change_of_an_order_gives_its_instructions(left: bool) -> None:
-    """What is sent to which customer for an insert, an update, another customer, no customer and a deletion."""
+    """The messages for an insert, an update, another customer, no customer and a deletion."""
     t = Orders(left=left)
     told, found = "PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE", "PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE"
     gone, gone_told = "DELETE_KEY_NO_PROPAGATE", "DELETE_KEY_AND_PROPAGATE"
@@ -121,7 +121,7 @@ def test_each_change_of_an_order_gives_its_instructions(left: bool) -> None:
 
 
 def test_a_left_join_keeps_orders_without_customer() -> None:
-    """No customer, or none known, gives the order alone; a deleted order gives a tombstone."""
+    """Without a known customer the result is the order alone; a deleted order produces a tombstone."""
     t = Orders(left=True)
     assert t.order("1", "ab", 5) == [("1", "ab/-", 5)]
     assert t.order("1", "", 6) == [("1", "/-", 6)]
@@ -131,7 +131,7 @@ def test_a_left_join_keeps_orders_without_customer() -> None:
 
 
 def test_subscribers_hear_in_the_order_of_their_keys() -> None:
-    """A customer's change reaches the orders in byte order of their keys, not of other customers."""
+    """A customer's change reaches its orders in byte order of their keys, and no other customer's."""
     t = Orders(left=False)
     for key, order in (("2", "a"), ("10", "a"), ("1", "a"), ("3", "ab"), ("9", "b")):
         t.order(key, order, 1)
@@ -139,7 +139,7 @@ def test_subscribers_hear_in_the_order_of_their_keys() -> None:
 
 
 def test_an_answer_to_a_value_that_is_gone_is_dropped() -> None:
-    """The hash tells that the order has changed since the question was asked."""
+    """The hash shows that the order has changed since the subscription."""
     t = Orders(left=False)
     t.order("1", "ab", 1)
     t.answer("1", Response(value_hash(b"older"), "Ann"), 2)
@@ -159,7 +159,7 @@ def test_out_of_order_changes_of_versioned_tables_are_dropped() -> None:
 
 
 def test_null_keys_are_dropped_where_a_row_needs_one() -> None:
-    """A customer without a key, and a subscription without a foreign key that asks for no answer."""
+    """A customer without a key, and a subscription without a foreign key that requests no answer."""
     t = Orders(left=False)
     tell = t.context.bind(ForeignTableJoin("subscriptions"))
     receive = t.context.bind(SubscriptionReceive("subscriptions"))
@@ -183,7 +183,7 @@ def test_messages_have_the_bytes_of_kafka() -> None:
 
 
 def test_the_hash_is_murmur3_of_128_bits() -> None:
-    """Every length of the rest after whole blocks changes the hash, and one value always has the same."""
+    """Every length of the remainder after whole blocks changes the hash, and equal values have equal hashes."""
     hashes = [value_hash(bytes(range(n))) for n in range(40)]
     assert {len(h) for h in hashes} == {16}
     assert len(set(hashes)) == 40
@@ -191,7 +191,7 @@ def test_the_hash_is_murmur3_of_128_bits() -> None:
 
 
 def test_answers_go_home_and_questions_where_the_row_is() -> None:
-    """Partitioners: the subscriber's partition, or the user's own choice of exactly one."""
+    """Partitioners: the subscriber's partition, or the user's choice of exactly one."""
     assert ResponsePartitioner()("t", "1", Response(None, None, 5), 8) == 5
     assert ResponsePartitioner(lambda topic, key, value, n: {2})("t", "1", Response(None, None, 5), 8) == 2
     assert SubscriptionPartitioner(lambda topic, key, value, n: None)("t", "1", None, 8) is None
@@ -207,7 +207,7 @@ updates = st.lists(
 @pytest.mark.parametrize("left", [False, True])
 @given(updates)
 def test_the_joined_table_is_the_join_of_both_tables(left: bool, rows: list[tuple[bool, str, str | None]]) -> None:
-    """After any updates, the folded result is every order with its customer's row."""
+    """After any updates, the folded result contains every order with its customer's row."""
     t = Orders(left=left)
     orders: dict[str, str] = {}
     customers: dict[str, str] = {}

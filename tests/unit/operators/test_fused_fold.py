@@ -1,4 +1,4 @@
-"""Folds as lines of a fused chain do what the operators' own closures do."""
+"""Folds inlined into a fused chain behave like the operators' own closures."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FOLDS: list[Any] = [
 
 
 def task(fold: Any, *, watched: bool) -> FakeContext:
-    """A task with the store of a fold; a watched one notes its changes."""
+    """A task with the store of a fold; a watched one records its changes."""
     kind: Any = "timestamped_window" if isinstance(fold, WindowAggregate) else "timestamped_key_value"
     spec = StoreSpec("rows", kind, value_serde=Serdes.long(), retention_ms=15, window_size_ms=10, logged=False)
     context = FakeContext(spec)
@@ -61,7 +61,7 @@ records = st.tuples(
 @pytest.mark.parametrize("fold", FOLDS)
 @given(fed=st.lists(records, max_size=30))
 def test_a_fused_fold_does_what_the_bound_one_does(fold: Any, watched: bool, fed: list[Any]) -> None:
-    """The same changes, rows, drops and notes of the journal."""
+    """The same changes, rows, drops and journal entries."""
     bound, fused = task(fold, watched=watched), task(fold, watched=watched)
     process = bound.bind(fold)
     chain = function(fold.fuse(fused, new_only=False), fused.bind(_PASS))
@@ -103,7 +103,7 @@ _PASS = _Pass()
 
 @pytest.mark.parametrize("fold", FOLDS)
 def test_no_change_is_made_where_only_its_new_value_is_read(fold: Any) -> None:
-    """A table that is only made a stream hands on plain values."""
+    """A table that is only converted to a stream forwards plain values."""
     assert TableToStream().traits.reads_new
     values: list[Any] = []
     for new_only in (False, True):
@@ -125,5 +125,5 @@ def test_no_change_is_made_where_only_its_new_value_is_read(fold: Any) -> None:
     ],
 )
 def test_what_needs_more_than_a_lookup_and_a_put_is_not_fused(fold: Any) -> None:
-    """Old values, final results, several windows, and a store that forgets windows which still take records."""
+    """Old values, final results, several windows, and a store that expires windows which still accept records."""
     assert fold.fuse(task(fold, watched=False), new_only=True) is None

@@ -14,12 +14,12 @@ from tests.unit.operators.fake_context import FakeContext
 
 
 def pair(left: Any, right: Any) -> str:
-    """Both values as text, ``-`` for the one that is missing."""
+    """Both values as text, ``-`` for a missing one."""
     return f"{left or '-'}/{right or '-'}"
 
 
 class Streams:
-    """Two streams that are joined: feed ``left`` and ``right``, get the results of each record."""
+    """Two joined streams: feed ``left`` and ``right``, get the results of each record."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Streams:
 
 
 def test_records_within_the_window_meet_both_bounds_included() -> None:
-    """A left record meets right records from before to after, and the result has the later time."""
+    """A left record matches right records from before to after, and the result has the later time."""
     s = Streams("inner", before=3, after=5, grace=100)
     for at in (6, 7, 10, 15, 16):
         assert s.right("k", f"r{at}", at) == []
@@ -63,7 +63,7 @@ def test_records_within_the_window_meet_both_bounds_included() -> None:
 
 
 def test_bounds_may_lie_on_one_side_of_the_record() -> None:
-    """With a negative bound only records that are later by at least that much are met."""
+    """With a negative bound only records that are later by at least that much match."""
     s = Streams("inner", before=-2, after=5, grace=100)
     for at in (10, 11, 12, 15, 16):
         s.right("k", f"r{at}", at)
@@ -71,7 +71,7 @@ def test_bounds_may_lie_on_one_side_of_the_record() -> None:
 
 
 def test_records_of_one_time_meet_in_the_order_of_their_arrival() -> None:
-    """Equal times keep every record, in order."""
+    """Records with equal times are all kept, in order."""
     s = Streams("inner")
     for value in ("b", "a", "b"):
         s.right("k", value, 4)
@@ -79,7 +79,7 @@ def test_records_of_one_time_meet_in_the_order_of_their_arrival() -> None:
 
 
 def test_the_joiner_may_ask_for_the_key_and_the_trigger_gives_the_headers() -> None:
-    """Left comes before right in the joiner, whichever side came last; headers are those of the last record."""
+    """The joiner gets left before right, whichever side came last; headers are those of the last record."""
     s = Streams("inner", joiner=lambda key, left, right: f"{key}:{left}{right}", with_key=True)
     s.left("k", "l", 1, (("from", b"left"),))
     assert s.right("k", "r", 2, (("from", b"right"),)) == [("k", "k:lr", 2, (("from", b"right"),))]
@@ -87,7 +87,7 @@ def test_the_joiner_may_ask_for_the_key_and_the_trigger_gives_the_headers() -> N
 
 @pytest.mark.parametrize("how", ["inner", "left", "outer"])
 def test_null_keys_and_values_join_nothing(how: str) -> None:
-    """A null value is dropped; a null key too, unless its side is kept without a partner."""
+    """A null value is dropped; a null key too, unless its side is kept unmatched."""
     s = Streams(how)
     assert s.left("k", None, 1) == []
     assert s.left(None, "l", 1) == ([] if how == "inner" else [(None, "l/-", 1)])
@@ -98,7 +98,7 @@ def test_null_keys_and_values_join_nothing(how: str) -> None:
 
 
 def test_no_result_is_given_that_a_later_partner_contradicts() -> None:
-    """KAFKA-10847: the record without a partner is given when its window has ended, and only then."""
+    """KAFKA-10847: the unmatched record is emitted once its window has ended, not before."""
     s = Streams("left")
     assert s.left("k", "A", 0) == []
     assert s.right("k", "B", 5) == [("k", "A/B", 5)]
@@ -108,7 +108,7 @@ def test_no_result_is_given_that_a_later_partner_contradicts() -> None:
 
 
 def test_windows_on_one_side_end_on_time() -> None:
-    """KAFKA-15417: each side waits as long as its own bound, and not for the other's."""
+    """KAFKA-15417: each side waits for its own bound, not for the other's."""
     s = Streams("left", before=0, after=10)
     s.left("k1", "A", 0)
     s.left("k2", "B", 5)
@@ -120,7 +120,7 @@ def test_windows_on_one_side_end_on_time() -> None:
 
 
 def test_grace_lets_late_partners_come_but_not_late_starters() -> None:
-    """With grace a waiting record waits longer, but a record that comes after its window is given at once."""
+    """With grace a waiting record waits longer, but a record that arrives after its window is emitted at once."""
     s = Streams("left", before=5, after=5, grace=10)
     s.left("k", "A", 0)
     assert s.right("z", "Z", 14) == []
@@ -132,7 +132,7 @@ def test_grace_lets_late_partners_come_but_not_late_starters() -> None:
 
 
 def test_waiting_records_are_given_by_time_right_before_left_then_by_key() -> None:
-    """The order of results without a partner does not depend on arrival; headers are the trigger's."""
+    """The order of unmatched results does not depend on arrival; headers are the trigger's."""
     s = Streams("outer", before=5, after=5)
     for side, key, value, at in (
         (s.left, "b", "l1", 3), (s.left, "a", "l2", 3), (s.right, "c", "r1", 3), (s.left, "z", "l3", 2),
@@ -145,7 +145,7 @@ def test_waiting_records_are_given_by_time_right_before_left_then_by_key() -> No
 
 
 def test_the_search_for_expired_records_ends_where_kafka_ends_it() -> None:
-    """The search stops once both sides are open; where it stopped decides when it is made again."""
+    """The search stops once both sides are open; its end position decides when it is repeated."""
     s = Streams("outer", before=10, after=5)
     early = [(s.left, "x", 2), (s.right, "b", 3), (s.right, "m", 8), (s.left, "y", 13), (s.left, "y", 13)]
     for side, key, at in [*early, (s.right, "a", 16), (s.left, "q", 18)]:
@@ -155,7 +155,7 @@ def test_the_search_for_expired_records_ends_where_kafka_ends_it() -> None:
 
 
 def test_windows_of_the_old_kind_give_a_result_at_once() -> None:
-    """Deprecated windows give the result without a partner at once, though a partner may follow."""
+    """Deprecated windows emit the unmatched result at once, even if a partner follows."""
     s = Streams("outer", legacy=True)
     assert s.left("k", "A", 0) == [("k", "A/-", 0)]
     assert s.right("k", "B", 1) == [("k", "A/B", 1)]
@@ -163,7 +163,7 @@ def test_windows_of_the_old_kind_give_a_result_at_once() -> None:
 
 
 def test_in_memory_windows_forget_records_exactly() -> None:
-    """In memory, a partner older than the retention is not found any more."""
+    """In memory, a partner older than the retention is no longer found."""
     s = Streams("inner", before=5, after=5, persistent=False)
     s.left("k", "A", 0)
     s.left("z", "Z", 11)
@@ -171,7 +171,7 @@ def test_in_memory_windows_forget_records_exactly() -> None:
 
 
 def test_a_stream_meets_itself_both_ways_and_each_record_itself() -> None:
-    """The self join gives new with old, old with new, and new with new, by time."""
+    """The self join emits new with old, old with new, and new with new, by time."""
     spec = StoreSpec("w", "window", window_size_ms=8, retention_ms=10, retain_duplicates=True)
     context = FakeContext(spec)
     join = StreamSelfJoin("w", before_ms=5, after_ms=3, grace_ms=2, joiner=pair)
@@ -192,7 +192,7 @@ rows = st.lists(st.tuples(st.booleans(), st.sampled_from("ab"), st.integers(0, 4
 def test_joins_agree_with_looking_at_all_records_at_once(
     records: list[tuple[bool, str, int]], how: str, before: int, after: int
 ) -> None:
-    """Each pair within the window comes once; each record that never had a partner comes once, if it is kept."""
+    """Each pair within the window is emitted once; each record that never matched is emitted once, if it is kept."""
     s = Streams(how, before=before, after=after, grace=1000)
     for number, (is_left, key, at) in enumerate(records):
         (s.left if is_left else s.right)(key, str(number + 1), at)
@@ -202,14 +202,14 @@ def test_joins_agree_with_looking_at_all_records_at_once(
 
 
 def naive_join(records: list[tuple[bool, str, int]], how: str, before: int, after: int) -> list[tuple[str, str, int]]:
-    """All results, in no order: every record looks at everything that came before it."""
+    """Return all results, unordered: every record matches all earlier ones."""
     out, waiting, time = [], {}, -1
     for number, (is_left, key, at) in enumerate(records):
         time = max(time, at)
         name, partners = str(number + 1), []
         back, ahead = (before, after) if is_left else (after, before)
         for other, (other_left, other_key, other_at) in enumerate(records[:number]):
-            # A bound never reaches below time 0: there a record looks at time 0 itself.
+            # A bound never extends below time 0: there a record matches time 0 itself.
             in_reach = max(0, at - back) <= other_at <= max(0, at + ahead)
             if other_left != is_left and other_key == key and in_reach:
                 partners.append(other)
@@ -225,7 +225,7 @@ def naive_join(records: list[tuple[bool, str, int]], how: str, before: int, afte
 
 
 def test_a_record_at_the_end_of_the_earliest_window_does_not_put_off_what_waits() -> None:
-    """The earliest record comes out without a partner one millisecond after its window, whoever came just before."""
+    """The earliest record is emitted unmatched one millisecond after its window, whichever came just before."""
     s = Streams("left")
     assert [] == s.left("a", "a", 0) + s.left("c", "c", 2) + s.left("b", "b", 10)
     assert [("a", "a/-", 0)] == s.left("d", "d", 11)

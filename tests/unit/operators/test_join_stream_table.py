@@ -33,7 +33,7 @@ def stream_and_table(*, left: bool, grace: int | None = None, versioned: bool = 
 
 
 def test_only_the_stream_asks() -> None:
-    """A click sees the plan of the moment with its own time and headers; a plan alone gives nothing."""
+    """A click is joined with the current plan, with its own time and headers; a plan alone produces no output."""
     _, click, plan = stream_and_table(left=False)
     assert click("ann", "c1", 5) == []
     assert plan("ann", "free", 9) == []
@@ -43,7 +43,7 @@ def test_only_the_stream_asks() -> None:
 
 
 def test_a_left_join_gives_clicks_without_plan() -> None:
-    """Without a plan, or without a key, the click is given with nothing."""
+    """Without a plan, or without a key, the click is emitted unmatched."""
     context, click, plan = stream_and_table(left=True)
     plan("ann", "free", 0)
     assert click("ann", "c1", 1) == [("ann", "c1/free", 1)]
@@ -54,14 +54,14 @@ def test_a_left_join_gives_clicks_without_plan() -> None:
 
 
 def test_an_inner_join_drops_null_keys() -> None:
-    """A click without a key has no plan to ask for."""
+    """A click without a key is dropped."""
     context, click, _ = stream_and_table(left=False)
     assert click(None, "c", 1) == []
     assert context.reasons() == ["null key"]
 
 
 def test_a_versioned_table_is_asked_as_of_the_time_of_the_click() -> None:
-    """An old click sees the plan of its day."""
+    """An old click is joined with the plan valid at its time."""
     _, click, plan = stream_and_table(left=True, versioned=True)
     plan("ann", "free", 10)
     plan("ann", "pro", 20)
@@ -71,7 +71,7 @@ def test_a_versioned_table_is_asked_as_of_the_time_of_the_click() -> None:
 
 
 def test_with_grace_clicks_wait_for_plans_that_come_late() -> None:
-    """A click waits until stream time has passed it by the grace; then it sees what came meanwhile."""
+    """A click waits until stream time has passed it by the grace; then it sees rows that arrived meanwhile."""
     _, click, plan = stream_and_table(left=True, grace=5, versioned=True)
     plan("a", "x", 5)
     assert click("a", "p", 10) == click("a", "q", 8, HEADERS) == click("b", "r", 10) == []
@@ -99,14 +99,14 @@ def test_a_click_that_waited_still_knows_where_it_came_from() -> None:
 
 
 def test_with_grace_a_click_without_a_key_does_not_wait() -> None:
-    """A left join gives a click without a key at once: no plan can come for it."""
+    """A left join emits a click without a key at once: it cannot match a plan."""
     _, click, _ = stream_and_table(left=True, grace=5, versioned=True)
     assert click(None, "c", 3) == [(None, "c/-", 3)]
 
 
 @pytest.mark.parametrize("left", [False, True])
 def test_a_global_table_is_asked_for_a_chosen_key(left: bool) -> None:
-    """The key comes from the record; a null one finds nothing."""
+    """The key comes from the record; a null one matches nothing."""
     context = FakeContext(StoreSpec("countries", "timestamped_key_value"))
     context.store("countries").put("de", ("Germany", 0))
     view = MaterializedView("countries", False)
@@ -119,7 +119,7 @@ def test_a_global_table_is_asked_for_a_chosen_key(left: bool) -> None:
 
 
 def test_operators_are_values() -> None:
-    """Two joins with the same fields are equal: a topology can be compared."""
+    """Two joins with the same fields are equal, so that topologies can be compared."""
 
     def bind_of(operator: Any) -> Process:
         context: BindContext = FakeContext(StoreSpec("plans", "timestamped_key_value"))

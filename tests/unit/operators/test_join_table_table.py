@@ -1,4 +1,4 @@
-"""Tables joined by key: each change of either side becomes at most one change of the result."""
+"""Tables joined by key: each change of either side produces at most one change of the result."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tests.unit.operators.fake_context import FakeContext
 
 
 def pair(left: Any, right: Any) -> str:
-    """Both values as text, ``-`` for the one that is missing."""
+    """Both values as text, ``-`` for a missing one."""
     return f"{left or '-'}{right or '-'}"
 
 
 class Tables:
-    """Two tables that are joined: feed ``left`` and ``right`` with rows, get the result's changes."""
+    """Two joined tables: feed ``left`` and ``right`` with rows, get the result's changes."""
 
     def __init__(self, how: Any, *, send_old: bool = True, versioned: bool = False) -> None:
         kind: Any = "versioned" if versioned else "timestamped_key_value"
@@ -41,7 +41,7 @@ class Tables:
 
 
 def test_an_inner_join_needs_both_rows() -> None:
-    """Nothing comes until both sides have the key; a deleted row deletes the result."""
+    """Nothing is emitted until both sides have the key; a deleted row deletes the result."""
     t = Tables("inner")
     assert t.left("k", "a", 5) == []
     assert t.right("k", "x", 3) == [("k", Change("ax", None), 5)]
@@ -53,7 +53,7 @@ def test_an_inner_join_needs_both_rows() -> None:
 
 
 def test_an_inner_join_sends_a_tombstone_whenever_the_other_row_exists() -> None:
-    """A deletion of a row that never was still reaches the result when the other side has the key."""
+    """Deleting an unknown row still reaches the result if the other side has the key."""
     t = Tables("inner", send_old=False)
     t.right("k", "x", 1)
     assert t.left("k", None, 2) == [("k", Change(None), 2)]
@@ -71,7 +71,7 @@ def test_a_left_join_keeps_left_rows_without_partner() -> None:
 
 
 def test_an_outer_join_keeps_both_sides() -> None:
-    """A result exists as long as one of both rows does."""
+    """A result exists as long as either row does."""
     t = Tables("outer")
     assert t.right("k", "x", 9) == [("k", Change("-x", None), 9)]
     assert t.left("k", "a", 5) == [("k", Change("ax", "-x"), 9)]
@@ -81,7 +81,7 @@ def test_an_outer_join_keeps_both_sides() -> None:
 
 
 def test_without_old_values_none_are_made() -> None:
-    """Old results are computed only where someone asked for them."""
+    """Old results are computed only on request."""
     t = Tables("outer", send_old=False)
     t.left("k", "a", 1)
     assert t.right("k", "x", 2) == [("k", Change("ax", None), 2)]
@@ -95,7 +95,7 @@ def test_null_keys_are_dropped() -> None:
 
 
 def test_out_of_order_changes_of_a_versioned_table_join_nothing() -> None:
-    """Only the latest version of a row is joined; older ones go into the history alone."""
+    """Only the latest version of a row is joined; older ones only enter the history."""
     t = Tables("inner", versioned=True)
     t.right("k", "x", 1)
     assert t.left("k", "b", 5) == [("k", Change("bx", None), 5)]
@@ -140,6 +140,6 @@ def test_the_joined_table_is_the_join_of_both_tables(how: str, rows: list[tuple[
 
 
 def joined(how: str, left: dict[str, str], right: dict[str, str]) -> dict[str, str]:
-    """The join of two dicts."""
+    """Join two dicts."""
     keys = {"inner": left.keys() & right.keys(), "left": left.keys(), "outer": left.keys() | right.keys()}[how]
     return {key: pair(left.get(key), right.get(key)) for key in keys}

@@ -1,4 +1,4 @@
-"""Aggregating in sessions: what is merged, deleted, too late, and what comes out at the end."""
+"""Aggregating in sessions: merges, deletions, late records and final results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.operators.fake_context import FakeContext, Fed
 
 
 def bind(gap_ms: int, grace_ms: int = 0, *, reduce: bool = False, **options: Any) -> tuple[FakeContext, Fed]:
-    """A task that joins the texts of each session."""
+    """A task that concatenates the texts of each session."""
     context = FakeContext(StoreSpec("sessions", "session", retention_ms=10**9))
     windows = SessionWindows(gap_ms, grace_ms)
     if reduce:
@@ -27,7 +27,7 @@ def bind(gap_ms: int, grace_ms: int = 0, *, reduce: bool = False, **options: Any
 
 @pytest.mark.parametrize("send_old", [False, True])
 def test_records_at_most_a_gap_apart_are_one_session(send_old: bool) -> None:
-    """The session that grows is deleted first; results have no headers and the time of the session's end."""
+    """The growing session is deleted first; results have no headers and the time of the session's end."""
     _, feed = bind(5, send_old=send_old)
     assert [(Windowed("k", 10, 10), Change("a"), 10)] == feed("k", "a", 10, (("h", b""),))
     old = "a" if send_old else None
@@ -51,14 +51,14 @@ def test_a_record_between_two_sessions_makes_them_one() -> None:
 
 
 def test_the_same_moment_again_overwrites_its_session() -> None:
-    """Nothing is deleted when the session does not grow."""
+    """Nothing is deleted if the session does not grow."""
     _, feed = bind(5)
     feed("k", "a", 10)
     assert [(Windowed("k", 10, 10), Change("|ab"), 10)] == feed("k", "b", 10)
 
 
 def test_a_reduction_merges_sessions_as_it_adds_values() -> None:
-    """The first value stands for itself; null values are handed on."""
+    """The first value is the aggregate; null values are passed to the reducer."""
     _, feed = bind(5, 100, reduce=True)
     assert [(Windowed("k", 10, 10), Change("a"), 10)] == feed("k", "a", 10)
     feed("k", "c", 20)
@@ -67,7 +67,7 @@ def test_a_reduction_merges_sessions_as_it_adds_values() -> None:
 
 
 def test_a_late_record_is_dropped_unless_it_reaches_an_open_session() -> None:
-    """What counts is the end of the merged session."""
+    """The end of the merged session counts."""
     context, feed = bind(5, 2)
     feed("k", "a", 20)
     feed("x", "z", 28)
@@ -86,7 +86,7 @@ def test_a_late_record_is_dropped_unless_it_reaches_an_open_session() -> None:
 
 
 def test_a_record_without_a_key_is_dropped_and_does_not_move_time() -> None:
-    """Nothing becomes late by it."""
+    """It makes nothing late."""
     context, feed = bind(5)
     assert [] == feed(None, "a", 100)
     assert 1 == len(feed("k", "a", 10))
@@ -94,7 +94,7 @@ def test_a_record_without_a_key_is_dropped_and_does_not_move_time() -> None:
 
 
 def test_on_close_a_session_comes_out_once() -> None:
-    """When stream time is more than a gap and the grace past its end; it takes the headers of what closed it."""
+    """Emitted once stream time is more than a gap and the grace past its end; its headers are the closing record's."""
     _, feed = bind(5, 2, emit_on_close=True)
     assert [] == feed("k", "a", 10) + feed("j", "b", 12) + feed("x", "c", 17)
     closer = (("closer", b""),)

@@ -1,4 +1,4 @@
-"""Aggregating in sliding windows: the windows that a record ends, is in, and begins."""
+"""Aggregating in sliding windows: those that a record ends, falls into, and begins."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.unit.operators.fake_context import FakeContext, Fed
 def bind(
     difference_ms: int, grace_ms: int = 1000, *, retention_ms: int = 10**9, **options: Any
 ) -> tuple[FakeContext, Fed]:
-    """A task that joins the texts of each window."""
+    """A task that concatenates the texts of each window."""
     spec = StoreSpec(
         "windows",
         "timestamped_window",
@@ -38,21 +38,21 @@ def texts(records: list[Any]) -> list[tuple[int, int, str, int]]:
 
 
 def test_a_record_ends_one_window_and_a_later_one_in_reach_begins_another() -> None:
-    """The window right of the earlier record holds only the later one."""
+    """The window right of the earlier record contains only the later one."""
     _, feed = bind(10)
     assert [(10, 20, "a", 20)] == texts(feed("k", "a", 20))
     assert [(21, 31, "b", 25), (15, 25, "ab", 25)] == texts(feed("k", "b", 25))
 
 
 def test_an_earlier_record_gets_a_right_window_of_what_is_already_there() -> None:
-    """It joins the windows it is in, newest first; the copy keeps its time."""
+    """It joins its windows, newest first; the copy keeps its time."""
     _, feed = bind(10)
     feed("k", "b", 25)
     assert [(15, 25, "ba", 25), (10, 20, "a", 20), (21, 31, "b", 25)] == texts(feed("k", "a", 20))
 
 
 def test_a_second_record_of_the_same_time_makes_no_new_windows() -> None:
-    """It joins those that are there."""
+    """It joins the existing ones."""
     _, feed = bind(10)
     feed("k", "a", 20)
     assert [(10, 20, "aa", 20)] == texts(feed("k", "a", 20))
@@ -76,7 +76,7 @@ def test_when_both_new_windows_are_the_same_it_comes_out_twice() -> None:
 
 @pytest.mark.parametrize("send_old", [False, True])
 def test_old_values_are_what_a_window_began_with(send_old: bool) -> None:
-    """A new window's old value is what was already in reach."""
+    """A new window's old value is the aggregate already in reach."""
     _, feed = bind(10, send_old=send_old)
     feed("k", "a", 20)
     changes = [record[1] for record in feed("k", "b", 25, (("h", b""),))]
@@ -84,7 +84,7 @@ def test_old_values_are_what_a_window_began_with(send_old: bool) -> None:
 
 
 def test_a_record_is_late_when_all_its_windows_have_closed() -> None:
-    """The last that it could be in is the right window of a record at its own time."""
+    """The last candidate is the right window of a record at its own time."""
     context, feed = bind(10, 5)
     feed("k", "a", 50)
     assert [] == feed("k", "b", 34)
@@ -93,7 +93,7 @@ def test_a_record_is_late_when_all_its_windows_have_closed() -> None:
 
 
 def test_a_record_may_be_late_for_its_left_window_only() -> None:
-    """A window takes records while its end is not before stream time - grace."""
+    """A window accepts records while its end is not before stream time - grace."""
     context, feed = bind(10, 5)
     feed("k", "b", 46)
     feed("x", "z", 50)
@@ -103,14 +103,14 @@ def test_a_record_may_be_late_for_its_left_window_only() -> None:
 
 
 def test_nulls_are_dropped() -> None:
-    """Neither a null key nor a null value is in a window."""
+    """Records with a null key or a null value are in no window."""
     context, feed = bind(10)
     assert [] == feed(None, "a", 5) + feed("k", None, 5)
     assert ["null key", "null value"] == context.reasons()
 
 
 def test_a_time_difference_of_nothing_fails_with_the_first_record() -> None:
-    """As in Kafka Streams, whose windows have a length."""
+    """As in Kafka Streams, windows have a length."""
     _, feed = bind(0)
     with pytest.raises(ProcessingError, match="0 ms"):
         feed("k", "a", 5)

@@ -1,4 +1,4 @@
-"""Operators that look at one record at a time: what goes on, and that time and headers stay with the record."""
+"""Stateless operators: what they forward, and that time and headers stay with the record."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ HEADERS = (("shop", b"7"),)
 
 
 def is_big(key: Any, quantity: Any) -> bool:
-    """Whether a sale is of several pieces; a sale without a quantity is not."""
+    """Return whether a sale is of several pieces; a sale without a quantity is not."""
     return quantity is not None and quantity >= 3
 
 
 def feed(operator: Any, key: Any, value: Any) -> list[tuple[Any, ...]]:
-    """What one sale becomes."""
+    """Return the records that one sale becomes."""
     return FakeContext().bind(operator)(key, value, 5, HEADERS)
 
 
@@ -61,7 +61,7 @@ def feed(operator: Any, key: Any, value: Any) -> list[tuple[Any, ...]]:
     ],
 )
 def test_a_record_becomes_what_the_operator_says(operator: Any, key: Any, value: Any, expected: list[Any]) -> None:
-    """Keys and values change as told, time and headers never."""
+    """Keys and values change as specified, time and headers never."""
     assert [(k, v, 5, HEADERS) for k, v in expected] == feed(operator, key, value)
 
 
@@ -82,7 +82,7 @@ def test_print_writes_one_line_for_each_record() -> None:
 
 
 def test_a_record_takes_the_first_branch_that_wants_it() -> None:
-    """Later branches do not see it; what nobody wants takes the default branch."""
+    """Later branches do not see it; unmatched records take the default branch."""
     branch = Branch((is_big, lambda k, v: k == "shoe"), ("bulk", "shoes", "rest"))
     split = FakeContext(children=("bulk", "shoes", "rest")).bind(branch)
     assert [("bulk", "shoe", 3, 0)] == split("shoe", 3)
@@ -99,7 +99,7 @@ def test_without_a_default_branch_the_rest_is_gone() -> None:
 
 @pytest.mark.parametrize("result", ["xy", b"xy", ["x", "y"], {"x": 1, "y": 2}, ("x",), ("x", "y", "z"), None, 5])
 def test_map_and_flat_map_take_pairs_only(result: Any) -> None:
-    """What merely unpacks into two, such as text of two letters, is no key and value."""
+    """Other values that unpack into two, such as text of two letters, are not a key and value."""
     for operator, returned in (
         (Map(lambda key, value: result), "map"),
         (FlatMap(lambda key, value: [result]), "flat_map"),

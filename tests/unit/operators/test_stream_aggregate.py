@@ -38,7 +38,7 @@ def test_each_record_is_counted_and_carries_its_headers(send_old: bool) -> None:
 
 
 def test_the_time_of_an_aggregate_never_goes_back() -> None:
-    """A late record counts, at the time of the latest."""
+    """A late record counts, and the result keeps the latest time."""
     context = task()
     count = context.bind(COUNT)
     count("shoe", "x", 10)
@@ -50,7 +50,7 @@ def test_the_time_of_an_aggregate_never_goes_back() -> None:
     "operator_", [COUNT, StreamAggregate("sums", None, operator.add), StreamAggregate("sums", None, max, True)]
 )
 def test_records_without_key_or_value_are_dropped(operator_: Any) -> None:
-    """Nobody knows whose they are, or what they say."""
+    """Records without a key or a value are dropped."""
     context = task()
     feed = context.bind(operator_)
     assert [] == feed(None, 1) + feed("shoe", None) + feed(None, None)
@@ -59,7 +59,7 @@ def test_records_without_key_or_value_are_dropped(operator_: Any) -> None:
 
 @pytest.mark.parametrize("send_old", [False, True])
 def test_a_reduction_starts_from_the_first_value(send_old: bool) -> None:
-    """It is the aggregate as it is, and nothing was there before."""
+    """The first value becomes the aggregate, without an old value."""
     reduce = task().bind(StreamAggregate("sums", None, operator.sub, send_old))
     assert [("shoe", Change(5), 1)] == reduce("shoe", 5, 1)
     assert [("shoe", Change(3, 5 if send_old else None), 2)] == reduce("shoe", 2, 2)
@@ -67,7 +67,7 @@ def test_a_reduction_starts_from_the_first_value(send_old: bool) -> None:
 
 @pytest.mark.parametrize("send_old", [False, True])
 def test_an_aggregator_that_gives_nothing_deletes_the_row(send_old: bool) -> None:
-    """The deletion is forwarded, and the next record starts anew, from the initial value."""
+    """The deletion is forwarded, and the next record starts again from the initial value."""
     context = task(TEXT)
 
     def append(key: str, value: str, text: str) -> str | None:
@@ -81,7 +81,7 @@ def test_an_aggregator_that_gives_nothing_deletes_the_row(send_old: bool) -> Non
 
 
 def test_a_versioned_aggregate_forwards_only_what_its_store_keeps() -> None:
-    """A change is the latest unless its row was put behind a newer one; a refused put is silent."""
+    """A change is the latest unless its row was put after a newer one; a refused put emits nothing."""
     context = task(TEXT, "versioned", history_ms=100)
     drop_all = StreamAggregate("sums", str, lambda key, value, text: None if value == "-" else text + value, True)
     feed = context.bind(drop_all)
@@ -93,7 +93,7 @@ def test_a_versioned_aggregate_forwards_only_what_its_store_keeps() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 50))))
 def test_counts_equal_those_of_a_dictionary(records: list[tuple[str, int]]) -> None:
-    """Whatever the order, the rows are how often each key came and when it was last seen."""
+    """In any order, the rows hold how often each key came and when it was last seen."""
     context = task()
     count = context.bind(COUNT)
     for key, timestamp in records:

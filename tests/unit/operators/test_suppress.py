@@ -1,4 +1,4 @@
-"""Holding changes back for a while, until their window has closed, or until the buffer is full."""
+"""Holding changes back for a time, until their window has closed, or until the buffer is full."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.unit.operators.fake_context import FakeContext, Fed
 
 
 def bind(wait_ms: int, *, key_serde: Any = None, **options: Any) -> tuple[FakeContext, Fed]:
-    """A task that holds changes back."""
+    """A task that suppresses changes."""
     spec = StoreSpec("buffer", "internal", key_serde=key_serde or Serdes.string(), extra={"type": "suppress"})
     context = FakeContext(spec, StoreSpec("rows", "timestamped_key_value"))
     return context, context.bind(Suppress("buffer", wait_ms, **options))
@@ -30,7 +30,7 @@ def test_within_the_time_limit_only_the_last_change_of_a_key_comes_out() -> None
 
 
 def test_what_is_due_comes_out_by_time_and_key() -> None:
-    """Whatever the order in which it came."""
+    """In whatever order it arrived."""
     _, feed = bind(10)
     feed("b", Change("1"), 5)
     feed("a", Change("1"), 5)
@@ -45,7 +45,7 @@ def test_without_a_wait_every_change_passes() -> None:
 
 
 def test_a_late_change_comes_out_at_once() -> None:
-    """Its time has already come."""
+    """Its time has already passed."""
     _, feed = bind(10)
     feed("a", Change("1"), 30)
     assert [("b", Change("1"), 12)] == feed("b", Change("1"), 12)
@@ -72,7 +72,7 @@ def test_a_full_buffer_lets_the_first_changes_out_early() -> None:
 
 
 def test_a_full_buffer_that_must_not_emit_fails_the_task() -> None:
-    """The message says how full it is."""
+    """The message states how full it is."""
     _, feed = bind(100, max_records=1, emit_early=False)
     feed("a", Change("1"), 1)
     with pytest.raises(ProcessingError, match="is full") as caught:
@@ -81,7 +81,7 @@ def test_a_full_buffer_that_must_not_emit_fails_the_task() -> None:
 
 
 def test_a_change_that_comes_out_remembers_where_it_came_from() -> None:
-    """Downstream sees the offset of the buffered record, then again that of the record in hand."""
+    """Downstream sees the offset of the buffered record, then again that of the current record."""
     spec = StoreSpec("buffer", "internal", key_serde=Serdes.string(), extra={"type": "suppress"})
     context = FakeContext(spec)
     seen: list[Any] = []
@@ -93,7 +93,7 @@ def test_a_change_that_comes_out_remembers_where_it_came_from() -> None:
 
 
 def test_a_buffered_row_is_seen_as_it_was_before() -> None:
-    """Nobody downstream may know more than what came out; the time of what was before is unknown."""
+    """Downstream must see only emitted rows; the time of earlier rows is unknown."""
     context, feed = bind(10)
     view = SuppressView(MaterializedView("rows"), "buffer")
     assert {"rows", "buffer"} == set(view.stores)
@@ -107,7 +107,7 @@ def test_a_buffered_row_is_seen_as_it_was_before() -> None:
 
 
 def test_while_a_change_comes_out_its_row_is_still_seen_as_before() -> None:
-    """A join of the table with itself finds what was, not what is."""
+    """A join of the table with itself finds emitted rows only."""
     spec = StoreSpec("buffer", "internal", key_serde=Serdes.string(), extra={"type": "suppress"})
     context = FakeContext(spec, StoreSpec("rows", "timestamped_key_value"))
     get = SuppressView(MaterializedView("rows"), "buffer").bind(context)
@@ -120,14 +120,14 @@ def test_while_a_change_comes_out_its_row_is_still_seen_as_before() -> None:
 
 
 def test_a_limit_below_nothing_lets_nothing_wait() -> None:
-    """Every change comes out at once, as in Kafka Streams; the buffer stays empty."""
+    """Every change is emitted at once, as in Kafka Streams; the buffer stays empty."""
     context, feed = bind(100, max_records=-1)
     assert [("a", Change("1"), 5)] == feed("a", Change("1"), 5)
     assert 0 == context.store("buffer").count()
 
 
 def test_a_buffer_of_exactly_its_bytes_is_not_full() -> None:
-    """Only one byte more lets the first change out."""
+    """One byte more releases the first change."""
     context, feed = bind(100)
     feed("a", Change("1"), 1)
     size = context.store("buffer").size_bytes()

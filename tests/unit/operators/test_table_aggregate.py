@@ -1,4 +1,4 @@
-"""Groups of table rows: old values are taken out of the aggregate, new ones added."""
+"""Groups of table rows: old values are subtracted from the aggregate, new ones added."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_the_old_value_is_subtracted_before_the_new_one_is_added() -> None:
     ],
 )
 def test_nothing_is_subtracted_from_a_group_that_is_not_there(operator_: Any) -> None:
-    """A deletion of nothing is still forwarded, at the record's time."""
+    """A deletion of nothing is still forwarded, with the record's time."""
     feed = FakeContext(SUMS).bind(operator_)
     assert [("hats", Change(None), 4)] == feed("hats", Change(None, 3), 4)
     with pytest.raises(ProcessingError, match="no key"):
@@ -49,7 +49,7 @@ def test_nothing_is_subtracted_from_a_group_that_is_not_there(operator_: Any) ->
 
 
 def test_a_reduction_of_a_group_starts_from_its_first_value() -> None:
-    """And its time is the later one only where two values are combined."""
+    """The later time is used only if two values are combined."""
     feed = FakeContext(SUMS).bind(TableAggregate("sums", None, operator.add, operator.sub, send_old=True))
     assert [("hats", Change(5), 9)] == feed("hats", Change(5), 9)
     assert [("hats", Change(7, 5), 9)] == feed("hats", Change(2), 1)

@@ -1,4 +1,4 @@
-"""Tables: how changes with an old and a new value go from one table to the next."""
+"""Tables: how changes with an old and a new value pass from one table to the next."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HISTORY = StoreSpec("rows", "versioned", history_ms=100)
 
 
 def is_open(key: Any, state: Any) -> bool:
-    """Whether an order still waits; must never be asked about a row that is gone."""
+    """Whether an order is still open; must never be called for a deleted row."""
     assert state is not None
     return bool(state.startswith("open"))
 
@@ -49,7 +49,7 @@ def test_a_stored_table_knows_what_a_row_was(send_old: bool) -> None:
 
 
 def test_a_versioned_table_says_which_change_is_the_latest_and_refuses_what_is_too_old() -> None:
-    """An out-of-order record goes into the history."""
+    """An out-of-order record enters the history."""
     table = FakeContext(HISTORY).bind(TableSource("rows", True))
     assert [("o1", Change("paid", None, True), 500)] == table("o1", "paid", 500)
     assert [("o1", Change("open", "paid", False), 400)] == table("o1", "open", 400)
@@ -57,7 +57,7 @@ def test_a_versioned_table_says_which_change_is_the_latest_and_refuses_what_is_t
 
 
 def test_a_filter_without_old_values_forwards_a_deletion_for_every_miss() -> None:
-    """It cannot know whether the row was there."""
+    """It cannot know whether the row existed."""
     keep = FakeContext().bind(TableFilter(is_open))
     assert [("o1", Change("open"), 0)] == keep("o1", Change("open"))
     assert [("o2", Change(None), 0)] == keep("o2", Change("paid"))
@@ -74,7 +74,7 @@ def test_a_filter_with_old_values_forwards_only_what_changes_the_result() -> Non
 
 @pytest.mark.parametrize("send_old", [False, True])
 def test_a_stored_filter_takes_old_values_from_its_own_store(send_old: bool) -> None:
-    """What its parent says of the past does not matter."""
+    """Its parent's old value does not matter."""
     context = FakeContext(ROWS)
     keep = context.bind(TableFilter(is_open, negate=True, store="rows", send_old=send_old))
     assert [("o1", Change("paid"), 4)] == keep("o1", Change("paid", "?"), 4)
@@ -87,7 +87,7 @@ def test_a_stored_filter_takes_old_values_from_its_own_store(send_old: bool) -> 
 @pytest.mark.parametrize("store", [None, "rows"])
 @pytest.mark.parametrize("send_old", [False, True])
 def test_mapped_values_keep_deletions(store: str | None, send_old: bool) -> None:
-    """The mapper sees only values that are there."""
+    """The mapper sees only non-null values."""
     mapped = FakeContext(ROWS).bind(TableMapValues(str.upper, store=store, send_old=send_old))
     assert [("o1", Change("OPEN"), 1)] == mapped("o1", Change("open"), 1)
     assert [("o1", Change("PAID", "OPEN" if send_old else None), 2)] == mapped("o1", Change("paid", "open"), 2)
@@ -101,14 +101,14 @@ def test_mapped_values_may_use_the_key() -> None:
 
 
 class Numbering:
-    """A transformer that numbers what it is asked, deletions too, and counts in a store how often."""
+    """A transformer that numbers its calls, deletions too, and counts them in a store."""
 
     def init(self, context: Any) -> None:
         """Remember the store."""
         self.asked = context.get_state_store("asked")
 
     def transform(self, key: str, value: str | None) -> str:
-        """The value with its number."""
+        """Return the value with its number."""
         number = int(self.asked.get(key) or 0) + 1
         self.asked.put(key, str(number))
         return f"{value}#{number}"
@@ -124,7 +124,7 @@ class Numbering:
 def test_a_transformer_is_asked_anew_for_old_values_unless_they_are_stored(
     store: str | None, expected: list[Change]
 ) -> None:
-    """A transformer with state gives another answer the second time, and is shown deletions."""
+    """A stateful transformer returns another value on each call, and sees deletions."""
     context = FakeContext(ROWS, StoreSpec("asked", "key_value"))
     transformed = context.bind(TableTransformValues(Numbering, store, send_old=True))
     feeds = (Change("open"), Change(None, "open"))
@@ -132,7 +132,7 @@ def test_a_transformer_is_asked_anew_for_old_values_unless_they_are_stored(
 
 
 def test_a_function_is_a_transformer_and_may_not_forward() -> None:
-    """Without state there is nothing to initialise; with state there is still nothing to forward."""
+    """Without state there is nothing to initialize; with state there is still nothing to forward."""
     plain = FakeContext().bind(TableTransformValues(lambda: lambda key, value: (key, value)))
     assert [("o1", Change(("o1", None)), 0)] == plain("o1", Change(None))
 
@@ -147,7 +147,7 @@ def test_a_function_is_a_transformer_and_may_not_forward() -> None:
 
 
 def by_state(key: str, state: str) -> tuple[str | None, str]:
-    """Group orders by state; an empty state is no group."""
+    """Group orders by state; an empty state has no group."""
     return state or None, key
 
 
@@ -160,13 +160,13 @@ def test_a_row_leaves_its_old_group_before_it_enters_the_new_one() -> None:
 
 
 def test_a_row_that_stays_in_its_group_is_one_record_with_both_values() -> None:
-    """So a group is never seen without it."""
+    """A group never misses it in between."""
     group = FakeContext().bind(TableGroupBy(by_state))
     assert [("open", Change("o1", "o1"), 0)] == group("o1", Change("open", "open"))
 
 
 def test_rows_without_a_group_are_left_out_and_rows_without_a_key_are_an_error() -> None:
-    """No group is asked for where there is no value."""
+    """The selector is not called for nulls."""
     context = FakeContext()
     group = context.bind(TableGroupBy(by_state))
     assert [] == group("o1", Change(None, None)) + group("o1", Change(""))
@@ -176,7 +176,7 @@ def test_rows_without_a_group_are_left_out_and_rows_without_a_key_are_an_error()
 
 
 def test_an_update_of_the_past_changes_no_group() -> None:
-    """Groups are about the latest rows only."""
+    """Groups contain the latest rows only."""
     context = FakeContext()
     assert [] == context.bind(TableGroupBy(by_state, versioned=True))("o1", Change("open", "paid", False))
     assert [] == context.reasons()
@@ -191,7 +191,7 @@ def test_a_filter_of_a_versioned_table_forwards_every_miss() -> None:
 
 
 def test_the_groups_of_a_table_s_rows_are_pairs() -> None:
-    """Text of two letters is no group and value."""
+    """Text of two letters is not a group and a value."""
     group = FakeContext().bind(TableGroupBy(lambda key, value: value))
     with pytest.raises(ProcessingError, match=r"group_by must return \(key, value\), got 'xy'"):
         group("k", Change("xy"))

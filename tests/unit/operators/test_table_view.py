@@ -1,4 +1,4 @@
-"""Looking up rows of tables that no store keeps as they are."""
+"""Looking up rows of tables that are not materialized."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.unit.operators.fake_context import FakeContext
 
 @pytest.fixture
 def context() -> FakeContext:
-    """A task with one row "a" of "x" at 5, which in the history was "w" before."""
+    """A task with one row "a" of "x" at 5, which was "w" earlier in its history."""
     context = FakeContext(
         StoreSpec("rows", "timestamped_key_value"),
         StoreSpec("history", "versioned", history_ms=100),
@@ -63,7 +63,7 @@ MAPPED = {
 def test_a_view_gives_the_row_as_its_table_would(
     context: FakeContext, view: Any, key: Any, expected: tuple[Any, int] | None
 ) -> None:
-    """Value and time, or nothing."""
+    """Value and time, or None."""
     assert expected == view.bind(context)(key)
 
 
@@ -82,14 +82,14 @@ def test_a_view_gives_the_row_as_its_table_would(
 def test_a_view_of_a_versioned_table_gives_the_row_as_of_a_time(
     context: FakeContext, view: Any, as_of_ms: int, expected: tuple[Any, int] | None
 ) -> None:
-    """What a table makes of its parent's rows it makes of old ones, too."""
+    """A table applies its function to its parent's old rows, too."""
     assert view.versioned
     assert expected == view.bind(context)("a", as_of_ms)
 
 
 @pytest.mark.parametrize("view", [ROWS, MaterializedView("windows"), MaterializedView("sessions"), MAPPED["value"]])
 def test_other_tables_have_no_history(context: FakeContext, view: Any) -> None:
-    """Asking them as of a time is a mistake of the kit itself."""
+    """Looking them up as of a time is a bug in the kit."""
     assert not view.versioned
     with pytest.raises(TypeError, match="positional argument"):
         view.bind(context)("a", 4)

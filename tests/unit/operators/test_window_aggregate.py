@@ -1,4 +1,4 @@
-"""Aggregating in windows aligned to the epoch: which windows, in which order, and what is too late."""
+"""Aggregating in windows aligned to the epoch: which windows, in which order, and what is late."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FOREVER_MS = 10**9
 def bind(
     windows: Any, *, retention_ms: int = FOREVER_MS, text: bool = False, **options: Any
 ) -> tuple[FakeContext, Fed]:
-    """A task that counts, or joins texts, in windows."""
+    """A task that counts, or concatenates texts, in windows."""
     serde = Serdes.string() if text else Serdes.long()
     spec = StoreSpec(
         "windows",
@@ -41,7 +41,7 @@ def windows_of(size_ms: int, grace_ms: int = 0, advance_ms: int = 0) -> TimeWind
 
 
 def test_a_tumbling_window_holds_its_start_but_not_its_end() -> None:
-    """A record at the end begins the next window."""
+    """A record at the end of a window is in the next one."""
     _, count = bind(windows_of(10))
     assert [(Windowed("a", 0, 10), Change(1), 0, (("h", b""),))] == count("a", "x", 0, (("h", b""),))
     assert [(Windowed("a", 0, 10), Change(2), 9)] == count("a", "x", 9)
@@ -50,7 +50,7 @@ def test_a_tumbling_window_holds_its_start_but_not_its_end() -> None:
 
 @pytest.mark.parametrize("send_old", [False, True])
 def test_hopping_windows_are_updated_from_the_earliest(send_old: bool) -> None:
-    """Every window that a record is in gets it; none begins before zero."""
+    """Every window that contains a record gets it; none begins before zero."""
     _, count = bind(windows_of(10, 0, 4), send_old=send_old)
     first = 0 if send_old else None
     assert [(Windowed("a", 0, 10), Change(1, first), 3)] == count("a", "x", 3)
@@ -82,7 +82,7 @@ def test_a_record_may_be_late_for_some_of_its_windows_only() -> None:
 
 
 def test_records_without_a_key_do_not_move_time_and_null_values_are_aggregated() -> None:
-    """A count counts them; a reduction is handed them."""
+    """A count counts them; a reduction passes them on."""
     context, count = bind(windows_of(10))
     assert [] == count(None, "x", 100)
     assert [(Windowed("a", 0, 10), Change(1), 5)] == count("a", None, 5)
@@ -94,14 +94,14 @@ def test_records_without_a_key_do_not_move_time_and_null_values_are_aggregated()
 
 
 def test_the_time_of_a_window_never_goes_back() -> None:
-    """It is that of its latest record."""
+    """The time is that of its latest record."""
     _, count = bind(windows_of(10, 10))
     count("a", "x", 8)
     assert [(Windowed("a", 0, 10), Change(2), 8)] == count("a", "x", 2)
 
 
 def test_an_unlimited_window_begins_at_its_start_and_never_ends() -> None:
-    """Records before it are passed over in silence."""
+    """Earlier records are skipped silently."""
     context, count = bind(UnlimitedWindows(100), retention_ms=2**62)
     assert [] == count("a", "x", 99)
     assert [(Windowed("a", 100, 2**63 - 1), Change(1), 100)] == count("a", "x", 100)
@@ -120,7 +120,7 @@ def test_on_close_each_window_comes_out_once_and_complete() -> None:
 
 
 def test_on_close_hopping_windows_close_one_after_the_other() -> None:
-    """A record that closes none emits none."""
+    """A record that closes no window emits nothing."""
     _, count = bind(windows_of(10, 0, 5), emit_on_close=True)
     assert [] == count("a", "x", 7)
     assert [Windowed("a", 0, 10)] == [record[0] for record in count("a", "x", 11)]
@@ -129,7 +129,7 @@ def test_on_close_hopping_windows_close_one_after_the_other() -> None:
 
 
 def test_on_close_what_the_store_has_forgotten_never_comes_out() -> None:
-    """A jump of stream time beyond the retention loses the windows in between."""
+    """If stream time jumps beyond the retention, the windows in between are lost."""
     _, count = bind(windows_of(10), emit_on_close=True, retention_ms=10)
     count("a", "x", 5)
     assert [] == count("a", "x", 45)

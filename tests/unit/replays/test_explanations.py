@@ -1,4 +1,4 @@
-"""Explanations: answers with the numbers they rest on."""
+"""Explanations: answers with the numbers they are based on."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from kstreamnb.replays.replay_sample import replay
 
 
 def sample(*rows: tuple[str, Any, Any, int]) -> list[ks.TopicRecord]:
-    """Records of (topic, key, value, time), where their keys belong."""
+    """Records of (topic, key, value, time), in the partitions of their keys."""
     return [ks.TopicRecord(topic, -1, -1, time, key, value) for topic, key, value, time in rows]
 
 
 def windowed(windows: Any, *times: int) -> Replay:
-    """Counts of one key in windows, for records at these times."""
+    """Count one key in windows, for records at these times."""
     builder = ks.StreamsBuilder("w")
     builder.stream("in").group_by_key().windowed_by(windows).count(store="n").to_stream().to("out")
     return replay(builder.build(), sample(*(("in", "k", 1, time) for time in times)))
@@ -35,7 +35,7 @@ def windowed(windows: Any, *times: int) -> Replay:
     ids=["tumbling", "sliding", "session"],
 )
 def test_a_late_record_is_explained_by_its_window(windows: Any, times: tuple[int, ...], rule: str, needed: str) -> None:
-    """Window, stream time and grace are in the answer, with the grace that would have kept the record."""
+    """The answer has window, stream time and grace, and the grace that would have kept the record."""
     run = windowed(windows, *times)
     found = run.why_dropped()[0]
     assert rule in found.answer
@@ -49,7 +49,7 @@ def test_a_late_record_is_explained_by_its_window(windows: Any, times: tuple[int
 
 
 def test_drops_can_be_asked_for_by_record_and_node() -> None:
-    """Only the drops that are asked for are explained; none is said in words."""
+    """Only the requested drops are explained; an empty answer says so."""
     run = windowed(ks.TimeWindows.of(size="10ms"), 0, 30, 3)
     assert 1 == len(run.why_dropped("in", 0, 2))
     assert "no record in-0@0 was dropped" == str(run.why_dropped("in", 0, 0))
@@ -67,7 +67,7 @@ def test_drops_can_be_asked_for_by_record_and_node() -> None:
     ids=["tumbling", "sliding", "session"],
 )
 def test_an_open_window_says_what_would_close_it(windows: Any, times: tuple[int, ...], closing: int) -> None:
-    """At the time that is told, and not a millisecond earlier, the window takes no more."""
+    """The window closes at the stated time, not a millisecond earlier."""
     (found,) = windowed(windows, *times).why_open(at=len(times))[-1:]
     assert closing == found.numbers["closes_at_ms"]
     assert closing - times[-1] == found.numbers["missing_ms"]
@@ -106,7 +106,7 @@ TRANSACTIONS = tuple(
 
 
 def test_no_output_is_explained_by_the_condition_that_was_not_met() -> None:
-    """S4-46: three records stop at the filter; the risk score was 0, the condition is > 70; nobody piped a score."""
+    """S4-46: three records stop at the filter; the risk score was 0, the condition is > 70; no score was piped."""
     found = fraud(*TRANSACTIONS).why_no_output("fraud-alerts")
     assert "3 records stopped at filter" in found.answer
     assert "riskScore was 0, the condition is > 70" in found.answer
@@ -116,7 +116,7 @@ def test_no_output_is_explained_by_the_condition_that_was_not_met() -> None:
 
 
 def test_with_a_risk_score_the_alert_comes_and_names_its_four_records() -> None:
-    """S4-46: the alert comes from the score that was valid and the three transactions, not from the older score."""
+    """S4-46: the alert comes from the valid score and the three transactions, not from the older score."""
     run = fraud(("risk-scores", "userA", 60, 0), ("risk-scores", "userA", 85, 1), *TRANSACTIONS)
     (alert,) = run.output("fraud-alerts")
     assert [85, 1500, 2000, 1800] == [record.value for record in run.provenance(alert)]
@@ -124,7 +124,7 @@ def test_with_a_risk_score_the_alert_comes_and_names_its_four_records() -> None:
 
 
 def test_of_many_records_the_first_thousand_give_the_reason() -> None:
-    """Why a predicate did not hold costs time; how many there are is counted in any case."""
+    """Explaining a predicate costs time; the number of records is counted in any case."""
     builder = ks.StreamsBuilder("many")
     builder.stream("in").filter(lambda _, value: value > 5).to("out")
     found = replay(builder.build(), sample(*(("in", "k", 1, at) for at in range(1_200)))).why_no_output("out")
@@ -135,7 +135,7 @@ def test_of_many_records_the_first_thousand_give_the_reason() -> None:
 
 
 def test_a_topic_that_nobody_writes_is_said_so() -> None:
-    """The sinks that there are, are named."""
+    """The answer names the existing sinks."""
     assert 'no sink writes to it; there are "fraud-alerts"' in fraud().why_no_output("frauds").answer
 
 
@@ -148,7 +148,7 @@ def joined(*rows: tuple[str, Any, Any, int]) -> Replay:
 
 
 def test_a_record_without_a_partner_names_the_nearest() -> None:
-    """Reach of the window, the nearest candidate and its distance."""
+    """The window's reach, the nearest candidate and its distance."""
     found = joined(("l", "k", "A", 0), ("r", "k", "B", 31)).why_no_match("KSTREAM-JOINTHIS-0000000004")[0]
     assert {
         "earliest_ms": -10,
@@ -161,7 +161,7 @@ def test_a_record_without_a_partner_names_the_nearest() -> None:
 
 
 def test_a_key_that_never_came_is_said_so() -> None:
-    """Where no candidate has the key, the other side's keys are named."""
+    """If no candidate has the key, the answer names the other side's keys."""
     found = joined(("l", "k", "A", 0), ("r", "z", "B", 0)).why_no_match(key="k")[0]
     assert 'no record of its key came on the other side; its keys are "z"' in found.answer
     assert "every record that reached a join found a partner" == str(
@@ -170,7 +170,7 @@ def test_a_key_that_never_came_is_said_so() -> None:
 
 
 def test_a_table_row_that_came_too_late_is_pointed_at() -> None:
-    """The step in which the row came is named."""
+    """The answer names the step in which the row arrived."""
     builder = ks.StreamsBuilder("t")
     builder.stream("s").join(builder.table("t", store="rows"), lambda a, b: a + b).to("out")
     run = replay(builder.build(), sample(("s", "k", "x", 0), ("t", "k", "row", 5)))
@@ -180,14 +180,14 @@ def test_a_table_row_that_came_too_late_is_pointed_at() -> None:
 
 
 def test_a_key_is_placed_step_by_step() -> None:
-    """The bytes, their murmur2 and the partition, as Kafka's producers have it."""
+    """The bytes, their murmur2 and the partition, as in Kafka's producers."""
     (found,) = joined().why_partition("KEY-1", "l")
     assert 0 == found.numbers["partition"]
     assert "4b45592d31" in found.because[0]
 
 
 def test_cuts_are_explained_by_the_change_of_the_key() -> None:
-    """The node that changed the key is named; a topology in one piece says so."""
+    """The answer names the node that changed the key; a topology without repartitioning says so."""
     builder = ks.StreamsBuilder("c")
     builder.stream("in").select_key(lambda _, value: value).group_by_key().count(store="n").to_stream().to("out")
     (found,) = replay(builder.build(), []).why_cut()
@@ -198,7 +198,7 @@ def test_cuts_are_explained_by_the_change_of_the_key() -> None:
 
 
 def test_predicates_name_the_part_that_decided() -> None:
-    """And, or, not, lookups and comparisons; a function without source gives nothing."""
+    """And, or, not, lookups and comparisons; a function without source has no explanation."""
     assert "n was 3, the condition is > 5" == unmet(lambda _, v: v["n"] > 5 and v["m"], "k", {"n": 3, "m": 1})
     assert "m was 0" == unmet(lambda _, v: v["n"] > 5 and v["m"], "k", {"n": 9, "m": 0})
     either = unmet(lambda key, v: key == "a" or v.get("n") in (1, 2), "k", {"n": 3})
@@ -215,7 +215,9 @@ def test_predicates_name_the_part_that_decided() -> None:
 
 
 def test_explaining_a_predicate_does_not_run_it_again() -> None:
-    """Functions, methods and properties that a condition uses run once a record, whatever is asked afterwards."""
+    """Functions, methods and properties in a condition run once per record, however often they are queried
+    afterwards.
+    """
     calls: list[object] = []
 
     def known(value: object) -> bool:
@@ -231,7 +233,7 @@ def test_explaining_a_predicate_does_not_run_it_again() -> None:
 
 
 def test_a_record_that_its_source_refuses_is_counted_and_named() -> None:
-    """A negative timestamp: the record is among those that came in, and the drop is about it and not about another."""
+    """A negative timestamp: the record is part of the input, and the drop refers to it and to no other."""
     config = {"default_timestamp_extractor": ks.LogAndSkipOnInvalidTimestamp()}
     builder = ks.StreamsBuilder()
     builder.stream("in").to("out")

@@ -1,4 +1,4 @@
-"""Explanations where newcomers are lost: joins of every kind, what waits, bytes that cannot be read, silent topics."""
+"""Explanations of difficult cases: joins of every kind, waiting records, unreadable bytes, silent topics."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Row = tuple[str, Any, Any, int]
 
 
 def ran(build: Callable[[ks.StreamsBuilder], Any], *rows: Row, partitions: int = 1, **options: Any) -> Replay:
-    """A replay of (topic, key, value, time) rows through what a function declares."""
+    """Replay (topic, key, value, time) rows through the topology that a function declares."""
     builder = ks.StreamsBuilder("app")
     build(builder)
     records = [ks.TopicRecord(topic, -1, -1, at, key, value) for topic, key, value, at in rows]
@@ -36,13 +36,13 @@ def foreign(builder: ks.StreamsBuilder) -> None:
 
 
 def tables(builder: ks.StreamsBuilder) -> None:
-    """Two tables of the same keys."""
+    """Two tables with the same keys."""
     left, right = builder.table("a", store="as"), builder.table("b", store="bs")
     left.join(right, lambda a, b: [a, b]).to_stream().to("out")
 
 
 def test_an_outer_join_waits_for_a_partner_until_none_can_come() -> None:
-    """The sum of its time, its reach and grace; a millisecond earlier it waits, then it goes on alone."""
+    """The sum of its time, its reach and grace; a millisecond earlier it waits, then it is emitted unmatched."""
     rows: tuple[Row, ...] = (("l", "a", 1, 0), ("r", "b", 2, 30))
     (_, held) = ran(outer, ("l", "a", 1, 20), rows[1]).why_open()
     assert (
@@ -72,7 +72,7 @@ def test_a_row_without_its_foreign_row_is_named_with_both_keys() -> None:
 
 
 def test_rows_of_two_tables_are_missed_on_either_side() -> None:
-    """Each row names the table that it looked into and what was there."""
+    """Each answer names the table that was looked up and its row."""
     run = ran(tables, ("a", "k", 1, 0), ("b", "j", 1, 0))
     left, right = run.why_no_match()
     assert 'no row for key "k" ever came; it held nothing' in left.answer
@@ -83,7 +83,7 @@ def test_rows_of_two_tables_are_missed_on_either_side() -> None:
 
 @pytest.mark.parametrize("cache", [False, True])
 def test_a_row_is_found_whether_or_not_it_is_in_the_cache(cache: bool) -> None:
-    """What a table's cache holds counts as a row."""
+    """A row in a table's cache counts as a row."""
 
     def build(builder: ks.StreamsBuilder) -> None:
         builder.stream("s").join(builder.table("t", store="rows"), lambda a, b: a + b).to("out")
@@ -93,7 +93,7 @@ def test_a_row_is_found_whether_or_not_it_is_in_the_cache(cache: bool) -> None:
 
 
 def test_a_versioned_table_is_asked_as_of_a_time() -> None:
-    """The version came later; what waits for its table is held back; another key never came."""
+    """The version came later; a record that waits for its table is held back; another key never came."""
 
     def build(builder: ks.StreamsBuilder) -> None:
         store = ks.Stores.persistent_versioned_key_value_store("versions", history="1m")
@@ -112,7 +112,7 @@ def test_a_versioned_table_is_asked_as_of_a_time() -> None:
 
 
 def test_a_suppression_by_time_says_when_it_gives_a_change() -> None:
-    """At the time that is told the change comes out, and not before."""
+    """The change is emitted at the stated time, and not before."""
 
     def build(builder: ks.StreamsBuilder) -> None:
         limit = ks.Suppressed.until_time_limit("1m", ks.BufferConfig.unbounded())
@@ -125,7 +125,7 @@ def test_a_suppression_by_time_says_when_it_gives_a_change() -> None:
 
 
 def test_a_record_that_is_too_old_for_a_store_names_the_retention_that_would_keep_it() -> None:
-    """Both numbers are in the answer; with that retention it is kept."""
+    """The answer has both numbers; with the suggested retention the record is kept."""
 
     class Old(ks.Processor):
         def init(self, context: Any) -> None:
@@ -149,7 +149,7 @@ def test_a_record_that_is_too_old_for_a_store_names_the_retention_that_would_kee
 
 
 def test_bytes_that_cannot_be_read_name_the_serdes() -> None:
-    """With the answer "continue" nothing fails, and the record is among the drops, part of no step."""
+    """With "continue" nothing fails, and the record is among the drops, without a step."""
 
     def build(builder: ks.StreamsBuilder) -> None:
         builder.stream("in", value_serde=ks.Serdes.long()).to("out")
@@ -166,7 +166,7 @@ def test_bytes_that_cannot_be_read_name_the_serdes() -> None:
 
 
 def test_a_topic_of_a_table_that_never_got_a_record_is_named() -> None:
-    """It is on no way to the output, but a join looks into it."""
+    """It is on no path to the output, but a join reads it."""
 
     def build(builder: ks.StreamsBuilder) -> None:
         builder.stream("a").join(builder.global_table("t"), lambda _, v: v, lambda v, row: row).to("out")
@@ -180,7 +180,7 @@ def test_a_topic_of_a_table_that_never_got_a_record_is_named() -> None:
 
 
 def test_a_partitioner_of_ones_own_shows_where_records_really_were() -> None:
-    """What Kafka's partitioner would choose, and what this run did."""
+    """The partition that Kafka's partitioner would choose, and the one of this run."""
 
     def build(builder: ks.StreamsBuilder) -> None:
         stream = builder.stream("in").repartition(name="x", partitions=3, partitioner=lambda *_: 1)
@@ -193,7 +193,7 @@ def test_a_partitioner_of_ones_own_shows_where_records_really_were() -> None:
 
 
 def test_what_is_not_there_is_said_with_what_is() -> None:
-    """Nodes, stores and joins that somebody asks for by a wrong name."""
+    """Questions about misspelt nodes, stores and joins."""
     run = ran(tables, ("a", "k", 1, 0))
     for ask, name in (
         (run.why_open, "store"),

@@ -1,4 +1,4 @@
-"""What a run cost, by node and store, and as a heat map on the graph."""
+"""The cost of a run, by node and store, and as a heat map on the graph."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import kstreamnb as ks
 
 
 def run() -> ks.Replay:
-    """Count a thousand words of ten texts, a slow function among the nodes."""
+    """Count a thousand words of ten texts, with one slow function among the nodes."""
 
     def slowly(word: str) -> str:
         return str(sum(range(20_000)))[:0] + word
@@ -29,7 +29,7 @@ def test_records_bytes_and_state_are_counted_by_node_and_store() -> None:
 
 
 def test_a_profile_without_cpu_is_the_same_each_time() -> None:
-    """Figures that differ between runs are in no output unless they were asked for."""
+    """Figures that differ between runs appear only on request."""
     first, second = run().profile(), run().profile()
     assert (first.nodes, first.stores) == (second.nodes, second.stores)
     assert "CPU" not in str(run().profile())
@@ -37,7 +37,7 @@ def test_a_profile_without_cpu_is_the_same_each_time() -> None:
 
 
 def test_cpu_time_is_that_of_the_node_itself() -> None:
-    """The slow function's node has most of it, not the one that forwards to it."""
+    """The slow function's node has the largest share, not the one that forwards to it."""
     profile = run().profile(cpu=True)
     shares = {each.node: each.cpu_share for each in profile.nodes}
     assert max(shares, key=lambda node: shares[node] or 0).startswith("KSTREAM-MAPVALUES")
@@ -46,7 +46,7 @@ def test_cpu_time_is_that_of_the_node_itself() -> None:
 
 
 def test_a_profile_is_a_heat_map() -> None:
-    """The graph has depths of colour and the figures beside them, the explorer too; other pictures have none."""
+    """The graph has shades of colour and the figures, and so has the explorer; other pictures have none."""
     profile = run().profile()
     svg = profile.to_svg()
     assert "ks-heat-" in svg

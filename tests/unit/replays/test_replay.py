@@ -1,4 +1,4 @@
-"""Replays: walking through a recorded run in both directions, and looking at any moment of it."""
+"""Replays: walking through a recorded run in both directions, and inspecting any moment of it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kstreamnb.replays.replay_sample import replay
 
 
 def sample(*rows: tuple[str, Any, Any, int]) -> list[ks.TopicRecord]:
-    """Records of (topic, key, value, time), where their keys belong."""
+    """Records of (topic, key, value, time), in the partitions of their keys."""
     return [ks.TopicRecord(topic, -1, -1, time, key, value) for topic, key, value, time in rows]
 
 
@@ -46,14 +46,14 @@ def run() -> Replay:
 
 
 def test_a_replay_gives_what_the_driver_gives(run: Replay) -> None:
-    """Recording changes nothing: outputs are those of a driver that only runs."""
+    """Recording changes nothing: outputs equal those of a driver that does not record."""
     with ks.TopologyTestDriver(sales_by_shop(), partitions=2) as driver:
         driver.pipe(SALES)
         assert driver.create_output_topic("counts-out").read_records() == run.output("counts-out")
 
 
 def test_a_replay_that_nobody_looks_at_any_more_is_let_go_at_once() -> None:
-    """Memory is free again when the last name of a replay is gone, not when Python next looks for cycles."""
+    """Memory is freed with the last reference to a replay, without waiting for the garbage collector."""
     gc.disable()
     try:
         found = replay(sales_by_shop(), SALES, partitions=2)
@@ -63,13 +63,13 @@ def test_a_replay_that_nobody_looks_at_any_more_is_let_go_at_once() -> None:
         run, log = weakref.ref(found.run), found.run.index.log
         del found
         assert run() is None
-        assert 2 == sys.getrefcount(log)  # by its name here, and as an argument: no task holds it
+        assert 2 == sys.getrefcount(log)  # references here and as an argument: no task holds it
     finally:
         gc.enable()
 
 
 def test_a_step_holds_everything_that_happened_in_it(run: Replay) -> None:
-    """S0-11: a record is taken, handed on, stored, produced and committed, in this order."""
+    """S0-11: a record is taken, forwarded, stored, produced and committed, in this order."""
     kinds = [type(event).__name__ for event in run.steps[1].events]
     kinds = [kind for kind in kinds if kind not in ("Forwarded", "StateVarChanged", "StoreRead")]
     assert ["RecordConsumed", "StoreWritten", "StoreWritten", "RecordProduced", "Committed"] == kinds
@@ -91,7 +91,7 @@ def test_moments_can_be_looked_at_in_any_order(run: Replay) -> None:
 
 
 def test_a_difference_names_what_changed(run: Replay) -> None:
-    """Rows that came are +I one way and -D the other; stream time is told by task."""
+    """Added rows are +I forwards and -D backwards; stream time is reported by task."""
     (change,) = run.diff(1, 2)
     assert ("+I", "counts", None, 1) == (change.kind, change.store, change.old, change.new)
     assert ["-D"] == [change.kind for change in run.diff(2, 1)]
@@ -114,7 +114,7 @@ def test_the_position_moves_forward_back_and_to_a_condition(run: Replay) -> None
 
 
 def test_breakpoints_stop_at_nodes_keys_and_conditions(run: Replay) -> None:
-    """A breakpoint stops run_until; all that it says has to hold."""
+    """A breakpoint stops run_until; all its conditions have to hold."""
     run.seek(0)
     run.breakpoint(key="B", node="KSTREAM-AGGREGATE-0000000003")
     step = run.run_until()
@@ -126,14 +126,14 @@ def test_breakpoints_stop_at_nodes_keys_and_conditions(run: Replay) -> None:
 
 
 def test_waiting_records_are_the_rest_of_the_input_and_those_between_tasks(run: Replay) -> None:
-    """After the first step, one record is on its way and four have not come in yet."""
+    """After the first step, one record is in transit and four are not yet read."""
     assert 5 == len(run.at(0).waiting())
     assert ["between tasks", "input", "input", "input", "input"] == [each.where for each in run.at(1).waiting()]
     assert () == run.at(len(run.steps)).waiting()
 
 
 def test_edges_are_counted_as_far_as_the_run_has_come(run: Replay) -> None:
-    """Counts go by topic, node and sink; topics are named as in the topology."""
+    """Counts are by topic, node and sink; topics are named as in the topology."""
     counts = run.counts()
     assert 5 == counts["sales", "KSTREAM-SOURCE-0000000000"]
     assert 4 == counts["counts-repartition-sink", "counts-repartition"]
@@ -142,7 +142,7 @@ def test_edges_are_counted_as_far_as_the_run_has_come(run: Replay) -> None:
 
 
 def test_values_are_kept_as_they_were_when_they_passed() -> None:
-    """A function that changes a value in place does not change what came before it."""
+    """A function that changes a value in place does not change earlier steps."""
 
     def double(value: dict[str, int]) -> dict[str, int]:
         value["n"] *= 2
@@ -155,7 +155,7 @@ def test_values_are_kept_as_they_were_when_they_passed() -> None:
 
 
 def test_any_value_can_be_kept() -> None:
-    """Plain values stay themselves; mutable ones come back equal; what cannot be copied is kept as it is."""
+    """Plain values are kept as they are; mutable ones are restored equal; values that cannot be copied are kept."""
     unpicklable = lambda: None  # noqa: E731 - a value that pickle refuses
     for value in (
         1,
@@ -171,7 +171,7 @@ def test_any_value_can_be_kept() -> None:
 
 
 def test_an_error_carries_the_run_until_then() -> None:
-    """The replay of a run that failed is the error's attribute, with the failing node."""
+    """The replay of a failed run is the error's attribute, with the failing node."""
     builder = ks.StreamsBuilder()
     builder.stream("in").map_values(lambda value: 1 // value).to("out")
     with pytest.raises(ProcessingError) as caught:
@@ -182,7 +182,7 @@ def test_an_error_carries_the_run_until_then() -> None:
 
 
 def test_what_is_not_there_is_named(run: Replay) -> None:
-    """Unknown stores, steps and records raise errors that say what there is."""
+    """Unknown stores, steps and records raise errors that list the known ones."""
     with pytest.raises(StateError, match='there is no store "nope"'):
         run.at(0).store("nope")
     with pytest.raises(EngineError, match=r"step must be from 0, the beginning, to [0-9]+, got 99"):
@@ -192,7 +192,7 @@ def test_what_is_not_there_is_named(run: Replay) -> None:
 
 
 def test_a_trace_follows_a_record_across_topics(run: Replay) -> None:
-    """All that one input record caused, with what it wrote in the end."""
+    """Everything that one input record caused, including its final output."""
     record = run.steps[0].record
     assert record is not None
     trace = run.record(*record[:3]).trace()
@@ -202,7 +202,7 @@ def test_a_trace_follows_a_record_across_topics(run: Replay) -> None:
 
 
 def test_a_driver_can_be_replayed_after_the_fact() -> None:
-    """What a driver was given is given again to one that records it, in the same order."""
+    """A driver's input is piped again into one that records it, in the same order."""
     with ks.TopologyTestDriver(sales_by_shop()) as driver:
         for record in SALES[:2]:
             driver.create_input_topic("sales").pipe_input(record)
@@ -213,7 +213,7 @@ def test_a_driver_can_be_replayed_after_the_fact() -> None:
 
 
 def test_punctuations_and_commits_are_steps_of_their_own() -> None:
-    """A punctuation by stream time, and a commit that flushes a cache, come after the record's step."""
+    """A punctuation by stream time, and a commit that flushes a cache, follow the record's step."""
 
     class Ticker(ks.Processor[Any, Any, Any, Any]):
         """Forwards the time of each punctuation."""
@@ -237,7 +237,7 @@ def test_punctuations_and_commits_are_steps_of_their_own() -> None:
 
 
 def test_displays_hold_the_same_facts_in_text_and_html(run: Replay) -> None:
-    """Every value shows itself as text and as HTML, with the same cells; nothing is cut in silence."""
+    """Every value displays as text and as HTML, with the same cells; nothing is truncated silently."""
     step = run.steps[1]
     for thing in (
         run,
@@ -256,7 +256,7 @@ def test_displays_hold_the_same_facts_in_text_and_html(run: Replay) -> None:
 
 @pytest.mark.parametrize("codes", [3, 300])
 def test_entries_are_found_by_their_numbers_however_many_there_are(codes: int) -> None:
-    """S0-25: the steps of a run are found where nodes and partitions are many, as where they are few."""
+    """S0-25: the steps of a run are found with many nodes and partitions as with few."""
     log = [(place % codes, "entry") for place in range(2 * codes)]
     numbers = numbers_of(log, codes)
     assert [number for number, _ in log] == list(numbers)

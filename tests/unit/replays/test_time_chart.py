@@ -1,4 +1,4 @@
-"""Timelines: records, windows, grace, stream time and pairs over event time, as a model, as text and as a picture."""
+"""Timelines: records, windows, grace, stream time and pairs over event time, as a model, text and a picture."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ TUMBLING = ks.TimeWindows.of(size="10s", grace="5s")
 
 
 def test_a_window_holds_its_records_and_closes_after_its_grace() -> None:
-    """Ann's first window has the three records that came in time, and closes when stream time is its end + grace."""
+    """Ann's first window has the three records that were on time, and closes when stream time is its end + grace."""
     chart = by_windows(TUMBLING)
     assert rows(chart)[:2] == [
         ('"ann"', "[0, 10000)", "1000, 8000 and 9000", "15000", "step 6", "3"),
@@ -76,7 +76,7 @@ def test_a_window_holds_its_records_and_closes_after_its_grace() -> None:
 
 
 def test_a_late_record_is_told_apart_from_one_that_is_out_of_order() -> None:
-    """8000 came after 12000 and was still in time; 2000 came when its window had closed."""
+    """8000 came after 12000 and was still on time; 2000 came after its window had closed."""
     chart = by_windows(TUMBLING)
     fates = {record.time_ms: record.fate for record in chart.records}
     assert [time for time, fate in fates.items() if fate == "late"] == [2000, 4000]
@@ -93,7 +93,7 @@ def test_a_record_may_be_late_for_one_of_its_windows_only() -> None:
 
 
 def test_merged_sessions_are_one_bar() -> None:
-    """8000 connects 9000 and 12000; the sessions before that are only part of earlier moments."""
+    """8000 connects 9000 and 12000; the earlier sessions belong to earlier moments."""
     run = clicks(lambda by_key: by_key.windowed_by(ks.SessionWindows.of(gap="4s", grace="2s")).count(store="counts"))
     chart = run.timeline()
     assert ('"ann"', "[8000, 12000]", "8000, 9000 and 12000", "18001", "step 8", "3") in rows(chart)
@@ -110,7 +110,7 @@ def test_stream_time_advances_only() -> None:
 
 
 def test_a_record_without_a_key_does_not_advance_stream_time() -> None:
-    """The aggregate drops it before it looks at its time; a picture that says otherwise would close windows early."""
+    """The aggregate drops it before reading its time; otherwise the picture would close windows early."""
     builder = ks.StreamsBuilder("clicks")
     builder.stream("clicks").group_by_key().windowed_by(TUMBLING).count(store="counts")
     records = [("clicks", 0, 0, 1000, "ann", 1), ("clicks", 0, 1, 90_000, None, 1), ("clicks", 0, 2, 2000, "ann", 1)]
@@ -147,7 +147,7 @@ def test_a_join_links_the_pairs_that_were_joined() -> None:
 
 
 def test_a_lookup_links_each_record_with_its_row() -> None:
-    """The order of key b finds the customer that came half a second before."""
+    """The order of key b matches the customer half a second earlier."""
     run = shop(lambda orders, _, customers: orders.join(customers, lambda o, c: [o, c]).to("enriched"))
     chart = run.timeline("customers")
     assert [row for row in rows(chart) if row[1] == "orders"] == [
@@ -159,7 +159,7 @@ def test_a_lookup_links_each_record_with_its_row() -> None:
 
 
 def test_a_table_shows_how_long_each_row_was_valid() -> None:
-    """A count's rows follow each other; the last one is valid now."""
+    """A count's rows follow each other; the last one is currently valid."""
     chart = clicks(lambda by_key: by_key.count(store="counts")).timeline()
     assert rows(chart)[:2] == [('"ann"', "1000", "9000", "1"), ('"ann"', "9000", "12000", "2")]
     assert rows(chart)[-1] == ('"eve"', "26000", "now", "1")
@@ -200,7 +200,7 @@ def test_an_earlier_moment_has_less_on_the_same_scale() -> None:
 
 
 def test_what_is_left_out_is_said() -> None:
-    """Keys with late records are shown first; the title counts what there is."""
+    """Keys with late records are shown first; the title counts all of them."""
     run = clicks(lambda by_key: by_key.windowed_by(TUMBLING).count(store="counts"))
     assert "2 of 3 keys, 9 of 10 records, 2 late" in run.timeline(most=2).title
     assert [lane.label for lane in run.timeline(most=2).lanes] == ['"ann"', '"bob"']
@@ -225,7 +225,7 @@ def test_a_selection_that_makes_no_picture_is_refused() -> None:
 
 
 def test_the_picture_says_in_words_what_it_shows() -> None:
-    """SVG with title, description and shapes for every kind of record; the same run gives the same bytes."""
+    """SVG with title, description and shapes for every kind of record; the same run produces the same bytes."""
     chart = by_windows(TUMBLING)
     svg = chart.to_svg()
     root = ElementTree.fromstring(svg)
@@ -248,7 +248,7 @@ def test_a_hostile_key_stays_text_in_the_picture() -> None:
 
 
 def test_a_notebook_gets_text_and_svg() -> None:
-    """No HTML and no script: viewers that sanitise outputs still show the picture."""
+    """No HTML and no script: viewers that sanitize outputs still show the picture."""
     bundle = by_windows(TUMBLING)._repr_mimebundle_()
     assert set(bundle) == {"text/plain", "image/svg+xml"}
     assert bundle["text/plain"].startswith('timeline of store "counts" (windows of 10s, grace 5s)')

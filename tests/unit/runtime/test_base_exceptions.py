@@ -1,4 +1,6 @@
-"""Functions that raise what is no `Exception`, or an error without a text: node, record and line as for any other."""
+"""Functions that raise other than an `Exception`, or an error without a text: node, record and line as for any
+other.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ class Own(BaseException):
 
 
 class Mute(Exception):
-    """An error whose text cannot be had."""
+    """An error whose text cannot be computed."""
 
     def __str__(self) -> str:
         raise RuntimeError("no text")
@@ -82,14 +84,14 @@ def test_whatever_a_punctuator_raises_names_its_node(raised: type[BaseException]
 
 
 def interrupting(value: int) -> int:
-    """Get a signal, as from Ctrl-C, while the function runs."""
+    """Receive a signal, as from Ctrl-C, while the function runs."""
     signal.raise_signal(signal.SIGINT)
     return value
 
 
 @pytest.mark.parametrize("run", [interrupting], ids=["signal"])
 def test_an_interrupt_by_the_user_stays_one(run: Callable[[int], int]) -> None:
-    """It is not the function's error: a cell that is interrupted ends with KeyboardInterrupt."""
+    """It is not the function's error: an interrupted cell ends with KeyboardInterrupt."""
     builder = ks.StreamsBuilder("interrupted")
     builder.stream("in").map_values(run).to("out")
     driver = ks.TopologyTestDriver(builder.build())

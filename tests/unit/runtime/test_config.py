@@ -33,7 +33,7 @@ def test_dotted_and_python_names_mean_the_same() -> None:
 
 @pytest.mark.parametrize("old_first", [True, False])
 def test_the_new_name_of_a_setting_has_the_last_word(old_first: bool) -> None:
-    """As in Kafka Streams, wherever the old one stands."""
+    """As in Kafka Streams, wherever the old one is given."""
     settings = {
         "cache.max.bytes.buffering": 1,
         "default.production.exception.handler": "fail",
@@ -45,7 +45,7 @@ def test_the_new_name_of_a_setting_has_the_last_word(old_first: bool) -> None:
 
 
 def test_an_unknown_name_is_refused_with_a_near_one() -> None:
-    """A slip of the pen is found."""
+    """A typing error is reported with a suggestion."""
     with pytest.raises(ConfigError) as error:
         Config.of({"aplication_id": "shop"})
     assert 'Hint: did you mean "application_id"?' in error.value.__notes__
@@ -70,7 +70,7 @@ def test_values_that_make_no_sense_are_refused(settings: dict[str, object]) -> N
 
 @pytest.mark.parametrize("word", ["exactly_once", "exactly_once_beta"])
 def test_guarantees_that_kafka_has_given_up_are_refused(word: str) -> None:
-    """S4-12: the error lists the two that there are."""
+    """S4-12: the error lists the two valid values."""
     with pytest.raises(ConfigError, match=f'there is no processing guarantee "{word}"') as error:
         Config.of({"processing.guarantee": word})
     assert 'did you mean "exactly_once_v2"?' == error.value.hint
@@ -79,7 +79,7 @@ def test_guarantees_that_kafka_has_given_up_are_refused(word: str) -> None:
 
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
 def test_more_than_five_requests_in_flight_could_put_records_out_of_order(guarantee: str) -> None:
-    """S3-27: under exactly once that is refused with Kafka's text; without it, it is the user's own risk."""
+    """S3-27: exactly once refuses it with Kafka's text; otherwise it is at the user's own risk."""
     settings = {"processing.guarantee": guarantee, "producer.max.in.flight.requests.per.connection": 6}
     if guarantee == "at_least_once":
         assert {"max.in.flight.requests.per.connection": 6} == Config.of(settings).client_settings("producer")

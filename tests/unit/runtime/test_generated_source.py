@@ -1,4 +1,4 @@
-"""Generated functions, and the blocks of which they are made.
+"""Generated functions, and the blocks they consist of.
 
 ``python -m tests.unit.runtime.test_generated_source`` writes the golden files after an intended change.
 """
@@ -81,7 +81,7 @@ CASES: dict[str, tuple[Callable[[], ks.Topology], int, bool]] = {
 
 
 def generated(case: str) -> str:
-    """The generated source of the first task after some records."""
+    """Return the generated source of the first task after some records."""
     topology, partitions, is_recorded = CASES[case]
     observe = Recording() if is_recorded else None
     driver = ks.TopologyTestDriver(topology(), partitions=partitions, verify=False, observe=observe)
@@ -91,7 +91,7 @@ def generated(case: str) -> str:
 
 @pytest.mark.parametrize("case", CASES)
 def test_generated_source_is_the_golden_one(case: str) -> None:
-    """A change to the code generation shows as a change to these files, to be reviewed as such."""
+    """A change to the code generation shows as a change to these files, and is reviewed as such."""
     assert generated(case) == (GOLDEN / f"{case}.py.txt").read_text()
 
 
@@ -135,7 +135,7 @@ BLOCKS: list[tuple[str, Block]] = [
 
 @pytest.mark.parametrize(("name", "block"), BLOCKS)
 def test_blocks_declare_what_they_read_and_write(name: str, block: Block) -> None:
-    """Declarations are compared with the names in the lines, parsed."""
+    """Declared names are compared with those in the parsed lines."""
     lines = "\n ".join(block.render(str, "return"))
     loads, stores = set[str](), set[str]()
     for node in ast.walk(ast.parse(f"def function(key, value, timestamp, headers):\n {lines}")):

@@ -20,7 +20,7 @@ from kstreamnb.topology.topology import Topology
 
 
 def driver(**config: Any) -> TopologyTestDriver:
-    """Divides by the value: a zero fails in the mapper, a text cannot be read, a float cannot be written."""
+    """Divides by the value: zero fails in the mapper, text fails when read, a float fails when written."""
     builder = StreamsBuilder("handlers")
     stream = builder.stream("in", value_serde=Serdes.long())
     stream.map_values(lambda value: 12 // value if value < 100 else 0.5).to("out", value_serde=Serdes.long())
@@ -50,7 +50,7 @@ def test_by_default_a_failure_ends_the_task(value: Any, node: str) -> None:
 
 
 def test_the_error_shows_the_line_of_the_failing_function() -> None:
-    """The place is the lambda's line, not the kit's."""
+    """The location is the lambda's line, not the kit's."""
     with pytest.raises(ProcessingError) as error:
         run(driver(), 0)
     assert error.value.origin is not None
@@ -67,7 +67,7 @@ def test_the_error_shows_the_line_of_the_failing_function() -> None:
     ],
 )
 def test_a_handler_may_let_the_task_go_on(setting: str, bad: Any, reason: str) -> None:
-    """The record is counted as dropped and the next one goes through."""
+    """The record is counted as dropped and the next one is processed."""
     found = driver(**{setting: "continue"})
     assert [4, 6] == run(found, 3, bad, 2)
     (counted,) = found.tasks.by_id["0_0"].counters()["dropped"].items()
@@ -75,7 +75,7 @@ def test_a_handler_may_let_the_task_go_on(setting: str, bad: Any, reason: str) -
 
 
 def test_failed_records_go_to_the_dead_letter_topic_as_they_came() -> None:
-    """Raw key and value, the record's time and headers, and what went wrong in six more headers."""
+    """Raw key and value, the record's time and headers, and the error in six more headers."""
     found = driver(processing_handler="continue", deserialization_handler="continue", dead_letter_topic="dead")
     assert [4] == run(found, 0, "text", 3)
     dead = found.create_output_topic("dead", value_serde=Serdes.bytes()).read_records()
@@ -90,7 +90,7 @@ def test_failed_records_go_to_the_dead_letter_topic_as_they_came() -> None:
 
 
 class Later(Processor[Any, Any, Any, Any]):
-    """Sends each record on 5 ms later, with another header."""
+    """Forwards each record 5 ms later, with another header."""
 
     def process(self, record: Record[Any, Any]) -> None:
         """Change time and headers."""
@@ -98,7 +98,7 @@ class Later(Processor[Any, Any, Any, Any]):
 
 
 def test_a_dead_letter_has_time_and_headers_of_the_record_at_the_node_that_failed() -> None:
-    """Key and value are the source record's bytes; what was changed since is what the node got."""
+    """Key and value are the source record's bytes; time and headers are those at the failing node."""
     builder = StreamsBuilder("later")
     later = builder.stream("in", value_serde=Serdes.long()).process(Later)
     later.map_values(lambda value: 1 // value).to("out", value_serde=Serdes.long())
@@ -109,7 +109,7 @@ def test_a_dead_letter_has_time_and_headers_of_the_record_at_the_node_that_faile
 
 
 def test_a_record_that_fails_after_it_waited_has_its_own_place_and_no_other_ones_bytes() -> None:
-    """Where the record came from is kept in a buffer, its bytes are not; those in hand are of another record."""
+    """A buffer keeps a record's origin, not its bytes; the current bytes belong to another record."""
     builder = StreamsBuilder("waiting")
     table = builder.table("in", value_serde=Serdes.long()).suppress(Suppressed.until_time_limit("10ms"))
     table.to_stream().map_values(lambda value: 1 // value).to("out", value_serde=Serdes.long())
@@ -138,7 +138,7 @@ def test_a_function_decides_case_by_case() -> None:
 
 
 def test_a_handler_skips_only_the_failing_branch() -> None:
-    """Nodes beside the failing one still get the record."""
+    """Sibling nodes of the failing one still get the record."""
     builder = StreamsBuilder("branches")
     stream = builder.stream("in", value_serde=Serdes.long())
     stream.map_values(lambda value: 1 // value).to("out", value_serde=Serdes.long())
@@ -149,7 +149,7 @@ def test_a_handler_skips_only_the_failing_branch() -> None:
 
 
 class Ticking(Processor[Any, Any, Any, Any]):
-    """Fails in its first punctuation, and forwards what cannot be written in its second."""
+    """Fails in its first punctuation, and forwards an unserializable value in its second."""
 
     def init(self, context: Any) -> None:
         """Tick every 10 ms of wall clock."""
@@ -161,7 +161,7 @@ class Ticking(Processor[Any, Any, Any, Any]):
         """Nothing."""
 
     def tick(self, now: int) -> None:
-        """Fail, each time in another way, and then no more."""
+        """Fail, each time in another way, and then succeed."""
         self.ticks += 1
         if self.ticks == 1:
             raise ZeroDivisionError
@@ -169,7 +169,7 @@ class Ticking(Processor[Any, Any, Any, Any]):
 
 
 def test_a_failing_punctuator_is_the_processing_handlers_and_what_it_cannot_write_the_production_handlers() -> None:
-    """S0-10: there is no record to blame: no topic, no offset, no bytes; later punctuations go on."""
+    """S0-10: no record is responsible: no topic, no offset, no bytes; later punctuations continue."""
     seen: list[ErrorContext] = []
 
     def decide(context: ErrorContext, error: BaseException) -> str:
@@ -188,7 +188,7 @@ def test_a_failing_punctuator_is_the_processing_handlers_and_what_it_cannot_writ
 
 
 class Shaky:
-    """A mapper that fails on its second call, and from then on only where ``stays`` is true."""
+    """A mapper that fails on its second call, and on later ones only if ``stays`` is true."""
 
     def __init__(self, *, stays: bool) -> None:
         self.calls, self.stays = 0, stays
@@ -202,7 +202,7 @@ class Shaky:
 
 
 def cluster(answer: Any, *, stays: bool) -> tuple[ClusterDriver, Any]:
-    """Three records for a shaky count, under exactly once."""
+    """Three records for a flaky count, under exactly once."""
     builder = StreamsBuilder("shaky")
     counts = builder.stream("in", value_serde=Serdes.long()).map_values(Shaky(stays=stays)).group_by_key().count()
     counts.to_stream().to("out", value_serde=Serdes.long())
@@ -213,7 +213,7 @@ def cluster(answer: Any, *, stays: bool) -> tuple[ClusterDriver, Any]:
 
 
 def test_a_replaced_thread_takes_over_from_the_last_commit() -> None:
-    """S0-10: nothing of the failed attempt is seen, every record counts once."""
+    """S0-10: nothing of the failed attempt is visible, every record counts once."""
     asked: list[BaseException] = []
 
     def handler(error: BaseException) -> str:
@@ -232,7 +232,7 @@ def test_a_replaced_thread_takes_over_from_the_last_commit() -> None:
 
 
 def test_a_record_that_fails_every_thread_ends_the_application() -> None:
-    """S0-10: Kafka Streams would start new threads for ever; here the second failure of one record says so."""
+    """S0-10: Kafka Streams would start new threads forever; here the second failure of one record is final."""
     driver, out = cluster("replace_thread", stays=True)
     with pytest.raises(ProcessingError) as error:
         driver.run_ready()
@@ -243,7 +243,7 @@ def test_a_record_that_fails_every_thread_ends_the_application() -> None:
 
 @pytest.mark.parametrize("answer", ["SHUTDOWN_CLIENT", "shutdown_application"])
 def test_an_application_that_shuts_down_stays_where_it_committed(answer: str) -> None:
-    """S0-10: the error is raised, the application no longer runs; started again it goes on from its commit."""
+    """S0-10: the error is raised and the application stops; after a restart it continues from its commit."""
     driver, out = cluster(answer, stays=False)
     with pytest.raises(ProcessingError):
         driver.run_ready()
@@ -255,7 +255,7 @@ def test_an_application_that_shuts_down_stays_where_it_committed(answer: str) ->
 
 
 def test_an_uncaught_handler_has_three_answers() -> None:
-    """Another word is refused when the setting is made, or when the handler gives it."""
+    """Other answers are refused when the setting is given, or when the handler returns them."""
     with pytest.raises(ConfigError):
         cluster("restart", stays=False)
     driver, _ = cluster(lambda error: "restart", stays=False)
@@ -264,7 +264,7 @@ def test_an_uncaught_handler_has_three_answers() -> None:
 
 
 def sized(**config: Any) -> TopologyTestDriver:
-    """Copies values under a limit of 100 bytes a record."""
+    """Copies values, with a limit of 100 bytes per record."""
     builder = StreamsBuilder("sized")
     builder.stream("in").to("out")
     return TopologyTestDriver(builder.build(), {"max.request.size": 100, **config})
@@ -306,7 +306,7 @@ def test_the_production_handler_decides_about_a_record_that_is_too_large(name: s
 
 @pytest.mark.parametrize(("at", "taken"), [(0, True), (1_000, True), (1_001, False), (253_402_214_400_000, False)])
 def test_the_production_handler_decides_about_a_time_that_the_topic_refuses(at: int, taken: bool) -> None:
-    """A topic that takes times up to a second ahead of the wall clock refuses those of the year 9999."""
+    """A topic that accepts times up to a second ahead of the wall clock refuses those of the year 9999."""
     driver = sized(production_handler="continue", **{"topic.message.timestamp.after.max.ms": "1000"})
     driver.create_input_topic("in").pipe_input("k", "x", at=at)
     assert driver.create_output_topic("out").read_values_to_list() == ["x"] * taken

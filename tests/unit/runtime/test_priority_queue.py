@@ -10,7 +10,7 @@ from kstreamnb.runtime.context.punctuation import PriorityQueue
 
 @given(st.lists(st.integers()))
 def test_items_come_out_by_key(items: list[int]) -> None:
-    """Least key first, whatever the order they went in."""
+    """Least key first, in whatever order they were added."""
     queue: PriorityQueue[int] = PriorityQueue(lambda item: item)
     for item in items:
         queue.add(item)
@@ -18,7 +18,7 @@ def test_items_come_out_by_key(items: list[int]) -> None:
 
 
 def test_ties_follow_the_heap_of_java() -> None:
-    """Four equal heads that are put back after each turn come in the order that Kafka's test driver shows."""
+    """Four equal heads that are put back after each turn come in the order of Kafka's test driver."""
     queue: PriorityQueue[str] = PriorityQueue(lambda item: 0)
     for topic in "xyzw":
         queue.add(topic)

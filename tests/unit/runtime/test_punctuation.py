@@ -22,7 +22,7 @@ def test_stream_time_starts_at_the_first_record_and_stays_on_multiples() -> None
 
 @pytest.mark.parametrize(("start", "now", "due"), [(None, 7, 17), (20, 7, 20), (0, 20, 30), (4, 27, 34)])
 def test_wall_clock_starts_later(start: int | None, now: int, due: int) -> None:
-    """One interval from now, at the start, or at the first step from the start that is still to come."""
+    """One interval from now, at the start, or at the first step from the start that is still in the future."""
     assert due == first_due(10, "wall_clock_time", start, now)
 
 

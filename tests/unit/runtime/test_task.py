@@ -1,4 +1,4 @@
-"""Tasks: order, bulk, marks, punctuation, state, plans."""
+"""Tasks: order, bulk processing, marks, punctuation, state, plans."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TEXT = {"key_serde": Serdes.string(), "value_serde": Serdes.string()}
 
 
 class Where(Processor[Any, Any, Any, Any]):
-    """Forwards where the record came from, and ticks every 10 ms of stream time."""
+    """Forwards each record's origin, and ticks every 10 ms of stream time."""
 
     def init(self, context: Any) -> None:
         super().init(context)
@@ -63,12 +63,12 @@ def task(supplier: Any, *stores: StoreSpec, topics: tuple[str, ...] = ("a", "b")
 
 
 def values(task: Task) -> list[Any]:
-    """Values of the rows that were produced."""
+    """Return the values of the produced rows."""
     return [row[4] for row in task.drain()]
 
 
 def test_waiting_records_go_by_time_topic_partition_and_offset() -> None:
-    """A total order among the heads of the partitions; each partition keeps its own."""
+    """The heads of the partitions are totally ordered; each partition keeps its own order."""
     found = task(Where)
     found.push("b", 0, [(0, 5, "k", "v", ()), (1, 1, "k", "v", ())])
     found.push("a", 0, [(7, 5, "k", "v", ()), (8, 6, "k", "v", ())])
@@ -92,7 +92,7 @@ def test_marks_tell_which_record_caused_which_row(size: int) -> None:
 
 
 def test_a_failure_in_bulk_names_its_record_and_keeps_the_rest_waiting() -> None:
-    """The failing record is found by how far the loop came; what follows it can still be run."""
+    """The failing record is identified by the position of the loop; the following ones can still be run."""
 
     class Refuse(Processor[Any, Any, Any, Any]):
         def process(self, record: Record[Any, Any]) -> None:
@@ -117,7 +117,7 @@ def test_records_of_topics_that_no_source_reads_are_refused() -> None:
 
 
 def test_changelog_records_have_kafkas_bytes() -> None:
-    """All of them, or one that stands for the name, or none."""
+    """All of them, or one that replaces the name, or none."""
     spec = StoreSpec("counts", "key_value", Serdes.string(), Serdes.long())
     rows = [(0, 5, "k", "v", ()), (1, 6, "k", "v", ())]
     found = {}
@@ -134,7 +134,7 @@ def test_changelog_records_have_kafkas_bytes() -> None:
 
 
 def test_schedules_are_part_of_the_state() -> None:
-    """A restored task ticks when the first one would have ticked next."""
+    """A restored task ticks when the original one would have ticked next."""
     first, second = task(Where), task(Where)
     first.run("a", 0, [(0, 12, "k", "v", ())])
     second.restore(first.snapshot())
@@ -158,7 +158,7 @@ class Alarm(Processor[Any, Any, Any, Any]):
 
 
 def test_a_schedule_that_a_record_began_ends_when_the_task_goes_back_before_it() -> None:
-    """Restoring forgets everything else; a new task ticks again once its processor schedules again, when it was due."""
+    """A restore forgets everything else; a new task ticks at its old due time once its processor schedules again."""
     used, fresh = task(Alarm), task(Alarm)
     before = used.snapshot()
     used.run("a", 0, [(0, 5, "k", "v", ()), (1, 16, "k", "v", ())])
@@ -173,7 +173,7 @@ def test_a_schedule_that_a_record_began_ends_when_the_task_goes_back_before_it()
 
 
 def test_deltas_need_tracking_and_hold_only_changes() -> None:
-    """The second delta has the second key alone."""
+    """The second delta contains only the second key."""
     spec = StoreSpec("counts", "key_value", Serdes.string(), Serdes.long())
     with pytest.raises(StateError):
         task(Counter, spec).take_delta()
@@ -186,7 +186,7 @@ def test_deltas_need_tracking_and_hold_only_changes() -> None:
 
 
 def test_a_plan_travels_to_another_process() -> None:
-    """Pickled by value where the processor is the user's own, and equal in what it does."""
+    """Pickled by value if the processor is the user's own, and equal in behaviour."""
     topology = Topology("tasks").add_source("source", "a", **TEXT)
     topology.add_processor("node", Where, "source").add_sink("sink", "out", "node", **TEXT)
     (plan,) = plan_tasks(topology, Config(), {"a": 1})
@@ -197,7 +197,7 @@ def test_a_plan_travels_to_another_process() -> None:
 
 
 def test_a_task_can_meet_other_global_stores() -> None:
-    """Exchanging the global task binds the nodes to its stores."""
+    """Replacing the global task binds the nodes to its stores."""
 
     class Look(Processor[Any, Any, Any, Any]):
         def init(self, context: Any) -> None:

@@ -1,4 +1,4 @@
-"""What samples say to frames, files and tables that are not what they should be: one fact, and what to do."""
+"""Samples from invalid frames, files and tables: errors with one fact and one action."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def framed(frame: pd.DataFrame, **roles: Any) -> ks.Sample:
 
 
 def column(**columns: list[Any]) -> pd.DataFrame:
-    """A frame with keys, times where none are given, and other columns."""
+    """A frame with keys, with the time column missing or invalid, and with other columns."""
     rows = len(next(iter(columns.values())))
     return pd.DataFrame({"k": ["a"] * rows, "ts": list(range(rows)), **columns})
 
@@ -58,7 +58,7 @@ def test_a_frame_that_cannot_be_read_says_why(case: str) -> None:
 
 
 def test_odd_frames_are_read_as_they_are() -> None:
-    """Mixed types, numbers of 70 bits, nanoseconds, zones, no rows: nothing is lost but what is below a millisecond."""
+    """Mixed types, numbers of 70 bits, nanoseconds, zones, no rows: only fractions of a millisecond are lost."""
     mixed = framed(column(k=["a", 1, None, 2.5], v=[1, "x", [1], {"a": 2**70}]), value="v")
     assert [("a", 1), (1, "x"), (None, [1]), (2.5, {"a": 2**70})] == [(row.key, row.value) for row in mixed]
     nanos = framed(column(ts=pd.to_datetime([1_704_067_200_123_456_789], utc=True)))
@@ -90,7 +90,7 @@ def test_a_table_that_cannot_be_read_says_why(table: Any, said: str) -> None:
 
 
 def test_a_file_of_another_kind_is_named(tmp_path: Path) -> None:
-    """Bytes that are no text, and no Parquet."""
+    """Bytes that are neither text nor Parquet."""
     path = tmp_path / "strange"
     path.write_bytes(b'\xff\xfe{"k"')
     with pytest.raises(ConfigError, match='file "strange" is not text in UTF-8'):
@@ -107,7 +107,7 @@ def test_a_sample_merges_with_samples_only() -> None:
 
 
 def test_what_could_not_be_decoded_is_gone_after_a_redaction() -> None:
-    """Keys too: nobody knows what is in them."""
+    """Keys too, because their content is unknown."""
     sample = ks.Sample.from_text('topic | key | value\nt | undecoded:01 | undecoded:ff\nt | a | {"card": 1}')
     redacted = sample.redact("card")
     assert [(SerializedValue(), SerializedValue()), ("a", {"card": "***"})] == [

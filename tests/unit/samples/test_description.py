@@ -1,4 +1,4 @@
-"""Descriptions of samples: what fields there are, of which types, where they are missing, and in what range."""
+"""Descriptions of samples: fields, their types, missing values and ranges."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def rows() -> dict[str, tuple[str, ...]]:
 
 
 def test_a_field_that_some_records_lack_is_counted_as_missing() -> None:
-    """Without the field and with null in it is the same; only dicts can lack a field."""
+    """A missing field and a null count as the same; only dicts can lack a field."""
     found = rows()
     assert found["orders.value"][:2] == ("dict", "1")
     assert found["orders.value.who"] == ("str", "1", "2", '"ann" (1), "bob" (1)')
@@ -28,12 +28,12 @@ def test_a_field_that_some_records_lack_is_counted_as_missing() -> None:
 
 
 def test_types_that_differ_are_counted_apart() -> None:
-    """A number in one record and text in another is what a description is looked at for."""
+    """A field that is a number in one record and text in another is shown with both types."""
     assert rows()["orders.value.n"][0] == "int 1, str 1"
 
 
 def test_numbers_have_a_range() -> None:
-    """Whole numbers and fractions of one field share it, also inside lists."""
+    """Integers and floats of one field share it, also inside lists."""
     found = rows()
     assert found["orders.value.items[].price"] == ("float 1, int 1", "0", "2", "1.5 … 2")
     assert found["rates.value"] == ("float", "0", "1", "3.5")
@@ -56,7 +56,7 @@ def test_fields_beyond_the_limit_are_counted() -> None:
 
 
 def test_a_description_is_a_table_in_a_notebook() -> None:
-    """Text and HTML hold the same facts; markup of users stays text."""
+    """Text and HTML hold the same facts; users' markup is escaped."""
     sample = ks.Sample.from_records([("orders", 0, 0, 0, "<b>", {"<i>": "<script>"})])
     bundle = sample.describe()._repr_mimebundle_()
     assert set(bundle) == {"text/plain", "text/html"}
@@ -64,5 +64,5 @@ def test_a_description_is_a_table_in_a_notebook() -> None:
 
 
 def test_an_empty_sample_has_nothing_to_describe() -> None:
-    """No topics, no error."""
+    """An empty sample raises no error."""
     assert str(ks.Sample.from_records([]).describe()) == "0 topics, 0 records, 0 fields"

@@ -50,7 +50,7 @@ def test_files_give_back_equal_samples(sample, tmp_path):
 
 
 def test_what_a_file_cannot_keep_is_refused(tmp_path):
-    """Nothing is written that would not come back equal."""
+    """A sample that would not be restored equal is not written."""
     sample = Sample.from_records([("t", 0, 0, 0, "k", {1: object()}), ("t", 0, 0, 0, 1, {})])
     for write in (sample.to_parquet, sample.to_json_lines):
         with pytest.raises(ConfigError, match="cannot be kept as text"):
@@ -58,7 +58,7 @@ def test_what_a_file_cannot_keep_is_refused(tmp_path):
 
 
 def test_parquet_keeps_types_where_arrow_can(tmp_path):
-    """A sample of equal dicts is typed columns, readable by anything."""
+    """A sample of similar dicts becomes typed columns, readable by any program."""
     PLAIN.to_parquet(tmp_path / "s.parquet")
     schema = pq.read_schema(tmp_path / "s.parquet")
     assert pa.types.is_struct(schema.field("value").type)
@@ -78,7 +78,7 @@ def _frame():
 
 
 def test_a_pandas_frame_keeps_its_order_and_becomes_plain_values():
-    """Rows keep their order; not-a-number is None; numbers are Python's own."""
+    """Rows keep their order; NaN becomes None; numbers are Python's own."""
     sample = Sample.from_dataframe(_frame(), topic="sales", key="sku", timestamp="sold_at")
     assert [
         {"sku": "shoe", "quantity": 1, "price": 9.5},
@@ -92,7 +92,7 @@ def test_a_pandas_frame_keeps_its_order_and_becomes_plain_values():
 
 
 def test_order_partitions_and_values_of_a_frame_can_be_said():
-    """``order_by`` sorts, a column or a number gives partitions, names choose the value."""
+    """``order_by`` sorts, a column or a number sets partitions, names select the value."""
     frame = _frame().assign(place=[2, 0, 2])
     sample = Sample.from_dataframe(
         frame, topic="s", key="sku", timestamp="sold_at", value=["quantity"], partition="place", order_by="sold_at"
@@ -168,7 +168,7 @@ def test_what_a_frame_cannot_give_is_refused(change, options, message):
 
 
 def test_any_parquet_file_can_be_read_when_its_columns_are_named(tmp_path):
-    """A file of someone else equals the frame it came from."""
+    """Another program's file equals the frame it was written from."""
     _frame().to_parquet(tmp_path / "f.parquet")
     named = {"topic": "s", "key": "sku", "timestamp": "sold_at", "partitions": 3}
     assert Sample.from_dataframe(_frame(), **named) == Sample.from_parquet(tmp_path / "f.parquet", **named)
@@ -200,7 +200,7 @@ def test_json_lines_of_values_have_named_fields(tmp_path):
 
 
 def test_a_sample_becomes_a_pandas_frame():
-    """One column a field, times in UTC."""
+    """One column per field, times in UTC."""
     frame = PLAIN.to_pandas()
     assert ["topic", "partition", "offset", "timestamp", "key", "value", "headers"] == list(frame.columns)
     assert pd.Timestamp(10, unit="ms", tz="UTC") == frame["timestamp"][0]
@@ -208,7 +208,7 @@ def test_a_sample_becomes_a_pandas_frame():
 
 @pytest.mark.slow
 def test_a_million_records_load_in_two_seconds(tmp_path):
-    """Parquet of four columns, measured as the processor's time of this process."""
+    """Parquet with four columns, measured in CPU time of this process."""
     import time
 
     count = 1_000_000

@@ -1,4 +1,4 @@
-"""What samples and topics of tests refuse because it would change nothing, or could not be meant."""
+"""Arguments of samples and test topics that would have no effect, or cannot be meant, are refused."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def driver() -> ks.TopologyTestDriver:
 
 
 def test_records_that_are_so_far_apart_have_a_start() -> None:
-    """S0-15: advance without start would be ignored: the topic's clock has an advance of its own."""
+    """S0-15: advance without start is refused: the topic's clock has its own advance."""
     topic = driver().create_input_topic("in")
     with pytest.raises(ConfigError, match='advance "1m" needs a start') as caught:
         topic.pipe_key_value_list([("a", 1)], advance="1m")
@@ -33,19 +33,19 @@ def test_records_that_are_so_far_apart_have_a_start() -> None:
 
 @pytest.mark.parametrize("option", [{"at": 5}, {"partition": 1}, {"headers": (("h", b"1"),)}])
 def test_a_record_is_piped_as_it_is(option: Any) -> None:
-    """Time, partition and headers beside a whole record would be ignored."""
+    """Time, partition and headers beside a whole record are refused."""
     with pytest.raises(ConfigError, match=f"{next(iter(option))} would be ignored"):
         driver().create_input_topic("in").pipe_input(TopicRecord("in", 0, 0, 7, "a", 1), **option)
 
 
 def test_options_that_choose_partitions_need_partitions_to_choose() -> None:
-    """A key serde of typed records serves for nothing else."""
+    """A key serde of typed records has no other use."""
     with pytest.raises(ConfigError, match="key_serde chooses partitions"):
         ks.Sample.from_text("key\na", topic="t", key_serde=ks.Serdes.long())
 
 
 def test_a_samples_own_file_keeps_its_partitions(tmp_path: Path) -> None:
-    """Options for columns are refused where no columns are named."""
+    """Options for columns are refused without columns."""
     path = tmp_path / "records.jsonl"
     ks.Sample.from_text("key\na", topic="t").to_json_lines(path)
     with pytest.raises(ConfigError, match='option "partitions" is for files whose columns are named'):
@@ -68,7 +68,7 @@ def test_a_samples_own_file_keeps_its_partitions(tmp_path: Path) -> None:
 def test_a_capture_that_cannot_be_meant_is_refused_before_it_looks_for_a_broker(
     topics: Any, options: dict[str, Any], fact: str
 ) -> None:
-    """Each with the argument and its value in the words."""
+    """Each error names the argument and its value."""
     with pytest.raises(ConfigError, match=fact.replace("(", r"\(")):
         ks.Sample.capture("localhost:1", *topics, **options)
 
@@ -89,13 +89,13 @@ ORDERS = """
     ],
 )
 def test_a_slip_of_the_pen_changes_no_sample_in_silence(change: Callable[[ks.Sample], ks.Sample], fact: str) -> None:
-    """A mistyped field would leave in the clear what was to be hidden, a mistyped topic where it was."""
+    """A mistyped field would remain unhidden, a mistyped topic unmoved."""
     with pytest.raises(ConfigError, match=fact):
         change(ks.Sample.from_text(ORDERS))
 
 
 def test_a_frame_is_ordered_by_columns_that_it_has() -> None:
-    """The error lists those that there are."""
+    """The error lists the existing ones."""
     frame = pandas.DataFrame({"time": [1], "key": ["a"]})
     with pytest.raises(ConfigError, match='there is no column "tyme"'):
         ks.Sample.from_dataframe(frame, topic="t", timestamp="time", order_by="tyme")

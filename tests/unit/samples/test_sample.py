@@ -32,7 +32,7 @@ _RECORDS = st.lists(
 
 
 def _sample(rows):
-    """A sample whose offsets count."""
+    """A sample with counted offsets."""
     seen, records = {}, []
     for topic, partition, time, key, value in rows:
         offset = seen[topic, partition] = seen.get((topic, partition), -1) + 1
@@ -49,7 +49,7 @@ def test_a_typed_table_gives_records_with_counted_offsets():
 
 
 def test_without_a_partition_column_records_are_not_assigned_yet():
-    """They go where their key belongs, wherever they are replayed, or by the number that is given."""
+    """They go to the partition of their key, wherever they are replayed, or to the given number."""
     text = "key | value\nKEY-0 | 1\nKEY-1 | 2\nKEY-3 | 3"
     assert [-1, -1, -1] == [record.partition for record in Sample.from_text(text, topic="t")]
     spread = Sample.from_text(text, topic="t", partitions=4)
@@ -61,13 +61,13 @@ def test_without_a_partition_column_records_are_not_assigned_yet():
 
 
 def test_a_record_without_a_time_takes_that_of_the_one_before():
-    """A burst is typed once."""
+    """A burst is one row."""
     sample = Sample.from_text("key | time\na | 7\nb |\nc | 9\nd |", topic="t")
     assert [7, 7, 9, 9] == [record.timestamp for record in sample]
 
 
 def test_slices_are_samples_and_keep_offsets():
-    """Indexing, head, where, between and of_topic all give samples of the same records."""
+    """Indexing, head, where, between and of_topic all return samples of the same records."""
     assert "sock" == SALES[1].key
     assert [0, 1] == [record.offset for record in SALES[2:4]]
     assert SALES[:2] == SALES.head(2)
@@ -80,7 +80,7 @@ def test_slices_are_samples_and_keep_offsets():
 
 @given(_RECORDS, st.integers(0, 3))
 def test_a_merge_takes_the_least_head_first(rows, cut):
-    """Merging gives the order in which a task takes records: all heads in sight, the least first."""
+    """Merging uses the order in which a task takes records: the least visible head first."""
     sample = _sample(rows)
     lanes = {}
     for record in sample:
@@ -126,7 +126,7 @@ def test_disorder_is_bounded_and_the_same_for_the_same_seed(rows, seed, by, shar
 
 
 def test_disorder_differs_by_seed_and_leaves_global_randomness_alone():
-    """Another seed, another order."""
+    """Another seed produces another order."""
     sample = _sample([("a", 0, n, "x", n) for n in range(50)])
     orders = {tuple(r.value for r in sample.disorder(seed=seed, by="20ms")) for seed in range(5)}
     assert 5 == len(orders)
@@ -155,7 +155,7 @@ def test_statistics_tell_keys_skew_and_lateness():
 
 
 def test_fields_are_redacted_wherever_they_are():
-    """Nested fields and lists are reached; headers and undecoded bytes lose their content."""
+    """Nested fields and lists are covered; headers and undecoded bytes lose their content."""
     value = {"card": "4711", "customer": {"name": "Ada", "age": 36}, "items": [{"name": "x"}, {"n": 1}]}
     before = copy.deepcopy(value)
     sample = Sample.from_records(
@@ -178,7 +178,7 @@ def test_fields_are_redacted_wherever_they_are():
 
 
 def test_hashed_keys_stay_equal_to_one_another():
-    """Joins and counts survive, partitions stay those of the real keys, other salts give other hashes."""
+    """Joins and counts are preserved, partitions stay those of the real keys, other salts produce other hashes."""
     sample = Sample.from_records([("a", 2, 0, 0, "ada", {"friend": "bob"}), ("b", 1, 0, 0, "bob", None)])
     hidden = sample.hash_keys("friend", salt="s")
     assert hidden[0].value["friend"] == hidden[1].key
@@ -191,7 +191,7 @@ def test_hashed_keys_stay_equal_to_one_another():
 
 
 def test_the_hash_belongs_to_the_content():
-    """Equal samples have equal hashes on every machine; notes and the order of names in a dict do not count."""
+    """Equal samples have equal hashes on every machine; notes and the order of names in a dict do not matter."""
     sample = Sample.from_records([("t", 0, 0, 0, "k", {"a": 1, "b": 2})], note="here")
     other = Sample.from_records([("t", 0, 0, 0, "k", {"b": 2, "a": 1})], note="there")
     assert sample == other
@@ -212,7 +212,7 @@ def test_the_html_of_a_sample_shows_the_same_facts():
 
 
 def test_a_sample_shows_its_hash_its_notes_and_its_first_records():
-    """Nothing is cut silently, and undecodable records are counted."""
+    """Nothing is truncated silently, and undecodable records are counted."""
     many = _sample([("a", 0, n, "x", n) for n in range(1000)])
     assert f"Sample of 1,000 records, hash {many.content_hash}" == repr(many).splitlines()[0]
     assert "10 of 1,000" == repr(many).splitlines()[-1]

@@ -1,4 +1,4 @@
-"""Records as text tables: what a person types is read, and what is printed is read back."""
+"""Records as text tables: typed by hand, printed, and read back."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _KEYS = _CELLS | st.builds(Windowed, _TEXT.filter(bool) | st.integers(), st.inte
 
 @given(_KEYS)
 def test_a_printed_cell_is_read_back(value):
-    """Every value that can be in a table survives printing and reading, with its type."""
+    """Every value that a table can hold survives printing and reading, with its type."""
     for iso in (False, True):
         back = parse_cell(format_cell(value, iso=iso).replace("\\|", "|"))
         assert value == back
@@ -56,14 +56,14 @@ def test_a_printed_cell_is_read_back(value):
     ],
 )
 def test_cells_are_json_or_bare_words(text, value):
-    """A cell says what it looks like."""
+    """A cell has the type that it looks like."""
     back = parse_cell(text)
     assert value == back
     assert type(value) is type(back)
 
 
 def test_a_table_may_be_markdown_with_comments_and_columns_in_any_order():
-    """Outer bars, the rule, empty lines and comments are passed over; times have three forms."""
+    """Outer bars, the rule, empty lines and comments are skipped; times have three forms."""
     rows = parse_rows(
         """
         # sales of the morning
@@ -108,7 +108,7 @@ def test_offsets_and_headers_are_shown_where_there_is_something_to_see():
 
 
 def test_late_times_are_printed_as_iso_text():
-    """Small numbers stay numbers, real times are readable."""
+    """Small numbers stay numbers, real timestamps are readable."""
     assert "2026-01-01T09:00:00Z" in format_records([TopicRecord("a", 0, 0, 1_767_258_000_000, "k", 1)])
 
 
@@ -127,13 +127,13 @@ def test_late_times_are_printed_as_iso_text():
     ],
 )
 def test_what_cannot_be_read_is_refused_with_its_line(text, message):
-    """A table's mistakes are named where they are."""
+    """Mistakes in a table are reported with their place."""
     with pytest.raises(ConfigError, match=message):
         parse_rows(text)
 
 
 def test_records_with_and_without_a_partition_are_read_back():
-    """What is assigned to none yet has -1 beside others; where all have none, the column is not shown."""
+    """An unassigned partition is -1 beside others; if all are unassigned, the column is not shown."""
     loose, placed = TopicRecord("t", -1, 0, 5, "a", 1), TopicRecord("t", 2, 0, 6, "b", 2)
     assert "partition" not in format_records([loose])
     rows = parse_rows(format_records([loose, placed]))

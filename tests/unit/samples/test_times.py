@@ -1,4 +1,4 @@
-"""Times of samples: missing ones, and numbers that no timestamp can be, are refused with their line."""
+"""Times of samples: missing ones, and numbers that cannot be timestamps, are refused with their line."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ REFUSED += [(*each, time) for each in LINES if each[0] is not text for time in (
 def test_a_time_that_none_can_be_is_refused_with_its_line(
     read: Callable[[Path, Any], ks.Sample], line: str, time: Any, tmp_path: Path
 ) -> None:
-    """Missing, infinite, not a number, beyond 64 bits, or not whole."""
+    """Missing, infinite, NaN, beyond 64 bits, or not whole."""
     with pytest.raises(ConfigError) as error:
         read(tmp_path, time)
     assert line in "\n".join([str(error.value), *getattr(error.value, "__notes__", ())])
@@ -71,12 +71,12 @@ def test_a_time_that_none_can_be_is_refused_with_its_line(
 @pytest.mark.parametrize("read", [read for read, _ in LINES], ids=lambda read: read.__name__)
 @pytest.mark.parametrize("time", [LONGEST, -5, 0])
 def test_the_times_of_java_are_read(read: Callable[[Path, Any], ks.Sample], time: int, tmp_path: Path) -> None:
-    """A long, negative ones included: sources drop these themselves."""
+    """Any 64-bit integer, negative ones included: sources drop these themselves."""
     assert [5, time] == [record.timestamp for record in read(tmp_path, time)]
 
 
 def test_a_table_without_times_has_them_at_0() -> None:
-    """With the column, the first row needs one: there is no row before whose time it could take."""
+    """If there is a time column, the first row needs a time: no earlier row provides one."""
     assert [0, 0] == [record.timestamp for record in ks.Sample.from_text("topic | key\norders | a\norders | b")]
     with pytest.raises(ConfigError, match=r"line 2 of the table has no time: orders \| a"):
         ks.Sample.from_text("topic | key | time\norders | a")

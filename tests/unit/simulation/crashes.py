@@ -11,7 +11,7 @@ __all__ = ["Interrupted"]
 
 
 def orders() -> ks.Topology:
-    """Windows, also held back until they close; joins with a table and of streams; sums; sessions; a repartition."""
+    """Windows, with and without suppression; joins with a table and of streams; sums; sessions; a repartition."""
     builder = ks.StreamsBuilder("orders")
     stream = builder.stream("orders")
     names = builder.table("names", store="names")
@@ -30,7 +30,7 @@ def orders() -> ks.Topology:
 
 
 class Interrupted:
-    """Pipes the same records; with ``crashes`` the application ends in between, at moments drawn from ``seed``."""
+    """Pipes the same records; with ``crashes`` the application crashes in between, at moments drawn from ``seed``."""
 
     def __init__(self, seed: int, cache: int, *, crashes: bool) -> None:
         data, fate = Random(seed), Random(seed + 1_000)
@@ -55,7 +55,7 @@ class Interrupted:
         }
 
     def _settle(self, fate: Random | None) -> None:
-        """Run and commit until nothing is left; meanwhile the application may end at any moment, and is restarted."""
+        """Run and commit until nothing is left; the application may crash at any moment, and is restarted."""
         driver = self.driver
         for _ in range(4):
             if fate is not None and fate.random() < 0.5:
@@ -72,7 +72,7 @@ class Interrupted:
             driver.application.commit()
 
     def _revive(self) -> None:
-        """Start again after a crash."""
+        """Restart after a crash."""
         if self.driver.application.status == "crashed":
             self.crashed += 1
             self.driver.application.restart()

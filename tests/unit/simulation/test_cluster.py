@@ -1,4 +1,4 @@
-"""The loop of an application: what waits, what is committed and seen when, and what remains after a crash."""
+"""The loop of an application: what waits, what is committed and visible when, and what survives a crash."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def counted(name: str = "count") -> ks.Topology:
 
 
 def taken(driver: ks.simulation.ClusterDriver) -> list[tuple[str, int]]:
-    """Places and times of what was processed, in order."""
+    """Places and times of processed records, in order."""
     return [(event.subject, event.numbers["timestamp"]) for event in driver.events("processed")]
 
 
 # --- waiting ----------------------------------------------------------------------------------------------------------
 def test_a_task_holds_back_while_records_are_on_their_way() -> None:
-    """S0-25: with a known lag of 1 nothing is processed; when the record is there, the older one goes first."""
+    """S0-25: with a known lag of 1 nothing is processed; when the record arrives, the older one goes first."""
     driver = ks.simulation.ClusterDriver(merged(), AT_LEAST)
     driver.delay("b")
     driver.create_input_topic("a").pipe_input("k", 1, at=10)
@@ -56,7 +56,7 @@ def test_a_task_holds_back_while_records_are_on_their_way() -> None:
 
 
 def test_a_task_that_must_not_idle_goes_on_at_once() -> None:
-    """S0-25: with max.task.idle.ms = -1 the record that is there is processed, whatever comes."""
+    """S0-25: with max.task.idle.ms = -1 the available record is processed in any case."""
     driver = ks.simulation.ClusterDriver(merged(), {**AT_LEAST, "max.task.idle.ms": -1})
     driver.delay("b")
     driver.create_input_topic("b").pipe_input("k", 2, at=5)
@@ -66,7 +66,7 @@ def test_a_task_that_must_not_idle_goes_on_at_once() -> None:
 
 
 def test_no_lag_lets_a_task_go_on_and_an_idle_time_lets_it_wait() -> None:
-    """S0-26: lag 0 and no idle time: at once; 100 ms: when the clock has moved so far, counted as enforced."""
+    """S0-26: lag 0 and no idle time: at once; 100 ms: after the clock has advanced that far, counted as enforced."""
     at_once = ks.simulation.ClusterDriver(merged(), AT_LEAST)
     at_once.create_input_topic("a").pipe_input("k", 1, at=10)
     assert 1 == at_once.run_ready()
@@ -83,7 +83,7 @@ def test_no_lag_lets_a_task_go_on_and_an_idle_time_lets_it_wait() -> None:
 
 
 def test_an_unknown_lag_is_waited_for() -> None:
-    """S0-26: as long as nothing was heard of a partition, its task waits, however much time passes."""
+    """S0-26: while a partition's lag is unknown, its task waits, however much time passes."""
     driver = ks.simulation.ClusterDriver(merged(), {**AT_LEAST, "max_task_idle": "100ms"})
     driver.delay("b", lag="unknown")
     driver.create_input_topic("a").pipe_input("k", 1, at=10)
@@ -124,7 +124,7 @@ def test_the_least_head_goes_first_in_the_loop_too() -> None:
 
 
 def test_tasks_take_turns_and_one_that_is_not_ready_is_left_for_later() -> None:
-    """S0-30: two of three tasks finish 1,000 records each, a record apart at most; the third comes when it can."""
+    """S0-30: two of three tasks finish 1,000 records each, at most one record apart; the third runs when it can."""
     driver = ks.simulation.ClusterDriver(merged(), {**AT_LEAST, "max_poll_records": 10_000}, partitions=3)
     for partition in range(3):
         records = [ks.TopicRecord("a", partition, -1, at, f"k{partition}", at) for at in range(1_000)]
@@ -142,7 +142,7 @@ def test_tasks_take_turns_and_one_that_is_not_ready_is_left_for_later() -> None:
 
 
 def test_a_full_buffer_pauses_its_partition() -> None:
-    """S0-40: above the limit nothing more is fetched; when it is drained to the limit, the rest comes."""
+    """S0-40: above the limit nothing more is fetched; once it is drained to the limit, the rest is."""
     driver = ks.simulation.ClusterDriver(
         merged(), {**AT_LEAST, "buffered_records_per_partition": 10, "max_poll_records": 25}
     )
@@ -207,7 +207,7 @@ def test_cache_and_interval_decide_how_often_updates_go_on(cache: int, expected:
 
 
 def test_a_cache_that_is_too_small_gives_results_early() -> None:
-    """S0-34: keys that do not fit are given before the commit; the last value of each key is the same."""
+    """S0-34: keys that do not fit are forwarded before the commit; the last value of each key is the same."""
     driver = ks.simulation.ClusterDriver(counted(), {**AT_LEAST, "cache_max_bytes": 300})
     for at in range(40):
         driver.create_input_topic("in").pipe_input(f"k{at % 8}", 1, at=at)
@@ -229,11 +229,11 @@ class Beat(ks.Processor):
         context.schedule("50ms", "wall_clock_time", beat)
 
     def process(self, record: ks.Record) -> None:
-        """Nothing comes of records."""
+        """Records produce no output."""
 
 
 def test_a_punctuation_alone_is_committed() -> None:
-    """S0-35: no input at all; what a wall-clock punctuator sent is seen after the next interval."""
+    """S0-35: no input at all; what a wall-clock punctuator sent is visible after the next interval."""
     topology = (
         ks.Topology("beat").add_source("in", "in").add_processor("beat", Beat, "in").add_sink("out", "out", "beat")
     )
@@ -250,7 +250,7 @@ def test_a_punctuation_alone_is_committed() -> None:
 
 @pytest.mark.parametrize("config", [EXACTLY, AT_LEAST], ids=["exactly once", "at least once"])
 def test_an_application_reads_again_from_where_it_is_told(config: dict[str, str]) -> None:
-    """S1-41, S1-05: after a reset nothing of the first run counts: no store, no changelog, no repartition topic."""
+    """S1-41, S1-05: after a reset nothing of the first run remains: no store, no changelog, no repartition topic."""
     builder = ks.StreamsBuilder("again")
     totals = builder.stream("in", value_serde="long").group_by(lambda key, value: "all").reduce(lambda a, b: a + b)
     totals.to_stream().to("out", value_serde="long")
@@ -277,7 +277,7 @@ def test_an_application_reads_again_from_where_it_is_told(config: dict[str, str]
 
 
 def test_input_that_leads_to_nothing_is_committed() -> None:
-    """S0-36: a filter that lets nothing pass: offset 100 is committed, and a restart processes nothing again."""
+    """S0-36: a filter that passes nothing: offset 100 is committed, and a restart processes nothing again."""
     builder = ks.StreamsBuilder("none")
     builder.stream("in").filter(lambda key, value: False).to("out")
     driver = ks.simulation.ClusterDriver(builder.build(), EXACTLY)
@@ -328,7 +328,7 @@ def test_a_lost_store_is_made_anew_from_its_changelog() -> None:
 
 
 def test_a_crash_before_the_commit_repeats_at_least_once_and_undoes_exactly_once() -> None:
-    """S0-24, S0-33: what was not committed is written twice under one guarantee, and never seen under the other."""
+    """S0-24, S0-33: uncommitted output is duplicated at least once, and never visible exactly once."""
     seen = {}
     for config in (AT_LEAST, EXACTLY):
         driver = ks.simulation.ClusterDriver(counted(), config)
@@ -347,7 +347,7 @@ def test_a_crash_before_the_commit_repeats_at_least_once_and_undoes_exactly_once
 
 
 def test_what_was_flushed_but_not_committed_is_not_trusted_after_a_crash() -> None:
-    """S0-24: under exactly once the disk is forgotten, and only what was committed is restored."""
+    """S0-24: under exactly once the disk is discarded, and only committed state is restored."""
     driver = ks.simulation.ClusterDriver(counted(), EXACTLY)
     for at, committed in ((0, True), (1, False)):
         driver.create_input_topic("in").pipe_input("k", 1, at=at)
@@ -364,7 +364,7 @@ def test_what_was_flushed_but_not_committed_is_not_trusted_after_a_crash() -> No
 
 
 def test_an_error_ends_an_application_and_a_restart_takes_the_record_again() -> None:
-    """A function that fails leaves nothing behind under exactly once; the same record comes again."""
+    """Under exactly once a failing function leaves nothing behind; the same record is processed again."""
     broken = [True]
 
     def careful(value: int) -> int:
@@ -405,7 +405,7 @@ def test_stores_changelogs_and_input_are_in_step_after_every_commit() -> None:
 
 
 def test_a_store_that_was_tampered_with_is_found_and_made_anew() -> None:
-    """S3-12: Kafka has the truth: differing keys are reported, and rebuilding from the changelog mends them."""
+    """S3-12: the changelog is the truth: differing keys are reported, and rebuilding from it repairs them."""
     driver = ks.simulation.ClusterDriver(counted(), AT_LEAST)
     for at in range(12):
         driver.create_input_topic("in").pipe_input(f"k{at % 3}", 1, at=at)
@@ -426,7 +426,7 @@ def test_a_store_that_was_tampered_with_is_found_and_made_anew() -> None:
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 10))])
 @pytest.mark.parametrize("cache", [0, 200])
 def test_crashes_anywhere_leave_no_trace_under_exactly_once(seed: int, cache: int) -> None:
-    """S0-09, S0-33, S1-14: with crashes at any time the committed output is that of a run without, and state too.
+    """S0-09, S0-33, S1-14: with crashes at any time, committed output and state equal those of a run without.
 
     With a cache more commits mean more intermediate results; the last of each key are the same.
     """
@@ -458,7 +458,7 @@ def test_two_applications_are_connected_by_a_topic() -> None:
 
 
 def test_the_order_of_two_writers_is_kept_for_each_of_them() -> None:
-    """S3-24: two applications write one topic: each one's records in its order, nothing said about both."""
+    """S3-24: two applications write one topic: each one's records are in order, without an order between them."""
 
     def copy(name: str) -> ks.Topology:
         builder = ks.StreamsBuilder(name)
@@ -480,7 +480,7 @@ def test_the_order_of_two_writers_is_kept_for_each_of_them() -> None:
 
 
 def test_more_partitions_move_keys_and_so_the_state_has_to_move() -> None:
-    """S4-45: from 12 to 24 partitions: refused; restarted in spite of it, counts are wrong; moved, they are right."""
+    """S4-45: from 12 to 24 partitions: refused; restarted anyway, counts are wrong; migrated, they are right."""
     keys = [f"user{n}" for n in range(1_000)]
     moving = sum((murmur2(k.encode()) & 0x7FFFFFFF) % 12 != (murmur2(k.encode()) & 0x7FFFFFFF) % 24 for k in keys)
     assert 512 == moving
@@ -511,7 +511,7 @@ def test_more_partitions_move_keys_and_so_the_state_has_to_move() -> None:
 
 
 def test_mistakes_are_answered_with_what_there_is() -> None:
-    """Topics, stores and states of an application that do not fit are named."""
+    """The error names topics, stores and states that do not match the application."""
     driver = ks.simulation.ClusterDriver(counted(), AT_LEAST)
     with pytest.raises(KStreamError, match='no application reads topic "nothing"'):
         driver.create_input_topic("nothing")

@@ -1,4 +1,4 @@
-"""Time travel over applications that poll, commit, crash and restart, alone and one behind the other."""
+"""Time travel over applications that poll, commit, crash and restart, alone and in a chain."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LONG = ks.Serdes.long()
 
 
 def summed() -> ks.Topology:
-    """Sums by group, across a repartition topic; values that are powers of two tell their parts."""
+    """Sums by group, across a repartition topic; values are powers of two, so a sum identifies its parts."""
     builder = ks.StreamsBuilder("sums")
     groups = builder.stream("in", value_serde=LONG).group_by(lambda key, _: key[0], value_serde=LONG)
     groups.reduce(lambda total, value: total + value, store="sums").to_stream().to("out", value_serde=LONG)
@@ -25,7 +25,7 @@ def summed() -> ks.Topology:
 
 
 def named() -> ks.Topology:
-    """A second application: what the first has summed, with a name from a global table."""
+    """A second application: the sums of the first, with a name from a global table."""
     builder = ks.StreamsBuilder("named")
     names = builder.global_table("names", store="names", value_serde="string")
     stream = builder.stream("out", value_serde=LONG)
@@ -34,13 +34,13 @@ def named() -> ks.Topology:
 
 
 def pair(config: dict[str, Any], *, partitions: int = 2) -> tuple[ks.simulation.ClusterDriver, Any]:
-    """Two applications, one behind the other."""
+    """Two applications in a chain."""
     driver = ks.simulation.ClusterDriver(summed(), config, partitions=partitions)
     return driver, driver.add_application(named(), config)
 
 
 def committed(driver: ks.simulation.ClusterDriver) -> None:
-    """Let everything be processed and committed."""
+    """Process and commit everything."""
     for _ in range(4):
         driver.run_ready()
         for application in driver.applications.values():
@@ -49,7 +49,7 @@ def committed(driver: ks.simulation.ClusterDriver) -> None:
 
 
 def test_a_moment_shows_what_was_visible_and_what_a_crash_undid() -> None:
-    """S0-33, S0-24: processed, not yet seen; lost in the crash; restored; processed again, committed and seen."""
+    """S0-33, S0-24: processed, not yet visible; lost in the crash; restored; processed again, committed and visible."""
     builder = ks.StreamsBuilder("count")
     builder.stream("in").group_by_key().count(store="n").to_stream().to("out")
     driver = ks.simulation.ClusterDriver(builder.build(), EXACTLY)
@@ -81,7 +81,7 @@ def test_a_moment_shows_what_was_visible_and_what_a_crash_undid() -> None:
 
 
 def test_at_least_once_keeps_in_its_stores_what_a_crash_has_written_twice() -> None:
-    """S0-24: the changelog has the uncommitted write, so the record that comes again is counted again."""
+    """S0-24: the changelog has the uncommitted write, so the repeated record is counted again."""
     builder = ks.StreamsBuilder("count")
     builder.stream("in").group_by_key().count(store="n").to_stream().to("out")
     driver = ks.simulation.ClusterDriver(builder.build(), AT_LEAST)
@@ -98,7 +98,7 @@ def test_at_least_once_keeps_in_its_stores_what_a_crash_has_written_twice() -> N
 
 
 def test_a_trace_continues_in_the_next_application() -> None:
-    """What one record caused, across a repartition topic and the topic between two applications."""
+    """Everything that one record caused, across a repartition topic and the topic between two applications."""
     driver, second = pair(EXACTLY)
     driver.create_input_topic("names").pipe_input("a", "Ann", at=0)
     driver.create_input_topic("in").pipe_input("a1", 1, at=1)
@@ -131,7 +131,7 @@ def test_replays_of_all_applications_count_alike() -> None:
 
 
 def test_nodes_of_other_applications_are_not_taken_for_ones_own() -> None:
-    """Both have a node of this name: a breakpoint and the stepper's picture keep to the replay's own application."""
+    """Both have a node of this name: a breakpoint and the stepper's picture use the replay's own application."""
     driver, second = pair(EXACTLY)
     driver.create_input_topic("in").pipe_input("a1", 1, at=1)
     committed(driver)
@@ -152,7 +152,7 @@ def test_nodes_of_other_applications_are_not_taken_for_ones_own() -> None:
 
 
 class Looked:
-    """Two applications that are crashed at times drawn from a seed, and what their stores held at many steps."""
+    """Two applications that are crashed at times drawn from a seed, and the contents of their stores at many steps."""
 
     stores = (("sums", "sums"), ("named", "names"))
 
@@ -194,7 +194,7 @@ class Looked:
 @pytest.mark.parametrize("config", [EXACTLY, AT_LEAST], ids=["exactly once", "at least once"])
 @pytest.mark.parametrize("seed", range(4))
 def test_every_moment_is_what_the_stores_held_then(seed: int, config: dict[str, Any], cache: int) -> None:
-    """Crashes at any time: each moment of the last replay is what was looked at live; outputs are what was read."""
+    """Crashes at any time: each moment of the last replay equals what was seen live; outputs equal what was read."""
     looked = Looked(seed, {**config, "cache_max_bytes": cache})
     runs = {name: application.replay() for name, application in looked.driver.applications.items()}
     assert "restart" in [step.kind for step in runs["sums"].steps]
@@ -203,7 +203,7 @@ def test_every_moment_is_what_the_stores_held_then(seed: int, config: dict[str, 
     for name, topic in (("sums", "out"), ("named", "named")):
         read = looked.driver.create_output_topic(topic).read_records()
         assert sorted(read, key=_place) == sorted(runs[name].output(topic), key=_place)
-    if config is EXACTLY:  # at least once sums up again what came twice
+    if config is EXACTLY:  # at least once adds repeated records again
         for output in runs["sums"].output("out"):
             assert output.value == sum(record.value for record in runs["sums"].provenance(output))
 
@@ -245,7 +245,7 @@ def _place(record: ks.TopicRecord) -> tuple[int, int]:
 
 
 def test_without_a_trace_there_is_no_replay() -> None:
-    """The error says what to do."""
+    """The error names the next action."""
     driver = ks.simulation.ClusterDriver(summed(), EXACTLY, trace=False)
     with pytest.raises(EngineError, match="nothing was recorded"):
         driver.replay()

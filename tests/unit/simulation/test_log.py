@@ -1,4 +1,4 @@
-"""The log by itself (worked example E10): appending, partitions and who chooses them, producers, brokers that fail."""
+"""The simulated log (worked example E10): appending, partitions and partitioners, producers, failing brokers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_records_are_appended_and_each_reader_has_its_own_position() -> None:
 
 
 def test_a_record_that_was_appended_cannot_be_changed() -> None:
-    """S2-01: nothing updates or deletes; what a reader gets is its own, whatever the writer does to the value."""
+    """S2-01: nothing updates or deletes; a reader gets its own copy, whatever the writer does to the value."""
     words = {
         name
         for kind in (ks.simulation.Log, type(ks.simulation.Log().reader()))
@@ -65,7 +65,7 @@ def test_order_holds_within_a_partition_only() -> None:
 
 
 def test_the_partitions_of_a_group_are_those_of_the_log() -> None:
-    """S2-01: a consumer group reads the very offsets of the log."""
+    """S2-01: a consumer group reads the same offsets as the log."""
     log = log_with("logs", 2)
     group = ks.simulation.ConsumerGroup("readers", log.offsets, auto_offset_reset="earliest")
     group.join("c1")
@@ -73,14 +73,14 @@ def test_the_partitions_of_a_group_are_those_of_the_log() -> None:
     assert sorted((f"logs-{record.partition}", record.offset) for record in placed) == list(group.poll("c1"))
 
 
-# --- which partition ----------------------------------------------------------------------------------------------
+# --- partitioning -------------------------------------------------------------------------------------------------
 def by_user(topic: str, key: Any, value: Any, partitions: int) -> int | None:
     """All events of a user in one partition, whatever the key."""
     return sum(map(ord, value["userId"])) % partitions
 
 
 def test_all_events_of_a_user_lie_in_one_partition() -> None:
-    """S2-03, E10: a strategy that looks at the value decides; each user has one partition and keeps the order there."""
+    """S2-03, E10: a partitioner that reads the value decides; each user has one partition, in order."""
     log, random = log_with("userLogins", 4), Random(3)
     events = [{"userId": f"u{random.randrange(8)}", "number": number} for number in range(60)]
     placed = [log.append("userLogins", None, event, partitioner=by_user) for event in events]
@@ -99,14 +99,14 @@ def test_records_without_a_key_go_round() -> None:
 
 
 def by_level(topic: str, key: Any, value: Any, partitions: int) -> int | None:
-    """Errors to the last partition, all else among the others."""
+    """Sends errors to the last partition, everything else to the others."""
     if value["level"] == "ERROR":
         return partitions - 1
     return value["line"] % (partitions - 1)
 
 
 def test_a_strategy_decides_from_the_value_and_the_number_of_partitions() -> None:
-    """S2-14, E10: the same function places what a producer sends and what a topology writes: the same spread."""
+    """S2-14, E10: the same function partitions a producer's and a topology's records: the distribution is the same."""
     lines = [{"line": n, "level": "ERROR" if n % 4 == 0 else "INFO"} for n in range(20)]
     log = log_with("logs", 3)
     sent = [log.append("logs", None, line, partitioner=by_level).partition for line in lines]
@@ -121,7 +121,7 @@ def test_a_strategy_decides_from_the_value_and_the_number_of_partitions() -> Non
 
 @pytest.mark.parametrize("chosen", [-1, 3, [0, 1]])
 def test_a_partition_that_is_not_there_is_an_error(chosen: Any) -> None:
-    """S2-14: in the log and in a producer the error names partition, topic and how many there are."""
+    """S2-14: in the log and in a producer the error names the partition, the topic and the partition count."""
     log = log_with("logs", 3)
     with pytest.raises(EngineError, match='chose partition .* of topic "logs"') as raised:  # noqa: RUF043
         log.append("logs", None, 1, partitioner=lambda *_: chosen)
@@ -132,7 +132,7 @@ def test_a_partition_that_is_not_there_is_an_error(chosen: Any) -> None:
 
 # --- several producers --------------------------------------------------------------------------------------------
 def test_producers_interleave_and_each_keeps_its_order() -> None:
-    """S2-04, E10: one partition, no lock: order of arrival; a seed makes it again, another one makes another."""
+    """S2-04, E10: one partition, no lock: order of arrival; the same seed repeats it, another one differs."""
     pairs = {name: [(None, f"{name}{n}") for n in range(20)] for name in ("a", "b")}
 
     def arrived(seed: int) -> list[Any]:
@@ -152,7 +152,7 @@ def test_producers_interleave_and_each_keeps_its_order() -> None:
 
 # --- creating topics ----------------------------------------------------------------------------------------------
 def test_a_topic_is_created_once_and_says_what_it_is() -> None:
-    """S2-07, E10: four partitions and two replicas; a second time it exists; three brokers hold no four replicas."""
+    """S2-07, E10: four partitions and two replicas; a second call finds it existing; three brokers cannot hold four."""
     log = ks.simulation.Log(brokers=3)
     made = ks.simulation.create_topic("userLogins", on=log, partitions=4, replication_factor=2)
     assert ("userLogins", 4, 2) == (made.name, made.partitions, made.replicas)
@@ -180,7 +180,7 @@ def test_partitions_are_spread_over_brokers() -> None:
 
 
 def test_a_replica_in_sync_leads_when_the_leader_fails() -> None:
-    """S2-05, S3-07: what was committed can be read, writing goes on; readers and writers ask leaders alone."""
+    """S2-05, S3-07: committed records remain readable, writing continues; clients talk to leaders only."""
     log = log_with("logs", 3, replicas=2, brokers=3)
     reader = log.reader("logs")
     for number in range(9):
@@ -200,7 +200,9 @@ def test_a_replica_in_sync_leads_when_the_leader_fails() -> None:
 
 
 def test_without_a_replica_in_sync_a_partition_is_offline() -> None:
-    """S2-05: both brokers of a partition are down: reading and writing say so, until the last one is back."""
+    """S2-05: both brokers of a partition are down: reading and writing fail with that reason, until the last one is
+    back.
+    """
     log = log_with("logs", 3, replicas=2, brokers=3)
     log.append("logs", None, "kept", partition=0)
     log.fail(2)
@@ -212,7 +214,7 @@ def test_without_a_replica_in_sync_a_partition_is_offline() -> None:
         assert "recover(1)" in str(raised.value.hint)
     assert "none" in str(log.describe("logs"))
     log.append("logs", None, "elsewhere", partition=1)  # broker 3 leads it
-    log.recover(2)  # was not in sync any more: it may lack records
+    log.recover(2)  # out of sync: it may lack records
     with pytest.raises(EngineError, match="offline"):
         log.records("logs-0")
     log.recover(1)
@@ -221,7 +223,7 @@ def test_without_a_replica_in_sync_a_partition_is_offline() -> None:
 
 
 def test_what_only_the_leader_had_is_lost_with_it() -> None:
-    """S3-08, S2-06: acknowledged by the leader alone it was never committed; by all replicas in sync, it stays."""
+    """S3-08, S2-06: acknowledged by the leader alone it was never committed; by all in-sync replicas, it remains."""
     log = log_with("logs", replicas=2, brokers=2)
     log.append("logs", None, "all")
     log.append("logs", None, "leader", acks="leader")
@@ -239,7 +241,7 @@ def test_what_only_the_leader_had_is_lost_with_it() -> None:
 
 
 def test_too_few_replicas_in_sync_refuse_a_write_to_all() -> None:
-    """S3-08: with two needed, one is not enough; a write to the leader alone does not ask."""
+    """S3-08: if two are required, one is not enough; a write to the leader alone is not checked."""
     log = log_with("logs", replicas=2, brokers=2, min_insync_replicas=2)
     log.fail(2)
     with pytest.raises(EngineError, match='"logs-0" has too few replicas in sync'):
@@ -262,7 +264,7 @@ def test_waiting_for_all_replicas_takes_a_round_trip_more_than_waiting_for_the_l
 
 
 def test_a_request_is_in_flight_until_its_answer_arrives() -> None:
-    """S3-08: with one request in flight the second record leaves when the first is acknowledged."""
+    """S3-08: with one request in flight the second record is sent after the first is acknowledged."""
     log = log_with("logs", round_trip="10ms")
     producer = log.producer(linger="0ms", max_in_flight=1)
     futures = [producer.send("logs", None, line) for line in "ab"]
@@ -274,7 +276,7 @@ def test_a_request_is_in_flight_until_its_answer_arrives() -> None:
 
 
 def test_a_topic_with_append_time_gives_its_records_the_time_of_the_broker() -> None:
-    """S2-52: the time of the producer is kept, or replaced by that of the broker's clock."""
+    """S2-52: the producer's time is kept, or replaced by the broker's clock."""
     log = ks.simulation.Log()
     log.create_topic("events")
     log.create_topic("arrivals", timestamp_type="LogAppendTime")
@@ -288,7 +290,7 @@ def test_a_topic_with_append_time_gives_its_records_the_time_of_the_broker() -> 
 
 # --- producers ----------------------------------------------------------------------------------------------------
 def test_a_hundred_records_tell_where_they_lie() -> None:
-    """S2-08, S1-36, E10: each future gives partition and offset; counts are those of Kafka's hash."""
+    """S2-08, S1-36, E10: each future has partition and offset; counts follow Kafka's hash."""
     log = log_with("my-topic", 4)
     producer = log.producer()
     futures = [producer.send("my-topic", f"KEY-{n}", f"VALUE-{n}") for n in range(100)]
@@ -303,7 +305,7 @@ def test_a_hundred_records_tell_where_they_lie() -> None:
 
 
 def test_a_key_that_its_serde_cannot_write_is_refused_at_once() -> None:
-    """S2-08, C-05, E10: a long serde for "KEY-0": key, serde and topic are named at the first send."""
+    """S2-08, C-05, E10: a long serde for "KEY-0": the error names key, serde and topic at the first send."""
     producer = log_with("my-topic", key_serde=ks.Serdes.long()).producer()
     with pytest.raises(SerdeError) as raised:
         producer.send("my-topic", "KEY-0", "VALUE-0")
@@ -312,7 +314,7 @@ def test_a_key_that_its_serde_cannot_write_is_refused_at_once() -> None:
 
 
 def test_a_callback_is_told_once_where_it_lies_or_why_not() -> None:
-    """S2-09, E10: one of record and error, never both; without a leader it is the error, after the timeout."""
+    """S2-09, E10: either a record or an error, never both; without a leader it is the error, after the timeout."""
     log, told = log_with("logs"), []
     producer = log.producer(delivery_timeout="2s", linger="0ms")
     producer.send("logs", None, "first", delivered=lambda *outcome: told.append(outcome))
@@ -331,7 +333,7 @@ def test_a_callback_is_told_once_where_it_lies_or_why_not() -> None:
 
 @pytest.mark.parametrize(("batch_bytes", "requests"), [(16_384, 1), (0, 100), (250, 4)])
 def test_batches_save_requests(batch_bytes: int, requests: int) -> None:
-    """S2-10, E10: a hundred small records that linger 5 ms: one request; without batches a hundred."""
+    """S2-10, E10: a hundred small records with a linger of 5 ms are one request; without batching a hundred."""
     log = log_with("logs")
     producer = log.producer(batch_bytes=batch_bytes, linger="5ms")
     futures = [producer.send("logs", None, f"line-{n:03d}") for n in range(100)]  # ten bytes of JSON each
@@ -343,7 +345,7 @@ def test_batches_save_requests(batch_bytes: int, requests: int) -> None:
 
 
 def test_partitions_of_one_broker_share_a_request() -> None:
-    """S2-10: what is ready for a broker goes together."""
+    """S2-10: batches that are ready for one broker share a request."""
     log = log_with("logs", 4, brokers=2)
     producer = log.producer()
     for number in range(40):
@@ -358,7 +360,7 @@ def test_partitions_of_one_broker_share_a_request() -> None:
     [(False, 5, "BA", 3), (False, 1, "AB", 2), (True, 5, "AB", 3), (True, 1, "AB", 2)],
 )
 def test_a_lost_request_may_be_overtaken(idempotent: bool, max_in_flight: int, order: str, requests: int) -> None:
-    """S3-27, E22: A is lost and sent again; B overtakes it if it may be on its way too, and nobody numbers the two."""
+    """S3-27, E22: A is lost and resent; B overtakes it if it is in flight too and neither has a sequence number."""
     log = log_with("o")
     producer = log.producer(linger="0ms", idempotent=idempotent, max_in_flight=max_in_flight)
     producer.lose()
@@ -372,7 +374,7 @@ def test_a_lost_request_may_be_overtaken(idempotent: bool, max_in_flight: int, o
 
 
 def test_order_outlives_several_losses() -> None:
-    """S3-27: five requests in flight, numbered: whatever is lost, the log has them in the order of sending."""
+    """S3-27: five numbered requests in flight: whatever is lost, the log has them in the order of sending."""
     log = log_with("o")
     producer = log.producer(linger="0ms", retry_backoff="10ms")
     for number in range(20):
@@ -384,7 +386,7 @@ def test_order_outlives_several_losses() -> None:
 
 
 def test_a_partition_is_not_held_up_by_what_another_one_lost() -> None:
-    """S3-27: numbers are those of a partition."""
+    """S3-27: sequence numbers are per partition."""
     log = log_with("o", 2)
     producer = log.producer(linger="0ms")
     producer.lose()
@@ -405,7 +407,7 @@ def test_a_record_is_given_up_when_every_request_is_lost() -> None:
 
 
 def test_an_idempotent_producer_has_five_requests_in_flight_at_most() -> None:
-    """S3-27: more are refused, with Kafka's words; without numbers there is no bound."""
+    """S3-27: more are refused, with Kafka's message; without sequence numbers there is no limit."""
     with pytest.raises(
         ConfigError, match="max_in_flight must be at most 5 for an idempotent producer, got 6"
     ) as raised:
@@ -415,7 +417,7 @@ def test_an_idempotent_producer_has_five_requests_in_flight_at_most() -> None:
 
 
 def test_a_full_buffer_blocks_for_a_while_and_raises() -> None:
-    """S2-11, E10: after exactly 10 ms of the log's clock; what was sent before is told when it is given up, or sent."""
+    """S2-11, E10: after exactly 10 ms of the log's clock; earlier records are reported when dropped or sent."""
     log, told = log_with("logs"), []
     producer = log.producer(buffer_bytes=35, max_block="10ms", delivery_timeout="1m")
     log.fail(1)
@@ -432,7 +434,7 @@ def test_a_full_buffer_blocks_for_a_while_and_raises() -> None:
 
 
 def test_a_full_buffer_is_no_error_while_the_broker_is_there() -> None:
-    """S2-11: what waits is sent to make room; a broker that comes back in time is in time."""
+    """S2-11: waiting records are sent to free buffer space; a broker that returns within the timeout suffices."""
     log = log_with("logs")
     producer = log.producer(buffer_bytes=35, max_block="10ms", linger="1h")
     futures = [producer.send("logs", None, f"line-{n:03d}") for n in range(10)]
@@ -446,7 +448,7 @@ def test_a_full_buffer_is_no_error_while_the_broker_is_there() -> None:
 
 
 def test_waiting_for_a_future_lets_the_clock_run() -> None:
-    """It completes without a later send or flush; where no broker is online it fails after the delivery timeout."""
+    """It completes without a later send or flush; if no broker is online it fails after the delivery timeout."""
     log = ks.simulation.Log()
     log.create_topic("logs")
     producer = log.producer(linger="5ms", delivery_timeout="3s")

@@ -1,4 +1,4 @@
-"""What is said of checkpoints that cannot serve, before anything of Spark or Kafka is touched."""
+"""Errors about unusable checkpoints, before anything of Spark or Kafka is changed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ the log. Multiple streaming jobs detected for 7. SQLSTATE: 40000"""
 
 @pytest.mark.parametrize("address", ["s3a://bucket/shop", "hdfs:/shop", "dbfs:/shop", "abfss://c@a.net/shop"])
 def test_an_address_is_not_taken_for_a_folder(address: str) -> None:
-    """A local folder named "s3a:" would be made of it; without a session its files cannot be reached."""
+    """It would create a local folder named "s3a:"; without a session its files cannot be reached."""
     assert local_folder(address) is None
     with pytest.raises(CheckpointError, match=f'checkpoint "{address}" is not a folder of this machine') as caught:
         to_files(address)
@@ -33,27 +33,27 @@ def test_an_address_is_not_taken_for_a_folder(address: str) -> None:
     "address", ["file:/data/shop", "file:///data/shop", "file://localhost/data/shop", "/data/shop"]
 )
 def test_every_form_of_a_local_address_is_the_same_folder(address: str) -> None:
-    """As Hadoop understands them; Spark is given one form of them all."""
+    """As Hadoop interprets them; Spark gets one form of them all."""
     assert Path("/data/shop") == local_folder(address)
     assert "file:/data/shop" == to_files(address).address
 
 
 @pytest.mark.parametrize("address", ["file:shop", "file://server/shop", "file:", "", 3])
 def test_local_addresses_that_are_not_absolute_are_refused(address: object) -> None:
-    """Hadoop would refuse them later, in other words."""
+    """Hadoop would refuse them later, with other messages."""
     with pytest.raises(ConfigError, match="checkpoint"):
         local_folder(address)
 
 
 def test_a_path_with_a_colon_is_a_folder_and_a_path_object_is_never_an_address(tmp_path: Path) -> None:
-    """A single letter before the colon is a drive, and a folder may be named with a colon later on."""
+    """A single letter before the colon is a drive, and a folder may contain a colon further on."""
     assert Path("C:/data") == local_folder("C:/data")
     assert Path("./a:b") == local_folder(Path("./a:b"))
     assert Path("here/a:b") == local_folder("here/a:b")
 
 
 def test_a_checkpoint_that_cannot_be_written_is_named_with_the_systems_reason(tmp_path: Path) -> None:
-    """Whatever the reason: no right, no room, or a file in the way."""
+    """Whatever the reason: permissions, space, or a file of that name."""
     (tmp_path / "file").write_text("")
     for folder in (tmp_path / "file", tmp_path / "file" / "shop"):
         with pytest.raises(StorageError, match=f'checkpoint "{folder}" cannot be written') as caught:
@@ -67,7 +67,7 @@ def test_a_checkpoint_that_cannot_be_written_is_named_with_the_systems_reason(tm
 
 
 def test_a_disk_that_takes_no_more_is_said_in_the_systems_words() -> None:
-    """Spark names a file of its own, which nobody can do anything about; what helps is room."""
+    """Spark names an internal file, which users cannot act on; freeing space helps."""
     text = "An error occurred.\nCaused by: java.io.IOException: No space left on device\n\tat org.a.B(C)\n"
     error = spark_failure('the query of "shop"', RuntimeError(text))
     assert 'the query of "shop" failed: its files cannot be written' == error.message
@@ -76,7 +76,7 @@ def test_a_disk_that_takes_no_more_is_said_in_the_systems_words() -> None:
 
 
 def test_a_damaged_page_is_named_with_the_way_out(tmp_path: Path) -> None:
-    """It is not taken for an empty folder, nor for another program's."""
+    """It is not mistaken for an empty folder, nor for another program's."""
     write_manifest(LocalFiles(tmp_path), PAGE)
     assert PAGE == read_manifest(LocalFiles(tmp_path))
     (tmp_path / MANIFEST).write_text((tmp_path / MANIFEST).read_text()[:-9])
@@ -86,14 +86,14 @@ def test_a_damaged_page_is_named_with_the_way_out(tmp_path: Path) -> None:
 
 
 def test_two_queries_on_one_checkpoint_are_said_in_words_that_help() -> None:
-    """S0-50: the one that was overtaken says so, and what to do."""
+    """S0-50: the overtaken one says so, and what to do."""
     error = spark_failure('the query of "shop"', RuntimeError(TWO))
     assert 'the query of "shop" failed: another one works on the same checkpoint' == error.message
     assert "stop this one" in (error.hint or "")
 
 
 def test_a_machine_that_is_too_busy_is_no_wall_of_text() -> None:
-    """Spark gives its own processes 10 s; the cause that it names says less than its first line."""
+    """Spark gives its own processes 10 s; the named cause says less than its first line."""
     text = (
         "An error occurred.\norg.apache.spark.SparkException: Python worker failed to connect back.\n\tat org.a.B(C)\n"
     )
@@ -103,7 +103,7 @@ def test_a_machine_that_is_too_busy_is_no_wall_of_text() -> None:
 
 
 def note(folder: Path, number: int, place: Path) -> Path:
-    """Spark's note about the state of an operator after a batch, with the checksum beside it."""
+    """Spark's metadata of a stateful operator after a batch, with its checksum file."""
     path = folder / "state" / "0" / "_metadata" / "v2" / str(number)
     path.parent.mkdir(parents=True, exist_ok=True)
     stores = [{"storeName": "default", "stateSchemaFilePaths": [f"file:{place}/state/0/_stateSchema/default/0_a"]}]
@@ -113,7 +113,7 @@ def note(folder: Path, number: int, place: Path) -> Path:
 
 
 def test_a_module_that_workers_cannot_import_is_named_with_the_ways_out() -> None:
-    """Functions of a file beside the notebook are sent by name; Spark has a wall before the line that matters."""
+    """Functions of a module beside the notebook are sent by name; Spark prints many lines before the relevant one."""
     text = "[PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR] Failed when Python streaming data source perform "
     text += "planPartitions: Traceback (most recent call last):\nModuleNotFoundError: No module named 'prices.rules'\n"
     error = spark_failure('the query of "shop"', RuntimeError(text))
@@ -124,7 +124,7 @@ def test_a_module_that_workers_cannot_import_is_named_with_the_ways_out() -> Non
 
 
 def test_notes_of_a_checkpoint_that_was_moved_say_where_its_files_are(tmp_path: Path) -> None:
-    """All of them, for a repair goes back to older ones; their checksums are those of other content."""
+    """All of them, because a repair may go back to older ones; their checksums would no longer match."""
     notes = [note(tmp_path / "here", number, tmp_path / "before") for number in (0, 2, 11)]
     settle(LocalFiles(tmp_path / "here"))
     for each in notes:
@@ -136,7 +136,7 @@ def test_notes_of_a_checkpoint_that_was_moved_say_where_its_files_are(tmp_path: 
 
 
 def test_notes_of_a_checkpoint_that_is_where_it_was_are_not_touched(tmp_path: Path) -> None:
-    """Nor are those behind a damaged one: Spark finds damage by the checksum, and a repair follows."""
+    """Nor those after a damaged one: Spark detects damage by the checksum, and a repair follows."""
     notes = [note(tmp_path, 0, Path("/elsewhere")), note(tmp_path, 1, tmp_path)]
     before = [each.read_text() for each in notes]
     settle(LocalFiles(tmp_path))
@@ -148,7 +148,7 @@ def test_notes_of_a_checkpoint_that_is_where_it_was_are_not_touched(tmp_path: Pa
 
 
 def test_what_a_later_version_added_to_a_manifest_is_ignored(tmp_path: Path) -> None:
-    """It raises the format if that must not be: then the versions are named, and the way out."""
+    """It raises the format; if that is impossible, the error names the versions and the remedy."""
     write_manifest(LocalFiles(tmp_path), PAGE)
     content = json.loads((tmp_path / MANIFEST).read_text())
     (tmp_path / MANIFEST).write_text(json.dumps({**content, "colour": "blue"}))
@@ -161,21 +161,21 @@ def test_what_a_later_version_added_to_a_manifest_is_ignored(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("text", ["[]", "null", "3", '{"format": 3}', "{}"])
 def test_a_manifest_of_another_shape_is_damaged(tmp_path: Path, text: str) -> None:
-    """No error of Python's comes out."""
+    """No Python exception is shown."""
     (tmp_path / MANIFEST).write_text(text)
     with pytest.raises(CheckpointError, match="is damaged"):
         read_manifest(LocalFiles(tmp_path))
 
 
 def test_a_plan_of_a_repair_that_is_damaged_is_named(tmp_path: Path) -> None:
-    """It says which batches run again: without it nobody knows."""
+    """It says which batches run again, which is otherwise unknown."""
     (tmp_path / "again.json").write_text('{"3": ')
     with pytest.raises(CheckpointError, match=r'file "again\.json" of checkpoint ".*" is damaged'):
         entries_again(LocalFiles(tmp_path))
 
 
 def test_remains_of_a_checkpoint_that_was_removed_are_not_another_programs(tmp_path: Path) -> None:
-    """Spark writes the files of its next batch into the folder that is gone."""
+    """Spark writes the files of its next batch into the deleted folder."""
     offsets = tmp_path / "offsets"
     offsets.mkdir()
     (offsets / "7").write_text('v1\n{"batchWatermarkMs":0}\n{"clock": 1, "tick": 0, "offsets": {"in": {"0": 5}}}')
@@ -197,7 +197,7 @@ def test_remains_of_a_checkpoint_that_was_removed_are_not_another_programs(tmp_p
     ],
 )
 def test_a_lost_state_file_is_damage(name: str) -> None:
-    """The state is rebuilt from the batches before it; if that is impossible, the way out is named."""
+    """The state is rebuilt from the batches before it; if that is impossible, the remedy is named."""
     error = RuntimeError(f"[{name}] An error occurred during loading state. SQLSTATE: 58030\n\tat org.a.B(C)")
     assert is_damage(error)
     found = spark_failure('the query of "shop"', error)

@@ -1,4 +1,4 @@
-"""Which batches run again when files of a checkpoint are damaged."""
+"""Which batches run again if files of a checkpoint are damaged."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def keep(path: Path, content: bytes) -> None:
 
 
 def damage(path: Path) -> None:
-    """Turn over a byte."""
+    """Flip a byte."""
     content = path.read_bytes()
     path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
 
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
-    """Batches 0 to 2 are committed, 3 has begun; two stores, the first of them written as a whole after batch 0."""
+    """Batches 0 to 2 are committed, 3 has begun; two stores, the first with a snapshot after batch 0."""
     for batch in range(4):
         keep(tmp_path / "offsets" / str(batch), f'v1\n{{}}\n{{"clock": {batch}}}'.encode())
     for batch in range(3):
@@ -48,7 +48,7 @@ def files(folder: Path) -> set[Path]:
 
 
 def test_a_checkpoint_without_damage_is_left_alone(checkpoint: Path) -> None:
-    """S4-47: whatever the query failed of, it was not its files."""
+    """S4-47: the query failed for another reason than its files."""
     before = files(checkpoint)
     assert roll_back(LocalFiles(checkpoint)) is None
     assert before == files(checkpoint)
@@ -66,7 +66,7 @@ def test_a_checkpoint_without_damage_is_left_alone(checkpoint: Path) -> None:
     ids=["behind a whole", "the last", "the first", "a whole with its changes"],
 )
 def test_batches_behind_the_last_readable_state_run_again(checkpoint: Path, damaged: list[str], first: int) -> None:
-    """S4-47: from the first damaged change that no state as a whole stands for; what is given up is kept aside."""
+    """S4-47: from the first damaged change after the latest snapshot; discarded files are kept aside."""
     before = len(files(checkpoint))
     for name in damaged:
         damage(checkpoint / "state" / "0" / name)
@@ -84,13 +84,13 @@ def test_batches_behind_the_last_readable_state_run_again(checkpoint: Path, dama
 
 
 def test_a_whole_state_stands_for_the_changes_before_it(checkpoint: Path) -> None:
-    """S4-47: nothing is lost with a change that nobody reads any more."""
+    """S4-47: a change that is no longer read can be lost."""
     damage(checkpoint / "state/0/0/1_a0.changelog")
     assert roll_back(LocalFiles(checkpoint)) is None
 
 
 def test_nothing_is_touched_where_the_log_of_offsets_does_not_reach_back(checkpoint: Path) -> None:
-    """S4-47: a person has to decide."""
+    """S4-47: an operator has to decide."""
     damage(checkpoint / "state/0/1/1_b0.changelog")
     (checkpoint / "offsets" / "2").unlink()
     before = files(checkpoint)

@@ -1,4 +1,4 @@
-"""What `deploy` decides before anything runs."""
+"""Decisions of `deploy` before anything runs."""
 
 from __future__ import annotations
 
@@ -40,6 +40,6 @@ def test_the_replication_factor_of_new_topics_is_the_brokers_unless_it_is_set() 
 
 @pytest.mark.parametrize("value", [0, -2, "three"])
 def test_an_impossible_replication_factor_is_refused(value: object) -> None:
-    """Before anything is created with it."""
+    """Refused before anything is created with it."""
     with pytest.raises(ConfigError, match=r"replication\.factor"):
         Config.of({"replication.factor": value})

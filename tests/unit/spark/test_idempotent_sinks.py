@@ -1,4 +1,4 @@
-"""Positions of sinks belong to one checkpoint: batches of another one have the same numbers, and other content."""
+"""A sink's position belongs to one checkpoint: batches of another one have the same numbers but other content."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MAKERS: dict[str, Make] = {
 
 
 def query(name: str, application: str = "shop") -> Deployment:
-    """The deployment of a query, which ``name`` identifies."""
+    """The deployment of a query identified by ``name``."""
     builder = ks.StreamsBuilder(application)
     builder.stream("in", value_serde="long").to("out", value_serde="long")
     return plan_deployment(name, [plan_application(builder.build(), Config(), {"in": 1}, direct=True)], 1)
@@ -44,7 +44,7 @@ def batch(number: int, value: int, topic: str = "out") -> QueryBatch:
 
 
 def started(make: Make, folder: Path, deployment: Deployment) -> BoundSink:
-    """A sink of a query that begins, or begins again."""
+    """The sink of a query that starts or restarts."""
     sink = make(folder)
     none: Any = None
     sink.attach(deployment, none)
@@ -69,7 +69,7 @@ def test_a_query_with_another_checkpoint_is_refused(tmp_path: Path, make: Make) 
 
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 def test_a_gap_between_two_batches_is_refused(tmp_path: Path, make: Make) -> None:
-    """The database or folder was restored from an older copy: its rows of the batches between are lost."""
+    """The database or folder was restored from an older copy: rows of the batches in between are lost."""
     sink = started(make, tmp_path, query("one"))
     sink.publish(batch(0, 1))
     with pytest.raises(DataLossError, match='batches 1 to 6 of "shop" are missing'):
@@ -116,7 +116,7 @@ def test_a_query_that_wrote_nothing_leaves_the_place_to_another(tmp_path: Path, 
 
 
 def test_a_database_refuses_batches_of_another_query_while_both_run(tmp_path: Path) -> None:
-    """The one that publishes first stays; nothing of the other is written."""
+    """The first to publish keeps the sink; nothing of the other is written."""
     make = MAKERS["database"]
     first, second = (started(make, tmp_path, query(name)) for name in ("one", "two"))
     first.publish(batch(0, 1))
@@ -127,7 +127,7 @@ def test_a_database_refuses_batches_of_another_query_while_both_run(tmp_path: Pa
 
 
 def test_files_without_a_known_query_are_left_alone(tmp_path: Path) -> None:
-    """Somebody else may have written them; of other topics there may be any."""
+    """Another program may have written them; other topics' files may be present."""
     (tmp_path / "lake" / "others").mkdir(parents=True)
     (tmp_path / "lake" / "others" / "batch-000000005.parquet").write_bytes(b"")
     started(MAKERS["parquet"], tmp_path, query("one")).publish(batch(0, 1))
@@ -139,7 +139,7 @@ def test_files_without_a_known_query_are_left_alone(tmp_path: Path) -> None:
 
 
 def test_topics_that_functions_choose_belong_to_their_query_too(tmp_path: Path) -> None:
-    """They are not known from the topology."""
+    """The topology does not determine them."""
     started(MAKERS["parquet"], tmp_path, query("one")).publish(batch(0, 1, "chosen"))
     with pytest.raises(CheckpointError):
         started(MAKERS["parquet"], tmp_path, query("two"))
@@ -153,7 +153,7 @@ def test_a_database_that_does_not_answer_is_named_before_the_query_starts(tmp_pa
 
 
 def test_a_damaged_note_is_an_error(tmp_path: Path) -> None:
-    """It is not taken for a folder without a query."""
+    """It is not mistaken for a folder without a query."""
     started(MAKERS["parquet"], tmp_path, query("one")).publish(batch(0, 1))
     (tmp_path / "lake" / ".shop.kstreamnb.json").write_text("{")
     with pytest.raises(CheckpointError, match="is damaged"):
@@ -161,7 +161,7 @@ def test_a_damaged_note_is_an_error(tmp_path: Path) -> None:
 
 
 def test_memory_keeps_the_output_of_one_query() -> None:
-    """A sink that is given to a second query would skip its batches."""
+    """A sink passed to a second query would skip its batches."""
     sink = MemorySink()
     session: Any = None
     sink.attach(query("one"), session)

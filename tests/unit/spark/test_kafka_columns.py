@@ -1,4 +1,4 @@
-"""Columns read and written at once are those read and written item by item."""
+"""Columns read and written at once equal those read and written item by item."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LONGS = st.integers(-(1 << 63), (1 << 63) - 1)
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]))), st.lists(LONGS))
 def test_plain_columns_make_the_same_bytes_and_come_back(texts: list[str], numbers: list[int]) -> None:
-    """Text and whole numbers, there and back, as each serde does it alone."""
+    """Text and integers, in both directions, as each serde converts single items."""
     for serde, values in ((Serdes.string(), texts), (Serdes.long(), numbers)):
         data = [serde.serialize(value) for value in values]
         assert column_to_kafka(values, serde) == (data or None)
@@ -34,7 +34,7 @@ def test_plain_columns_make_the_same_bytes_and_come_back(texts: list[str], numbe
     ],
 )
 def test_unusual_bytes_are_left_to_their_handlers(serde: Any, column: list[bytes | None]) -> None:
-    """One item that cannot be read, or another serde: item by item."""
+    """If one item cannot be read, or for another serde: item by item."""
     assert column_from_kafka(column, serde) is None
 
 
@@ -49,10 +49,10 @@ def test_unusual_bytes_are_left_to_their_handlers(serde: Any, column: list[bytes
     ],
 )
 def test_unusual_values_are_left_to_their_serde(serde: Any, column: list[Any]) -> None:
-    """What cannot be written, or only by a rule of its own: item by item."""
+    """If a value cannot be written, or only by a special rule: item by item."""
     assert column_to_kafka(column, serde) is None
 
 
 def test_text_without_a_key_stays_without() -> None:
-    """Null is no text."""
+    """Null is not text."""
     assert [None, "a"] == column_from_kafka([None, b"a"], Serdes.string())

@@ -1,4 +1,4 @@
-"""What is sent to executors that lack it."""
+"""Code sent to executors that lack it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ print(ks.__file__, [record.value for record in driver.create_output_topic("out")
 
 
 def test_the_kit_works_from_the_file_that_is_sent() -> None:
-    """In a Python in which it is not installed: what workers import, and a topology with its stores."""
+    """In a Python without the kit: the modules that workers import, and a topology with its stores."""
     kit = _packed(_source("kstreamnb"))
     program = PROGRAM.format(kit=str(kit), packages=sysconfig.get_path("purelib"))
     done = subprocess.run(
@@ -37,7 +37,7 @@ def test_the_kit_works_from_the_file_that_is_sent() -> None:
 
 
 def test_modules_are_given_by_name_by_path_or_themselves(tmp_path: Path) -> None:
-    """A module of a package sends the package; the same content has the same name, for Spark sends a name once."""
+    """A module of a package sends the package; equal content has an equal name, because Spark sends a name once."""
     (tmp_path / "prices.py").write_text("RATE = 2\n")
     assert tmp_path / "prices.py" == _source(tmp_path / "prices.py") == _source(f"{tmp_path}/prices.py")
     assert Path(ks.__file__).parent == _source(ks) == _source("kstreamnb.spark")
@@ -49,7 +49,7 @@ def test_modules_are_given_by_name_by_path_or_themselves(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("module", ["no_such_module", "no/such/file.py", Path("nowhere"), "sys"])
 def test_what_is_not_a_python_module_is_refused(module: str | Path) -> None:
-    """Before any executor is asked."""
+    """Refused before any executor is asked."""
     with pytest.raises(ks.errors.ConfigError, match=r"no Python module|neither a Python file nor a package"):
         _source(module)
 

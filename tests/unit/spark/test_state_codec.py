@@ -1,4 +1,4 @@
-"""State in checkpoints: everything comes back as it was, and reading runs no code."""
+"""State in checkpoints: values are restored unchanged, and reading runs no code."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def kinds(value: Any) -> Any:
 
 @given(values)
 def test_values_come_back_with_their_types(value: Any) -> None:
-    """Text with lone surrogates and integers of any size among them, and neither needs pickle."""
+    """Text with lone surrogates and integers of any size, without pickle."""
     back = unpack(pack(value))
     assert value == back
     assert kinds(value) == kinds(back)
@@ -81,7 +81,7 @@ class Evil:
 
 @pytest.mark.parametrize("written", [pickle.dumps, lambda evil: pickle.dumps(evil, 0), pack], ids=["2", "none", "3"])
 def test_reading_state_runs_no_code(tmp_path: Path, written: Callable[[object], bytes]) -> None:
-    """Code in a checkpoint of any format is refused, whoever reads it."""
+    """Code in a checkpoint of any format is refused, by every reader."""
     evil = Evil(tmp_path / "ran")
     for content in (evil, (1, {"counts": {"a": evil}}, {}), ({"counts": {"a": evil}}, {})):
         for read in (unpack_delta, unpack_entry, unpack_head, unpack):
@@ -91,7 +91,7 @@ def test_reading_state_runs_no_code(tmp_path: Path, written: Callable[[object], 
 
 
 def test_objects_of_users_classes_are_read_from_a_trusted_checkpoint() -> None:
-    """A serde of the user's own may keep its values in stores as they are."""
+    """A user's serde may keep its values in stores unserialized."""
     delta = StateDelta({"days": {"a": (date(2024, 5, 1), 7)}}, {})
     assert delta == unpack_delta(pack_delta(delta), trust=True)
     with pytest.raises(CheckpointError, match="contains objects of a user's class, which only pickle can read"):
@@ -99,12 +99,12 @@ def test_objects_of_users_classes_are_read_from_a_trusted_checkpoint() -> None:
 
 
 class Encoded(bytes):
-    """What `SerializedValue` was called."""
+    """The former name of `SerializedValue`."""
 
 
 @pytest.mark.parametrize("trust", [False, True])
 def test_entries_of_format_2_are_read(monkeypatch: pytest.MonkeyPatch, *, trust: bool) -> None:
-    """With the names that classes had then, and with positions inside the deltas of cycles."""
+    """With the class names of that version, and with positions inside the deltas of cycles."""
     old = ModuleType("kstreamnb.core.wire")
     old.Encoded = Encoded  # type: ignore[attr-defined]
     with monkeypatch.context() as before:
@@ -127,6 +127,6 @@ def test_entries_of_format_2_are_read(monkeypatch: pytest.MonkeyPatch, *, trust:
 
 @pytest.mark.parametrize("data", [b"", b"\x04abc", pack(("a", 1))[:-1], b"\x03\xc1", b"\x80\x05."])
 def test_damaged_state_is_an_error_of_the_checkpoint(data: bytes) -> None:
-    """Whatever a parser makes of it."""
+    """Refused, whatever a parser makes of it."""
     with pytest.raises(CheckpointError, match="state in the checkpoint"):
         unpack(data)

@@ -33,7 +33,7 @@ def views(driver: ks.TopologyTestDriver) -> dict[str, StoreView]:
 
 
 def test_a_look_up_gives_the_row_of_the_partition_that_has_it(views: dict[str, StoreView]) -> None:
-    """S0-56: a row that is a tuple is one row; a key that is nowhere is None."""
+    """S0-56: a row that is a tuple is one row; an unknown key is None."""
     assert 2 == views["counts"]["a"] == views["windows"].fetch("a", 0)
     assert "a" in views["counts"]
     assert "z" not in views["counts"]
@@ -63,6 +63,6 @@ def test_times_are_shown_to_those_who_ask(driver: ks.TopologyTestDriver) -> None
 
 
 def test_a_view_cannot_be_written(views: dict[str, StoreView]) -> None:
-    """S2-49: what writes is not there, and the error says what it was asked of."""
+    """S2-49: there are no methods that write, and the error names the method."""
     with pytest.raises(AttributeError, match=r'a view of store "counts" has no "put"; it has get, all, '):
         views["counts"].put("a", 1)

@@ -1,4 +1,4 @@
-"""The wall clock of a query: punctuators continue although the machine's clock jumps ahead and back."""
+"""The wall clock of a query: punctuators continue although the machine's clock jumps forwards and backwards."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Ticker(ks.Processor):
     """Forwards the time of each tick of the wall clock."""
 
     def init(self, context: ks.ProcessorContext) -> None:
-        """Schedule a tick a second."""
+        """Schedule a tick per second."""
         super().init(context)
         context.schedule("1s", ks.PunctuationType.WALL_CLOCK_TIME, self.tick)
 
@@ -48,7 +48,7 @@ def ticking() -> ks.Topology:
 
 
 class Machine(FileOffsetSource):
-    """A source whose machine has this clock."""
+    """A source on a machine with this clock."""
 
     clock_ms = START_MS
 
@@ -58,7 +58,7 @@ class Machine(FileOffsetSource):
 
 
 class Deployed:
-    """A query's reader and tasks, without Spark; half a second passes before each look for a batch."""
+    """A query's reader and tasks, without Spark; half a second passes before each poll for a batch."""
 
     def __init__(self, folder: Path) -> None:
         deployment = placed(ticking(), 1)
@@ -71,7 +71,7 @@ class Deployed:
         self.logged: dict[str, Any] = self.reader.initialOffset()
 
     def restart(self) -> None:
-        """Begin with a new reader, which knows the log alone."""
+        """Start with a new reader, which knows only the log."""
         self.reader = QuerySourceReader(self.settings)
 
     def ticks(self, half_seconds: int) -> list[int]:
@@ -96,7 +96,7 @@ class Deployed:
 
 
 def test_punctuators_continue_when_the_clock_jumps_ahead_and_back(tmp_path: Path) -> None:
-    """An hour ahead lies in the log of offsets; punctuators tick at half speed until the machine has caught up."""
+    """The log of offsets is an hour ahead; punctuators tick at half speed until the machine has caught up."""
     query = Deployed(tmp_path)
     assert 4 <= len(query.ticks(10)) <= 5
     query.machine.clock_ms += HOUR_MS
@@ -117,7 +117,7 @@ def test_punctuators_continue_when_the_clock_jumps_ahead_and_back(tmp_path: Path
 
 
 def test_ticks_of_a_steady_clock_are_those_of_the_machine(tmp_path: Path) -> None:
-    """A clock that did not jump is passed on as it is."""
+    """A clock that did not jump is used as it is."""
     query = Deployed(tmp_path)
     times = query.ticks(20)
     steps = accumulate([500] * 20, initial=START_MS)

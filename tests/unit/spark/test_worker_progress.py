@@ -1,4 +1,4 @@
-"""Where workers are: readable while a task runs, and after its process died."""
+"""Progress of workers: readable while a task runs, and after its process died."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _AT_SEVEN = TaskPosition("0/0_0", "KSTREAM-PEEK-0000000002", "in-0@7", alive=Fal
 
 @contextmanager
 def worker(folder: Path, what: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that runs a task, and does this at its eighth record."""
+    """Run a process with a task that does this at its eighth record."""
     command = [sys.executable, "-c", _WORKER.format(what=what), str(folder)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin is not None
@@ -68,7 +68,7 @@ def worker(folder: Path, what: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def wait_until(reached: Callable[[], bool]) -> None:
-    """Wait, half a minute at most."""
+    """Wait for at most half a minute."""
     end = time.monotonic() + 30
     while not reached() and time.monotonic() < end:
         time.sleep(0.02)
@@ -76,7 +76,7 @@ def wait_until(reached: Callable[[], bool]) -> None:
 
 
 def test_a_worker_that_ends_itself_leaves_its_task_node_and_record(tmp_path: Path) -> None:
-    """After ``os._exit`` no code runs, so it is noted before."""
+    """``os._exit`` runs no further code, so progress is written before."""
     with worker(tmp_path, "os._exit(3)") as process:
         assert 3 == process.wait(60)
     assert [_AT_SEVEN] == task_positions(tmp_path / "workers")
@@ -86,7 +86,7 @@ def test_a_worker_that_ends_itself_leaves_its_task_node_and_record(tmp_path: Pat
 
 
 def test_a_worker_that_is_killed_leaves_where_it_was(tmp_path: Path) -> None:
-    """The system kills without a word, but what takes so much memory takes its time."""
+    """The kernel kills without notice, but exhausting the memory takes time."""
     folder = tmp_path / "workers"
     with worker(tmp_path, "time.sleep(60)") as process:
         wait_until(lambda: any(each.record == "in-0@7" for each in task_positions(folder)))
@@ -98,7 +98,7 @@ def test_a_worker_that_is_killed_leaves_where_it_was(tmp_path: Path) -> None:
 
 
 def test_a_worker_between_two_batches_is_nowhere(tmp_path: Path) -> None:
-    """Its file is empty, and stays as long as its process."""
+    """Its file is empty, and remains as long as its process."""
     with worker(tmp_path, "time.sleep(0.5)") as process:
         assert process.stdout is not None
         assert b"done\n" == process.stdout.readline()
@@ -108,7 +108,7 @@ def test_a_worker_between_two_batches_is_nowhere(tmp_path: Path) -> None:
 
 
 def test_a_slow_batch_is_told_with_the_record_it_is_at(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Status and log name it; a batch that came to no other record for as long is stuck."""
+    """Status and log name it; a batch that stays at one record for that long is stuck."""
     query = query_without_spark(tmp_path, MemorySink())
     launch(query, None)
     (query.checkpoint / "offsets").mkdir()
@@ -133,7 +133,7 @@ def test_a_slow_batch_is_told_with_the_record_it_is_at(tmp_path: Path, caplog: p
 
 
 def test_the_error_of_a_dead_worker_names_its_task() -> None:
-    """Spark knows only that a connection was closed."""
+    """Spark only knows that a connection was closed."""
     crashed = RuntimeError("SparkException: Python worker exited unexpectedly (crashed)")
     error = worker_died("the query", crashed, [str(_AT_SEVEN)])
     assert error is not None
@@ -144,7 +144,7 @@ def test_the_error_of_a_dead_worker_names_its_task() -> None:
 
 
 def test_a_slow_batch_is_healthy_until_it_is_stuck(tmp_path: Path) -> None:
-    """A large batch that advances must not be restarted; the answer names where it is."""
+    """A large batch that advances must not be restarted; the answer names its position."""
     query = query_without_spark(tmp_path, MemorySink())
     launch(query, None)
     query.control.lifecycle.apply(LifecycleEvent.READY, Actor.STREAM)

@@ -1,4 +1,4 @@
-"""A task small enough for a store, stores of a user's own, and everything that can be read from a store."""
+"""A minimal task for a store, users' own stores, and everything that can be read from a store."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["KINDS", "OwnKeyValueStore", "OwnSessionStore", "OwnWindowStore", "St
 
 
 class StoreTask:
-    """What a store asks of its task, and what it told it."""
+    """The part of the task that a store uses, and what it recorded."""
 
     def __init__(self) -> None:
         self.now, self.record_headers = 0, ()
@@ -69,7 +69,7 @@ class OwnKeyValueStore:
         return iter(self.pairs)
 
     def busiest(self) -> str:
-        """Something that no other store can do."""
+        """A method that no other store has."""
         return f"{len(self.pairs)} rows"
 
 
@@ -119,7 +119,7 @@ KINDS: dict[str, dict[str, Any]] = {
 
 
 def implementations(*kinds: str) -> list[Any]:
-    """Specs of every way in which stores of these kinds can be kept: for ``pytest.mark.parametrize``."""
+    """Return specs of every implementation of these kinds of stores, for ``pytest.mark.parametrize``."""
     specs = []
     for kind in kinds:
         plain = StoreSpec("s", kind, **KINDS[kind])  # type: ignore[arg-type]
@@ -135,14 +135,14 @@ def implementations(*kinds: str) -> list[Any]:
 
 
 def title(spec: StoreSpec) -> str:
-    """A spec in words, as the id of a test."""
+    """Describe a spec, as the id of a test."""
     words = [spec.kind, "persistent" if spec.persistent else "memory"]
     words += ["cached"] * spec.cached + ["own"] * (spec.factory is not None)
     return "-".join(words + ["duplicates"] * spec.retain_duplicates + ["time-ordered"] * bool(spec.extra))
 
 
 def seen(store: Any, keys: tuple[Any, ...] = ("a", "ab", "b", "B"), last: int = 200) -> dict[str, Any]:
-    """Everything that can be read from a store."""
+    """Return everything that can be read from a store."""
     kind = store.spec.kind
     if kind == "versioned":
         found = {key: list(store.history(key)) for key in keys}

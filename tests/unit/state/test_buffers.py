@@ -1,4 +1,4 @@
-"""What waits in suppress, in stream-table joins with grace, and in left and outer stream joins."""
+"""Buffers of suppress, of stream-table joins with grace, and of left and outer stream joins."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def suppress(**options: Any) -> Any:
 
 
 def test_a_change_keeps_the_place_of_the_first_one_of_its_key() -> None:
-    """Later changes replace it there; what comes out is the last, with its own old value, time and headers."""
+    """Later changes replace it there; the last one is emitted, with its own old value, time and headers."""
     buffer = suppress()
     buffer.put(10, "b", "b1", None, 10, (), HERE)
     buffer.put(5, "a", "a1", None, 5, (), HERE)
@@ -35,7 +35,7 @@ def test_a_change_keeps_the_place_of_the_first_one_of_its_key() -> None:
 
 
 def test_the_size_of_a_buffer_is_kafkas_estimate() -> None:
-    """Time, key, values (prior and old once when equal) and 20 bytes of context with the topic's name and headers."""
+    """Time, key, values (prior and old once if equal) and 20 bytes of context with the topic's name and headers."""
     buffer = suppress()
     buffer.put(1, "ab", "new", "old", 1, (("h", b"xyz"),), HERE)
     expected = 8 + 2 + 3 + 3 + 20 + 2 + 4
@@ -47,7 +47,7 @@ def test_the_size_of_a_buffer_is_kafkas_estimate() -> None:
 
 
 def test_a_buffer_can_be_undone() -> None:
-    """Order, size and content come back."""
+    """Order, size and content are restored."""
     buffer = suppress()
     buffer.put(3, "a", "x", None, 3, (), HERE)
     before, size = buffer.snapshot(), buffer.size_bytes()
@@ -63,7 +63,7 @@ def test_a_buffer_can_be_undone() -> None:
 
 
 def test_many_changes_of_one_key_cost_no_memory() -> None:
-    """The order of times is kept small however often a buffer is filled and emptied."""
+    """The time index stays small however often a buffer is filled and emptied."""
     buffer = suppress()
     for time in range(1000):
         buffer.put(time, "a", "x", None, time, (), HERE)
@@ -73,7 +73,7 @@ def test_many_changes_of_one_key_cost_no_memory() -> None:
 
 
 def test_a_stream_record_waits_for_the_grace_of_the_table() -> None:
-    """It leaves once stream time is that much later, ordered by time, key bytes and arrival."""
+    """It is emitted once stream time is that much later, ordered by time, key bytes and arrival."""
     buffer = StoreTask().make("internal", extra={"type": "join_buffer", "grace_ms": 10})
     for time, key in ((5, "b"), (5, "a"), (3, "z"), (5, "a")):
         assert buffer.put(time, key, f"{key}{time}", (), HERE)
@@ -87,7 +87,7 @@ def test_a_stream_record_waits_for_the_grace_of_the_table() -> None:
 
 
 def test_pending_records_come_by_time_with_the_right_side_first() -> None:
-    """Records of one key, side and time stay in order; entries may be discarded on the way."""
+    """Records of one key, side and time stay in order; entries may be discarded during iteration."""
     pending = StoreTask().make("internal", extra={"type": "pending_joins"})
     for time, is_left, key, value in (
         (5, True, "a", 1), (5, False, "b", 2), (5, False, "a", [3]), (2, True, "z", 4), (5, True, "a", 5),
@@ -106,7 +106,7 @@ def test_pending_records_come_by_time_with_the_right_side_first() -> None:
 
 
 def test_subscriptions_are_found_by_the_prefix_of_their_foreign_key() -> None:
-    """Length, foreign key, primary key: a scan gives the subscribers of one foreign key, by primary key."""
+    """Length, foreign key, primary key: a scan returns the subscribers of one foreign key, by primary key."""
     store = StoreTask().make("timestamped_key_value", key_serde=Serdes.bytes(), value_serde=Serdes.string())
     for foreign, primary in (("f", "2"), ("f", "10"), ("ff", "1"), ("e", "3")):
         store.put(len(foreign).to_bytes(4) + foreign.encode() + primary.encode(), (primary, 1))

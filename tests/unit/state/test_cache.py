@@ -1,4 +1,4 @@
-"""The record cache: what is held back, what is told, in which order, and when."""
+"""The record cache: what is held back, what is emitted, in which order, and when."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.unit.state.stores_for_tests import StoreTask
 
 
 class Told:
-    """A cached store and what its listener was told."""
+    """A cached store and the changes its listener received."""
 
     def __init__(self, kind: str, *, send_old: bool = True, budget: CacheBudget | None = None, **options: Any) -> None:
         self.task = StoreTask()
@@ -22,19 +22,19 @@ class Told:
         assert self.store.set_flush_listener(lambda *change: self.changes.append(change), send_old=send_old)
 
     def at(self, time: int, headers: Any = ()) -> Any:
-        """The store while a record of that time is in hand."""
+        """The store while a record of that time is processed."""
         self.task.set_record(time, headers)
         return self.store
 
     def flushed(self) -> list[tuple[Any, ...]]:
-        """What a flush tells."""
+        """Return the changes of a flush."""
         self.store.flush()
         told, self.changes[:] = self.changes[:], []
         return told
 
 
 def test_only_the_last_value_of_a_key_is_told_with_the_value_before_the_last_flush() -> None:
-    """Time and headers are those of the last write; the old value is what the store held."""
+    """Time and headers are those of the last write; the old value is the store's."""
     told = Told("timestamped_key_value")
     told.at(1).put("a", (1, 1))
     told.at(2, (("h", b"x"),)).put("a", (2, 9))
@@ -56,7 +56,7 @@ def test_keys_are_told_in_the_order_in_which_they_were_last_written() -> None:
 
 
 def test_a_key_that_came_and_went_is_not_mentioned() -> None:
-    """Neither the listener nor the store nor the changelog hears of it."""
+    """Neither the listener nor the store nor the changelog sees it."""
     told = Told("key_value")
     told.at(1).put("a", 1)
     told.at(2).delete("a")
@@ -65,7 +65,7 @@ def test_a_key_that_came_and_went_is_not_mentioned() -> None:
 
 
 def test_without_a_listener_everything_is_written() -> None:
-    """A cached store of a user's processor writes a deletion of nothing too."""
+    """A cached store of a user's processor also writes a deletion of an unknown row."""
     task = StoreTask()
     store = task.make("key_value", cached=True)
     store.put("a", 1)
@@ -76,7 +76,7 @@ def test_without_a_listener_everything_is_written() -> None:
 
 
 def test_old_values_can_be_left_out() -> None:
-    """Without need for old values none is read; a deletion is told all the same."""
+    """If old values are not needed none is read; a deletion is still emitted."""
     told = Told("key_value", send_old=False)
     told.at(1).put("a", 1)
     told.flushed()
@@ -87,7 +87,7 @@ def test_old_values_can_be_left_out() -> None:
 
 
 def test_the_changelog_is_written_at_the_times_of_the_cached_records() -> None:
-    """A flush pretends that each cached record is in hand, and then that nothing happened."""
+    """A flush sets each cached record as the current one, and restores the previous one afterwards."""
     told = Told("key_value")
     told.at(3).put("a", 1)
     told.at(8).put("b", 2)
@@ -113,7 +113,7 @@ def test_ranges_see_the_cache_over_the_store() -> None:
 
 
 def test_windows_are_told_by_window() -> None:
-    """The listener gets windowed keys, and ranges see the cache over the store."""
+    """The listener gets windowed keys, and ranges overlay the cache on the store."""
     told = Told("timestamped_window", retention_ms=100, window_size_ms=10)
     told.at(4).put("a", (1, 4), 0)
     told.at(14).put("a", (1, 14), 10)
@@ -123,7 +123,7 @@ def test_windows_are_told_by_window() -> None:
 
 
 def test_the_cache_remembers_windows_that_the_store_has_forgotten() -> None:
-    """What was flushed stays readable, although it has expired in the store, until the cache is cleared."""
+    """Flushed rows stay readable, even if expired in the store, until the cache is cleared."""
     told = Told("window", retention_ms=10, window_size_ms=10)
     told.at(0).put("a", 1, 0)
     told.at(0).put("a", 2, 1000)
@@ -136,7 +136,7 @@ def test_the_cache_remembers_windows_that_the_store_has_forgotten() -> None:
 
 
 def test_sessions_are_told_by_session() -> None:
-    """A session that was replaced within one cycle is not mentioned."""
+    """A session that was replaced within one cycle is not emitted."""
     told = Told("session", retention_ms=100)
     told.at(1).put(Windowed("a", 0, 0), 1)
     told.flushed()
@@ -149,7 +149,7 @@ def test_sessions_are_told_by_session() -> None:
 
 
 def test_a_full_cache_evicts_what_was_used_least_recently_and_then_flushes_all() -> None:
-    """The evicted entry is told first, then the other dirty ones."""
+    """The evicted entry is emitted first, then the other dirty ones."""
     size = 1 + 24 + 1 + 1 + 20 + len("in")
     budget = CacheBudget(3 * size)
     told = Told("key_value", budget=budget, value_serde=Serdes.string())
@@ -166,7 +166,7 @@ def test_a_full_cache_evicts_what_was_used_least_recently_and_then_flushes_all()
 
 
 def test_stores_of_a_task_share_the_limit() -> None:
-    """The store that is written to makes room."""
+    """The store that is written to evicts entries."""
     budget = CacheBudget(60)
     one = Told("key_value", budget=budget)
     two = Told("key_value", budget=budget)

@@ -12,7 +12,7 @@ from tests.unit.state.stores_for_tests import StoreTask
 
 
 def entries(store: Any) -> list[tuple[str, str | None, int]]:
-    """Key and value of the noted records as hexadecimal digits, and their times."""
+    """Key and value of the logged records in hexadecimal, and their times."""
     found = []
     for raw_key, row, time, _ in store.changes:
         key, value = store.changelog_entry(raw_key, row)
@@ -28,7 +28,7 @@ def made(kind: str, **options: Any) -> tuple[StoreTask, Any]:
 
 
 def test_a_row_is_its_key_and_value() -> None:
-    """Deletions are tombstones at the time of the record in hand."""
+    """Deletions are tombstones with the current record's time."""
     _, store = made("key_value")
     store.put("a", 258)
     store.delete("a")
@@ -36,7 +36,7 @@ def test_a_row_is_its_key_and_value() -> None:
 
 
 def test_the_time_of_a_timestamped_row_is_the_records() -> None:
-    """The value's bytes do not hold it."""
+    """The value's bytes do not contain it."""
     _, store = made("timestamped_key_value")
     store.put("a", (1, 5))
     store.put("a", None)
@@ -54,7 +54,7 @@ def test_a_window_is_key_start_and_sequence() -> None:
 
 
 def test_a_session_is_key_end_and_start() -> None:
-    """Removing one is a tombstone."""
+    """Removing one writes a tombstone."""
     _, store = made("session", retention_ms=10)
     store.put(Windowed("a", 1, 258), 7)
     store.remove(Windowed("a", 1, 258))
@@ -128,13 +128,13 @@ def test_a_record_without_a_partner_is_time_side_and_key() -> None:
 
 
 def logged(store: Any) -> list[tuple[bytes, bytes | None, int]]:
-    """What a buffer has written to its changelog."""
+    """Return what a buffer has written to its changelog."""
     store.flush()
     return [(*store.changelog_entry(raw_key, row), time) for raw_key, row, time, _ in store.changes]
 
 
 def test_a_suppressed_change_comes_back_from_the_changelog() -> None:
-    """S0-12: new, old and prior value, time, headers and place; a key that left stays away."""
+    """S0-12: new, old and prior value, time, headers and origin; a removed key stays removed."""
     options: dict[str, Any] = {"value_serde": Serdes.json(), "extra": {"type": "suppress"}}
     place = RecordMetadata("in", 2, 7)
     buffer, again = StoreTask().make("internal", **options), StoreTask().make("internal", **options)
@@ -150,7 +150,7 @@ def test_a_suppressed_change_comes_back_from_the_changelog() -> None:
 
 
 def test_records_that_wait_for_a_table_come_back_from_the_changelog() -> None:
-    """S0-12: with their time, headers and place; later ones follow in order of arrival."""
+    """S0-12: with their time, headers and origin; later ones follow in order of arrival."""
     options: dict[str, Any] = {"extra": {"type": "join_buffer", "grace_ms": 10}}
     buffer, again = StoreTask().make("internal", **options), StoreTask().make("internal", **options)
     place, headers = RecordMetadata("in", 0, 3), (("h", b"x"),)
@@ -164,7 +164,7 @@ def test_records_that_wait_for_a_table_come_back_from_the_changelog() -> None:
 
 
 def test_records_without_a_partner_come_back_from_the_changelog() -> None:
-    """S0-12: each side by its own serde, several of one key and time in order."""
+    """S0-12: each side with its own serde, several of one key and time in order."""
     extra = {"type": "pending_joins", "left_serde": Serdes.long(), "right_serde": Serdes.string()}
     pending, again = StoreTask().make("internal", extra=extra), StoreTask().make("internal", extra=extra)
     for time, is_left, key, value in ((5, True, "a", 1), (5, True, "a", 2), (5, False, "b", "x"), (6, True, "gone", 3)):
@@ -175,7 +175,7 @@ def test_records_without_a_partner_come_back_from_the_changelog() -> None:
 
 
 def test_rows_come_back_from_the_changelog_with_their_times() -> None:
-    """S0-12: a row has the time of its record again, and what was deleted stays away."""
+    """S0-12: a restored row has its record's time, and deleted rows stay deleted."""
     _, store = made("timestamped_key_value")
     store.restore_changelog([(b"a", (1).to_bytes(8), 5), (b"b", (2).to_bytes(8), 6), (b"b", None, 7)])
     assert (1, 5) == store.get("a")
@@ -184,7 +184,7 @@ def test_rows_come_back_from_the_changelog_with_their_times() -> None:
 
 @pytest.mark.parametrize("persistent", [True, False])
 def test_what_the_retention_has_passed_does_not_come_back_from_the_changelog(persistent: bool) -> None:
-    """S0-12: a changelog may hold such rows still, before later ones or after them."""
+    """S0-12: a changelog may still contain such rows, before or after later ones."""
     _, store = made("window", retention_ms=10, window_size_ms=5, persistent=persistent)
     starts = (5, 10_000_000, 6)
     store.restore_changelog([(b"a" + start.to_bytes(8) + bytes(4), bytes(8), start) for start in starts])

@@ -1,4 +1,4 @@
-"""S4-04, S0-59: what every store promises, however it is kept: in memory, behind a cache, or in a user's own store."""
+"""S4-04, S0-59: the contract of every store: in memory, behind a cache, or a user's own."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ on_all = pytest.mark.parametrize("spec", ALL, ids=title)
 
 
 def made(spec: StoreSpec) -> Any:
-    """A store of its own task."""
+    """Create a store with a separate task."""
     return make_store(spec, StoreTask())
 
 
 def row(store: Any, value: Any, time: int = 5) -> Any:
-    """A value as the store takes it."""
+    """Return a value in the form that the store takes."""
     return (value, time) if store.spec.kind.startswith("timestamped") else value
 
 
@@ -48,7 +48,7 @@ def write(store: Any, key: str, value: Any, time: int) -> None:
 
 
 def fill(store: Any) -> None:
-    """A life of a store, with deletions, replacements, late rows and expiry."""
+    """Write a sequence with deletions, replacements, late rows and expiry."""
     for key, value, time in (
         ("b", 1, 3), ("a", 2, 5), ("ab", 3, 5), ("a", 4, 12), ("b", None, 3), ("B", 5, 12), ("a", 6, 5),
         ("b", [7], 14), ("ab", {"x": 8}, 20), ("a", None, 12), ("a", 9, 40), ("b", 10, 11), ("b", 11, 9), ("B", 12, 41),
@@ -58,7 +58,7 @@ def fill(store: Any) -> None:
 
 @on_key_values
 def test_rows_come_and_go(spec: StoreSpec) -> None:
-    """A put is seen at once, another replaces it, None deletes, deletions give what was there."""
+    """A put is visible at once, another replaces it, None deletes, deletions return the old value."""
     store = made(spec)
     one, two = row(store, 1), row(store, 2)
     store.put("a", one)
@@ -77,7 +77,7 @@ def test_rows_come_and_go(spec: StoreSpec) -> None:
 
 @on_key_values
 def test_ranges_follow_the_bytes_of_keys(spec: StoreSpec) -> None:
-    """Upper case before lower, short before long, both ends inclusive, None open, the wrong way round empty."""
+    """Upper case before lower, short before long, both bounds inclusive, None open, reversed bounds empty."""
     store = made(spec)
     for key in ("b", "é", "ab", "B", "a", "", "aa"):
         store.put(key, row(store, key))
@@ -96,7 +96,7 @@ def test_ranges_follow_the_bytes_of_keys(spec: StoreSpec) -> None:
 
 @on_key_values
 def test_a_range_shows_what_the_store_held_when_it_was_asked(spec: StoreSpec) -> None:
-    """Deleting while iterating, as punctuators do, disturbs nothing."""
+    """Deleting while iterating, as punctuators do, is safe."""
     store = made(spec)
     for key in "abc":
         store.put(key, row(store, key))
@@ -111,7 +111,7 @@ def test_a_range_shows_what_the_store_held_when_it_was_asked(spec: StoreSpec) ->
 
 @on_key_values
 def test_an_iterator_can_be_used_as_in_java(spec: StoreSpec) -> None:
-    """Look ahead, take, close."""
+    """Peek, next, close."""
     store = made(spec)
     for key in "abc":
         store.put(key, row(store, key))
@@ -149,7 +149,7 @@ def test_windows_are_found_by_key_and_start(spec: StoreSpec) -> None:
 
 @on_sessions
 def test_sessions_are_found_by_their_ends(spec: StoreSpec) -> None:
-    """A session is found when it ends late enough and starts early enough."""
+    """A session is found if it ends late enough and starts early enough."""
     store = made(spec)
     for key, start, end in (("a", 0, 4), ("a", 8, 8), ("b", 2, 3), ("a", 10, 20)):
         store.put(Windowed(key, start, end), f"{start}-{end}")
@@ -167,7 +167,7 @@ def test_sessions_are_found_by_their_ends(spec: StoreSpec) -> None:
 
 @on_all
 def test_nobody_can_change_a_row_from_outside(spec: StoreSpec) -> None:
-    """What was put and what was got are the user's to change; the row stays as it was put."""
+    """Values passed in and returned may be mutated; the row is unchanged."""
     store, value = made(spec), {"items": [1]}
     write(store, "a", value, 5)
     value["items"].append(2)
@@ -185,7 +185,7 @@ def test_nobody_can_change_a_row_from_outside(spec: StoreSpec) -> None:
 
 @on_all
 def test_a_key_or_value_that_cannot_be_written_is_refused(spec: StoreSpec) -> None:
-    """Nothing enters a store that could not leave it."""
+    """A value that could not be read back is refused."""
     store = made(spec)
     with pytest.raises(StateError) as refused:
         write(store, None, 1, 5)  # type: ignore[arg-type]
@@ -199,7 +199,7 @@ def test_a_key_or_value_that_cannot_be_written_is_refused(spec: StoreSpec) -> No
 
 @on_all
 def test_a_snapshot_is_the_store(spec: StoreSpec) -> None:
-    """A store that was restored from a snapshot cannot be told from the first."""
+    """A store restored from a snapshot is indistinguishable from the original."""
     store, other = made(spec), made(spec)
     fill(store)
     write(other, "z", 1, 2)
@@ -213,7 +213,7 @@ def test_a_snapshot_is_the_store(spec: StoreSpec) -> None:
 
 @on_all
 def test_a_journal_undoes_and_redoes(spec: StoreSpec) -> None:
-    """Backwards gives every earlier state, forwards every later one."""
+    """Undo restores every earlier state, redo every later one."""
     store = made(spec)
     store.journal = []
     states, marks = [seen(store)], [0]
@@ -238,7 +238,7 @@ def test_a_journal_undoes_and_redoes(spec: StoreSpec) -> None:
 
 @on_all
 def test_the_changelog_is_the_store(spec: StoreSpec) -> None:
-    """A store that replayed the changelog cannot be told from the first."""
+    """A store that replayed the changelog is indistinguishable from the original."""
     store, other = made(spec), made(spec)
     fill(store)
     store.flush()
@@ -251,7 +251,7 @@ def test_the_changelog_is_the_store(spec: StoreSpec) -> None:
 
 @on_all
 def test_an_unlogged_store_keeps_no_changelog(spec: StoreSpec) -> None:
-    """Nothing is noted for a store that is not logged, or that nobody asks."""
+    """Nothing is recorded for a store that is not logged, or without a reader."""
     store = make_store(StoreSpec(**{**spec.__dict__, "logged": False}), StoreTask())
     fill(store)
     assert store.changes is None
@@ -279,7 +279,7 @@ def test_users_get_rows_with_names(spec: StoreSpec) -> None:
 
 
 def test_keys_that_python_takes_for_equal_stay_apart() -> None:
-    """1, True and 1.0 are different bytes, so they are different rows."""
+    """1, True and 1.0 have different bytes, so they are different rows."""
     store = StoreTask().make("key_value", key_serde=Serdes.json())
     for key in (1, True, 1.0, "1"):
         store.put(key, repr(key))
@@ -288,7 +288,7 @@ def test_keys_that_python_takes_for_equal_stay_apart() -> None:
 
 
 def test_equal_bytes_are_one_row() -> None:
-    """A key of a subclass, or one that is read from bytes, finds the row of the plain key."""
+    """A key of a subclass, or one deserialized from bytes, finds the row of the plain key."""
 
     class Sku(str):
         __slots__ = ()

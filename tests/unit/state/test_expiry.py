@@ -1,4 +1,4 @@
-"""When window and session stores refuse, hide and forget rows."""
+"""When window and session stores refuse, hide and expire rows."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ WINDOW = {"retention_ms": 100_000, "window_size_ms": 10}
 
 
 def window_store(**options: Any) -> tuple[StoreTask, Any]:
-    """A window store of 100 s of retention."""
+    """A window store with 100 s of retention."""
     task = StoreTask()
     return task, task.make("window", **{**WINDOW, **options})
 
 
 def test_a_memory_store_refuses_exactly_what_is_older_than_its_retention() -> None:
-    """A window is refused once it starts a whole retention before the latest, and the drop says why."""
+    """A window is refused once it starts a whole retention before the latest, and the drop states the reason."""
     task, store = window_store(persistent=False)
     store.put("a", 1, 200_000)
     task.now = 42
@@ -37,7 +37,7 @@ def test_a_memory_store_refuses_exactly_what_is_older_than_its_retention() -> No
 
 
 def test_a_persistent_store_refuses_whole_segments_and_hides_the_rest() -> None:
-    """Segments are half a retention, at least a minute; a row of a live segment is kept but not shown."""
+    """Segments are half a retention, at least a minute; an expired row of a live segment is kept but not shown."""
     task, store = window_store()
     store.put("a", 1, 200_000)
     store.put("a", 2, 60_000)
@@ -49,7 +49,7 @@ def test_a_persistent_store_refuses_whole_segments_and_hides_the_rest() -> None:
 
 
 def test_a_segment_is_as_long_as_half_the_retention() -> None:
-    """With 400 s of retention segments have 200 s."""
+    """With 400 s of retention segments are 200 s."""
     task, store = window_store(retention_ms=400_000)
     store.put("a", 1, 800_000)
     store.put("a", 2, 400_000)
@@ -59,7 +59,7 @@ def test_a_segment_is_as_long_as_half_the_retention() -> None:
 
 @pytest.mark.parametrize("persistent", [True, False])
 def test_old_rows_are_forgotten(persistent: bool) -> None:
-    """Memory holds what can still be read and little more."""
+    """Memory holds little more than the readable rows."""
     _, store = window_store(persistent=persistent, retention_ms=10)
     for start in range(0, 1_000_000, 100):
         store.put("a", 1, start)
@@ -68,7 +68,7 @@ def test_old_rows_are_forgotten(persistent: bool) -> None:
 
 
 def test_a_time_ordered_store_shows_rows_one_ms_longer() -> None:
-    """The store behind results that are emitted when their window closes."""
+    """The store behind aggregations that emit on window close."""
     for extra, shown in (({}, []), ({"time_ordered": True}, [100_000])):
         _, store = window_store(extra=extra)
         store.put("a", 1, 100_000)
@@ -77,7 +77,7 @@ def test_a_time_ordered_store_shows_rows_one_ms_longer() -> None:
 
 
 def test_the_order_of_all_rows_depends_on_how_they_are_kept() -> None:
-    """Persistent stores go segment by segment and then by key, the others by time."""
+    """Persistent stores iterate by segment and then by key, the others by time."""
     for options, expected in (
         ({}, [("a", 1), ("a", 5), ("b", 0), ("a", 70_000)]),
         ({"persistent": False}, [("b", 0), ("a", 1), ("a", 5), ("a", 70_000)]),
@@ -103,7 +103,7 @@ def test_duplicates_stay_side_by_side() -> None:
 
 
 def test_none_among_duplicates_is_noted_in_the_changelog_only() -> None:
-    """Kafka's in-memory store also takes note of its time."""
+    """Kafka's in-memory store also records its time."""
     for persistent, dropped in ((True, 0), (False, 1)):
         task, store = window_store(retain_duplicates=True, persistent=persistent)
         store.put("a", 1, 5)
@@ -131,7 +131,7 @@ def test_a_session_expires_by_its_end() -> None:
 
 
 def test_removing_a_session_moves_time_only_where_it_is_kept_on_disk() -> None:
-    """An accident of Kafka's persistent store that decides what is refused later."""
+    """An accident of Kafka's persistent store that determines which rows are refused later."""
     for persistent, dropped in ((True, 1), (False, 0)):
         task = StoreTask()
         store = task.make("session", retention_ms=100_000, persistent=persistent)
@@ -141,7 +141,7 @@ def test_removing_a_session_moves_time_only_where_it_is_kept_on_disk() -> None:
 
 
 def test_sessions_of_one_end_come_latest_start_first_from_memory() -> None:
-    """Kafka's persistent store has them by their bytes, the earliest start first."""
+    """Kafka's persistent store returns them by their bytes, the earliest start first."""
     for persistent, starts in ((True, [0, 3, 7]), (False, [7, 3, 0])):
         store = StoreTask().make("session", retention_ms=100_000, persistent=persistent)
         for start in (3, 7, 0):

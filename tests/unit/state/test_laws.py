@@ -1,4 +1,4 @@
-"""Stores against models that are too simple to be wrong, and laws that hold for any life of a store."""
+"""Stores compared with trivially correct models, and laws for any sequence of operations."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def write(store: Any, key: str, value: Any, time: int) -> None:
 
 
 def look(store: Any) -> dict[str, Any]:
-    """Everything that can be read from a store of such a life."""
+    """Return everything that can be read from such a store."""
     return seen(store, KEYS, 64)
 
 
 def live(store: Any, life: list[Write]) -> None:
-    """Write everything, flushing where the life says so."""
+    """Write everything, flushing where the sequence says so."""
     for key, value, time, flushes in life:
         write(store, key, value, time)
         if flushes:
@@ -49,7 +49,7 @@ def live(store: Any, life: list[Write]) -> None:
 
 @given(life=writes, low=keys, high=keys)
 def test_a_key_value_store_is_a_dict_sorted_by_bytes(life: list[Write], low: str, high: str) -> None:
-    """Cached or not, flushed or not, every read is that of the dict."""
+    """Cached or not, flushed or not, every read equals that of the dict."""
     for cached in (False, True):
         store, model = StoreTask().make("key_value", cached=cached), {}
         for key, value, _, flushes in life:
@@ -165,7 +165,7 @@ def test_any_life_can_be_replayed_restored_and_undone(spec: StoreSpec, life: lis
 @pytest.mark.parametrize("kind", ["key_value", "timestamped_key_value", "timestamped_window", "session"])
 @given(life=writes)
 def test_a_compacted_changelog_restores_the_same_store(kind: str, life: list[Write]) -> None:
-    """S2-46: the last value of each key is enough; what came before may be purged."""
+    """S2-46: the last value of each key suffices; earlier ones may be purged."""
     store, whole, compacted = (StoreTask().make(kind, **KINDS[kind]) for _ in range(3))
     live(store, life)
     entries = [(*store.changelog_entry(raw_key, row), time) for raw_key, row, time, _ in store.changes]
@@ -178,7 +178,7 @@ def test_a_compacted_changelog_restores_the_same_store(kind: str, life: list[Wri
 
 @given(life=writes, cut=st.integers(0, 25))
 def test_undo_is_the_shorter_life(life: list[Write], cut: int) -> None:
-    """Going back to a moment gives the store that lived until then, and it lives on alike."""
+    """Undoing to a moment restores the store of that time, and it continues identically."""
     for kind, options in KINDS.items():
         store, shorter = (StoreTask().make(kind, **options) for _ in range(2))
         live(store, life[:cut])
@@ -194,7 +194,7 @@ def test_undo_is_the_shorter_life(life: list[Write], cut: int) -> None:
 
 
 def test_versions_cannot_be_asked_for_from_a_later_time_to_an_earlier_one() -> None:
-    """A query whose end is before its start is a mistake, not an empty answer; one instant may be asked for."""
+    """A query whose end is before its start is an error, not an empty answer; a single instant is allowed."""
     store = StoreTask().make("versioned", history_ms=100, segment_ms=7)
     store.put("a", 1, 10)
     assert [1] == [version.value for version in store.history("a", 10, 10)]

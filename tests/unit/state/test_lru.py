@@ -1,4 +1,4 @@
-"""The store of the keys used last."""
+"""The least-recently-used store."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.unit.state.stores_for_tests import StoreTask
 
 
 def test_the_key_used_least_recently_goes() -> None:
-    """Reading counts as use; looking through the rows does not."""
+    """Reading counts as use; iterating does not."""
     store = StoreTask().make("lru", max_entries=2)
     store.put("a", [1])
     store.put("b", 2)
@@ -24,7 +24,7 @@ def test_the_key_used_least_recently_goes() -> None:
 
 
 def test_the_order_of_use_survives_undo_and_snapshots() -> None:
-    """A store that went back, or was restored, forgets the same key next."""
+    """A store that was undone, or restored, evicts the same key next."""
     store, other = (StoreTask().make("lru", max_entries=2) for _ in range(2))
     store.put("a", 1)
     store.put("b", 2)
@@ -50,6 +50,6 @@ def test_a_changelog_gives_the_same_keys() -> None:
 
 
 def test_how_many_must_be_said() -> None:
-    """A store of the last used keys needs a number."""
+    """A least-recently-used store needs a size."""
     with pytest.raises(StateError, match="keeps the last used keys"):
         StoreTask().make("lru")

@@ -1,4 +1,4 @@
-"""What a store is made of: its kind, its place, its serdes."""
+"""Making stores: kind, implementation and serdes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.unit.state.stores_for_tests import OwnKeyValueStore, StoreTask
 
 
 def test_an_unknown_kind_is_named() -> None:
-    """With the kinds that there are."""
+    """The error lists the kinds."""
     with pytest.raises(StateError, match='of an unknown kind "heap"') as refused:
         StoreTask().make("heap")
     assert "there are key_value" in str(refused.value.detail)
@@ -20,7 +20,7 @@ def test_an_unknown_kind_is_named() -> None:
 
 
 def test_a_users_own_store_is_within_reach() -> None:
-    """It gets rows that it need not understand, and its own methods stay callable."""
+    """It gets opaque rows, and its own methods stay callable."""
     store = StoreTask().make("timestamped_key_value", factory=OwnKeyValueStore)
     store.put("a", ({"n": 1}, 5))
     assert "1 rows" == store.implementation.busiest()
@@ -29,7 +29,7 @@ def test_a_users_own_store_is_within_reach() -> None:
 
 
 def test_a_users_own_store_may_hold_rows_already() -> None:
-    """Such as one that reads a file when it is made."""
+    """Such as one that reads a file when it is created."""
 
     def loaded(spec: Any) -> OwnKeyValueStore:
         own = OwnKeyValueStore(spec)
@@ -41,6 +41,6 @@ def test_a_users_own_store_may_hold_rows_already() -> None:
 
 
 def test_internal_stores_have_no_factory() -> None:
-    """A join's or suppression's own state is not replaceable."""
+    """The internal state of a join or suppression cannot be replaced."""
     with pytest.raises(StateError, match='of kind "internal" cannot have a factory'):
         StoreTask().make("internal", extra={"type": "suppress"}, factory=OwnKeyValueStore)

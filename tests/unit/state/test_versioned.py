@@ -1,4 +1,4 @@
-"""The store that remembers what was valid when."""
+"""The store that remembers which value was valid when."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.unit.state.stores_for_tests import StoreTask
 
 
 def test_a_put_says_until_when_it_is_valid() -> None:
-    """The latest version is open, one put in between ends where the next begins, one too old is refused."""
+    """The latest version is open, one inserted in between ends where the next begins, one too old is refused."""
     task = StoreTask()
     store = task.make("versioned", history_ms=20)
     assert LATEST == store.put("a", 1, 100)
@@ -20,7 +20,7 @@ def test_a_put_says_until_when_it_is_valid() -> None:
 
 
 def test_every_time_within_the_history_has_its_value() -> None:
-    """As of a time the version is found that was valid then; deletions leave gaps."""
+    """A lookup as of a time finds the version valid then; deletions leave gaps."""
     store = StoreTask().make("versioned", history_ms=100)
     for value, time in (("x", 10), ("y", 20), (None, 30), ("w", 35)):
         store.put("a", value, time)
@@ -34,7 +34,7 @@ def test_every_time_within_the_history_has_its_value() -> None:
 
 
 def test_the_past_ends_with_the_history_but_the_latest_version_stays() -> None:
-    """Asking for a time before the history finds only what is still valid."""
+    """A lookup before the history finds only what is still valid."""
     store = StoreTask().make("versioned", history_ms=10)
     store.put("a", 1, 0)
     store.put("a", 2, 5)
@@ -46,7 +46,7 @@ def test_the_past_ends_with_the_history_but_the_latest_version_stays() -> None:
 
 
 def test_the_history_lists_versions_with_their_ends() -> None:
-    """Versions valid at some time between two, oldest or newest first."""
+    """Versions valid between two times, oldest or newest first."""
     store = StoreTask().make("versioned", history_ms=1000)
     for value, time in (("x", 10), ("y", 20), (None, 30), ("w", 35), ("late", 15)):
         store.put("a", value, time)
@@ -60,7 +60,7 @@ def test_the_history_lists_versions_with_their_ends() -> None:
 
 
 def test_versions_are_forgotten_by_segments_of_their_ends() -> None:
-    """What ended long ago is gone from memory; what ended in a live segment is still listed."""
+    """Versions that ended long ago are removed from memory; those that ended in a live segment are still listed."""
     store = StoreTask().make("versioned", history_ms=6_000)
     for time in range(0, 100_000, 100):
         store.put("a", time, time)
@@ -71,7 +71,7 @@ def test_versions_are_forgotten_by_segments_of_their_ends() -> None:
 
 
 def test_a_deletion_of_nothing_is_remembered() -> None:
-    """A version that comes late ends where the key was deleted before."""
+    """A version that arrives late ends where the key was deleted earlier."""
     store = StoreTask().make("versioned", history_ms=1000)
     assert LATEST == store.put("a", None, 50)
     assert 50 == store.put("a", "late", 40)
@@ -81,7 +81,7 @@ def test_a_deletion_of_nothing_is_remembered() -> None:
 
 
 def test_the_changelog_holds_plain_values_at_their_times() -> None:
-    """Every put is logged, refused ones too, at the version's own time."""
+    """Every put is logged, refused ones too, with the version's own time."""
     store = StoreTask().make("versioned", history_ms=10)
     for value, time in ((1, 100), (None, 95), (2, 5)):
         store.put("a", value, time)
@@ -90,7 +90,7 @@ def test_the_changelog_holds_plain_values_at_their_times() -> None:
 
 
 def test_the_history_reaches_back_to_its_last_millisecond() -> None:
-    """A time of exactly the history ago still has its value, one before it has none."""
+    """A time exactly one history ago still has its value, one before it has none."""
     store = StoreTask().make("versioned", history_ms=10)
     for key, time in (("a", 0), ("a", 8), ("b", 15)):
         store.put(key, time, time)

@@ -1,4 +1,4 @@
-"""Records of several partitions in bulk: each task takes its own in turn, as if they came one by one."""
+"""Records of several partitions in bulk: each task takes its own in turn, as if records were piped one by one."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Seen = list[tuple[str | None, int, int, int]]
 
 
 class Witness(Processor):
-    """Notes where each record came from, and fails at one."""
+    """Records each record's origin, and fails at one."""
 
     def __init__(self, seen: Seen, fails_at: int) -> None:
         self._seen, self._fails_at = seen, fails_at
 
     def process(self, record: Any) -> None:
-        """Note place and time, then hand the record on."""
+        """Record origin and time, then forward the record."""
         place = self.context.record_metadata()
         self._seen.append((place.topic, place.partition, place.offset, record.timestamp))
         if record.timestamp == self._fails_at:
@@ -30,7 +30,7 @@ class Witness(Processor):
 
 
 def counting(seen: Seen, fails_at: int = -1) -> Any:
-    """Counts by key, by records of two topics that go through a witness."""
+    """Counts by key, by records of two topics that pass through a witness."""
     builder = StreamsBuilder("turns")
     both = builder.stream("a").merge(builder.stream("b"))
     both.process_values(lambda: Witness(seen, fails_at)).group_by_key().count(store="n").to_stream().to("out")
@@ -45,7 +45,7 @@ def rows(topics: str = "ab") -> list[TopicRecord]:
 
 @pytest.mark.parametrize("topics", ["a", "ab"])
 def test_a_bulk_over_partitions_gives_what_single_records_give(topics: str) -> None:
-    """Output, its order and every record's place are those of records in the order of the merge, one by one."""
+    """Output, its order and every record's origin equal those of records in merged order, one by one."""
     seen: list[Seen] = [[], []]
     many, single = (TopologyTestDriver(counting(notes), partitions=PARTITIONS) for notes in seen)
     many.pipe(rows(topics))
@@ -72,7 +72,7 @@ def test_a_failure_leaves_what_came_before_it() -> None:
 
 
 def test_a_recording_of_several_partitions_is_in_the_order_of_the_run() -> None:
-    """Steps are noted in the order in which records were taken, with the state after each."""
+    """Steps are recorded in the order in which records were taken, with the state after each."""
     seen: Seen = []
     found = replay(counting(seen), rows(), PARTITIONS)
     taken = [step.record for step in found.steps if step.record is not None]

@@ -1,4 +1,4 @@
-"""Drivers and replays that begin with the state of another run."""
+"""Drivers and replays that start with the state of another run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def driver_of(name: str, stores: InitialState | None = None) -> ks.TopologyTestD
 
 
 def state_of(driver: ks.TopologyTestDriver) -> InitialState:
-    """The state of all tasks."""
+    """Return the state of all tasks."""
     tasks = driver.tasks.order
     rows = {task.plan.task_id: {name: dict(store.raw) for name, store in task.stores.items()} for task in tasks}
     return InitialState(rows, {task.plan.task_id: task.context.stream_time[0] for task in tasks})
@@ -41,7 +41,7 @@ def written(driver: ks.TopologyTestDriver) -> dict[int, list[Any]]:
 
 @pytest.mark.parametrize("name", ["count", "tumbling", "sessions", "suppress-windows", "stream-join", "versioned-join"])
 def test_a_run_that_begins_with_the_state_of_another_continues_it(name: str) -> None:
-    """S0-22: the second half of the input gives the same records, in the driver and in a replay."""
+    """S0-22: the second half of the input produces the same records, in the driver and in a replay."""
     records = input_records(name, "d")
     middle = len(records) // 2
     driver = driver_of(name)

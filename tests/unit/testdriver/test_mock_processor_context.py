@@ -1,4 +1,4 @@
-"""A processor alone under test: the mock context notes what it does."""
+"""A processor alone under test: the mock context records its calls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from kstreamnb.testdriver.mock_processor_context import CapturedForward
 
 
 class Alarm(ks.Processor[str, int, str, int]):
-    """Sends large values to "alarm", all to everybody, asks for commits, and reports its time when it is woken."""
+    """Sends large values to "alarm", all values to every child, requests commits, and forwards its time in a
+    punctuator.
+    """
 
     def init(self, context: Any) -> None:
         super().init(context)
@@ -33,14 +35,14 @@ class Alarm(ks.Processor[str, int, str, int]):
 
 @pytest.fixture
 def context() -> ks.testing.MockProcessorContext:
-    """A context with the store that the processor wants."""
+    """A context with the processor's store."""
     made = ks.testing.MockProcessorContext(application_id="shop", task_id="1_2", configs={"limit": 10})
     made.add_state_store(ks.Stores.in_memory_key_value_store("largest", value_serde="long"))
     return made
 
 
 def test_forwards_are_noted_with_the_child_they_named(context: ks.testing.MockProcessorContext) -> None:
-    """What goes to all goes to each child as well."""
+    """Records for all children go to each child as well."""
     alarm = Alarm()
     alarm.init(context)
     small, large = ks.Record("a", 1, 0), ks.Record("a", 11, 1)
@@ -58,7 +60,7 @@ def test_forwards_are_noted_with_the_child_they_named(context: ks.testing.MockPr
 
 
 def test_punctuators_are_captured_and_run_by_hand(context: ks.testing.MockProcessorContext) -> None:
-    """Times and metadata are what the test says; a cancelled schedule says so."""
+    """Times and metadata are those set by the test; a cancelled schedule is marked."""
     alarm = Alarm()
     alarm.init(context)
     (captured,) = context.scheduled_punctuators()
@@ -81,7 +83,7 @@ def test_the_application_is_what_the_test_says(context: ks.testing.MockProcessor
 
 
 def test_a_store_that_was_not_added_is_named(context: ks.testing.MockProcessorContext) -> None:
-    """The error says which there are; a store of the test's own is taken as it is."""
+    """The error lists the stores; a store created by the test is accepted."""
     with pytest.raises(ks.errors.StateError, match='store "nope" is not known') as caught:
         context.get_state_store("nope")
     assert caught.value.detail == 'there are "largest"'

@@ -1,4 +1,4 @@
-"""Races: found among allowed orders of work, shrunk, and the same for the same seed."""
+"""Races: found among allowed orders of work, shrunk, and identical for the same seed."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from kstreamnb.testdriver.races.race_detector import find_races
 
 
 def records(*rows: tuple[str, Any, Any, int]) -> list[ks.TopicRecord]:
-    """Records of (topic, key, value, time), where their keys belong."""
+    """Records of (topic, key, value, time), in the partitions of their keys."""
     return [ks.TopicRecord(topic, -1, -1, time, key, value) for topic, key, value, time in rows]
 
 
 def joined() -> ks.Topology:
-    """Clicks with what a table holds when they come."""
+    """Clicks joined with the table's row at their time of arrival."""
     builder = ks.StreamsBuilder("join")
     builder.stream("click").left_join(builder.table("tier"), lambda click, tier: f"{click}/{tier}").to("out")
     return builder.build()
@@ -27,7 +27,7 @@ CLICKS = records(
 
 
 def test_a_click_that_may_come_before_its_row_is_a_race_of_two_records() -> None:
-    """S0-27: a join with a table depends on who is first; two records show it: a row, and a click of its key."""
+    """S0-27: a join with a table depends on the order; two records show it: a row, and a click of its key."""
     found = find_races(joined(), CLICKS, schedules=40, seed=3)
     assert found
     race = found.race
@@ -43,7 +43,7 @@ def test_a_click_that_may_come_before_its_row_is_a_race_of_two_records() -> None
 
 
 def test_functions_that_change_their_value_do_not_change_the_next_order() -> None:
-    """Every order of work begins with the records as they came, whatever was done with them in the one before."""
+    """Every order of work begins with the original records, whatever the previous one did to them."""
 
     def spoil(value: dict[str, int]) -> dict[str, int]:
         value["n"] += 1
@@ -58,7 +58,7 @@ def test_functions_that_change_their_value_do_not_change_the_next_order() -> Non
 
 
 def test_the_same_seed_gives_the_same_report() -> None:
-    """Reports can be compared, and a race can be looked at again."""
+    """Reports can be compared, and a race can be replayed."""
     once, again = (find_races(joined(), CLICKS, schedules=20, seed=5, partitions=2) for _ in range(2))
     assert str(once) == str(again)
     assert once == again
@@ -66,14 +66,14 @@ def test_the_same_seed_gives_the_same_report() -> None:
 
 
 def test_waiting_for_the_other_partition_removes_the_race() -> None:
-    """S0-25: with max_task_idle the row and the click are taken by time, in every order of delivery."""
+    """S0-25: with max_task_idle the row and the click are processed by time, in every order of delivery."""
     found = find_races(joined(), CLICKS, schedules=40, config={"max_task_idle": "1s"})
     assert not found
     assert "no race found: 40 orders (seed 0), one outcome" == str(found)
 
 
 def test_counts_in_windows_of_one_partition_are_no_race() -> None:
-    """What a task makes of one partition does not depend on other tasks; after a repartition late records do."""
+    """A task's output for one partition is independent of other tasks; after a repartition late records are not."""
 
     def windows(change: Any) -> ks.Topology:
         builder = ks.StreamsBuilder("windows")
@@ -91,7 +91,7 @@ def test_counts_in_windows_of_one_partition_are_no_race() -> None:
 
 
 def test_two_writers_of_a_key_are_a_race_of_order_only() -> None:
-    """S3-24: what two topics bring for one key comes in either order, and nothing is lost."""
+    """S3-24: records of two topics for one key arrive in either order, and nothing is lost."""
     builder = ks.StreamsBuilder("two")
     builder.stream("a").to("out")
     builder.stream("b").to("out")

@@ -1,4 +1,4 @@
-"""Whether stores are what changelogs and input make of them, looked at after every commit."""
+"""Stores compared with their changelogs and the input, after every commit."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def feed(driver: ks.TopologyTestDriver) -> None:
 
 @pytest.mark.parametrize("cache", [False, True])
 def test_after_every_commit_stores_are_the_folds_of_changelogs_and_input(cache: bool) -> None:
-    """S0-09: the switch says nothing, and the whole comparison finds nothing, for every kind of store."""
+    """S0-09: the switch reports nothing, and the complete comparison finds nothing, for every kind of store."""
     driver = kept(cache=cache, verify=True)
     feed(driver)
     found = driver.verify_state()
@@ -54,7 +54,7 @@ def test_a_store_that_was_changed_behind_the_changelog_is_noticed_at_the_next_co
 
 
 def test_changelogs_that_are_only_compared_are_not_kept() -> None:
-    """Names of the topics are known as ever; their records are there only on request."""
+    """Topic names are known as before; their records are kept only on request."""
     driver, keeping = kept(verify=True), kept(verify=True, changelogs=True)
     for each in (driver, keeping):
         feed(each)
@@ -65,7 +65,7 @@ def test_changelogs_that_are_only_compared_are_not_kept() -> None:
 
 @pytest.mark.parametrize("store_type", ["persistent", "in_memory"])
 def test_a_null_in_a_joined_stream_takes_no_row_from_what_the_changelog_makes_again(store_type: Any) -> None:
-    """A null is logged and deletes nothing: a join restored from its changelogs still has the row beside it."""
+    """A null is logged and deletes nothing: a join restored from its changelogs still has the row."""
     builder = ks.StreamsBuilder("joined")
     left, right = builder.stream("left"), builder.stream("right")
     windows = ks.JoinWindows.of(difference="10ms", grace="0ms")

@@ -1,4 +1,4 @@
-"""Stores of all partitions, seen as one: in the order that one store would have, forwards and backwards."""
+"""Stores of all partitions, merged: in the order that one store would have, forwards and backwards."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ Options = dict[str, Any]
 
 
 def alone() -> ks.Topology:
-    """Nothing that is written is read again."""
+    """No topic that is written is read again."""
     builder = ks.StreamsBuilder("alone")
     builder.stream("in").map_values(lambda value: value + 1).to("out")
     return builder.build()
@@ -124,7 +124,7 @@ def test_every_record_is_extracted_once_and_refused_ones_are_passed_over() -> No
 
 
 def test_an_extractor_that_fails_ends_the_run_after_the_records_before() -> None:
-    """Records that come before the failing one are processed, and none that waits is processed later."""
+    """Records before the failing one are processed, and none of the waiting ones is processed later."""
 
     def event_time(record: TopicRecord, _partition_time_ms: int) -> int:
         return int(record.value)

@@ -41,7 +41,7 @@ def test_records_go_in_and_come_out() -> None:
 
 
 def test_the_topics_clock_gives_times() -> None:
-    """It starts where it is told, moves by itself, and not for records with a time of their own."""
+    """It starts at the given time, advances automatically, and ignores records with their own time."""
     driver = counting()
     topic = driver.create_input_topic("in", start=100, auto_advance="10ms")
     topic.pipe_input("a", 1)
@@ -60,7 +60,7 @@ def test_the_topics_clock_gives_times() -> None:
 
 
 def test_reading_an_output_topic() -> None:
-    """Every way to read takes records away."""
+    """Every read method consumes records."""
     driver = counting()
     driver.create_input_topic("in").pipe_key_value_list([(key, 1) for key in "abcabca"])
     out = driver.create_output_topic("out")
@@ -97,7 +97,7 @@ def test_errors_have_kafkas_texts() -> None:
 
 @pytest.mark.parametrize(("partitions", "number"), [(1, 1), (2, 1), (2, 100)])
 def test_a_record_that_its_serde_cannot_write_is_named(partitions: int, number: int) -> None:
-    """A key of another kind than the topic's is said with its topic, whether records come alone or many at once."""
+    """A key of the wrong type is reported with its topic, for single records and for many at once."""
     builder = StreamsBuilder("kinds")
     orders = builder.stream("orders")
     orders.to("out") if partitions > 1 else orders.group_by(lambda _, value: str(value)).count(store="n")
@@ -110,7 +110,7 @@ def test_a_record_that_its_serde_cannot_write_is_named(partitions: int, number: 
 
 
 def test_records_go_to_the_partition_of_their_key() -> None:
-    """Murmur2 on the key's bytes; each partition has a task, a store and a stream time of its own."""
+    """Murmur2 of the key's bytes; each partition has its own task, store and stream time."""
     driver = counting(partitions={"in": 4, "out": 2})
     topic = driver.create_input_topic("in")
     for number in range(8):
@@ -139,7 +139,7 @@ def test_join_partners_must_be_partitioned_alike() -> None:
 
 
 def test_a_changed_key_goes_through_a_real_repartition_topic() -> None:
-    """It carries the application's id and is among the topics that were produced."""
+    """It carries the application's id and is among the produced topics."""
     builder = StreamsBuilder("moving")
     stream = builder.stream("in", value_serde=Serdes.string())
     stream.group_by(lambda key, value: value, name="by-value").count(store="n")
@@ -176,7 +176,7 @@ def test_stores_are_seen_by_kind() -> None:
 
 
 def read_mistyped_output(driver: TopologyTestDriver) -> None:
-    """Read a topic whose name is nearly that of one that was written."""
+    """Read a topic whose name nearly matches that of a written one."""
     driver.create_input_topic("in").pipe_input("a", 1)
     driver.create_output_topic("outt").read_value()
 
@@ -189,7 +189,7 @@ GETTERS = [
 
 @pytest.mark.parametrize("getter", GETTERS)
 def test_an_unknown_store_is_an_error_with_the_nearest_name(getter: str) -> None:
-    """One rule and one hint, however the store is looked up."""
+    """One rule and one hint for every kind of lookup."""
     with pytest.raises(StateError, match='there is no store "cuonts"') as error:
         getattr(counting(), getter)("cuonts")
     assert error.value.hint == 'did you mean "counts"?'
@@ -201,7 +201,7 @@ def test_an_unknown_store_is_an_error_with_the_nearest_name(getter: str) -> None
     + [(getter, "counts") for getter in GETTERS[4:]],
 )
 def test_a_store_of_another_kind_is_an_error_that_names_the_kind(getter: str, name: str) -> None:
-    """The error says what the store is and how it can be read."""
+    """The error states the store's kind and how to read it."""
     kind = "window" if name == "windows" else "key value"
     with pytest.raises(StateError, match=f'got "{name}" of kind timestamped {kind}') as error:
         getattr(counting(), getter)(name)
@@ -228,7 +228,7 @@ def test_a_store_of_another_kind_is_an_error_that_names_the_kind(getter: str, na
     ],
 )
 def test_mistakes_are_refused_where_they_are_made(call: Any, message: str) -> None:
-    """No record is needed to see a mistyped topic, serde, layout or number of partitions."""
+    """Mistyped topics, serdes, layouts and partition counts are reported before the first record."""
     with pytest.raises(KStreamError) as error:
         call(counting())
     assert message in "\n".join([str(error.value), *getattr(error.value, "__notes__", ())])
@@ -263,7 +263,7 @@ def test_the_wall_clock_moves_only_when_told() -> None:
 
 
 def test_many_records_of_many_topics_are_merged_by_time() -> None:
-    """One call takes records of all topics; each partition keeps its own order."""
+    """One call pipes records of all topics; each partition keeps its own order."""
     builder = StreamsBuilder("merge")
     builder.stream("a").merge(builder.stream("b")).to("out")
     driver = TopologyTestDriver(builder.build())
@@ -279,7 +279,7 @@ def spoil(value: dict[str, int]) -> dict[str, int]:
 
 
 def test_values_are_as_separate_as_in_kafka() -> None:
-    """What a function does to its value is seen by nobody else."""
+    """What a function does to its value is invisible to others."""
     builder = StreamsBuilder("separate")
     builder.stream("in").map_values(spoil).to("middle")
     builder.stream("middle").map_values(spoil).to("out")
@@ -291,7 +291,7 @@ def test_values_are_as_separate_as_in_kafka() -> None:
 
 @pytest.mark.parametrize("number", [1, 3, 200])
 def test_one_value_piped_many_times_is_another_for_every_record(number: int) -> None:
-    """Before and behind a repartition, in the user's hands and in a replay: what a function did is seen by no other."""
+    """Before and after a repartition, in user code and in a replay: a function's mutation is invisible to others."""
     builder = StreamsBuilder("separate")
     moved = builder.stream("in").map_values(spoil).select_key(lambda key, _: key[::-1]).repartition(name="moved")
     moved.map_values(spoil).to("out")
@@ -307,7 +307,7 @@ def test_one_value_piped_many_times_is_another_for_every_record(number: int) -> 
 
 
 def test_a_dead_letter_has_the_bytes_that_came() -> None:
-    """A function that changes its value and then fails does not change what is set aside."""
+    """A function that mutates its value and then fails does not change the dead letter."""
 
     def fail(value: dict[str, int]) -> int:
         return int(spoil(value)["n"] / 0)
@@ -323,7 +323,7 @@ def test_a_dead_letter_has_the_bytes_that_came() -> None:
 
 
 def test_bulk_takes_records_as_one_by_one_does() -> None:
-    """Thousands of records at once give what single ones give, and values stay apart."""
+    """Thousands of records at once produce the results of single ones, and values stay isolated."""
     rows = [TopicRecord("in", -1, -1, n, f"k{n % 7}", {"n": [n]}) for n in range(2000)]
     many, single = counting(), counting()
     many.pipe(rows)
@@ -334,7 +334,7 @@ def test_bulk_takes_records_as_one_by_one_does() -> None:
 
 
 def test_each_of_many_records_of_one_step_goes_to_the_topic_it_chose() -> None:
-    """A sink that chooses topics does so for every record, however many one input record causes."""
+    """A dynamic sink chooses the topic of every record, however many one input record causes."""
     builder = StreamsBuilder()
     numbers = builder.stream("in").flat_map_values(lambda value: value.split())
     numbers.to(lambda key, value, metadata: "odd" if int(value) % 2 else "even")
@@ -346,7 +346,7 @@ def test_each_of_many_records_of_one_step_goes_to_the_topic_it_chose() -> None:
 
 
 def test_caches_are_flushed_after_every_record() -> None:
-    """With caches on, one record's updates of one key come out once, and old values are those of the last flush."""
+    """With caches, one record's updates of one key are emitted once, and old values are those of the last flush."""
     builder = StreamsBuilder("cached")
     stream = builder.stream("in", value_serde=Serdes.string())
     stream.flat_map_values(lambda value: list(value)).group_by_key().count(store="n").to_stream().to(
@@ -360,7 +360,7 @@ def test_caches_are_flushed_after_every_record() -> None:
 
 
 def test_caches_are_flushed_in_the_order_of_their_nodes() -> None:
-    """Of two cached tables in one task that write to one topic, the one that was declared first comes first."""
+    """If two cached tables in one task write to one topic, the one declared first is flushed first."""
     builder = StreamsBuilder("cached")
     grouped = builder.stream("in", value_serde=Serdes.string()).group_by_key()
     grouped.count(store="z").map_values(str).to_stream().to("out", value_serde=Serdes.string())
@@ -412,7 +412,7 @@ MEANINGLESS = {
 
 @pytest.mark.parametrize("message", MEANINGLESS)
 def test_partitions_that_make_no_sense_are_refused(message: str) -> None:
-    """A mistyped topic would else silently have one partition."""
+    """A mistyped topic would otherwise silently have one partition."""
     builder = StreamsBuilder("shop")
     builder.stream("orders").group_by(lambda key, value: value).count(store="counts").to_stream().to("out")
     with pytest.raises(ConfigError, match=re.escape(message)):
@@ -420,7 +420,7 @@ def test_partitions_that_make_no_sense_are_refused(message: str) -> None:
 
 
 def test_partitions_may_be_given_for_more_topics_than_are_read() -> None:
-    """Topics of sources and sinks, internal ones and that of dead letters; other topologies may share the mapping."""
+    """Topics of sources and sinks, internal ones and those of dead letters; other topologies may share the mapping."""
     builder = StreamsBuilder("shop")
     builder.stream("orders").group_by(lambda key, value: value).count(store="counts").to_stream().to("out")
     partitions = {"orders": 2, "out": 3, "dead": 1, "shop-counts-repartition": 2, "of another": 5}
@@ -428,7 +428,7 @@ def test_partitions_may_be_given_for_more_topics_than_are_read() -> None:
 
 
 def test_what_is_no_topology_and_no_record_is_refused() -> None:
-    """Before anything runs, with words for what would do."""
+    """Refused before anything runs, with the accepted values."""
     builder = StreamsBuilder("shop")
     builder.stream("orders").to("out")
     with pytest.raises(ConfigError, match='expected a Topology, got type "StreamsBuilder"'):

@@ -1,4 +1,4 @@
-"""What a topology refuses, with Kafka's text beside ours, and that a refused addition changes nothing."""
+"""What a topology refuses, with Kafka's text, and that a refused addition changes nothing."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def base_like(topology: Topology) -> Topology:
 
 
 def test_an_unknown_parent_gets_a_near_miss() -> None:
-    """A typing error in a parent's name is answered with the name that was meant."""
+    """A typing error in a parent's name gets the intended name as a suggestion."""
     topology = Topology().add_source("orders-source", "in")
     with pytest.raises(TopologyError) as caught:
         topology.add_processor("n", Pass, "order-source")
@@ -101,7 +101,7 @@ def test_a_store_may_be_added_again_when_it_is_the_same_object() -> None:
 
 
 def test_a_supplier_must_make_processors_and_new_ones() -> None:
-    """An instance is no supplier, and a supplier that hands out one processor is caught."""
+    """An instance is not a supplier, and a supplier that returns one processor repeatedly is detected."""
     shared = Pass()
     with pytest.raises(TopologyError, match="instead of something that makes processors"):
         base().add_processor("n", shared, "s")
@@ -113,7 +113,7 @@ def test_a_supplier_must_make_processors_and_new_ones() -> None:
 
 
 def test_stores_of_a_processor_come_with_it() -> None:
-    """What a processor declares in stores() is added and connected."""
+    """Stores that a processor declares in stores() are added and connected."""
 
     class Counting(Pass):
         def stores(self) -> tuple[object, ...]:
@@ -125,7 +125,7 @@ def test_stores_of_a_processor_come_with_it() -> None:
 
 
 def test_a_pattern_and_an_offset_reset_are_checked() -> None:
-    """A broken pattern, a pattern beside topics and an unknown reset are refused."""
+    """An invalid pattern, a pattern beside topics and an unknown reset are refused."""
     with pytest.raises(ConfigError, match="not a regular expression"):
         Topology().add_source("s", pattern="in(")
     with pytest.raises(TopologyError, match="both topics and a pattern"):

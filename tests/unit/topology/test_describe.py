@@ -42,7 +42,7 @@ def test_a_chosen_topic_prints_the_functions_name() -> None:
 
 
 def test_nodes_that_share_a_store_share_a_sub_topology() -> None:
-    """Two sources that meet only in a store are one group, numbered by its first node."""
+    """Two sources that share only a store are one group, numbered by its first node."""
     topology = Topology().add_source("a", "A").add_source("b", "B").add_source("c", "C")
     topology.add_processor("pa", Pass, "a").add_processor("pc", Pass, "c")
     topology.add_state_store(Stores.in_memory_key_value_store("x"), "pa", "pc")
@@ -53,14 +53,14 @@ def test_nodes_that_share_a_store_share_a_sub_topology() -> None:
 
 
 def test_topics_print_in_hash_order() -> None:
-    """Java's HashSet orders topics; a copied set of twelve or more has a wider table."""
+    """Java's HashSet orders topics; a copied set of twelve or more has a larger table."""
     topics = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "jj", "kk", "ll"]
     text = Topology().add_source("s", *topics).describe()
     assert "(topics: [jj, kk, ll, a, b, c, d, e, f, g, h, i])" in text
 
 
 def test_equal_hashes_keep_the_order_of_insertion() -> None:
-    """Names in one slot stay in the order in which they came."""
+    """Names in one bucket keep the order in which they were added."""
     assert java_hash("Aa") == java_hash("BB")
     assert hash_order(["BB", "Aa"]) == ["BB", "Aa"]
     assert copied_hash_order(["Aa", "BB", "Aa"]) == ["Aa", "BB"]
@@ -73,7 +73,7 @@ def _colliding(parts: int) -> list[str]:
 
 
 def test_a_crowded_slot_widens_a_small_table_before_it_becomes_a_tree() -> None:
-    """Up to ten equal hashes only widen the table; with the eleventh the root of a tree comes first."""
+    """Up to ten equal hashes only enlarge the table; with the eleventh the root of a tree comes first."""
     names = _colliding(4)
     assert hash_order(names[:10]) == names[:10]
     assert hash_order(names[:11]) == [names[3], *names[:3], *names[4:11]]

@@ -1,4 +1,4 @@
-"""How many partitions repartition topics get, what co-partitioning refuses, and the tasks that follow."""
+"""Partition counts of repartition topics, co-partitioning errors, and the resulting tasks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def chain(fixed: int | None = None) -> Topology:
 
 
 def test_a_repartition_topic_is_as_wide_as_the_widest_topic_above() -> None:
-    """Counts flow down chains of repartition topics; a fixed count starts a new flow."""
+    """Counts propagate along chains of repartition topics; a fixed count starts a new chain."""
     topics = {"orders": 4, "returns": 6}
     assert chain().partition_counts(topics) == {**topics, "first-repartition": 6, "second-repartition": 6}
     assert chain(fixed=3).partition_counts(topics)["second-repartition"] == 3
@@ -62,7 +62,7 @@ def joined(left: int | None = None, right: int | None = None) -> Topology:
 
 
 def test_joined_repartition_topics_agree() -> None:
-    """One fixed count decides for its peer; two different ones are refused before anything runs."""
+    """One fixed count determines its peer's; two different ones are refused before anything runs."""
     assert joined(left=5).partition_counts({"orders": 2}) == {"orders": 2, "l-repartition": 5, "r-repartition": 5}
     with pytest.raises(TopologyError) as caught:
         check_fixed_partitions(joined(left=2, right=3))
@@ -74,7 +74,7 @@ def test_joined_repartition_topics_agree() -> None:
 
 
 def test_topics_of_the_user_must_be_co_partitioned() -> None:
-    """Joined topics of different width are refused with Kafka's text."""
+    """Joined topics with different partition counts are refused with Kafka's text."""
     topology = Topology().add_source("l", "left").add_source("r", "right").co_partition(["l", "r"])
     assert topology.partition_counts({"left": 3, "right": 3}) == {"left": 3, "right": 3}
     with pytest.raises(TopologyError) as caught:
@@ -83,7 +83,7 @@ def test_topics_of_the_user_must_be_co_partitioned() -> None:
 
 
 def test_a_fixed_repartition_topic_must_match_the_topic_it_is_joined_with() -> None:
-    """An open repartition topic follows its peer; a fixed one that differs is refused."""
+    """A repartition topic without a count follows its peer; a fixed one that differs is refused."""
     topology = joined(left=None).add_source("t", "table").co_partition(["from-l", "t"])
     assert topology.partition_counts({"orders": 2, "table": 7})["r-repartition"] == 7
     fixed = joined(left=5).add_source("t", "table").co_partition(["from-l", "t"])

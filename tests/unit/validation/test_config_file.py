@@ -35,7 +35,7 @@ commit_interval: 1s
 
 @pytest.mark.parametrize("text", [LEVELS, PROPERTIES, FLAT], ids=["levels", "properties", "flat"])
 def test_a_file_in_spring_s_layout_is_read(tmp_path: Path, text: str) -> None:
-    """S4-10: application id, guarantee, folder and interval, whichever way they are written."""
+    """S4-10: application id, guarantee, folder and interval, in any spelling."""
     file = tmp_path / "application.yml"
     file.write_text(text)
     config = ks.read_config(file)
@@ -59,7 +59,7 @@ def test_a_name_that_is_none_is_refused_with_the_nearest(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("text", ["", "- a\n- b\n", "just words\n"])
 def test_a_file_without_settings_is_refused(tmp_path: Path, text: str) -> None:
-    """Its name is in the message, its folder is not."""
+    """The message contains its name, not its folder."""
     file = tmp_path / "application.yml"
     file.write_text(text)
     with pytest.raises(ks.errors.ConfigError, match=r'file "application\.yml" holds no settings'):

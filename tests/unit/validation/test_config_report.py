@@ -1,4 +1,4 @@
-"""S0-39: every setting is honoured, translated, handed on or said not to be needed; none is ignored in silence."""
+"""S0-39: every setting is honoured, translated, passed on or reported as not needed; none is ignored silently."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kstreamnb.runtime.context.config import _DOTTED, Config, streams_settings
 
 
 def test_every_setting_of_kafka_streams_has_an_answer() -> None:
-    """All 75 of version 4.3; those that the kit knows by name are honoured, or translated to something."""
+    """All 75 of version 4.3; those that the kit knows by name are honoured or translated."""
     report = ks.config_report()
     assert len(report) == len(streams_settings()) == 75
     assert {each.answer for each in report} == {"honoured", "translated", "client", "not needed"}
@@ -21,7 +21,7 @@ def test_every_setting_of_kafka_streams_has_an_answer() -> None:
 
 
 def test_the_settings_of_the_fraud_pipeline_are_all_honoured() -> None:
-    """S4-23: application id, brokers, guarantee and serdes as a Java application gives them."""
+    """S4-23: application id, brokers, guarantee and serdes as a Java application sets them."""
     serde = "org.apache.kafka.common.serialization.Serdes$StringSerde"
     report = ks.config_report(
         {
@@ -37,7 +37,7 @@ def test_the_settings_of_the_fraud_pipeline_are_all_honoured() -> None:
 
 @pytest.mark.parametrize(("interval", "warns"), [(100, False), (500, False), (1000, True), (10, True)])
 def test_an_unusual_commit_interval_is_pointed_out(interval: int, warns: bool) -> None:
-    """S4-37: the report shows value and default, and says what is common."""
+    """S4-37: the report shows value and default, and the usual choice."""
     answer = ks.config_report({"commit.interval.ms": interval})["commit.interval.ms"]
     assert answer.value == str(interval)
     assert answer.default == "30000"
@@ -65,7 +65,7 @@ SLIPS = [
 
 @pytest.mark.parametrize(("slip", "name"), SLIPS)
 def test_an_unknown_setting_is_refused_with_the_nearest(slip: str, name: str, tmp_path: Path) -> None:
-    """In a report, a config, a file and a driver: no dotted name is ignored in silence."""
+    """In a report, a config, a file and a driver: no dotted name is ignored silently."""
     file = tmp_path / "application.yml"
     file.write_text(f"{slip}: 100\n")
     topology = ks.Topology().add_source("in", "orders")
@@ -86,14 +86,14 @@ def test_an_unknown_setting_is_refused_with_the_nearest(slip: str, name: str, tm
     "prefix", ["producer.", "consumer.", "main.consumer.", "restore.consumer.", "admin.", "topic."]
 )
 def test_settings_with_a_prefix_are_not_checked(prefix: str) -> None:
-    """A client that the kit does not know of may have any setting."""
+    """A client unknown to the kit may have any setting."""
     assert {f"{prefix}made.up": 1} == Config.of({f"{prefix}made.up": 1}).others
     assert "client" == ks.config_report({f"{prefix}made.up": 1})[f"{prefix}made.up"].answer
 
 
 @pytest.mark.parametrize("name", ["linger.ms", "sasl.mechanisms", "sasl.mechanism", "ssl.keystore.location"])
 def test_settings_of_java_s_and_librdkafka_s_clients_are_known(name: str) -> None:
-    """Both spell some of them differently."""
+    """The two spell some of them differently."""
     assert "client" == ks.config_report({name: "x"})[name].answer
 
 
@@ -115,20 +115,20 @@ def test_settings_of_java_s_and_librdkafka_s_clients_are_known(name: str) -> Non
     ],
 )
 def test_what_texts_say_wrong_is_put_right(name: str, default: str, answer: str, word: str) -> None:
-    """S2-24, S3-08, S3-27, S4-40, S4-47, S4-49, S4-50: the real default, the real name, and in which direction."""
+    """S2-24, S3-08, S3-27, S4-40, S4-47, S4-49, S4-50: the real default, the real name, and the direction."""
     found = ks.config_report({name: "1"})[name]
     assert (default, answer) == (found.default, found.answer)
     assert word in found.words
 
 
 def test_more_than_five_requests_in_flight_are_refused_where_order_is_promised() -> None:
-    """S3-27, C-10: as Kafka Streams does, and in its words."""
+    """S3-27, C-10: as Kafka Streams does, and with its text."""
     with pytest.raises(ks.errors.ConfigError, match="could change the order") as raised:
         ks.Config.of({"max.in.flight.requests.per.connection": 6})
     assert "Can't exceed 5 when exactly-once processing is enabled" in str(raised.value.__notes__)
 
 
 def test_clients_get_no_setting_that_only_kafka_streams_reads() -> None:
-    """The client library refuses names that it does not know."""
+    """The client library refuses unknown names."""
     given = {"num.stream.threads": 4, "state.dir": "/data", "reconnect.backoff.ms": 50, "consumer.fetch.min.bytes": 1}
     assert Config.of(given).client_settings("consumer") == {"reconnect.backoff.ms": 50, "fetch.min.bytes": 1}

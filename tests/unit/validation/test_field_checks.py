@@ -1,4 +1,4 @@
-"""Functions that read a field no record has are found before they run."""
+"""Functions that read a field no record has are reported before they run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def facts(builder: ks.StreamsBuilder, sample: ks.Sample = SAMPLE) -> list[tuple[
 
 
 def test_a_mistyped_field_is_named_with_the_one_probably_meant() -> None:
-    """The function is not run: an error of the run would come as well, later and only for the first record."""
+    """The function is not run: a runtime error would come later and only for the first record."""
     builder = ks.StreamsBuilder("shop")
     builder.stream("orders").filter(lambda key, value: value["amuont"] > 3).to("out")
     assert facts(builder) == [
@@ -25,7 +25,7 @@ def test_a_mistyped_field_is_named_with_the_one_probably_meant() -> None:
 
 
 def test_get_is_looked_at_too() -> None:
-    """It gives None for every record, without any error."""
+    """It returns None for every record, without an error."""
     builder = ks.StreamsBuilder("shop")
     builder.stream("orders").map_values(lambda value: value.get("colour")).to("out")
     assert facts(builder)[0][1] == "the fields are who, amount and price"
@@ -40,7 +40,7 @@ def test_an_aggregate_behind_a_repartition_is_checked() -> None:
 
 
 def test_behind_a_change_of_values_nothing_is_claimed() -> None:
-    """What map_values makes is known to nobody without a run."""
+    """The result of map_values is unknown without a run."""
     builder = ks.StreamsBuilder("shop")
     made = builder.stream("orders").map_values(lambda value: {"total": value["amount"]})
     made.filter(lambda key, value: value["total"] > 3).to("out")

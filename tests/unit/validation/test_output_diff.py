@@ -20,21 +20,21 @@ def records(*values: Any, topic: str = "out") -> list[ks.TopicRecord]:
 
 
 def doubled(by: int) -> Any:
-    """A replay of numbers times something."""
+    """A replay of numbers times a factor."""
     builder = ks.StreamsBuilder()
     builder.stream("in").map_values(lambda value: value * by).to("out")
     return replay(builder.build(), records(1, 2, 3, topic="in"))
 
 
 def test_equal_outputs_have_no_difference() -> None:
-    """The order of a dict's keys does not count."""
+    """The order of a dict's keys does not matter."""
     found = diff(records({"a": 1, "b": 2}), records({"b": 2, "a": 1}))
     assert (0, 1) == (len(found), found.equal)
     assert_outputs_equal(doubled(2), doubled(2))
 
 
 def test_all_differing_rows_are_shown_not_only_the_first() -> None:
-    """A record that is missing does not make all that follow differ in value."""
+    """A missing record does not make all later ones differ in value."""
     found = diff({"out": [("k", "a", 0), ("k", "b", 1), ("k", "c", 2)]}, {"out": [("k", "a", 0), ("k", "c", 2)]})
     assert [("-", 1, "b")] == [(row.kind, row.index, row.record.value) for row in found]
     assert 2 == found.equal
@@ -57,14 +57,14 @@ def test_an_assertion_fails_with_the_table() -> None:
 
 
 def test_long_outputs_are_compared_row_by_row() -> None:
-    """Beyond what can be matched, rows are compared by their place."""
+    """Beyond the matching limit, rows are compared by position."""
     one = [("k", n, n) for n in range(5_000)]
     other = [("k", -n if n == 4_000 else n, n) for n in range(5_000)]
     assert [4_000, -4_000] == [row.record.value for row in diff(one, other)]
 
 
 def test_a_preview_shows_the_first_of_all_records() -> None:
-    """Objects that no serde could write are shown as they are; how many there are is said."""
+    """Objects that no serde could write are shown as they are; the number of records is stated."""
     builder = ks.StreamsBuilder()
     dates = builder.stream("in").filter(lambda _, n: n % 2 == 0).map_values(lambda n: dt.date(2020, 1, n + 1))
     found = preview(upstream_topology(dates), records(*range(10), topic="in"), 2, partitions=3)

@@ -28,7 +28,7 @@ def record(topic: str, key: Any, value: Any, time: int = 0, partition: int = -1)
 
 
 def test_joined_topics_need_the_same_number_of_partitions() -> None:
-    """S4-42: both topics and their numbers are named; a global table may have any number; equal numbers pass."""
+    """S4-42: both topics and their counts are named; a global table may have any count; equal counts pass."""
     (found,) = check_partitions(join(), {"a": 4, "b": 6, "names": 3})
     assert "error" == found.severity
     assert '"a" has 4, "b" has 6' in found.fact
@@ -40,7 +40,7 @@ def test_joined_topics_need_the_same_number_of_partitions() -> None:
 
 
 def test_keys_in_the_wrong_partition_are_named() -> None:
-    """S4-43: a topic that another partitioner wrote is found out by the keys of a sample, three of which are named."""
+    """S4-43: a topic written with another partitioner is detected by the keys of a sample, three of which are named."""
     keys = [f"user{n}" for n in range(12)]
     right = [record("a", key, "x", partition=partition_for(key.encode(), 4)) for key in keys]
     wrong = [record("b", key, "y", partition=(partition_for(key.encode(), 4) + 1) % 4) for key in keys]
@@ -56,13 +56,13 @@ def test_keys_in_the_wrong_partition_are_named() -> None:
 
 
 def test_other_key_serdes_on_joined_topics_are_an_error() -> None:
-    """A string key meets no long key: their bytes differ, and so do their partitions."""
+    """S4-43: a string key never matches a long key: their bytes differ, and so do their partitions."""
     found = check(join(key_serde=ks.Serdes.long()), partitions=2).errors
     assert "different key serdes" in found[0].fact
 
 
 def test_a_repartition_without_a_new_key_is_a_hint() -> None:
-    """S4-44: it costs a hop and gives nothing; with a number of partitions of its own, or a new key, it is wanted."""
+    """S4-44: it costs a hop without benefit; with its own partition count, or after a new key, it is intended."""
     builder = ks.StreamsBuilder("r")
     builder.stream("in").repartition(name="same").to("out")
     (found,) = check(builder.build(), partitions=2)
@@ -73,7 +73,7 @@ def test_a_repartition_without_a_new_key_is_a_hint() -> None:
 
 
 def test_a_predicate_that_fails_on_the_null_of_a_session_merge_is_told_why() -> None:
-    """S4-31: `count >= 3` fails on the null that a merge sends; the hint says how to write it; the safe form passes."""
+    """S4-31: `count >= 3` fails on the null that a merge sends; the hint shows the safe form, which passes."""
 
     def sessions(predicate: Any) -> ks.Topology:
         builder = ks.StreamsBuilder("s")
@@ -117,7 +117,7 @@ def test_two_writers_of_one_topic_are_warned_of() -> None:
 
 
 def test_late_records_of_a_sample_are_told_with_the_grace_that_keeps_them() -> None:
-    """The worst one decides."""
+    """The most severe issue determines the result."""
     builder = ks.StreamsBuilder("late")
     builder.stream("in").group_by_key().windowed_by(ks.TimeWindows.of(size="10ms")).count(store="n")
     (found,) = check(builder.build(), sample=[record("in", "k", 1, at) for at in (0, 50, 2)])
@@ -144,7 +144,7 @@ def test_late_records_of_a_sample_are_told_with_the_grace_that_keeps_them() -> N
 def test_a_changelog_that_forgets_too_early_is_found(
     windowed: bool, log_config: dict[str, str], fact: str | None
 ) -> None:
-    """S4-48: a store that is restored from nothing has only what its changelog kept."""
+    """S4-48: a store that is rebuilt from scratch has only what its changelog kept."""
     builder = ks.StreamsBuilder("kept")
     groups = builder.stream("in").group_by_key()
     stored = ks.Materialized("counts", log_config=log_config)
@@ -161,18 +161,18 @@ def test_a_changelog_that_forgets_too_early_is_found(
 
 
 def test_a_sound_topology_has_no_findings() -> None:
-    """Nothing is said in words."""
+    """An empty result says so."""
     builder = ks.StreamsBuilder("ok")
     builder.stream("in").to("out")
     assert "nothing was found" == str(check(builder.build(), sample=[record("in", "k", 1)]))
 
 
 def test_state_and_logs_on_one_disk_or_in_tmp_are_pointed_out() -> None:
-    """S4-53: what lies in /tmp does not last; what shares a device slows each other down; apart they pass."""
+    """S4-53: files in /tmp are temporary; folders on one device slow each other down; separate devices pass."""
     (found,) = check(join(), folders={"checkpoint": "/tmp/kafka-streams/shop"})
     assert ("warning", "checkpoint") == (found.severity, found.subject)
     assert "which is emptied when the system starts" in found.fact
-    here, elsewhere = Path("/usr"), Path("/dev")  # the second is a device of its own on every system that has it
+    here, elsewhere = Path("/usr"), Path("/dev")  # the second is a separate device on every supported system
     (found,) = check(join(), folders={"checkpoint": here / "not" / "there", "broker log": here})
     assert ("warning", "checkpoint and broker log") == (found.severity, found.subject)
     assert "they share a device" in found.fact
@@ -211,7 +211,7 @@ def orders(number: int = 40) -> list[ks.TopicRecord]:
 
 
 def test_a_key_changed_before_a_store_is_found_with_a_sample() -> None:
-    """Four partitions count wrong; the finding names both nodes, the keys and the call that is missing."""
+    """Four partitions count wrong; the finding names both nodes, the keys and the missing call."""
     counted = {row.key: row.value for row in ks.replay(rekeyed(), orders(), 4).now.store("counts")}
     assert counted != {f"u{n}": 8 for n in range(5)}, "without repartition() the counts are wrong"
     (found,) = check(rekeyed(), partitions=4, sample=orders())
@@ -224,14 +224,14 @@ def test_a_key_changed_before_a_store_is_found_with_a_sample() -> None:
 
 
 def test_a_key_changed_before_a_store_is_a_warning_on_one_partition() -> None:
-    """The counts are right there, and wrong as soon as there is a second partition."""
+    """With one partition the counts are right, and wrong as soon as there is a second one."""
     (found,) = check(rekeyed(), sample=orders())
     assert "warning" == found.severity
     assert 'on several partitions store "counts" of each task sees only part' in found.fact
 
 
 def test_a_key_changed_in_the_processor_api_is_found_with_a_sample() -> None:
-    """The same nodes, made with add_processor: also through a node in between, and not through a topic."""
+    """The same nodes, built with add_processor: also through a node in between, and not through a topic."""
 
     def chained(*, topic: bool) -> ks.Topology:
         topology = ks.Topology().add_source("in", "orders").add_processor("rekey", Rekey, "in")
@@ -249,14 +249,14 @@ def test_a_key_changed_in_the_processor_api_is_found_with_a_sample() -> None:
 
 
 class Pass(ks.Processor[Any, Any, Any, Any]):
-    """Forwards each record as it is."""
+    """Forwards each record unchanged."""
 
     def process(self, record: ks.Record[Any, Any]) -> None:
         self.context.forward(record)
 
 
 class Last(ks.Processor[Any, Any, Any, Any]):
-    """Forwards the record before this one, which came to the same task."""
+    """Forwards the previous record of the same task."""
 
     before: ks.Record[Any, Any] | None = None
 

@@ -1,4 +1,4 @@
-"""The deploy panel's figures, from metrics and batches as a query gives them."""
+"""The deploy panel's figures, from metrics and batches as a query provides them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RECENT = [
 
 
 def test_figures_are_read_with_their_units() -> None:
-    """Drops are counted once, though a task and its nodes both report them; lag is that of all partitions."""
+    """Drops are counted once, although a task and its nodes both report them; lag is that of all partitions."""
     assert _figures(7, METRICS, RECENT, 4) == [
         ["batch", "7"],
         ["duration", "250 ms"],
@@ -55,7 +55,7 @@ def test_before_the_first_batch_nothing_is_made_up() -> None:
 
 
 def test_lines_say_in_words_what_they_draw() -> None:
-    """A line is read by those who cannot see it."""
+    """A line has a text alternative for screen readers."""
     lines = {each["name"]: each for each in _series(RECENT)}
     assert lines["records in"]["values"] == [10, 30]
     assert lines["ms a batch"]["last"] == "250"

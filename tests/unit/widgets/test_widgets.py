@@ -1,4 +1,4 @@
-"""Widgets without a browser: what they tell the page, what they do when it asks, and what is left without a kernel."""
+"""Widgets without a browser: their messages to the page, their reactions, and what remains without a kernel."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NASTY = "<script>alert(1)</script>"
 
 
 def topology() -> ks.Topology:
-    """A join, which is five nodes, and a count behind a repartition topic."""
+    """A join, which is five nodes, and a count after a repartition."""
     builder = ks.StreamsBuilder("shop")
     orders = builder.stream("orders").filter(lambda key, order: order != "free")
     orders.group_by(lambda key, order: order).count(store="per-order").to_stream().to("counts")
@@ -29,7 +29,7 @@ def topology() -> ks.Topology:
 
 
 def replay() -> ks.Replay:
-    """Three orders, one of them free, one with a hostile value."""
+    """Three orders, one of them free, one with markup in its value."""
     rows = [("orders", 0, at, at, f"o{at}", value) for at, value in enumerate(["hat", "free", NASTY])]
     return ks.replay(topology(), ks.Sample.from_records(rows))
 
@@ -47,7 +47,7 @@ def widgets() -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", ["explorer", "stepper", "browser", "editor"])
 def test_a_widget_carries_its_static_form_in_the_same_bundle(kind: str) -> None:
-    """S1-23: what stays in a saved notebook is complete, and holds no address, no uuid and no markup of the user's."""
+    """S1-23: the saved notebook has a complete static form, without address, uuid or users' markup."""
     widget = widgets()[kind]
     data, _ = widget._repr_mimebundle_()
     assert "application/vnd.jupyter.widget-view+json" in data
@@ -62,14 +62,14 @@ def test_a_widget_carries_its_static_form_in_the_same_bundle(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["explorer", "stepper", "browser", "editor"])
 def test_facts_are_plain_json(kind: str) -> None:
-    """A page gets words and numbers, never objects."""
+    """A page gets text and numbers, never objects."""
     facts = widgets()[kind].facts
     assert json.loads(json.dumps(facts)) == facts
 
 
 @pytest.mark.parametrize("kind", ["explorer", "stepper", "browser", "editor"])
 def test_a_failure_is_told_and_goes_away(kind: str) -> None:
-    """Nobody stands above a callback of a widget: what goes wrong is in ``error`` until something succeeds."""
+    """A widget's callback has no caller: its errors are in ``error`` until something succeeds."""
     widget = widgets()[kind]
     widget.tell("fly", to="the moon")
     assert widget.error == 'KStreamError: this widget has no command "fly"'
@@ -79,7 +79,7 @@ def test_a_failure_is_told_and_goes_away(kind: str) -> None:
 
 
 def test_a_module_asks_nobody_and_imports_nothing() -> None:
-    """One plain ES module each: no import, no address on a network, no markup from text, no evaluation."""
+    """One plain ES module each: no import, no network address, no markup from text, no evaluation."""
     for file in sorted(STATIC.glob("*.js")):
         text = re.sub(r"http://www\.w3\.org/2000/svg", "", file.read_text())
         for banned in (
@@ -96,7 +96,7 @@ def test_a_module_asks_nobody_and_imports_nothing() -> None:
 
 
 def test_without_anywidget_the_missing_package_is_named() -> None:
-    """A clear word instead of a ModuleNotFoundError."""
+    """A clear message instead of a ModuleNotFoundError."""
     code = (
         "import sys; sys.modules['anywidget'] = None\n"
         "import kstreamnb as ks\n"
@@ -118,14 +118,14 @@ def test_without_anywidget_the_missing_package_is_named() -> None:
     ],
 )
 def test_what_cannot_be_shown_is_refused_with_a_hint(opened: Any, said: str) -> None:
-    """The hint says what to give instead."""
+    """The hint says what to pass instead."""
     with pytest.raises(ks.errors.EngineError, match=said) as caught:
         opened(7)
     assert any(note.startswith("Hint: pass") for note in caught.value.__notes__)
 
 
 def test_the_explorer_folds_operators_of_the_dsl() -> None:
-    """A stream-stream join is one operator of seven parts: five nodes and the stores that it made for itself."""
+    """A stream-stream join is one operator of seven parts: five nodes and their internal stores."""
     explorer = ks.widgets.explorer(topology())
     explorer.tell("show", view="logical")
     join = next(box for box in explorer.facts["boxes"] if box["title"] == "join")
@@ -137,7 +137,7 @@ def test_the_explorer_folds_operators_of_the_dsl() -> None:
 
 
 def test_the_explorer_walks_from_topics_to_topics() -> None:
-    """Every node comes after those above it; stores come after what uses them."""
+    """Every node comes after its parents; stores come after the nodes that use them."""
     explorer = ks.widgets.explorer(topology())
     explorer.tell("show", view="physical")
     names = [explorer.facts["things"][id_]["label"] for id_ in explorer.facts["order"]]
@@ -147,7 +147,7 @@ def test_the_explorer_walks_from_topics_to_topics() -> None:
 
 
 def test_a_loop_through_a_topic_has_an_order_too() -> None:
-    """Nothing in a loop is first by itself: the walk still meets everything once."""
+    """A cycle has no natural start: the walk still visits every node once."""
     loop = ks.Topology().add_source("in", "a").add_sink("out", "a", "in")
     explorer = ks.widgets.explorer(loop)
     assert explorer.facts["order"] == ["topic-a"]
@@ -157,14 +157,14 @@ def test_a_loop_through_a_topic_has_an_order_too() -> None:
 
 
 def test_the_explorer_of_a_stream_shows_what_is_above_it() -> None:
-    """A handle's own part of the graph, without what only the preview needs."""
+    """A handle's own part of the graph, without the preview's additions."""
     texts = ks.StreamsBuilder("shop").stream("orders").map_values(str)
     labels = {thing["label"] for thing in ks.widgets.explorer(texts).facts["things"].values()}
     assert labels == {"orders", "texts · map_values"}
 
 
 def test_the_stepper_moves_the_replay_itself() -> None:
-    """S1-31: the widget and Python stand at the same step."""
+    """S1-31: the widget and Python are at the same step."""
     stepper = ks.widgets.stepper(replay())
     stepper.tell("seek", step=0)
     assert [waiting[0] for waiting in stepper.facts["waiting"]["rows"]] == ["input"] * 3
@@ -175,7 +175,7 @@ def test_the_stepper_moves_the_replay_itself() -> None:
 
 
 def test_the_stepper_counts_records_over_edges_up_to_the_step() -> None:
-    """Counts begin at nothing and end with those of the whole run."""
+    """Counts start at nothing and end with those of the whole run."""
     stepper = ks.widgets.stepper(replay())
     last = stepper.facts["counts"]
     stepper.tell("seek", step=0)
@@ -184,7 +184,7 @@ def test_the_stepper_counts_records_over_edges_up_to_the_step() -> None:
 
 
 def test_the_stepper_shows_rows_before_and_after() -> None:
-    """A new row, an unchanged one and a changed one are told apart."""
+    """New, unchanged and changed rows are distinguished."""
     run = ks.replay(topology(), ks.Sample.from_records([("orders", 0, at, at, "k", "hat") for at in range(2)]))
     stepper = ks.widgets.stepper(run)
     marks = {}
@@ -198,7 +198,7 @@ def test_the_stepper_shows_rows_before_and_after() -> None:
 
 
 def test_breakpoints_are_those_of_the_replay() -> None:
-    """A key is read as in a sample; what is set in Python is seen in the widget."""
+    """A key is parsed as in a sample; changes made in Python appear in the widget."""
     stepper = ks.widgets.stepper(replay())
     stepper.tell("seek", step=0)
     stepper.tell("stop_at", key="o2")
@@ -211,7 +211,7 @@ def test_breakpoints_are_those_of_the_replay() -> None:
 
 
 def test_the_browser_pages_through_many_rows() -> None:
-    """The last page ends where the rows end, and a search begins at the first page again."""
+    """The last page ends with the rows, and a search restarts at the first page."""
     builder = ks.StreamsBuilder()
     builder.stream("in").group_by_key().count(store="counts")
     driver = ks.TopologyTestDriver(builder.build())
@@ -230,7 +230,7 @@ def test_the_browser_pages_through_many_rows() -> None:
 
 
 def test_an_edit_reads_only_the_cell_that_was_typed() -> None:
-    """The neighbours of a cell stay the very objects that they were."""
+    """The neighbours of a cell remain the same objects."""
     held = {"quantity": [1]}
     editor = ks.widgets.edit(ks.Sample((ks.TopicRecord("in", 0, 0, 5, "shoe", held),)))
     editor.tell("put", row=0, column="key", text="boot")
@@ -249,7 +249,7 @@ def test_an_edit_reads_only_the_cell_that_was_typed() -> None:
     ],
 )
 def test_a_cell_that_cannot_be_read_keeps_the_last_sample(column: str, text: str, said: str) -> None:
-    """The cell keeps what was typed, with what is wrong; the sample stays right."""
+    """The cell keeps the typed text and its error; the sample stays valid."""
     given = ks.Sample.from_records([("in", 0, 0, 5, "shoe", 1)])
     editor = ks.widgets.edit(given)
     editor.tell("put", row=0, column=column, text=text)
@@ -259,7 +259,7 @@ def test_a_cell_that_cannot_be_read_keeps_the_last_sample(column: str, text: str
 
 
 def test_an_edited_sample_keeps_its_offsets_where_they_were_given() -> None:
-    """Offsets that only count are counted again; offsets of a capture stay."""
+    """Counted offsets are renumbered; captured offsets are kept."""
     counted = ks.widgets.edit(ks.Sample.from_records([("in", 0, at, at, None, at) for at in range(3)]))
     counted.tell("remove", row=0)
     assert [record.offset for record in counted.sample] == [0, 1]
@@ -269,7 +269,7 @@ def test_an_edited_sample_keeps_its_offsets_where_they_were_given() -> None:
 
 
 def test_a_widgets_module_does_not_hide_the_function_that_opens_it() -> None:
-    """Both are called stepper; whoever imports the module first still opens it by its function."""
+    """Both are called stepper; the function works even if the module was imported first."""
     import importlib
 
     module = importlib.import_module("kstreamnb.notebook.widgets.stepper")
@@ -280,7 +280,7 @@ def test_a_widgets_module_does_not_hide_the_function_that_opens_it() -> None:
 
 
 def test_the_stepper_tells_what_the_timeline_shows_at_each_step() -> None:
-    """The picture holds every step; values of rows and stream time come with the position."""
+    """The picture holds every step; row values and stream time follow the position."""
     stepper = ks.widgets.stepper(replay())
     stepper.tell("show_time", store="per-order")
     stepper.tell("seek", step=0)
@@ -296,7 +296,7 @@ def test_the_stepper_tells_what_the_timeline_shows_at_each_step() -> None:
 
 @pytest.mark.parametrize("kind", ["explorer", "stepper", "browser", "editor"])
 def test_a_widget_is_made_with_its_facts(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A page may paint as soon as it hears of the model: before, a large stepper showed "step undefined"."""
+    """A page may paint as soon as it receives the model: before, a large stepper showed "step undefined"."""
     opened: list[dict[str, Any]] = []
     monkeypatch.setattr("anywidget.AnyWidget.open", lambda widget: opened.append(dict(widget.get_state())))
     widget = widgets()[kind]

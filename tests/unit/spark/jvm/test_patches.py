@@ -1,4 +1,4 @@
-"""Patches of Spark: which are applied, why others are not, and that their Java classes come from the sources."""
+"""Patches of Spark: which are applied, why others are not, and that their Java classes match the sources."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.java_classes import SOURCES, compile_sources
 
 
 def appending(name: str, *, obstacle: str | None = None, versions: tuple[str, ...] = ("4.",)) -> Patch[list[str]]:
-    """A patch that adds its name to a list."""
+    """A patch that appends its name to a list."""
     return Patch(name, "saves time", lambda _: obstacle, lambda target: target.append(name), versions)
 
 
@@ -46,7 +46,7 @@ def test_a_patch_is_applied_unless_something_forbids_it() -> None:
 
 
 def test_patches_are_disabled_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By variable and by setting, all at once too; a name that no patch has is refused."""
+    """By variable and by setting, all at once too; an unknown name is refused."""
     names = [name for name, _ in PATCHES]
     assert len(names) == len(set(names))
     monkeypatch.setenv(DISABLED_VARIABLE, "worker-home, local-files")

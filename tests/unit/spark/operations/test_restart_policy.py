@@ -1,4 +1,4 @@
-"""The restart policy: one restart for each failure without progress, as the drivers do."""
+"""The restart policy: one restart for each failure without progress, as in the drivers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ def at_record(offset: int) -> ProcessingError:
 
 
 def test_a_failure_is_restarted_once_unless_a_batch_was_finished(tmp_path: Path) -> None:
-    """At a record, in a punctuator, which has no record, and of the engine: the second one in a row ends the query."""
+    """At a record, in a punctuator, which has no record, and in the engine: the second consecutive one ends the
+    query.
+    """
     failures: list[KStreamError] = [at_record(7), ProcessingError("tick", node="ticker"), EngineError("sink")]
     for failure in failures:
         query = query_without_spark(tmp_path)
@@ -37,7 +39,7 @@ def test_another_failure_is_another_reason_to_restart(tmp_path: Path) -> None:
 
 
 def test_the_handler_and_final_errors_forbid_a_restart(tmp_path: Path) -> None:
-    """The handler is not asked about an error that no restart helps against."""
+    """The handler is not asked about non-restartable errors."""
     asked: list[BaseException] = []
 
     def handler(error: BaseException) -> str:

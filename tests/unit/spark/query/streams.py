@@ -29,7 +29,7 @@ class EndedStream:
         self.error = error
 
     def exception(self) -> Exception | None:
-        """The error, in Spark's words."""
+        """Raise the error, in Spark's words."""
         return None if self.error is None else RuntimeError(self.error)
 
     def stop(self) -> None:
@@ -61,7 +61,7 @@ def query_without_spark(folder: Path, sink: QuerySink | None = None, *, trigger_
 
 
 def launch(query: Query, error: str | None) -> QueryHandle:
-    """Bring a query into the state after the launch of a stream, which has ended meanwhile."""
+    """Put a query into the state after the launch of a stream that has already ended."""
     control = query.control
     (query.checkpoint / "metadata").parent.mkdir(exist_ok=True)
     (query.checkpoint / "metadata").touch()

@@ -14,7 +14,7 @@ from tests.unit.spark.query.streams import launch, query_without_spark
 
 
 class Mute(BaseException):
-    """Neither an Exception, nor does it have a text."""
+    """Is neither an Exception nor has a message."""
 
     def __str__(self) -> str:
         raise RuntimeError("no text")
@@ -22,7 +22,7 @@ class Mute(BaseException):
 
 @pytest.mark.parametrize("raised", [ValueError, SystemExit, KeyboardInterrupt, Mute])
 def test_whatever_a_sink_raises_is_the_error_of_the_query(tmp_path: Path, raised: type[BaseException]) -> None:
-    """Spark gets an Exception, which it can pass on; the user's own is the cause."""
+    """Spark gets an Exception, which it can pass on; the user's own error is the cause."""
 
     class Raising(QuerySink):
         def publish(self, batch: QueryBatch) -> NoReturn:

@@ -1,4 +1,4 @@
-"""The end of a stream, and what follows it."""
+"""The end of a stream, and its consequences."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.spark.query.streams import UnreachableSink, launch, query_withou
 
 
 def test_a_recovery_that_fails_is_the_error_of_the_query(tmp_path: Path) -> None:
-    """Spark was too slow, so the query starts again without a caller: the error of that start is shown by the query."""
+    """Spark was too slow, so the query restarts without a caller: the query shows the error of that start."""
     query = query_without_spark(tmp_path)
     query.control.on_end(launch(query, TOO_SLOW))
     assert not query.is_active()
@@ -41,7 +41,7 @@ def test_the_end_of_all_input_is_no_failure(tmp_path: Path) -> None:
 
 
 def test_a_stop_during_a_recovery_wins(tmp_path: Path) -> None:
-    """The user stops while the query starts again: it does not come back, and the failed start is no failure."""
+    """The user stops the query during a restart: it stays stopped, and the failed start is not a failure."""
     query = query_without_spark(tmp_path)
     query.control.action.sink = UnreachableSink(on_open=query.stop)
     query.control.on_end(launch(query, TOO_SLOW))
@@ -51,7 +51,7 @@ def test_a_stop_during_a_recovery_wins(tmp_path: Path) -> None:
 
 
 def test_the_end_of_an_older_stream_changes_nothing(tmp_path: Path) -> None:
-    """A restart has launched another stream meanwhile."""
+    """A restart has already launched another stream."""
     query = query_without_spark(tmp_path)
     older = launch(query, "Job aborted")
     query.control.fail(ks.errors.EngineError("first"), Actor.STREAM)
@@ -61,7 +61,7 @@ def test_the_end_of_an_older_stream_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_before_its_first_batch_a_query_starts_and_has_no_lag_to_tell(tmp_path: Path) -> None:
-    """Nobody knows how many records wait: neither 0 nor "running"; metrics have no lag."""
+    """The lag is unknown: neither 0 nor "running"; metrics have no lag."""
     query = query_without_spark(tmp_path)
     launch(query, None)
     status = query.status()
@@ -83,7 +83,7 @@ def test_a_removed_checkpoint_forbids_the_next_batch(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("times", [1, 3])
 def test_stopping_twice_is_stopping(tmp_path: Path, times: int) -> None:
-    """Also of a query that never ran."""
+    """Also for a query that never ran."""
     query = query_without_spark(tmp_path)
     for _ in range(times):
         query.stop()

@@ -1,4 +1,4 @@
-"""The states of a query: every pair of state and event, and who may cause what."""
+"""The states of a query: every pair of state and event, and which actor may cause what."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PATHS: dict[State, list[tuple[Event, Actor]]] = {
 
 
 def lifecycle_in(state: State) -> Lifecycle:
-    """A lifecycle that went to a state as a query does."""
+    """Return a lifecycle that reached a state as a query does."""
     lifecycle = Lifecycle()
     for event, actor in PATHS[state]:
         error = EngineError("broken") if event is Event.FAIL else None
@@ -42,7 +42,7 @@ def lifecycle_in(state: State) -> Lifecycle:
 
 @pytest.mark.parametrize(("state", "event", "actor"), list(product(State, Event, Actor)), ids=str)
 def test_the_table_alone_decides(state: State, event: Event, actor: Actor) -> None:
-    """What the table does not list changes nothing and is answered with False."""
+    """Unlisted events change nothing and return False."""
     lifecycle = lifecycle_in(state)
     target, actors = TRANSITIONS.get((state, event), (state, frozenset()))
     allowed = lifecycle.apply(event, actor, EngineError("again") if event is Event.FAIL else None)
@@ -50,7 +50,7 @@ def test_the_table_alone_decides(state: State, event: Event, actor: Actor) -> No
 
 
 def test_only_the_user_starts_what_the_user_has_stopped() -> None:
-    """Neither the restart policy nor a recovery comes back after `Query.stop`, whatever the state was."""
+    """Neither the restart policy nor a recovery undoes `Query.stop`, in any state."""
     for state in (State.CREATED, State.LAUNCHED, State.RUNNING, State.STARTING, State.FAILED):
         lifecycle = lifecycle_in(state)
         assert lifecycle.apply(Event.STOP, Actor.USER)
@@ -72,7 +72,7 @@ def test_the_first_error_since_a_start_counts() -> None:
 
 
 def test_a_failed_stop_is_no_success() -> None:
-    """A batch that fails while the query stops leaves it failed, and nothing starts it again but the user."""
+    """A batch that fails while the query stops leaves it failed, and only the user restarts it."""
     lifecycle = lifecycle_in(State.STOPPING)
     assert lifecycle.apply(Event.FAIL, Actor.STREAM, EngineError("sink"))
     assert not lifecycle.apply(Event.HALT, Actor.QUERY)
@@ -80,7 +80,7 @@ def test_a_failed_stop_is_no_success() -> None:
 
 
 def test_every_state_can_be_reached_and_every_active_one_can_be_stopped() -> None:
-    """No state is a trap."""
+    """Every state has a way out."""
     targets = {target for target, _ in TRANSITIONS.values()}
     assert set(State) == targets | {State.CREATED}
     assert ACTIVE - {State.STOPPING} == {
