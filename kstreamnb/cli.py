@@ -1,7 +1,7 @@
 """The ``kstreamnb`` command: thin commands over public functions.
 
-An application is ``module:name`` or ``file.py:name`` of a topology, of a builder, or of a function that gives one;
-without a name the only one in the module is taken.
+An application is ``module:name`` or ``file.py:name`` of a topology, of a builder, or of a function that returns one;
+without a name the only one in the module is used.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import click
 from kstreamnb import __version__
 from kstreamnb.errors import ConfigError, KStreamError
 
-if TYPE_CHECKING:  # commands load what they need
+if TYPE_CHECKING:  # commands import what they need
     from kstreamnb.samples import Sample
     from kstreamnb.topology.topology import Topology
 
@@ -32,7 +32,7 @@ _DRAWINGS = ("text", "mermaid", "dot", "svg")
 class _Commands(click.Group):
     """Prints the kit's errors as they are, without a traceback.
 
-    Ends with 0 when all went well, 1 after an error of the kit, 2 when the command was not understood.
+    Exits with 0 on success, 1 after an error of the kit, 2 if the command was not understood.
     """
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -50,8 +50,8 @@ class _Commands(click.Group):
 def main() -> None:
     """Kafka Streams for notebooks: build a topology, replay it deterministically, deploy it to Spark.
 
-    An APPLICATION is module:name or file.py:name of a topology, of a builder, or of a function that gives one; without
-    a name the only one in the module is taken.
+    An APPLICATION is module:name or file.py:name of a topology, of a builder, or of a function that returns one;
+    without a name the only one in the module is used.
     """
 
 
@@ -210,13 +210,13 @@ def _settings(pairs: Sequence[str]) -> dict[str, Any]:
 # --- notebooks ---
 @main.group()
 def notebook() -> None:
-    """Regression notebooks: outputs are kept as the reference that later runs are compared with."""
+    """Regression notebooks: recorded outputs are the reference for later runs."""
 
 
 @notebook.command("record")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 def record_notebook(file: Path) -> None:
-    """Execute FILE and write its outputs into it as the reference; says which cells cannot be compared later."""
+    """Execute FILE and write its outputs into it as the reference; lists cells that cannot be compared later."""
     from kstreamnb.notebook.regression import record
 
     for note in record(file):
@@ -252,7 +252,7 @@ _servers = click.option("--servers", required=True, metavar="HOST:PORT", help="B
 @click.option("--redact", multiple=True, metavar="FIELD", help="Blank out a field of dict values.")
 @click.option("--hash-keys", metavar="SALT", help="Replace keys by their hashes.")
 def capture(servers: str, topics: Sequence[str], output: str, size: int | None, **options: Any) -> None:
-    """Take a sample of TOPICS into a file; Ctrl-C keeps what was read."""
+    """Capture a sample of TOPICS into a file; Ctrl-C keeps the records read so far."""
     from kstreamnb.core.serdes import serde_named
     from kstreamnb.samples import Sample
 
@@ -326,7 +326,7 @@ _FROM_FILE = "Begin at the offsets in this file: lines of topic,partition,offset
 @click.option("--force", is_flag=True, help="Go on although the application is in use.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def reset(servers: str, application_id: str, *, dry_run: bool, yes: bool, **options: Any) -> None:
-    """Forget an application: its marker, internal topics, group and checkpoint; inputs and outputs stay.
+    """Reset an application: delete its marker, internal topics, group and checkpoint; inputs and outputs stay.
 
     The flags are those of Kafka's application reset tool. Refuses while the application runs.
     """

@@ -1,4 +1,4 @@
-"""The words that every layer shares: records, serdes, stores, processors, time and places.
+"""The vocabulary that every layer shares: records, serdes, stores, processors, time.
 
-Nothing here knows a topology, an operator or an engine, and nothing here reads a clock.
+Nothing here depends on a topology, an operator or an engine, and nothing here reads a clock.
 """

@@ -1,7 +1,7 @@
 """Serialized form of keys and values in stores and in-process topics, and the partition of a key.
 
-A value that is immutable and would come back from its bytes unchanged stays as it is and costs nothing; all
-else is kept as bytes, so that what comes out is what went in, whatever the user does to the object meanwhile.
+A value that is immutable and would survive a round trip unchanged stays as it is and costs nothing; all others are kept
+as bytes, so that later changes to an object never reach the store.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Wire: TypeAlias = Any
 
 
 class SerializedValue(bytes):
-    """Bytes that a serde has to read before a user sees the value."""
+    """Bytes that a serde has to read before user code sees the value."""
 
     __slots__ = ()
 
@@ -34,7 +34,7 @@ def encoded(data: bytes | None) -> Wire:
 
 
 def encode(serde: Serde, value: object) -> Wire:
-    """The wire form of a value: itself if that is safe, else its bytes."""
+    """The wire form of a value: itself if that is safe, otherwise its bytes."""
     return encoder(serde)(value)
 
 
@@ -135,19 +135,19 @@ def partition_for(key: bytes, partitions: int) -> int:
 def key_partitioner(serde: Serde, partitions: int) -> Callable[[Wire], int]:
     """A function from a key's wire form to its partition, for use once a record.
 
-    A null key goes to partition 0: Kafka's producers spread those as batches fill, and here every run has to
-    give the same.
+    A null key goes to partition 0: Kafka's producers spread such records as batches fill, but here every run must give
+    the same result.
     """
     if partitions < 1:
         raise ConfigError(f"{partitions} partitions are too few")
     if partitions == 1:
         return lambda key: 0
     memo: dict[Any, int] = {}
-    # Only types of which equal values have equal bytes: 1, 1.0 and True are equal, and so are 0.0 and -0.0.
+    # Only types whose equal values have equal bytes: 1, 1.0 and True are equal, and so are 0.0 and -0.0.
     hashable = {str, bytes, SerializedValue, int} if isinstance(serde, WholeSerde) else {str, bytes, SerializedValue}
     direct = type(serde).partition_bytes is Serde.partition_bytes
     if not direct:
-        hashable.discard(SerializedValue)  # bytes of a whole key must not be taken for those of an inner one
+        hashable.discard(SerializedValue)  # bytes of a whole key must not be mistaken for those of an inner one
 
     def partition(key: Wire) -> int:
         place = key if direct or type(key) is not Windowed else key[0]

@@ -1,4 +1,4 @@
-"""Timestamp extractors: the event time of a record that has just been read, before anything else sees it.
+"""Timestamp extractors: determine the event time of a record that has just been read.
 
 An extractor that gives a negative time drops the record.
 """
@@ -15,7 +15,7 @@ from kstreamnb.errors import ConfigError, ProcessingError, unknown
 
 
 class TimestampExtractor(Protocol):
-    """Tells a record's event time."""
+    """Determines a record's event time."""
 
     def extract(self, record: TopicRecord, partition_time_ms: int) -> int:
         """Event time in ms; negative drops the record.
@@ -93,7 +93,7 @@ class UsePartitionTimeOnInvalidTimestamp:
 
 @dataclass(frozen=True)
 class WallclockTimestampExtractor:
-    """The wall clock of the engine when it takes the record; the engine hands in its clock with `on`.
+    """The wall clock of the engine at the time it takes the record; the engine passes its clock with `on`.
 
     Example:
         >>> from types import SimpleNamespace

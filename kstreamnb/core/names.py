@@ -49,7 +49,7 @@ def check_topic_name(name: object) -> str:
     """Return the name of a topic that a topology reads or writes.
 
     Kafka Streams leaves legality to the broker, and so do declarations here. Only dashes that look like a hyphen, which
-    editors and web pages put in its place, are refused: their error would come from a broker and look absurd.
+    editors and web pages substitute, are refused: the broker's error about them would be incomprehensible.
 
     Args:
         name: the topic's name.

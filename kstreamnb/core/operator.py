@@ -41,7 +41,7 @@ Details: TypeAlias = dict[str, Any]
 class BindContext(Protocol):
     """The services that a task offers to a node: while it is bound, and later inside its closure.
 
-    Everything that changes lives in stores and in cells, so that a task can be snapshotted, restored and undone.
+    All mutable state is in stores and in cells, so that a task can be snapshotted, restored and undone.
     A state variable is a list of one element; operators bind it to a local name, and read and write its element 0.
 
     Attributes:
@@ -101,7 +101,7 @@ class BindContext(Protocol):
         """Call ``callback`` once when the task ends."""
 
     def note_processor(self, processor: object) -> None:
-        """Tell the engine the user's processor behind this node."""
+        """Register the user's processor behind this node with the engine."""
 
     def commit(self) -> None:
         """Request a commit after this record."""
@@ -268,7 +268,7 @@ class Stateless(Operator):
 
     @property
     def traits(self) -> OperatorTraits:
-        """Nothing that others ask for."""
+        """The default: no traits."""
         return NO_TRAITS
 
     @abstractmethod
@@ -276,7 +276,7 @@ class Stateless(Operator):
         """Return the lines that do the operator's work."""
 
     def fuse(self, context: BindContext, *, new_only: bool) -> Block:
-        """Return the block: it needs nothing of the task."""
+        """Return the block, which is the same in every task."""
         return self.block()
 
     def bind(self, context: BindContext, forward: Forward) -> Process:

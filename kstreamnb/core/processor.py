@@ -1,7 +1,7 @@
 """The Processor API as a user writes it, and the operators that run it: processors, records, the context they get.
 
-A user's class needs only ``process``; ``init`` and ``close`` are optional. Subclass `Processor` for the
-conveniences, or pass any object with the same methods. A supplier makes a new processor for every task.
+A user's class needs only ``process``; ``init`` and ``close`` are optional. Subclass `Processor` for its defaults, or
+pass any object with the same methods. A supplier creates a new processor for every task.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class PunctuationType:
 
 
 class ProcessorContext:
-    """The context of a processor: forwards records, gives stores, schedules punctuations, tells the time.
+    """The context of a processor: forwards records, provides stores, schedules punctuations and reads the clocks.
 
     Example:
         >>> class Clocked(Processor):
@@ -61,7 +61,7 @@ class ProcessorContext:
         self._to_child: dict[str, Forward] = {}
 
     def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
-        """Hand a record to all children, or to the one named; raises ProcessingError when there is none."""
+        """Forward a record to all children, or to the named one; raises ProcessingError if there is none."""
         if not isinstance(record, Record):
             raise ProcessingError(
                 f'processor "{self.node}" forwarded a "{type(record).__name__}" instead of a record',
@@ -106,7 +106,7 @@ class ProcessorContext:
         return self._context.wall_clock_ms()
 
     def commit(self) -> None:
-        """Ask for a commit after this record."""
+        """Request a commit after this record."""
         self._context.commit()
 
     def key_serde(self) -> Serde:
@@ -123,7 +123,7 @@ class ProcessorContext:
 
 
 class _ReadOnlyStore:
-    """A global store as an ordinary task sees it."""
+    """A global store as ordinary tasks see it: read-only."""
 
     def __init__(self, name: str, store: object) -> None:
         self._name, self._store = name, store
@@ -163,12 +163,12 @@ class Processor(Generic[KIn, VIn, KOut, VOut]):
         """Called once when the task ends."""
 
     def stores(self) -> tuple[StoreSpec, ...]:
-        """Stores that come with this processor and are connected to it."""
+        """Return the stores that belong to this processor and are connected to it."""
         return ()
 
 
 class FixedKeyProcessor(Processor[KIn, VIn, KIn, VOut]):
-    """A processor of ``process_values``: it may not forward another key than it got.
+    """A processor for ``process_values``: it must not change the key.
 
     Example:
         >>> class Half(FixedKeyProcessor):
@@ -189,7 +189,7 @@ V = TypeVar("V")
 
 
 class FixedKeyRecord(Record[K, V]):
-    """The record that a processor of ``process_values`` gets and forwards: its key stays.
+    """The record that a processor of ``process_values`` gets and forwards: its key is fixed.
 
     Example:
         >>> FixedKeyRecord("shoe", 1, 1000).with_value(2)
@@ -207,10 +207,10 @@ _USE_PROCESS = "use process() if the key changes, or forward record.with_value(â
 
 
 class _FixedKeyContext(ProcessorContext):
-    """The context of a processor whose records keep their keys: it forwards only what it was given."""
+    """The context of a processor whose records keep their keys: it forwards only records made from its input."""
 
     def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
-        """Hand on a record made from one that was given; raises ProcessingError for any other."""
+        """Forward a record made from an input record; raises ProcessingError for any other."""
         if not isinstance(record, FixedKeyRecord):
             raise ProcessingError(
                 f'processor "{self.node}" of process_values forwarded a record that it created itself',
@@ -222,7 +222,7 @@ class _FixedKeyContext(ProcessorContext):
 
 @dataclass(frozen=True)
 class UserProcessor(Operator):
-    """Run a processor that ``supplier`` makes, a new one for each task.
+    """Runs processors created by ``supplier``, one for each task.
 
     Shape: KStream[K, V] -> KStream[K2, V2]; a record -> what it forwards; key may change; store: those
         connected.
@@ -236,7 +236,7 @@ class UserProcessor(Operator):
     record_kind: ClassVar[type[Record[Any, Any]]] = Record
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
-        """Make the processor, hand it its context and give back the function that feeds it."""
+        """Create the processor, initialize it and return the function that feeds it."""
         processor = self.supplier()
         start(processor, context, self.context_kind(context, forward))
         run, new, kind = processor.process, tuple.__new__, self.record_kind
@@ -260,7 +260,7 @@ class UserFixedKeyProcessor(UserProcessor):
 
 
 def start(processor: object, context: BindContext, own: ProcessorContext) -> None:
-    """Hand a processor or transformer its context, and see to it that it is closed with the task."""
+    """Initialize a processor or transformer with its context, and close it with the task."""
     init, close = getattr(processor, "init", None), getattr(processor, "close", None)
     if init is not None:
         init(own)

@@ -37,7 +37,8 @@ def under_way(unit: str, total: int | None = None, look: Look | None = None) -> 
 
 
 def pieces(items: _Some, unit: str) -> Iterator[_Some]:
-    """Yield all items in one piece if there is no watcher, else by the thousand, reporting each piece when it is done.
+    """Yield all items in one chunk if there is no watcher, otherwise in chunks of a thousand, reporting each when it is
+    done.
 
     Example:
         >>> list(pieces(["a", "b"], "records"))

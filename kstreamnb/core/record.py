@@ -1,6 +1,6 @@
-"""Records and what they consist of: records, headers, windowed keys, table changes, topic-partitions.
+"""Records and their parts: headers, windowed keys, table changes, topic-partitions.
 
-All are tuples: cheap to make, immutable, compared by value. Time is always whole milliseconds.
+All are tuples: cheap to create, immutable, compared by value. Time is always whole milliseconds.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class ValueAndTimestamp(NamedTuple):
 
 
 class Change(NamedTuple):
-    """One update of a table: the new value, the old one when it was asked for, and whether it is the latest.
+    """One update of a table: the new value, the old one if requested, and whether it is the latest.
 
     Example:
         >>> Change(new=2, old=1)

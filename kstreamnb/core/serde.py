@@ -1,7 +1,7 @@
 """Serdes of single values, byte for byte Kafka's, and serdes made of a user's functions.
 
-A serde is a frozen value that turns Python values into Kafka's bytes and back. None is None, on both
-ways. `kstreamnb.core.codec` decides when bytes are made at all.
+A serde is a frozen value that turns Python values into Kafka's bytes and back. None is None in both directions.
+`kstreamnb.core.codec` decides when values are serialized.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ else:
 class Serde(Generic[T]):
     """Turns values into Kafka's bytes and back; subclasses are frozen dataclasses, compared by value.
 
-    ``name`` is the serde's word in errors, descriptions and documents. ``plain`` holds the exact types whose
-    instances are immutable and survive a round trip unchanged, if `keeps` agrees. ``writes`` are the types
-    that it writes, ``expects`` says the same in words and ``advice`` what to do about others. ``width`` is the number
-    of bytes if every value has the same. What ``_write`` and ``_read`` raise becomes a SerdeError; of the latter
-    Kafka says what is in ``unreadable``. A serde around others that may hold None for the application's default has
+    ``name`` is the serde's name in errors, descriptions and documents. ``plain`` holds the exact types whose
+    instances are immutable and survive a round trip unchanged, if `keeps` agrees. ``writes`` are the types that it
+    serializes, ``expects`` names them in words, and ``advice`` is the hint for other types. ``width`` is the number of
+    bytes if every value has the same. Exceptions of ``_write`` and ``_read`` become a SerdeError; ``unreadable`` is
+    Kafka's text for the latter. A serde around others that may hold None for the application's default has
     ``with_defaults(key_serde, value_serde)``.
 
     Example:
@@ -69,7 +69,7 @@ class Serde(Generic[T]):
     def deserialize(self, data: bytes | None) -> T:
         """A new value from bytes; None for None; raises SerdeError for bytes that it does not read."""
         if data is None:
-            return None  # type: ignore[return-value] # no bytes are no value, whatever the type
+            return None  # type: ignore[return-value] # None stays None, whatever the type
         try:
             return self._read(data)
         except SerdeError:
@@ -83,7 +83,7 @@ class Serde(Generic[T]):
         return True
 
     def copy_value(self, value: T) -> T | None:
-        """Return the value that its bytes would give, if that is known without making them; else None."""
+        """Return the value that its bytes would decode to, if known without serializing; otherwise None."""
         return None
 
     def partition_bytes(self, value: T | None) -> bytes | None:
@@ -122,8 +122,8 @@ class Serde(Generic[T]):
 class FunctionSerde(Serde[T]):
     """A user's pair of functions as a serde.
 
-    ``immutable`` names types whose instances need no copy in stores and in-process topics: only those that no
-    one can change and that come back from their bytes as they were.
+    ``immutable`` names types whose instances need no copy in stores and in-process topics: only those that cannot be
+    mutated and that survive a round trip.
 
     Example:
         >>> hexadecimal = FunctionSerde("hex", lambda v: v.to_bytes(2), lambda data: int.from_bytes(data))
@@ -140,7 +140,7 @@ class FunctionSerde(Serde[T]):
 
     @property
     def plain(self) -> frozenset[type]:  # type: ignore[override]
-        """The user's word on which types need no copy."""
+        """The user declares which types need no copy."""
         return self.immutable
 
     def _write(self, value: T) -> bytes:
@@ -154,7 +154,7 @@ class FunctionSerde(Serde[T]):
 
 
 def complete(serde: object, key_serde: Serde, value_serde: Serde) -> Any:
-    """A serde with the application's defaults in the places that it leaves open.
+    """Return a serde with the application's defaults filled in.
 
     Serdes around inner ones may hold None and then have a method ``with_defaults(key_serde, value_serde)``.
     """
@@ -195,7 +195,7 @@ class StringSerde(Serde[str]):
     expects: ClassVar[str] = "str"
 
     def keeps(self, value: str) -> bool:
-        """All text but lone surrogates, which UTF-8 has no bytes for."""
+        """All text except lone surrogates, which UTF-8 cannot represent."""
         return value.isascii() or not _LONE_SURROGATE.search(value)
 
     def _write(self, value: str) -> bytes:
@@ -271,11 +271,11 @@ class DoubleSerde(FloatSerde):
     plain: ClassVar[frozenset[type]] = frozenset({float})
 
     def keeps(self, value: float) -> bool:
-        """All but the not-a-numbers, which differ from themselves."""
+        """All except NaNs, which are not equal to themselves."""
         return not math.isnan(value)
 
     def _write(self, value: float) -> bytes:
-        return super()._write(math.nan if value != value else value)  # Java writes one of the many not-a-numbers
+        return super()._write(math.nan if value != value else value)  # Java writes one canonical NaN
 
 
 @dataclass(frozen=True)
@@ -317,7 +317,7 @@ class UuidSerde(Serde[UUID]):
 
     def _read(self, data: bytes) -> UUID:
         found = UUID(data.decode())
-        if str(found).encode() != data.lower():  # Python reads more ways of writing one than Java does
+        if str(found).encode() != data.lower():  # Python accepts more spellings than Java does
             raise ValueError("there are no hyphens in their places")
         return found
 

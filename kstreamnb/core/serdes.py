@@ -38,12 +38,12 @@ from kstreamnb.java_texts import LIST_NOT_FIXED
 
 
 def _encoder(*, sort_keys: bool) -> Callable[[Any], str]:
-    """A function from value to text; the standard encoder builds its fast half again for every value."""
+    """A function from value to text; the standard encoder rebuilds its fast path for every value."""
     slow = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=sort_keys)
     make, quote = getattr(json.encoder, "c_make_encoder", None), json.encoder.encode_basestring
     if make is None:
         return slow.encode
-    fast = make(None, slow.default, quote, None, ":", ",", sort_keys, False, False)  # noqa: FBT003 - it has no names
+    fast = make(None, slow.default, quote, None, ":", ",", sort_keys, False, False)  # noqa: FBT003 - they have no names
     return lambda value: "".join(fast(value, 0))
 
 
@@ -55,7 +55,7 @@ _encode, _encode_sorted = _encoder(sort_keys=False), _encoder(sort_keys=True)
 
 
 def _finite(text: str) -> float:
-    """Return a number; refuse one such as 1e999, which would be read as infinity and could never be written."""
+    """Return a number; refuse one such as 1e999, which would be read as infinity and could never be written again."""
     number = float(text)
     if not isfinite(number):
         raise ValueError(f"{text} is beyond the range of a double")
@@ -67,7 +67,7 @@ _read_first = _DECODER.raw_decode
 
 
 def _decode(text: str) -> Any:
-    """The value of a text; the standard decoder looks for spaces around every one, and there are hardly ever any."""
+    """Decode a text; the standard decoder looks for whitespace around every value, which rarely exists."""
     if text[:1] not in " \t\n\r":
         value, end = _read_first(text)
         if end == len(text):
@@ -81,10 +81,10 @@ _SCALARS = _NUMBERS | {str, bool, type(None)}
 
 @dataclass(frozen=True)
 class JsonSerde(Serde):
-    """JSON without spaces, in the order in which the value holds its names, or sorted by name.
+    """JSON without whitespace, with names in the dict's order or sorted.
 
-    What cannot come back as it was is refused: names that are not text, not-a-number, and objects of other
-    types. A tuple is written as a list and comes back as one. Sorted names give equal dicts equal bytes.
+    Values that would not survive a round trip are refused: names that are not text, NaN, and objects of other types. A
+    tuple is written as a list and comes back as one. Sorted names give equal dicts equal bytes.
 
     Example:
         >>> JsonSerde().serialize({"sku": "shoe", "sizes": (38, 39)})
@@ -99,7 +99,7 @@ class JsonSerde(Serde):
     advice: ClassVar[str] = "convert it to text or numbers before, or make a serde with Serdes.serde_from"
 
     def keeps(self, value: object) -> bool:
-        """All but not-a-number, infinity and lone surrogates, which JSON cannot hold."""
+        """All except NaN, infinity and lone surrogates, which JSON cannot represent."""
         kind = type(value)
         return isfinite(value) if kind is float else kind is not str or STRING.keeps(value)  # type: ignore[arg-type]
 
@@ -119,7 +119,7 @@ class JsonSerde(Serde):
         return (_encode_sorted if self.sort_keys else _encode)(value).encode()
 
     def _check(self, value: object) -> None:
-        """Refuse what the encoder would write as something else."""
+        """Refuse values that the encoder would write as something else."""
         if isinstance(value, dict):
             for name, item in value.items():
                 if type(name) is not str:
@@ -136,7 +136,7 @@ class JsonSerde(Serde):
     def _read(self, data: bytes) -> Any:
         text = data.decode()
         value = _decode(text)
-        if "\\u" in text:  # an escape may be half of a surrogate pair, which UTF-8 has no bytes for
+        if "\\u" in text:  # an escape may be half of a surrogate pair, which UTF-8 cannot represent
             _encode(value).encode()
         return value
 
@@ -147,7 +147,7 @@ _FIXED, _VARIABLE = 0, 1
 
 @dataclass(frozen=True)
 class ListSerde(Serde[list[T | None]]):
-    """A list of what the inner serde writes; None may be among the items."""
+    """A list of items of the inner serde; None is allowed among them."""
 
     inner: Serde[T]
 
@@ -231,7 +231,7 @@ class WindowedSerde(SerdeAround[Windowed[object]]):
         return f"Windowed with a key of {self._inner().expects}"
 
     def deserialize(self, data: bytes | None) -> Windowed[object]:
-        """A windowed key from bytes; None for none at all, and for empty ones, as in Kafka."""
+        """A windowed key from bytes; None for no bytes and for empty ones, as in Kafka."""
         return super().deserialize(data or None)
 
     def keeps(self, value: Windowed[object]) -> bool:
@@ -261,7 +261,7 @@ class WindowedSerde(SerdeAround[Windowed[object]]):
 class TimeWindowedSerde(WindowedSerde):
     """Keys within windows of one size: the bytes hold the start only.
 
-    Units: ``size_ms`` is the window's size in ms; without it, windows that are read end at the end of time.
+    Units: ``size_ms`` is the window's size in ms; without it, deserialized windows have no end.
     """
 
     size_ms: int | None = None
@@ -322,7 +322,7 @@ def _built_in(name: str, serde: Serde[T], doc: str) -> Callable[[], Serde[T]]:
 
 
 class Serdes:
-    """The built-in serdes, and ways to make one's own.
+    """The built-in serdes, and constructors for custom ones.
 
     Example:
         >>> Serdes.long().serialize(258).hex()
@@ -356,15 +356,15 @@ class Serdes:
     def time_windowed(inner: Serde | None = None, size: timedelta | str | int | None = None) -> Serde[Windowed[object]]:
         """Keys within windows of one size; without the size, windows that are read have no end.
 
-        A whole number of milliseconds is taken too, as Java's serde has it. Without ``inner`` the key is written by
-        the application's default.
+        A number of milliseconds is accepted too, as in Java's serde. Without ``inner`` the key uses the application's
+        default serde.
         """
         whole = size is None or (isinstance(size, int) and not isinstance(size, bool))
         return TimeWindowedSerde(inner, size if whole else duration_ms(size, "window size"))  # type: ignore[arg-type]
 
     @staticmethod
     def session_windowed(inner: Serde | None = None) -> Serde[Windowed[object]]:
-        """Keys within sessions; without ``inner`` the key is written by the application's default."""
+        """Keys within sessions; without ``inner`` the key uses the application's default serde."""
         return SessionWindowedSerde(inner)
 
     @staticmethod

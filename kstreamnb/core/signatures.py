@@ -1,4 +1,4 @@
-"""Checks the signatures of users' functions where they are passed, not when a record comes."""
+"""Checks the signatures of users' functions when they are passed, not when a record arrives."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ FOLD, MERGE = ("key", "value", "aggregate"), ("key", "left", "right")
 
 
 def taking(function: F, *arguments: str, key: bool = False) -> F:
-    """A user's function, if it can be called with these arguments, and before them a key when there is a ``key``.
+    """Return a user's function if it can be called with these arguments, preceded by the key if there is a ``key``.
 
-    What cannot be asked, such as functions written in C, is taken at its word.
+    Functions whose signature is unknown, such as those written in C, are accepted.
 
     Raises: ConfigError if it is not a function, or takes other arguments.
 

@@ -1,8 +1,7 @@
 """Declarations of state stores.
 
 A `StoreSpec` is a frozen description; `kstreamnb.state` builds stores from it. Iterators go in the byte order
-of the serialised key, as in Kafka Streams. What a store returns is what was put, whatever happens to the object
-afterwards.
+of the serialised key, as in Kafka Streams. A store returns what was put, even if the object is mutated afterwards.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class StoreSpec(NamesSerdes):
     Units: ``retention_ms``, ``window_size_ms``, ``history_ms`` and ``segment_ms`` are milliseconds of stream time.
     ``persistent`` chooses between the expiry rules of Kafka's RocksDB stores (whole segments) and of its in-memory
     stores (exact); both are held in memory here. ``extra`` belongs to kinds that need more (``lru``: ``max_entries``).
-    ``factory`` makes a user's own place for the rows; it gets the spec. Rows by key need ``get(key)``,
+    ``factory`` creates a user's own row storage; it gets the spec. Rows by key need ``get(key)``,
     ``put(key, row)`` and ``all()``; windows ``fetch(key, start)``, ``put(key, row, start)`` and ``all()``; sessions
     ``fetch_session(key, start, end)``, ``put(session, row)``, ``remove(session)`` and ``fetch(None)``, which gives all.
 
@@ -100,7 +99,7 @@ class StoreOptions(TypedDict, total=False):
 class Stores:
     """Specs of every kind of store; options of all: ``key_serde, value_serde, logged, cached, log_config, factory``.
 
-    Stores are logged and uncached unless said otherwise. Durations are texts such as ``"5m"`` or timedeltas.
+    Stores are logged and uncached by default. Durations are texts such as ``"5m"`` or timedeltas.
 
     Example:
         >>> Stores.persistent_key_value_store("stock").kind
@@ -126,7 +125,7 @@ class Stores:
 
     @staticmethod
     def lru_map(name: str, max_entries: int, **options: Unpack[StoreOptions]) -> StoreSpec:
-        """The ``max_entries`` rows used last.
+        """The ``max_entries`` most recently used rows.
 
         Raises: ConfigError when ``max_entries`` is negative.
         """

@@ -1,6 +1,6 @@
-"""Durations and instants as a user writes them, the whole milliseconds that all else counts in, and the wall clock.
+"""Durations and instants as users write them, in whole milliseconds, and the wall clock.
 
-The spine never reads the machine's clock: the driver and Spark own a `Clock` and move it.
+The spine never reads the machine's clock: the driver and Spark own a `Clock` and advance it.
 """
 
 from __future__ import annotations

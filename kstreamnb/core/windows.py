@@ -1,4 +1,4 @@
-"""Windows: which spans of stream time a record belongs to, and how long late records are waited for.
+"""Windows: which spans of stream time a record belongs to, and how long late records are accepted.
 
 All are frozen values in milliseconds; the factories have Java's names and take durations. A short form with
 keywords, ``of(…)``, exists beside them.
@@ -60,7 +60,7 @@ class TimeWindows:
 
     @classmethod
     def of_size_and_grace(cls, size: Duration, after_window_end: Duration) -> Self:
-        """Tumbling windows that close a while after their end."""
+        """Tumbling windows with a grace period after their end."""
         return cls.of(size=size, grace=after_window_end)
 
     def advance_by(self, advance: Duration) -> Self:
@@ -87,7 +87,7 @@ def _check_advance(advance_ms: int, size_ms: int) -> None:
 
 @dataclass(frozen=True)
 class SlidingWindows:
-    """Windows ``[t, t + difference]`` with both ends included, one for each set of records in reach."""
+    """Windows ``[t, t + difference]`` with both ends included, one for each set of records within it."""
 
     difference_ms: int
     grace_ms: int = 0
@@ -113,7 +113,7 @@ class SlidingWindows:
 
     @classmethod
     def of_time_difference_and_grace(cls, difference: Duration, after_window_end: Duration) -> Self:
-        """Sliding windows that close a while after their end."""
+        """Sliding windows with a grace period after their end."""
         return cls.of(difference=difference, grace=after_window_end)
 
 
@@ -130,7 +130,7 @@ class SessionWindows:
 
     @classmethod
     def of(cls, *, gap: Duration, grace: Duration = _NO_GRACE) -> Self:
-        """Sessions that a gap longer than ``gap`` ends."""
+        """Sessions that end after a gap longer than ``gap``."""
         return cls(duration_ms(gap, "gap"), duration_ms(grace, "grace"))
 
     @classmethod
@@ -140,7 +140,7 @@ class SessionWindows:
 
     @classmethod
     def of_inactivity_gap_and_grace(cls, gap: Duration, after_window_end: Duration) -> Self:
-        """Sessions that close a gap and a while after their end."""
+        """Sessions that close a gap and a grace period after their end."""
         return cls.of(gap=gap, grace=after_window_end)
 
 
@@ -148,9 +148,8 @@ class SessionWindows:
 class JoinWindows:
     """How far apart two joined records may be: from ``before`` earlier to ``after`` later, inclusive.
 
-    Either side may be negative as long as the span between them is not. ``eager`` is the behaviour of
-    Java's deprecated ``JoinWindows.of``: a record without a partner is passed on at once, not when its window
-    has closed.
+    Either side may be negative as long as the span between them is not. ``eager`` is the behaviour of Java's deprecated
+    ``JoinWindows.of``: an unmatched record is emitted at once, not when its window has closed.
     """
 
     before_ms: int
@@ -182,7 +181,7 @@ class JoinWindows:
         after: Duration | None = None,
         grace: Duration = _NO_GRACE,
     ) -> Self:
-        """The same span on both sides, or each side's own; what is not said is the difference, or nothing."""
+        """The same span on both sides, or each side's own; a missing one is the difference, or 0."""
         if difference is None and before is None and after is None:
             raise ConfigError("a join window has neither a difference nor a before or after")
         both = _NO_GRACE if difference is None else difference
@@ -191,17 +190,17 @@ class JoinWindows:
 
     @classmethod
     def of_time_difference_with_no_grace(cls, difference: Duration) -> Self:
-        """Records at most ``difference`` apart; late ones are not waited for."""
+        """Records at most ``difference`` apart, without grace for late ones."""
         return cls.of(difference=difference)
 
     @classmethod
     def of_time_difference_and_grace(cls, difference: Duration, after_window_end: Duration) -> Self:
-        """Records at most ``difference`` apart, waiting for late ones."""
+        """Records at most ``difference`` apart, with grace for late ones."""
         return cls.of(difference=difference, grace=after_window_end)
 
     @classmethod
     def of_legacy(cls, difference: Duration) -> Self:
-        """Java's deprecated ``JoinWindows.of``: a day of grace, and results without a partner at once."""
+        """Java's deprecated ``JoinWindows.of``: a day of grace, and unmatched results at once."""
         span_ms = duration_ms(difference, "time difference")
         return cls(span_ms, span_ms, _LEGACY_GRACE_MS, eager=True)
 
@@ -214,13 +213,13 @@ class JoinWindows:
         return replace(self, after_ms=duration_ms(difference, "after"))
 
     def grace(self, after_window_end: Duration) -> Self:
-        """Late records are waited for this long."""
+        """How long late records are accepted."""
         return replace(self, grace_ms=duration_ms(after_window_end, "grace"))
 
 
 @dataclass(frozen=True)
 class UnlimitedWindows:
-    """One window from a start to the end of time; records before it are passed over."""
+    """One window from a start to the end of time; earlier records are skipped."""
 
     start_ms: int = 0
 
@@ -247,5 +246,5 @@ class UnlimitedWindows:
         return replace(self, start_ms=instant_ms(start, "window start"))
 
     def windows_for(self, timestamp: int) -> range:
-        """The window's start, or nothing before it."""
+        """The window's start, or no window for an earlier record."""
         return range(self.start_ms, self.start_ms + (timestamp >= self.start_ms))

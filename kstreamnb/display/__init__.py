@@ -1,6 +1,6 @@
 """Pictures: a frozen model becomes a view-model, and that becomes text, Mermaid, DOT, SVG or HTML.
 
-Pure functions that know no notebook: `mimebundle` gives what a notebook front end asks an object for.
+Pure functions independent of notebooks: `mimebundle` returns what a notebook front end requests from an object.
 """
 
 from kstreamnb.display.dot import to_dot

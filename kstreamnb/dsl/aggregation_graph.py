@@ -86,7 +86,7 @@ def emit_count(graph: GraphBuilder, grouped: GroupFlow, table: Materialization) 
     """Write ``count`` into a graph."""
     unnamed = table.explicit and table.store_name is None
     if unnamed and not isinstance(grouped.windows, SlidingWindows):
-        graph.new_name("KSTREAM-AGGREGATE-STATE-STORE-")  # Kafka uses up a number here
+        graph.new_name("KSTREAM-AGGREGATE-STATE-STORE-")  # Kafka consumes a number here
     return emit_fold(graph, grouped, table, FoldFunctions(zero, count_up, add_counts), Serdes.long())
 
 
@@ -154,7 +154,7 @@ def _repartition(
     A grouped stream has one for all its aggregations when its topic has a name, a cogrouped one in any case.
     """
     node = graph.repartition(group.topic_name or store_name, key_serde=group.key_serde, value_serde=group.value_serde)
-    if group.topic_name is None and ("state store", store_name) in graph.unnamed:  # it is called after the store
+    if group.topic_name is None and ("state store", store_name) in graph.unnamed:  # named after the store
         graph.note_unnamed("repartition topic", node.topic)
     key = None if shared is group else group
     if key in shared.repartitioned and (key or group.topic_name):

@@ -21,7 +21,7 @@ from kstreamnb.logical.builder import GraphBuilder
 from kstreamnb.source_location import SourceLocation, user_origin
 from kstreamnb.suggesting import Suggesting
 
-if TYPE_CHECKING:  # a preview runs a topology, of which declarations know nothing
+if TYPE_CHECKING:  # a preview runs a topology, which declarations do not depend on
     from kstreamnb.replays.preview import Preview
 
 Flow: TypeAlias = StreamFlow | TableFlow | GlobalFlow | GroupFlow | CogroupFlow | None
@@ -387,7 +387,7 @@ def replay(declarations: Iterable[Declaration], *, persistent: bool = True) -> R
 
 
 def flow_of(handle: Handle) -> Flow:
-    """Return what a handle becomes when everything that was declared so far is replayed."""
+    """Return what a handle becomes when everything declared so far is replayed."""
     log = handle.declaration_log
     log.check()
     return replay(log.declarations(), persistent=log.persistent).flows[handle.declaration]

@@ -1,4 +1,4 @@
-"""The values behind handles while a graph is built: a node of the graph, with the facts that later operators need.
+"""The values behind handles while a graph is built: a node of the graph, with the properties that later operators need.
 
 ``sources`` are the names of the source nodes of the same sub-topology, which a join must co-partition.
 """
@@ -90,7 +90,7 @@ class CogroupFlow(Windowing):
 
 
 class JoinSpec(NamedTuple):
-    """How a join treats misses ("inner", "left" or "outer"), and the function that makes one value of two."""
+    """How a join treats unmatched records ("inner", "left" or "outer"), and its joiner."""
 
     how: How
     joiner: UserFunction

@@ -129,7 +129,7 @@ def _stores(
     for store, spec in zip(stores, (*supplied, supplied[0]), strict=False):
         if base is None and spec is None:
             graph.note_unnamed_store(store.name, logged=options.logged)
-    return stores[:2] if windows.eager else stores  # an eager join keeps nothing for later, but Kafka asks for its name
+    return stores[:2] if windows.eager else stores  # eager joins keep nothing pending, but Kafka reserves the name
 
 
 def _supplied(spec: StoreSpec, wanted: StoreSpec) -> StoreSpec:

@@ -205,7 +205,7 @@ def _fields(
     return {
         "key_serde": options.key_serde or key_serde,
         "value_serde": options.value_serde or value_serde,
-        "logged": logging["logged"] and (supplier is None or supplier.logged),  # the user's own store can say no
+        "logged": logging["logged"] and (supplier is None or supplier.logged),  # a user's own store cannot be inspected
         "log_config": logging["log_config"],
         "cached": options.cached,
         "persistent": graph.is_persistent(options.store_type),

@@ -215,7 +215,7 @@ class Admin:
     def _ask(
         self, topics: list[str], spec: OffsetSpec, level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
     ) -> dict[tuple[str, int], ListOffsetsResultInfo]:
-        # Topics first: offset requests alone would use the leader epoch from before a broker's restart for ever.
+        # Topics first: offset requests alone would use the leader epoch from before a broker's restart forever.
         known = self.client.list_topics(timeout=self._call()).topics
         for name in topics:
             if name not in known or known[name].error is not None:

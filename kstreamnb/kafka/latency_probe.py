@@ -1,4 +1,6 @@
-"""How old records are when a reader of committed records has them: what a benchmark of latency listens to."""
+"""How old records are when a consumer with isolation level read_committed receives them: measures the latency
+benchmark.
+"""
 
 from __future__ import annotations
 

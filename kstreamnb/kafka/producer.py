@@ -175,7 +175,7 @@ class RecordProducer:
 
 
 def _poll(reference: weakref.ref[RecordProducer]) -> None:
-    """Complete the futures of a producer for as long as somebody has it."""
+    """Complete the futures of a producer for as long as it is referenced."""
     while (owner := reference()) is not None:
         producer = owner._producer  # noqa: SLF001 - its own thread
         del owner  # only this thread would keep it alive

@@ -56,7 +56,7 @@ _TUNING = {
     "retry.backoff.ms": 20,
     _TIMEOUT: _FIRST_TIMEOUT_MS,
     # With its re-bootstrap librdkafka forgets how to reach the group's coordinator once a broker was away: sending
-    # offsets would wait for ever. If all brokers are lost, the writer is opened again with the first addresses.
+    # offsets would wait forever. If all brokers are lost, the writer is opened again with the first addresses.
     "metadata.recovery.strategy": "none",
 }
 _unfinished: list[Producer] = []

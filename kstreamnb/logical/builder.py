@@ -1,8 +1,8 @@
 """A logical graph under construction: names are counted, nodes get their ids and priorities.
 
-The DSL writes into a draft while it replays the user's declarations; `GraphBuilder.freeze` gives the graph. Functions
-at the end are what an operator may ask of the tables above it: to be kept in a store, to hand on old values, to have
-versions.
+The DSL writes into a draft while it replays the user's declarations; `GraphBuilder.freeze` returns the graph. The
+functions at the end are requests of operators to the tables upstream: to be materialized, to forward old values, to
+keep versions.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _GENERATED = re.compile(r"KSTREAM.*-[0-9]{10}")
 
 
 def repartition_node(index: int, prefix: str, **fields: Any) -> tuple[Repartition, int]:
-    """A repartition through the topic ``<prefix>-repartition``, and the next index: three are used up."""
+    """A repartition through the topic ``<prefix>-repartition``, and the next index: three numbers are consumed."""
     topic = prefix if prefix.endswith("-repartition") else f"{prefix}-repartition"
     sink, keys, source = f"{topic}-sink", f"{topic}-filter", f"{topic}-source"
     if _GENERATED.fullmatch(prefix):
@@ -38,8 +38,8 @@ def repartition_node(index: int, prefix: str, **fields: Any) -> tuple[Repartitio
 class GraphBuilder:
     """A graph that grows.
 
-    ``persistent`` is what stores are unless they say otherwise; ``origin`` and ``word`` are the line and the method
-    whose nodes are being added.
+    ``persistent`` is the default of stores; ``origin`` and ``word`` are the line and the method whose nodes are being
+    added.
     """
 
     persistent: bool = True
@@ -68,19 +68,19 @@ class GraphBuilder:
             self.note_unnamed("changelog topic", f"{name}-changelog")
 
     def name_or_new(self, name: str | None, prefix: str, suffix: str = "") -> str:
-        """The user's name with a suffix, or a generated one: a number is used up in both cases."""
+        """The user's name with a suffix, or a generated one: a number is consumed in both cases."""
         generated = self.new_name(prefix)
         return generated if name is None else check_resource_name(name + suffix)
 
     # --- nodes ------------------------------------------------------------------------------------------------------
     def add(self, node: N, *parents: int) -> N:
-        """Put a node under its parents; gives it with its id."""
+        """Add a node under its parents; return it with its id."""
         node = replace(node, id=len(self.nodes), origin=self.origin, word=node.word or self.word)
         self.nodes.append(node)
         return self.attach(node, *parents)
 
     def attach(self, node: N, *parents: int) -> N:
-        """Put a node under (further) parents; it is lowered no earlier than what was declared before."""
+        """Add a node under (further) parents; it is lowered no earlier than earlier declarations."""
         self._priority += max(1, len(parents))
         merged = tuple(dict.fromkeys((*self.nodes[node.id].parents, *parents)))
         return self.change(node, parents=merged, priority=self._priority)
@@ -90,7 +90,7 @@ class GraphBuilder:
         return self.add(Operation(name=name, operator=operator, **fields), *parents)
 
     def change(self, node: N, **fields: Any) -> N:
-        """Change fields of a node that was added."""
+        """Change fields of an existing node."""
         changed = replace(self.nodes[node.id], **fields)
         self.nodes[node.id] = changed
         return changed  # type: ignore[return-value]
@@ -101,12 +101,12 @@ class GraphBuilder:
         return node
 
     def co_partition(self, sources: Iterable[str]) -> tuple[str, ...]:
-        """Require equally many partitions of the topics of these sources; gives each once."""
+        """Require equal partition counts of the topics of these sources; return each once."""
         self.copartitioned.append(tuple(dict.fromkeys(sources)))
         return self.copartitioned[-1]
 
     def is_persistent(self, store_type: str | None) -> bool:
-        """Return whether a store of that type, or one that says no type, is persistent."""
+        """Return whether a store of that type, or one without a type, is persistent."""
         return self.persistent if store_type is None else store_type == "persistent"
 
     def freeze(self) -> LogicalGraph:
@@ -115,7 +115,7 @@ class GraphBuilder:
 
 
 def view_of(draft: GraphBuilder, id_: int) -> TableView:
-    """How the rows of a table can be looked up once it is kept."""
+    """How the rows of a table can be looked up once it is materialized."""
     return _table(draft, id_).view
 
 
@@ -127,7 +127,7 @@ def _table(draft: GraphBuilder, id_: int) -> Table:
 
 
 def look_up(draft: GraphBuilder, id_: int) -> TableView:
-    """Return the view of a table's rows; from now, they are kept."""
+    """Return the view of a table's rows; materialize them."""
     node = _table(draft, id_)
     if node.lazy:
         draft.change(node, materialized=True)
@@ -137,7 +137,7 @@ def look_up(draft: GraphBuilder, id_: int) -> TableView:
 
 
 def check_history(draft: GraphBuilder, id_: int, grace_ms: int) -> None:
-    """See to it that a table keeps versions for as long as records wait for it.
+    """Ensure that a table keeps versions for as long as records wait for it.
 
     Raises: TopologyError when it does not.
     """
@@ -159,7 +159,7 @@ def check_history(draft: GraphBuilder, id_: int, grace_ms: int) -> None:
 
 
 def send_old(draft: GraphBuilder, id_: int, *, force: bool = True) -> bool:
-    """See to it that a table hands on old values; without ``force`` only if that needs no new store."""
+    """Ensure that a table forwards old values; without ``force`` only if that needs no new store."""
     node = _table(draft, id_)
     if node.lazy:
         if not force and not node.materialized:
@@ -175,7 +175,9 @@ def send_old(draft: GraphBuilder, id_: int, *, force: bool = True) -> bool:
 
 
 def is_versioned(draft: GraphBuilder, id_: int) -> bool:
-    """Return whether a node's output has versions: as its own store says, else if all of its parents' outputs have."""
+    """Return whether a node's output has versions: its own store decides, otherwise all of its parents' outputs must
+    have them.
+    """
     node = draft.nodes[id_]
     if isinstance(node, Table) and node.versioned is not None:
         return node.versioned

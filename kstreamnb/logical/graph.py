@@ -1,4 +1,4 @@
-"""The logical graph: frozen nodes, what can be asked of them together, and what a rewrite did to them."""
+"""The logical graph: frozen nodes, queries over them, and the explanations of rewrites."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from kstreamnb.logical.nodes import LogicalNode
 
 @dataclass(frozen=True)
 class LogicalGraph:
-    """The logical graph: what the user declared, as frozen nodes that name their parents by id.
+    """The logical graph: the user's declarations as frozen nodes that refer to their parents by id.
 
     Attributes:
         nodes: in the order in which they were declared.
-        copartitioned: groups of source nodes that must have equally many partitions.
+        copartitioned: groups of source nodes whose topics must have equal partition counts.
         next_index: the number that the next generated name gets.
-        unnamed: what got a generated name though state hangs on it: a word for what it is, and the name.
+        unnamed: stateful things with a generated name: their kind, and the name.
 
     Its text has a line for each node: number, name, the DSL's word for it, and the numbers of its parents.
     """
@@ -53,7 +53,7 @@ class LogicalGraph:
         return {id_: tuple(ids) for id_, ids in below.items()}
 
     def check_names(self) -> None:
-        """Raise TopologyError when anything is unnamed, naming it."""
+        """Raise TopologyError if anything is unnamed, naming it."""
         lines = []
         for what in ("changelog topic", "state store", "repartition topic"):
             names = [name for word, name in self.unnamed if word == what]
@@ -67,7 +67,7 @@ class LogicalGraph:
             )
 
     def ordered(self) -> Iterator[LogicalNode]:
-        """Nodes as they are lowered: by priority, each after all its parents."""
+        """Nodes in the order of lowering: by priority, each after all its parents."""
         missing = {node.id: len(node.parents) for node in self.nodes}
         ready = [(node.priority, node.id) for node in self.nodes if not node.parents]
         heapify(ready)
@@ -85,14 +85,14 @@ class LogicalGraph:
         gone: Collection[int] = (),
         renamed: Mapping[str, str] = MappingProxyType({}),
     ) -> LogicalGraph:
-        """The same graph with nodes changed, added (new ids come last) or gone, and sources under other names."""
+        """Return the graph with nodes changed, added (new ids come last) or removed, and sources renamed."""
         kept = [changed.get(node.id, node) for node in self.nodes if node.id not in gone]
         made = [node for id_, node in changed.items() if id_ not in self.by_id]
         groups = (dict.fromkeys(renamed.get(name, name) for name in group) for group in self.copartitioned)
         return replace(self, nodes=(*kept, *made), copartitioned=tuple(map(tuple, groups)))
 
     def upstream(self, *ids: int, through_uses: bool = True) -> set[int]:
-        """Ids of the nodes that these depend on, themselves included: by their parents, and by what else they use."""
+        """Ids of the nodes that these depend on, themselves included: their parents, and the other nodes they use."""
         found: set[int] = set()
         waiting = list(ids)
         while waiting:
@@ -106,7 +106,7 @@ class LogicalGraph:
 
 @dataclass(frozen=True)
 class Optimization:
-    """One application of one rule: names of the nodes it concerns before and after, and why it is right."""
+    """One application of one rule: names of the affected nodes before and after, and the reason."""
 
     rule: str
     before: tuple[str, ...]

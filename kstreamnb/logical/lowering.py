@@ -21,7 +21,7 @@ Wrap: TypeAlias = Callable[[str, Operator], Operator]
 
 
 def lower(graph: LogicalGraph, *, name: str | None = None, wrap: Wrap | None = None) -> Topology:
-    """Make a topology of a graph.
+    """Lower a graph to a topology.
 
     Raises: TopologyError when nodes, stores or topics do not fit together, with the user's line.
     """
@@ -41,7 +41,7 @@ def lower(graph: LogicalGraph, *, name: str | None = None, wrap: Wrap | None = N
 
 @dataclass(frozen=True)
 class _Lowering:
-    """A graph on its way into a topology."""
+    """A graph while it is lowered to a topology."""
 
     graph: LogicalGraph
     topology: Topology
@@ -62,7 +62,7 @@ class _Lowering:
 
     @singledispatchmethod
     def lower(self, node: nodes.LogicalNode) -> None:
-        """Add what a node stands for to the topology."""
+        """Add the topology nodes that a node stands for."""
         raise TopologyError(f"nothing is known about nodes of type {type(node).__name__}")
 
     @lower.register

@@ -1,7 +1,7 @@
-"""The frozen nodes of a logical graph: what was declared, before anything is known about topologies.
+"""The frozen nodes of a logical graph: declarations, before they are lowered to a topology.
 
-A node names its parents by id. What it does to records is an operator; whether that changes keys or values is a
-property of the operator's type. What a node becomes is said in `kstreamnb.logical.lowering`; no node knows it.
+A node names its parents by id. Its effect on records is an operator; whether that changes keys or values is a property
+of the operator's type. `kstreamnb.logical.lowering` knows what a node becomes; no node does.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kstreamnb.topology.nodes import TopicName
 
 @dataclass(frozen=True, kw_only=True)
 class LogicalNode:
-    """One node: ``priority`` decides the order of lowering, ``word`` is the method of the DSL that made it.
+    """One node: ``priority`` determines the order of lowering, ``word`` is the DSL method that created it.
 
     ``uses`` are the ids of nodes that it needs besides its parents.
     """
@@ -68,7 +68,7 @@ class StreamSource(Carrier):
 
 @dataclass(frozen=True, kw_only=True)
 class GlobalTable(Carrier):
-    """Reads a topic into a global store, by an operator of ours or of the user's."""
+    """Reads a topic into a global store, by a built-in operator or the user's."""
 
     source_name: str
     topic: str
@@ -99,10 +99,10 @@ class StreamSink(Carrier):
 
 @dataclass(frozen=True, kw_only=True)
 class Repartition(Carrier):
-    """Writes to an internal topic and reads it again; its name is that of the source behind the topic.
+    """Writes to an internal topic and reads it back; its name is that of the source reading the topic.
 
-    ``filter_name`` is the processor before a stream's topic. ``mergeable``: the optimiser may replace it.
-    ``keep_null_keys``: a join downstream has a use for them.
+    ``filter_name`` is the processor before a stream's topic. ``mergeable``: the optimizer may replace it.
+    ``keep_null_keys``: a join downstream needs them.
     """
 
     topic: str
@@ -116,7 +116,7 @@ class Repartition(Carrier):
 
 @dataclass(frozen=True, kw_only=True)
 class Operation(LogicalNode):
-    """One operator; ``stores`` are those that it uses by name, ``own`` those that come with it."""
+    """One operator; ``stores`` are those that it uses by name, ``own`` those created for it."""
 
     operator: Operator
     stores: tuple[str, ...] = ()
@@ -147,11 +147,11 @@ class Merge(Operation):
 class Table(Operation):
     """A node whose output is a table, and how its rows can be looked up (``view``).
 
-    ``store`` holds the rows, if any does. A ``lazy`` table, made of records as they come, is kept only once something
-    needs it (``materialized``); ``topic`` is where its records come from, ``reuse_topic``: that is its change log as
-    well. ``computed_from`` are tables that have to be kept, and to hand on old values, so that this one is or does.
-    ``versioned`` is None if a table has the versions of what is above it. ``grace_ms``: its rows are windows, which
-    close so long after their end.
+    ``store`` holds the rows, if any does. A ``lazy`` table, built from records of a topic, is materialized only if
+    needed (``materialized``); ``topic`` is where its records come from, ``reuse_topic``: that topic is its changelog as
+    well. ``computed_from`` are tables that must be materialized, or forward old values, so that this one is or does.
+    ``versioned`` is None if a table inherits versions from upstream. ``grace_ms``: its rows are windows, which close
+    that long after their end.
     """
 
     view: TableView
@@ -168,7 +168,7 @@ class Table(Operation):
 
 @dataclass(frozen=True, kw_only=True)
 class TableJoin(Table):
-    """Joins two tables by key: an operator for each side and the one that brings their results together.
+    """Joins two tables by key: an operator for each side and one that merges their results.
 
     A side is its processor's name, the table that it follows, its operator and the stores that it looks up.
     """
@@ -185,10 +185,10 @@ class WindowedStream(Operation):
 
 @dataclass(frozen=True, kw_only=True)
 class StreamJoin(Operation):
-    """Joins two streams, whose windows are in ``uses``: an operator for each side and one to bring them together.
+    """Joins two streams, whose windows are in ``uses``: an operator for each side and one that merges their results.
 
-    After the rewrite of a self-join there is one window, and ``alone`` does all. ``own`` is the store of pending
-    records, if there is one.
+    After the rewrite of a self-join there is one window, and ``alone`` does all the work. ``own`` is the store of
+    pending records, if there is one.
     """
 
     this: tuple[str, Operator]

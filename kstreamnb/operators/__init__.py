@@ -1,5 +1,5 @@
-"""Operators, which say what a node does to a record: each a small frozen value with ``bind(context, forward)``.
+"""Operators define what a node does to a record: each is a small frozen value with ``bind(context, forward)``.
 
-Nothing here knows the graph, the DSL, a store's inside or an engine; the lowering in `kstreamnb.logical` makes these
-operators and a task binds them.
+Nothing here depends on the graph, the DSL, a store's implementation or an engine; the lowering in `kstreamnb.logical`
+creates these operators and a task binds them.
 """

@@ -1,8 +1,7 @@
 """Aggregates of a grouped stream: by key over all time, in windows aligned to the epoch, in sessions.
 
-Without cache, versions or old values, aggregates are lines of a fused chain. A
-count may also replace a row of its store directly, if the store allows that. Words in braces, such as ``{put}``,
-stand for things that the chain names.
+Without cache, versions or old values, aggregates are lines of a fused chain. A count may also replace a row of its
+store directly, if the store allows that. The chain replaces words in braces, such as ``{put}``, by names of objects.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class Fold(NamedTuple):
 
 
 def is_simple(store: RowStore, *, send_old: bool) -> bool:
-    """Return whether a fold on this store is no more than a lookup and a put."""
+    """Return whether a fold on this store is just a lookup and a put."""
     return not send_old and not store.spec.cached and not is_versioned(store)
 
 
@@ -52,8 +51,8 @@ if key is None or value is None:
 def fold_by_window(context: BindContext, store: WindowStore, fold: Fold, *, size: int, grace: int, late: Late) -> Block:
     """Lines that fold a record into the row of its key and tumbling window.
 
-    Window, place in the store and windowed key of a key's last record are kept: the next one is mostly in the same
-    window, and needs none of them made. Keys that are equal without being the same row are never kept.
+    The window, row and windowed key of a key's last record are cached: the next record is mostly in the same window.
+    Keys that are equal but name different rows are never cached.
     """
     places: dict[object, _WindowOfKey] = {}
     keeps = store.keys.direct
@@ -84,7 +83,7 @@ _WindowOfKey: TypeAlias = tuple[int, int, tuple[Any, int], Windowed[object]]
 
 
 def _locating(places: dict[object, _WindowOfKey], size: int, *, keeps: bool) -> Callable[[object, int], _WindowOfKey]:
-    """``locate(key, timestamp)``, which with ``keeps`` keeps what it makes until a later window begins."""
+    """``locate(key, timestamp)``, which with ``keeps`` caches its result until a later window begins."""
     newest = -1
 
     def locate(key: object, timestamp: int) -> _WindowOfKey:
@@ -102,7 +101,9 @@ def _locating(places: dict[object, _WindowOfKey], size: int, *, keeps: bool) -> 
 
 
 def _fold(fold: Fold, store: RowStore, key: str, *place: str) -> str:
-    """Lines that leave the new aggregate and its time, for a row by the names of a key and perhaps its window start."""
+    """Lines that compute the new aggregate and its time, for a row by the names of a key and perhaps its window
+    start.
+    """
     at = "at" if place else key
     get = f"row = {{get}}({', '.join((key, *place))})"
     put = f"{{put}}({', '.join((key, 'None if value is None else (value, timestamp)', *place))})"
@@ -154,8 +155,8 @@ def _block(lines: list[str], objects: Mapping[str, object], store: RowStore, fol
 class StreamAggregate(Operator):
     """Adds each record to its key's aggregate by ``aggregator(key, value, aggregate)`` and forwards the change.
 
-    ``initializer()`` begins an aggregate, and is the old value of its first change. Without one ``aggregator`` is a
-    reducer ``(aggregate, value)``, and the first value is the aggregate as it is. None deletes the row.
+    ``initializer()`` starts an aggregate, and is the old value of its first change. Without one ``aggregator`` is a
+    reducer ``(aggregate, value)``, and the first value becomes the aggregate. None deletes the row.
 
     Shape: grouped stream[K, V] -> table[K, A]; 1 -> 0..1; key and headers kept; time: the later of record and row;
     store: key-value.
@@ -202,21 +203,21 @@ class StreamAggregate(Operator):
 
 @dataclass(frozen=True)
 class WindowAggregate(WindowedFold):
-    """Adds each record to the aggregate of its key in every window it is in, earliest first.
+    """Adds each record to the aggregate of its key in every window that contains it, earliest first.
 
-    ``aggregator`` is called with ``(key, value, aggregate)``, null values included; one that gives None deletes the
-    row. Without an ``initializer`` it is a reducer ``(aggregate, value)`` and the first value is the aggregate. With
+    ``aggregator`` is called with ``(key, value, aggregate)``, null values included; a None result deletes the row.
+    Without an ``initializer`` it is a reducer ``(aggregate, value)`` and the first value is the aggregate. With
     ``emit_on_close`` only the final results are forwarded, after the record that closed them.
 
     Shape: windowed stream[K, V] -> table[Windowed[K], A]; 1 -> 0..n; key windowed; headers kept; time: the later of
     record and row; store: window.
     Units: windows are ``[start, start + size)`` in ms of stream time, which is the greatest timestamp seen here.
-    Late: a window that ended at or before stream time - grace takes no more records: "late". A null key is dropped.
+    Late: a window that ended at or before stream time - grace accepts no more records: "late". A null key is dropped.
     Source: Kafka Streams `TimeWindowedKStream#aggregate`, `#count`, KIP-328, KIP-825.
     """
 
     def bind_fold(self, store: WindowStore, forward: Forward | None, late: Late) -> FoldRecord:
-        """How to add a record to each of its windows."""
+        """Return the function that adds a record to each of its windows."""
         fetch, put, send_old = store.row_at, store.put, self.send_old
         windows_for, size = self.windows.windows_for, self.windows.size_ms
         initializer, aggregator = folding(self.initializer, self.aggregator)
@@ -255,7 +256,7 @@ class WindowAggregate(WindowedFold):
 
 @dataclass(frozen=True)
 class SessionAggregate(WindowedFold):
-    """Adds each record to the session it belongs to, and makes one session of all that it connects.
+    """Adds each record to its session, and merges all sessions that it connects.
 
     The sessions that are merged are deleted first, oldest first. ``merger(key, left, right)`` joins their aggregates
     with a new one from ``initializer()``; then ``aggregator(key, value, aggregate)`` adds the record, null values
@@ -272,10 +273,10 @@ class SessionAggregate(WindowedFold):
     merger: Adder | None = None
 
     def bind_fold(self, store: SessionStore, forward: Forward | None, late: Late) -> FoldRecord:
-        """How to replace the sessions that a record connects by one with the record in it."""
+        """Return the function that replaces the sessions connected by a record with one that includes it."""
         find_sessions, put, remove = store.find_sessions, store.put, store.remove
         initializer, aggregator = folding(self.initializer, self.aggregator)
-        merger = self.merger or (lambda key, left, right: aggregator(key, right, left))  # as a reducer adds a value
+        merger = self.merger or (lambda key, left, right: aggregator(key, right, left))  # as a reducer combines values
         gap, send_old = self.windows.gap_ms, self.send_old
 
         def fold(key: object, value: object, timestamp: int, headers: Headers, close_ms: int) -> bool:

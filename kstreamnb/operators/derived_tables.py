@@ -35,9 +35,9 @@ Compute: TypeAlias = Callable[[Any, Any], Any]
 
 
 class DerivedTable(Operator):
-    """An operator that makes each row's value of another table's; subclasses are frozen and say by `computing` what.
+    """An operator that computes each row's value from another table's; subclasses are frozen and implement `computing`.
 
-    New values are made of new ones and old values of old ones; if the rows are kept in ``store``, the old value
+    New values are computed from new ones and old values from old ones; if the rows are kept in ``store``, the old value
     comes from there.
 
     Shape: table[K, V] -> table[K, V2]; 1 -> 0..1; key, time and headers kept; store: key-value, or none.
@@ -54,7 +54,7 @@ class DerivedTable(Operator):
 
     @property
     def skips(self) -> bool:
-        """Whether a change from nothing to nothing ends here."""
+        """Whether a change from nothing to nothing is dropped here."""
         return False
 
     def computing(self, context: BindContext) -> Compute:
@@ -102,7 +102,7 @@ class DerivedView:
         return self.parent.versioned
 
     def bind(self, context: BindContext) -> GetRow:
-        """The row made of the parent's, or of what that was at a time."""
+        """The row computed from the parent's, or from the parent's row as of a time."""
         get_parent, compute = self.parent.bind(context), self.operator.computing(context)
 
         def get(key: object, *as_of_ms: int) -> tuple[object, int] | None:
@@ -117,9 +117,9 @@ class DerivedView:
 class TableFilter(DerivedTable):
     """Forwards changes with the values for which ``predicate(key, value)`` does not hold taken away.
 
-    A row that is no longer kept is deleted downstream. With ``send_old`` nothing is forwarded when neither the
-    old nor the new value is kept; without it every miss is a tombstone, even of a key that was never seen. So it is
-    with a ``versioned`` parent, whose old values may differ from what downstream has.
+    A row that no longer passes is deleted downstream. With ``send_old`` nothing is forwarded if neither the old nor the
+    new value passes; without it every miss is a tombstone, even of a key that was never seen. The same holds for a
+    ``versioned`` parent, whose old values may differ from those downstream.
 
     Shape: table[K, V] -> table[K, V]; 1 -> 0..1; key, time and headers kept; store: key-value, or none.
     Source: Kafka Streams `KTable#filter`, `KTable#filterNot`.
@@ -142,7 +142,7 @@ class TableFilter(DerivedTable):
         return self.send_old and not self.versioned
 
     def computing(self, context: BindContext) -> Compute:
-        """The value when its row stays; no value is not asked about."""
+        """The value if its row passes; nulls never reach the predicate."""
         predicate, negate = self.predicate, self.negate
 
         def keep(key: object, value: object) -> object:
@@ -155,7 +155,7 @@ class TableFilter(DerivedTable):
 class TableMapValues(DerivedTable):
     """Forwards changes with ``mapper(value)``, or ``mapper(key, value)`` when ``with_key``, in place of the values.
 
-    A deleted row is a deleted row: the mapper is not asked. Every update is forwarded, equal results too.
+    A deleted row stays deleted: the mapper is not called. Every update is forwarded, equal results too.
 
     Shape: table[K, V] -> table[K, V2]; 1 -> 1; key, time and headers kept; store: key-value, or none.
     Source: Kafka Streams `KTable#mapValues`.
@@ -167,7 +167,7 @@ class TableMapValues(DerivedTable):
     send_old: bool = False
 
     def computing(self, context: BindContext) -> Compute:
-        """The mapped value; no value stays no value."""
+        """The mapped value; None stays None."""
         mapper = self.mapper
         if self.with_key:
             return lambda key, value: None if value is None else mapper(key, value)
@@ -181,9 +181,9 @@ def _may_not_forward(key: object, value: object, timestamp: int, headers: Header
 
 @dataclass(frozen=True)
 class TableTransformValues(DerivedTable):
-    """Forwards changes with what a transformer makes of the values; deleted rows are shown to it, too.
+    """Forwards changes with a transformer's results in place of the values; deleted rows reach it, too.
 
-    ``supplier()`` makes a transformer for each task: an object with ``transform(key, value)`` and perhaps
+    ``supplier()`` creates a transformer for each task: an object with ``transform(key, value)`` and optionally
     ``init(context)`` and ``close()``, or a function. Without a store the old value is computed again.
 
     Shape: table[K, V] -> table[K, V2]; 1 -> 1; key, time and headers kept; store: key-value, or none.
@@ -200,7 +200,7 @@ class TableTransformValues(DerivedTable):
         return replace(super().traits, row_use="any", user_code=True)
 
     def computing(self, context: BindContext) -> Compute:
-        """Make and initialize a transformer of the user."""
+        """Create and initialize a user's transformer."""
         transformer = self.supplier()
         transform = getattr(transformer, "transform", None)
         if transform is None:
@@ -214,10 +214,10 @@ _NO_PAIR: tuple[None, None] = (None, None)
 
 @dataclass(frozen=True)
 class TableGroupBy(Operator):
-    """Forwards a change as what to subtract from the group it leaves and what to add to the group it enters.
+    """Forwards a change as a subtraction from the group it leaves and an addition to the group it enters.
 
-    ``selector(key, value)`` gives the pair ``(group, value)``. When both groups are the same there is one record
-    with both values, else the subtraction comes first. A pair without a group or without a value is left out.
+    ``selector(key, value)`` gives the pair ``(group, value)``. If both groups are the same there is one record with
+    both values, otherwise the subtraction comes first. A pair without a group or without a value is left out.
 
     Shape: table[K, V] -> changes[K2, V2]; 1 -> 0..2; key changed; time and headers kept.
     Late: of a ``versioned`` table, a change that is not the latest of its row changes no group. A null key is an error.
@@ -267,9 +267,9 @@ class TableGroupBy(Operator):
 class TableAggregate(Operator):
     """Subtracts the old value from its group's aggregate, then adds the new one, and forwards the change.
 
-    ``adder`` and ``subtractor`` are called with ``(key, value, aggregate)``. Nothing is subtracted from a group
-    without an aggregate; ``initializer()`` begins one before the first addition. Without an initializer both are
-    reducers ``(aggregate, value)``, and the first value is the aggregate as it is.
+    ``adder`` and ``subtractor`` are called with ``(key, value, aggregate)``. Nothing is subtracted from a group without
+    an aggregate; ``initializer()`` starts one before the first addition. Without an initializer both are reducers
+    ``(aggregate, value)``, and the first value becomes the aggregate.
 
     Shape: changes[K, V] -> table[K, A]; 1 -> 1; key and headers kept; time: the later of record and row;
     store: key-value.
@@ -343,7 +343,7 @@ class ChangeSerde(SerdeAround[Change]):
         return f"change<{'default' if self.inner is None else self.inner.name}>"
 
     def keeps(self, value: Change) -> bool:
-        """Return whether both values would come back unchanged."""
+        """Return whether both values would survive a round trip unchanged."""
         new, old, is_latest = value
         return (
             is_latest

@@ -1,8 +1,8 @@
-"""Parts that all aggregates share: initializers and adders, and what closing means for windows.
+"""Parts shared by all aggregates: initializers, adders, and the closing of windows.
 
-The functions of a count are values that compare, so that equal topologies are equal; operators know them and take short
-cuts. Results of windows that are emitted on close are looked for in the store after each record that moved the closing
-time on. So a result that the store no longer shows, because its retention has passed, is never forwarded: as in Kafka.
+The functions of a count compare by value, so that equal topologies are equal; operators recognize them and take
+shortcuts. Results of windows that are emitted on close are searched in the store after each record that advanced the
+closing time. So a result that has left the store, because its retention has passed, is never forwarded: as in Kafka.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _nothing() -> None:
 
 
 def folding(initializer: Initializer | None, aggregator: Adder) -> tuple[Initializer, Adder]:
-    """Initializer and aggregator; a reducer, which has no initializer, takes its first value as it is."""
+    """Initializer and aggregator; a reducer, which has no initializer, keeps its first value unchanged."""
     if initializer is not None:
         return initializer, aggregator
 
@@ -83,11 +83,11 @@ def _no_emission(close_ms: int, headers: Headers) -> None:
 
 @dataclass(frozen=True)
 class WindowedFold(Operator):
-    """An aggregate in windows: what it is declared with, and what is done to a record whatever the windows are.
+    """An aggregate in windows: its declaration, and the processing that is common to all windows.
 
     ``aggregator`` is called with ``(key, value, aggregate)``; without an ``initializer`` it is a reducer ``(aggregate,
-    value)``, and the first value is the aggregate. With ``emit_on_close`` only the final results are forwarded, after
-    the record that closed them.
+    value)``, and the first value becomes the aggregate. With ``emit_on_close`` only the final results are forwarded,
+    after the record that closed them.
 
     Shape: windowed stream[K, V] -> table[Windowed[K], A]; 1 -> 0..n; key windowed; store: window or session.
     Source: Kafka Streams `TimeWindowedKStream#aggregate`, `SessionWindowedKStream#aggregate`, KIP-825.
@@ -141,11 +141,11 @@ class WindowedFold(Operator):
         return process
 
     def bind_fold(self, store: Any, forward: Forward | None, late: Late) -> FoldRecord:
-        """How to add a record to its windows, and to forward the changes unless someone else does."""
+        """Return the function that adds a record to its windows, and forwards the changes unless another one does."""
         raise NotImplementedError(f"{type(self).__name__} folds nothing")
 
     def dropping_late(self, context: BindContext) -> Late:
-        """How to report a record of a closed window."""
+        """Return the function that reports a record of a closed window."""
         drop, waits, wait_ms = context.drop, self.waits, sum(self.waits.values())
 
         def late(key: object, value: object, timestamp: int, start: int, end: int, close_ms: int) -> None:
@@ -159,7 +159,7 @@ class WindowedFold(Operator):
         windows, of_sessions = self.windows, isinstance(self.windows, SessionWindows)
         if not self.emit_on_close or isinstance(windows, UnlimitedWindows):
             return _no_emission, forward if forwards_itself(store, forward, send_old=self.send_old) else None
-        step = 1  # what is found by its start or, if it is a session, by its end is at multiples of it
+        step = 1  # a result found by its start or, for a session, by its end is at multiples of it
         if of_sessions:
             find, span = store.find_sessions_by_end, 1
         elif isinstance(windows, SlidingWindows):

@@ -1,8 +1,8 @@
 """A foreign-key join in four steps: subscribe, keep the subscription, answer it, and resolve the answer.
 
-The left table's task sends each row's wish to hear of a foreign key to the task that has the key. There subscriptions
-are kept, and answered now and with each change of the right table's row. An answer carries the hash of the left value
-that it answers, so that the left table's task recognises one to a value that is gone. Bytes are those of Kafka.
+The left table's task sends each row's subscription to a foreign key to the task that owns the key. There subscriptions
+are stored, and answered now and with each change of the right table's row. An answer carries the hash of its left
+value, so that the left table's task recognizes answers to outdated values. Bytes are those of Kafka.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Instruction(IntEnum):
 
 
 class Subscription(NamedTuple):
-    """A left row's wish to hear of a foreign key: hash of its value (None: deleted), key, home partition."""
+    """A left row's subscription to a foreign key: hash of its value (None: deleted), key, home partition."""
 
     value_hash: bytes | None
     instruction: Instruction
@@ -51,7 +51,7 @@ class Subscription(NamedTuple):
 
 
 class Response(NamedTuple):
-    """The foreign row for one subscriber; the partition it goes home to is not part of its bytes."""
+    """The foreign row for one subscriber; its home partition is not part of its bytes."""
 
     value_hash: bytes | None
     foreign_value: object
@@ -70,8 +70,8 @@ class SubscriptionSend(Operator):
 
     Shape: KTable[K, V] -> stream of (KO, Subscription[K]); a change -> 0, 1 or 2; store: none; repartition:
         by KO.
-    Late: a change that is not its key's latest in a versioned table is dropped. An inner join drops a null
-        foreign key, a left join asks for an answer without a row.
+    Late: a change that is not its key's latest in a versioned table is dropped. An inner join drops a null foreign key,
+    a left join requests an answer without a row.
 
     Args:
         foreign_key: the extractor, of ``(value)`` or with_key ``(key, value)``; needs old values of the left
@@ -124,7 +124,7 @@ _Instructions = tuple[tuple[bool, Instruction], ...]
 def _instructions(
     new: object, old: object, new_foreign: object, old_foreign: object, changed: bool, left: bool
 ) -> _Instructions:
-    """Return what a left or an inner join sends: to the old foreign key (True) or to the new one (False)."""
+    """Return the message of a left or an inner join: to the old foreign key (True) or to the new one (False)."""
     if left and new is None and old is None:
         return ()
     if not left and (new is None or new_foreign is None):
@@ -134,11 +134,11 @@ def _instructions(
 
 @dataclass(frozen=True)
 class SubscriptionReceive(Operator):
-    """Keep or forget each subscription, then hand it on under (foreign key, primary key).
+    """Store or delete each subscription, then forward it under (foreign key, primary key).
 
     Shape: stream of (KO, Subscription[K]) -> stream of ((KO, K), Subscription[K]); 1 -> 1; store:
         subscriptions.
-    Late: never. A null foreign key is dropped unless an answer without a row is asked for.
+    Late: never. A null foreign key is dropped unless an answer without a row is requested.
 
     Source: Kafka Streams `SubscriptionReceiveProcessorSupplier`; differences: none.
     """
@@ -213,7 +213,7 @@ class SubscriptionJoin(Operator):
 
 @dataclass(frozen=True)
 class ForeignTableJoin(Operator):
-    """Tell every subscriber of a foreign key about each change of the right table's row.
+    """Notify every subscriber of a foreign key of each change of the right table's row.
 
     Shape: KTable[KO, VO] -> stream of (K, Response[VO]); a change -> one for each subscriber, in the order of
         the primary keys' bytes; store: subscriptions; repartition: by K.
@@ -345,7 +345,7 @@ def subscription_prefix(foreign_key: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class SubscriptionPartitioner:
-    """Sends a subscription to where the right table has the key; ``partitioner`` is the right table's own."""
+    """Sends a subscription to the right table's partition of the key; ``partitioner`` is the right table's own."""
 
     partitioner: StreamPartitioner
 
@@ -363,12 +363,12 @@ class ResponsePartitioner:
     def __call__(self, topic: str, key: object, value: object, partitions: int, /) -> int | None:
         """The partition of a primary key."""
         if self.partitioner is None:
-            return value.primary_partition  # type: ignore[attr-defined,no-any-return] # only responses come here
+            return value.primary_partition  # type: ignore[attr-defined,no-any-return] # only responses arrive here
         return _one(self.partitioner(topic, key, None, partitions))
 
 
 def _one(chosen: int | Iterable[int] | None) -> int | None:
-    """The partition that a user's partitioner chose; several or none make no sense for one row."""
+    """The partition that a user's partitioner chose; zero or several are an error for one row."""
     if chosen is None or isinstance(chosen, int):
         return chosen
     several = tuple(chosen)

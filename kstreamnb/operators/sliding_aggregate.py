@@ -1,7 +1,7 @@
-"""Aggregate a grouped stream in sliding windows: one for every set of records that are close to each other.
+"""Aggregates a grouped stream in sliding windows: one for every set of records that are close to each other.
 
-A window is stored by its start. The time of its row is the greatest timestamp in it; that is how the algorithm
-knows, without the records themselves, where the record before the new one was.
+A window is stored by its start. The time of its row is the greatest timestamp in it; from that the algorithm derives
+where the record before the new one was.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _Slide: TypeAlias = Callable[[Any, Any, int, Headers, int], None]
 
 @dataclass(frozen=True)
 class SlidingAggregate(WindowedFold):
-    """Adds each record to the aggregates of all windows it is in, and makes the windows it begins or ends.
+    """Adds each record to the aggregates of all windows that contain it, and creates the windows it begins or ends.
 
-    A record at ``t`` is in its left window ``[t - difference, t]``, and begins a right window
-    ``[t + 1, t + 1 + difference]`` once a later record is in it. The windows of records earlier than ``difference``
-    that would begin before 0 are one, ``[0, difference]``. Otherwise as `WindowAggregate`; null values are dropped.
+    A record at ``t`` is in its left window ``[t - difference, t]``, and begins a right window ``[t + 1, t + 1 +
+    difference]`` once a later record is in it. The windows of records earlier than ``difference`` that would begin
+    before 0 are one, ``[0, difference]``. Otherwise as `WindowAggregate`; null values are dropped.
 
     Shape: windowed stream[K, V] -> table[Windowed[K], A]; 1 -> 0..n; key windowed; headers kept; time: the greatest
     timestamp in the window; store: window.
@@ -42,7 +42,9 @@ class SlidingAggregate(WindowedFold):
     row_use: ClassVar[RowUse] = "fold by time"
 
     def bind_fold(self, store: WindowStore, forward: Forward | None, late: Late) -> FoldRecord:
-        """How to add a record to the windows around it; an early or late one lets no results follow, as in Kafka."""
+        """Return the function that adds a record to the windows around it; an early or late one emits no results, as in
+        Kafka.
+        """
         difference = self.windows.difference_ms
         add, copy = self._bind_changes(store, forward, late)
         slide, slide_early = self._bind_slide(store, add, copy), self._bind_slide_early(store, add, copy)
@@ -58,7 +60,9 @@ class SlidingAggregate(WindowedFold):
         return fold
 
     def _bind_changes(self, store: WindowStore, forward: Forward | None, late: Late) -> tuple[_Add, _CopyRow]:
-        """How to add a record to a window, and how to make a right window of what is already in another one."""
+        """Return functions that add a record to a window, and that create a right window from the contents of another
+        one.
+        """
         put, difference, send_old = store.put, self.windows.difference_ms, self.send_old
         initializer, aggregator = folding(self.initializer, self.aggregator)
 
@@ -92,7 +96,7 @@ class SlidingAggregate(WindowedFold):
         return add, copy
 
     def _bind_slide(self, store: WindowStore, add: _Add, copy: _CopyRow) -> _Slide:
-        """The rule for records at or after ``difference``: look back over the windows, newest first."""
+        """Return the rule for records at or after ``difference``: look back over the windows, newest first."""
         backward_fetch, difference = store.backward_fetch, self.windows.difference_ms
 
         def slide(key: object, value: object, timestamp: int, headers: Headers, close_ms: int) -> None:
@@ -135,7 +139,9 @@ class SlidingAggregate(WindowedFold):
         return slide
 
     def _bind_slide_early(self, store: WindowStore, add: _Add, copy: _CopyRow) -> _Slide:
-        """The rule for records before ``difference``: the window at 0 stands for all that would begin before it."""
+        """Return the rule for records before ``difference``: the window at 0 replaces all that would begin before
+        it.
+        """
         fetch_between = store.fetch_between
 
         def slide_early(key: object, value: object, timestamp: int, headers: Headers, close_ms: int) -> None:

@@ -1,4 +1,4 @@
-"""Stateless operators, one record at a time: filter, map, look at, split, merge, hand a table on."""
+"""Stateless operators, one record at a time: filter, map, peek, split, merge, table to stream."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ class Foreach(Stateless):
 class Print(Stateless):
     """Writes ``[label]: key, value`` for each record; the stream ends here.
 
-    ``mapper(key, value)`` makes another text of a record; ``write`` takes the line without its end.
+    ``mapper(key, value)`` formats a record as text; ``write`` takes the line without its end.
 
     Shape: stream[K, V] -> text; 1 -> 0.
     Source: Kafka Streams `KStream#print`, `Printed`.
@@ -222,10 +222,10 @@ def _pair(key: object, value: object) -> str:
 
 @dataclass(frozen=True)
 class Branch(Operator):
-    """Forwards each record to the child of the first predicate that holds, else to the default child.
+    """Forwards each record to the child of the first predicate that holds, otherwise to the default child.
 
-    ``children`` names one node for each predicate and then the default node, None if there is none:
-    records that match nothing are then gone in silence.
+    ``children`` names one node for each predicate and then the default node, None if there is none: unmatched records
+    are then dropped silently.
 
     Shape: stream[K, V] -> n streams[K, V]; 1 -> 0..1; everything kept.
     Source: Kafka Streams `KStream#split`, `BranchedKStream`.
@@ -256,12 +256,12 @@ class Branch(Operator):
 
 
 def _nowhere(key: object, value: object, timestamp: int, headers: Headers) -> None:
-    """A branch that nobody looks at."""
+    """A branch without children."""
 
 
 @dataclass(frozen=True)
 class PassThrough(Stateless):
-    """Forwards what it gets: the meeting point of a merge or a cogroup, or a branch of a split.
+    """Forwards its input: the node of a merge or a cogroup, or a branch of a split.
 
     Shape: any -> the same; 1 -> 1; everything kept.
     Source: Kafka Streams `KStream#merge`, `KStream#split`, `CogroupedKStream#aggregate`.
@@ -274,7 +274,7 @@ class PassThrough(Stateless):
 
 @dataclass(frozen=True)
 class RepartitionFilter(Stateless):
-    """Keeps records without a key out of a repartition topic, in silence: nobody could group or join them.
+    """Keeps records without a key out of a repartition topic, silently: they cannot be grouped or joined.
 
     Shape: stream[K, V] -> stream[K, V]; 1 -> 0..1; everything kept.
     Source: Kafka Streams, the ``-filter`` node before a repartition sink.

@@ -31,7 +31,7 @@ class KeyLookup(Protocol):
 
     @property
     def direct(self) -> bool:
-        """Whether a row that is found under the key itself is the right one."""
+        """Whether a row found under the key itself is the right one."""
 
 
 class KeyValueStore(RowStore, Protocol):
@@ -41,7 +41,7 @@ class KeyValueStore(RowStore, Protocol):
         """Return the row of a key."""
 
     def put(self, key: object, row: TimestampedRow | None) -> None:
-        """Keep a row; None deletes it."""
+        """Put a row; None deletes it."""
 
 
 class WindowStore(RowStore, Protocol):
@@ -73,7 +73,7 @@ class SessionStore(RowStore, Protocol):
         """Return the sessions of a key that reach into a time range (ms), by end."""
 
     def put(self, session: Windowed[object], aggregate: object) -> None:
-        """Keep an aggregate; None deletes it."""
+        """Put an aggregate; None deletes it."""
 
     def remove(self, session: Windowed[object]) -> None:
         """Delete a session."""

@@ -44,7 +44,7 @@ class JoinWindow(Operator):
     """Forward each record to the join, then put it into this side's window store.
 
     Shape: KStream[K, V] -> KStream[K, V]; 1 -> 1; key kept; store: window with duplicates; repartition: no.
-    Late: the store refuses what its retention has passed.
+    Late: the store refuses records older than its retention.
     Source: Kafka Streams `KStreamJoinWindow`; differences: none.
     """
 
@@ -73,19 +73,19 @@ class StreamStreamJoin(Operator):
 
     Shape: KStream[K, V1], KStream[K, V2] -> KStream[K, V]; n x m -> matches; key kept; store: two window
         stores and, for left and outer, one of pending records; repartition: no.
-    Units: ``before_ms, after_ms, grace_ms``: stream time in ms, as declared for the left side. A left record
-        at t meets right records in [t - before_ms, t + after_ms]; either bound may be negative.
-    Late: a record whose partners have all expired joins nothing; a left or outer one whose window already
-        ended is given without a partner at once. A null key or null value is dropped, but a null key of a
-        side that is kept without partner is given at once.
+    Units: ``before_ms, after_ms, grace_ms``: stream time in ms, as declared for the left side. A left record at t
+    matches right records in [t - before_ms, t + after_ms]; either bound may be negative.
+    Late: a record whose partners have all expired joins nothing; a left or outer one whose window already ended is
+    emitted unmatched at once. A null key or null value is dropped, but a null key on a side that keeps unmatched
+    records is emitted at once.
 
     Args:
         is_left: whether this node takes the left stream's records.
         other_store: window store of the other side.
-        outer: whether this side's records are given without a partner too.
-        pending_store: records that wait for a partner; None for inner joins and for windows of the old kind,
-            which give a result without a partner at once.
-        tracker: name of the time that both sides share.
+        outer: whether this side's unmatched records are emitted too.
+        pending_store: records that wait for a partner; None for inner joins and for deprecated windows, which emit
+        unmatched results at once.
+        tracker: name of the stream time that both sides share.
 
     Source: Kafka Streams `KStreamKStreamJoin`, KAFKA-10847, KIP-962; differences: results without a partner
         are never held back by the wall clock.
@@ -109,7 +109,7 @@ class StreamStreamJoin(Operator):
 
     @property
     def traits(self) -> OperatorTraits:
-        """Joins a record with the other side's; records without a partner may wait for one."""
+        """Return the function that joins a record with the other side's; unmatched records may wait."""
         before, after = self.reach_ms
         buffer = None
         if self.pending_store is not None:
@@ -161,7 +161,7 @@ class StreamStreamJoin(Operator):
     def _bind_expiry(
         self, pending: PendingStore | None, forward: Forward, time: list[int], earliest: list[int]
     ) -> Callable[[Headers], None]:
-        """Gives the pending records that no partner can reach any more, by time, right before left."""
+        """Return the function that emits the pending records that can no longer match, by time, right before left."""
         combine = combiner(self.joiner, with_key=self.with_key)
         if pending is None:
             return lambda headers: None
@@ -190,11 +190,11 @@ class StreamStreamJoin(Operator):
 
 @dataclass(frozen=True)
 class StreamSelfJoin(Operator):
-    """Join each record with earlier records of the same stream, both ways round, and with itself.
+    """Join each record with earlier records of the same stream, in both orders, and with itself.
 
     Shape: KStream[K, V] -> KStream[K, VR]; n -> matches; key kept; store: one window store; repartition: no.
     Units: ``before_ms, after_ms, grace_ms``: stream time in ms; retention is their sum.
-    Late: the pair of a record with itself is left out once the record is older than the retention.
+    Late: the pair of a record with itself is omitted once the record is older than the retention.
 
     Source: Kafka Streams `KStreamKStreamSelfJoin`; differences: none (a left join becomes an inner one, as
         there).
@@ -243,9 +243,9 @@ class StreamTableJoin(Operator):
 
     Shape: KStream[K, V1], KTable[K, V2] or GlobalKTable[K2, V2] -> KStream[K, V]; n -> at most n; key kept; store:
         the table's, and a buffer with grace; repartition: no.
-    Units: ``grace_ms``: stream time in ms; a record waits that long before it asks a versioned table as of
-        its time.
-    Late: with grace, a record older than stream time - grace asks at once. A null value is dropped; a null
+    Units: ``grace_ms``: stream time in ms; a record waits that long before it looks up a versioned table as of its
+    time.
+    Late: with grace, a record older than stream time - grace looks up at once. A null value is dropped; a null
         key, or chosen key, is dropped by an inner join and joined with nothing by a left one.
 
     Args:
@@ -265,7 +265,7 @@ class StreamTableJoin(Operator):
 
     @property
     def traits(self) -> OperatorTraits:
-        """Joins a record with a row; with grace it waits for it."""
+        """Return the function that joins a record with a row; with grace it waits for it."""
         store, wait = self.buffer_store, self.grace_ms or 0
         join = JoinTraits("lookup", self.view.stores[-1], keeps_unmatched=self.left, key_selector=self.key_selector)
         buffer = None if store is None else BufferTraits("row", store, wait)
@@ -307,6 +307,6 @@ class StreamTableJoin(Operator):
 
 
 def _bind_lookup(view: TableView, context: BindContext) -> Callable[[Any, int], tuple[object, int] | None]:
-    """``lookup(key, timestamp)``: as of the time if the table has a history, else the latest row."""
+    """``lookup(key, timestamp)``: as of the time if the table has a history, otherwise the latest row."""
     get = view.bind(context)
     return get if view.versioned else lambda key, timestamp: get(key)

@@ -1,4 +1,4 @@
-"""Two tables joined by their keys: one node for each side, the node where both results meet, the view of the join."""
+"""Two tables joined by key: one node for each side, the node that merges both results, and the view of the join."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TableTableJoin(Operator):
         is_left: whether this node takes the left table's changes.
         how: "inner", "left" or "outer", of the whole join.
         other: the other table.
-        send_old: whether old results go along.
+        send_old: whether old results are forwarded, too.
         versioned: whether this side's table is versioned.
 
     Source: Kafka Streams `KTableKTableInnerJoin`, `…LeftJoin`, `…RightJoin`, `…OuterJoin`, KIP-914;
@@ -58,7 +58,7 @@ class TableTableJoin(Operator):
 
     @property
     def keeps_this(self) -> bool:
-        """Whether this side's rows stay in the result without a partner."""
+        """Whether this side's unmatched rows stay in the result."""
         return self.how == "outer" or (self.how == "left" and self.is_left)
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
@@ -79,7 +79,7 @@ class TableTableJoin(Operator):
                     return
             elif row[1] > timestamp:
                 timestamp = row[1]
-            # A row is in the result when its own side has it, or when the other side has it and is kept
+            # A row is in the result if its own side has it, or if the other side has it and keeps unmatched rows
             # alone.
             kept_alone = keeps_other and other is not None
             joined_new = combine(key, new, other) if new is not None or kept_alone else None
@@ -91,10 +91,10 @@ class TableTableJoin(Operator):
 
 @dataclass(frozen=True)
 class TableJoinMerge(Operator):
-    """Bring both sides' changes together, in a store if the join is materialised.
+    """Merge both sides' changes, in a store if the join is materialized.
 
     Shape: KTable[K, V] -> KTable[K, V]; 1 -> 1; key kept; store: the joined table's, if any; repartition: no.
-    Late: a versioned store refuses what is older than its history; nothing is forwarded then.
+    Late: a versioned store refuses changes older than its history; nothing is forwarded then.
 
     Source: Kafka Streams `KTableKTableJoinMerger`; differences: none.
     """
@@ -119,7 +119,7 @@ class TableJoinMerge(Operator):
 
 @dataclass(frozen=True)
 class JoinView:
-    """The joined row of a key, computed from both tables when it is asked for; never versioned.
+    """The joined row of a key, computed from both tables on lookup; never versioned.
 
     Source: Kafka Streams `KTableKTableJoin*ValueGetter`; differences: none.
     """
@@ -141,7 +141,7 @@ class JoinView:
         return False
 
     def bind(self, context: BindContext) -> GetRow:
-        """``get(key)`` gives the joined value and the later of both times."""
+        """``get(key)`` returns the joined value and the later of both times."""
         get_left, get_right, joiner = self.left.bind(context), self.right.bind(context), self.joiner
         needs_left, needs_right = self.how != "outer", self.how == "inner"
 

@@ -1,9 +1,8 @@
-"""Tables: how their rows are kept and looked up, and topics or streams taken as one.
+"""Tables: how their rows are stored and looked up, and conversions between tables and streams.
 
-There is one word for timestamped and versioned stores, and one for cached ones: a store with a cache tells of its
-changes when it is flushed; then the operator itself forwards nothing. A view is asked by joins and by operators that
-need old values. It goes up the tables until it finds a store, and computes on the way back what each table does to a
-row.
+Timestamped and versioned stores share one protocol, and so do cached ones: a store with a cache reports its changes
+when it is flushed; then the operator itself forwards nothing. Joins, and operators that need old values, look up rows
+in a view. It walks up the tables until it finds a store, and applies each table's function on the way back.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ def bind_get(store: Any) -> GetRow:
 
 
 def forwards_itself(store: RowStore, forward: Forward, *, send_old: bool) -> bool:
-    """Let a cached store forward what it flushes, sessions at their ends; True when it has no cache."""
+    """Let a cached store forward its flushed changes, sessions at their ends; True if it has no cache."""
     at_end = store.spec.kind == "session"
 
     def flushed(key: Any, new: object, old: object, timestamp: int, headers: Headers) -> None:
@@ -61,7 +60,8 @@ def forwards_itself(store: RowStore, forward: Forward, *, send_old: bool) -> boo
 
 
 def bind_update(context: BindContext, name: str | None, forward: Forward, *, send_old: bool) -> UpdateRow:
-    """How to put a row and forward the change: at once, on flush, or not at all when the store refuses it.
+    """Return the function that puts a row and forwards the change: at once, on flush, or not at all if the store
+    refuses it.
 
     Without a store the change is forwarded and nothing else.
     """
@@ -118,7 +118,7 @@ class MaterializedView:
 
 @dataclass(frozen=True)
 class SuppressView:
-    """The rows that have come out of a suppression: what its buffer holds back is shown as it was before.
+    """The rows that a suppression has emitted: a buffered row is shown as it was before.
 
     Source: Kafka Streams `KTableSuppressValueGetter`.
     """
@@ -137,7 +137,9 @@ class SuppressView:
         return self.parent.versioned
 
     def bind(self, context: BindContext) -> GetRow:
-        """The value before the buffered change, of unknown time (-1), else the parent's row; as of a time that."""
+        """The value before the buffered change, of unknown time (-1), otherwise the parent's row; as of a time the
+        parent's.
+        """
         prior, get_parent = context.store(self.store).prior, self.parent.bind(context)
 
         def get(key: object, *as_of_ms: int) -> tuple[object, int] | None:
@@ -153,7 +155,7 @@ class SuppressView:
 class TableSource(Operator):
     """Takes each record as the new value of its key's row; a null value deletes the row.
 
-    Without a store the old value is not known and never forwarded. A record older than its row still replaces
+    Without a store the old value is unknown and never forwarded. A record older than its row still replaces
     it; a versioned store puts it into the row's history instead and may refuse it.
 
     Shape: stream[K, V] -> table[K, V]; 1 -> 0..1; key, time and headers kept; store: key-value, or none.
@@ -191,10 +193,10 @@ _NO_LIMIT = 2**63 - 1
 class Suppress(Operator):
     """Keeps one change for each key in a buffer and forwards it when its time has come.
 
-    The time of a buffered change is that of the first one that was buffered for its key, or with ``window_end`` the
-    end of its window. It comes out once stream time has reached that time + ``wait_ms``, ordered by time and key
-    bytes, with its own timestamp and headers. When the buffer is over ``max_records`` or ``max_bytes`` the first ones
-    come out early (``emit_early``), or the task fails.
+    The time of a buffered change is that of the first one buffered for its key, or with ``window_end`` the end of its
+    window. It is emitted once stream time has reached that time + ``wait_ms``, ordered by time and key bytes, with its
+    own timestamp and headers. If the buffer exceeds ``max_records`` or ``max_bytes`` the first ones are emitted early
+    (``emit_early``), or the task fails.
 
     Shape: table[K, V] -> table[K, V]; 1 -> 0..n; key, time and headers of the last buffered change; store: buffer.
     Units: ``wait_ms`` is stream time, which is the greatest timestamp seen here; ``max_bytes`` is an estimate.
@@ -240,7 +242,7 @@ class Suppress(Operator):
         return process
 
     def _bind_emit(self, context: BindContext, store: SuppressStore, forward: Forward) -> Callable[[], None]:
-        """How to forward the first change as the record it was; until that is done it counts as buffered."""
+        """Return the function that forwards the first change as the record it was; until then it counts as buffered."""
         first, take, resume, drop_tombstones = store.first, store.take, context.resume, self.drop_tombstones
 
         def emit_first() -> None:
@@ -271,7 +273,7 @@ class Suppress(Operator):
                         hint="allow more records, or let the buffer emit early when it is full",
                         java=f"{node} buffer exceeded its max capacity. Currently {numbers}",
                     )
-                if not count():  # a limit below nothing lets nothing wait
+                if not count():  # a negative limit allows no buffering
                     return
                 emit_first()
 

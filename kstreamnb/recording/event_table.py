@@ -10,7 +10,7 @@ from kstreamnb.recording.store_rows import StoredRow, stored_rows, without_cache
 from kstreamnb.recording.trace import Code, Entry, shown
 from kstreamnb.state.store import Store
 
-if TYPE_CHECKING:  # a run makes steps, and steps show entries
+if TYPE_CHECKING:  # a run creates steps, and steps show entries
     from kstreamnb.recording.recorded_run import RecordedRun
 
 __all__ = ["event_row"]

@@ -1,4 +1,4 @@
-"""Partitions by their offsets: what is written, visible, read and committed."""
+"""Partitions by their offsets: written, visible, read and committed."""
 
 from __future__ import annotations
 

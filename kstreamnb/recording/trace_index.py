@@ -163,7 +163,7 @@ def row_before(log: Sequence[Entry], writes: Sequence[int], position: int) -> An
             return row
         if cached and row is not None:
             return row.row
-        cached = False  # it has left the cache: what was in it is in the store
+        cached = False  # removed from the cache: its content is in the store
     return None
 
 

@@ -64,7 +64,7 @@ class Replay(Navigation, Queries, Suggesting, Displayed):
 
         return recorded(again, recording, work, (*driver.fed_topics, *(record.topic for record in records)))
 
-    # --- what is there ---
+    # --- contents of the run ---
     @property
     def topology(self) -> Topology:
         """The topology that ran."""

@@ -1,4 +1,4 @@
-"""How a topology runs: a task takes records and clock ticks in and gives produced records and events out.
+"""How a topology runs: a task takes records and clock ticks and returns produced records and events.
 
-Nothing here does input or output, and nothing here knows which engine holds the task.
+Nothing here does input or output, and nothing here depends on the engine that holds the task.
 """

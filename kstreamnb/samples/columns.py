@@ -1,4 +1,4 @@
-"""Columns of Python values into records: what frames, Parquet and JSON lines have in common."""
+"""Converts columns of Python values into records: shared by frames, Parquet and JSON lines."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Roles:
     headers: str | None = None
 
     def named(self) -> dict[str, str]:
-        """The columns that are named one by one, by their role."""
+        """The columns named individually, by role."""
         single = self.value if isinstance(self.value, str) else None
         roles = {
             "timestamp": self.timestamp,
@@ -70,7 +70,7 @@ class Roles:
         return [name for name in columns if name not in taken]
 
     def check(self, columns: Sequence[str], order_by: Sequence[str] = ()) -> None:
-        """Raise ConfigError for a name that is not a column, or that of two."""
+        """Raise ConfigError for a name that is not a column, or that is ambiguous."""
         there = ", ".join(map(str, columns)) or "none"
         for name in (*self.named().values(), *self.value_columns(columns), *order_by):
             if name not in columns:
@@ -127,7 +127,7 @@ def _places(keys: list[Any], partitions: int, serde: Serde) -> list[int]:
 
 
 def dicts(names: Sequence[str], columns: Sequence[Iterable[Any]], count: int) -> list[dict[str, Any]]:
-    """Columns as one dict a row.
+    """Columns as one dict per row.
 
     The dict display is written out for the number of columns, which makes rows twice as fast as zipping names.
     """
@@ -200,7 +200,7 @@ def timestamp_ms(value: object, what: str) -> int:
 
 
 def plain_value(value: Any) -> Any:
-    """A value of a frame as JSON can hold it: times and decimals become text, not-a-number becomes None."""
+    """A value of a frame as JSON can hold it: times and decimals become text, NaN becomes None."""
     if value is None or isinstance(value, (str, bool, int, bytes)):
         return value
     if isinstance(value, float):
@@ -220,7 +220,7 @@ def plain_value(value: Any) -> Any:
 
 @contextmanager
 def without_gc() -> Iterator[None]:
-    """Make many objects without a search for cycles in between: records have none."""
+    """Create many objects without a search for cycles in between: records have none."""
     was = gc.isenabled()
     gc.disable()
     try:

@@ -100,7 +100,7 @@ class SampleDescription(Tabular):
 
 @dataclass
 class _Field:
-    """The values of a field seen so far; ``elements`` counts those of a list, which has no other length."""
+    """The values of a field seen so far; ``elements`` counts the elements of lists, which have no other length."""
 
     types: Counter[str] = field(default_factory=Counter)
     values: Counter[str] = field(default_factory=Counter)

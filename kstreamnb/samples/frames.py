@@ -1,4 +1,4 @@
-"""pandas and Spark DataFrames into records. Rows have no offsets: their order and their partitions have to be said."""
+"""pandas and Spark DataFrames into records. Rows have no offsets: their order and their partitions must be given."""
 
 from __future__ import annotations
 
@@ -105,9 +105,9 @@ def records_of_spark(
 ) -> tuple[tuple[TopicRecord, ...], Schema]:
     """A bounded draw from a Spark frame that is the same on every run.
 
-    ``between`` keeps a range of times, ``key_share`` all rows of that share of the keys, by their hash. A draw of
-    more than ``limit`` rows is refused: the first rows would be an accident. Without ``order_by`` the rows are
-    ordered by time and then by content.
+    ``between`` keeps a range of times, ``key_share`` all rows of that share of the keys, by their hash. A draw of more
+    than ``limit`` rows is refused: which rows come first would be arbitrary. Without ``order_by`` the rows are ordered
+    by time and then by content.
     """
     from pyspark.sql import functions as F
 

@@ -1,4 +1,4 @@
-"""JSON lines: one record a line, or one value a line with names for its key and time."""
+"""JSON lines: one record per line, or one value per line with names for its key and time."""
 
 from __future__ import annotations
 
@@ -101,5 +101,5 @@ _content = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_cell
 
 
 def content_text(records: tuple[TopicRecord, ...]) -> str:
-    """Records as text that is equal for equal ones, whatever the order of names in their dicts."""
+    """Records as text that is equal for equal records, whatever the order of names in their dicts."""
     return _content(records)

@@ -1,4 +1,4 @@
-"""Samples that can be shown: fields blanked out, keys replaced by their hashes."""
+"""Samples that can be shared: fields blanked out, keys replaced by their hashes."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ __all__ = ["hash_keys", "redact"]
 def redact(self: Sample, *fields: str, replacement: Any = "***") -> Sample:
     """Blank out fields of dict values, such as ``"card"`` or ``"customer.name"``; also within lists.
 
-    Records that could not be decoded lose their bytes, and headers lose their values: nobody knows what is in them.
-    Raises ConfigError when a field is in no record, which is likely a wrong name.
+    Records that could not be decoded lose their bytes, and headers lose their values, because their content is unknown.
+    Raises ConfigError if no record has a field, which is likely a wrong name.
     """
     if not fields:
         raise ConfigError("no field to redact is named")
@@ -41,8 +41,8 @@ def redact(self: Sample, *fields: str, replacement: Any = "***") -> Sample:
 def hash_keys(self: Sample, *fields: str, salt: str) -> Sample:
     """Replace keys, and the fields of dict values that hold keys too, by 16 hexadecimal digits of a keyed hash.
 
-    Equal keys stay equal, so joins and counts stay; partitions stay those of the real keys. Raises ConfigError when
-    a field is in no record.
+    Equal keys stay equal, so joins and counts are preserved; partitions stay those of the real keys. Raises ConfigError
+    if no record has a field.
     """
     if not salt:
         raise ConfigError("a hash without a salt can be undone by guessing", hint='give salt="…" and keep it')

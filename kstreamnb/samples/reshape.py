@@ -108,7 +108,7 @@ def disorder(self: Sample, *, seed: int, by: Duration | None = None, share: floa
     """The records in another order of arrival, timestamps unchanged; the same for the same seed, everywhere.
 
     A ``share`` of the records arrives later, each by its own part of the duration ``by``; so none is later than
-    that. Without ``by`` the order within each partition is any at all.
+    that. Without ``by`` the order within each partition is arbitrary.
     """
     expect(share, float | int, "share")
     if not 0 <= share <= 1:

@@ -1,4 +1,4 @@
-"""`Sample`: records that a topology can be tried on, wherever they came from."""
+"""`Sample`: records to try a topology on, from any source."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ _HASHED = 4096
 class Sample(Suggesting):
     """Bounded, ordered, immutable records with topic, partition, offset, timestamp, key, value and headers.
 
-    Within a partition records are in the order in which they arrived, which need not be that of their timestamps.
+    Within a partition records are in order of arrival, which may differ from the order of timestamps.
     Partition -1 means the key's partition. A key or value that no serde could read stays as
-    `SerializedValue` bytes. ``notes`` say where the records came from and what was done to them.
+    `SerializedValue` bytes. ``notes`` say where the records came from and how they were changed.
 
     Example:
         >>> sample = Sample.from_text('''
@@ -180,12 +180,12 @@ class Sample(Suggesting):
         hash_keys: str | None = None,
         progress: Progress | None = None,
     ) -> Sample:
-        """Capture what is in Kafka now, or with ``follow`` also what is yet to come.
+        """Capture the present records of topics, or with ``follow`` also future ones.
 
-        It ends after ``records``, ``seconds`` or ``bytes``, whatever comes first, or when it is interrupted: what was
-        read by then is kept. ``from_`` is "earliest", "latest", which waits for new records, an instant, or offsets by
-        topic and partition. Only committed records are read, and no group offsets are written. ``redact`` names
-        fields to blank out; ``hash_keys`` is a salt.
+        It ends after ``records``, ``seconds`` or ``bytes``, whichever comes first, or on an interrupt: the records read
+        by then are kept. ``from_`` is "earliest", "latest", which waits for new records, an instant, or offsets by
+        topic and partition. Only committed records are read, and no group offsets are written. ``redact`` names fields
+        to blank out; ``hash_keys`` is a salt.
 
         Raises: ConfigError for a limit that is not positive, a topic that is not text, or fields in one text;
             KafkaException of the client.
@@ -227,7 +227,7 @@ class Sample(Suggesting):
         with Path(path).open("w", encoding="utf-8") as file:
             file.writelines(f"{json_lines.record_line(record)}\n" for record in self.records)
 
-    # --- what is in it ---
+    # --- contents ---
     @property
     def topics(self) -> tuple[str, ...]:
         """Names of the topics, in alphabetical order."""
@@ -340,7 +340,7 @@ def _file(path: Path | str) -> Path:
 
 
 def _roles(topic: str | None, columns: dict[str, Any]) -> tuple[Roles | None, dict[str, Any]]:
-    """The columns of a file that no sample wrote, and what else was asked."""
+    """The columns of a file that was not written by a sample, and the other arguments."""
     options: dict[str, Any] = {name: columns.pop(name) for name in ("partitions", "key_serde") if name in columns}
     unknown = columns.keys() - {"timestamp", "key", "value", "partition"}
     if unknown:

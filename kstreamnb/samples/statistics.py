@@ -137,7 +137,7 @@ def statistics_of(records: Iterable[TopicRecord], top: int = 3) -> SampleStatist
 
 
 def _count_keys(keys: list[Any]) -> Counter[str]:
-    """How often each key occurs, by its cell; each text is written once."""
+    """Count the occurrences of each key, by its cell; each text is formatted once."""
     if all(type(key) is str for key in keys):
         return Counter({format_cell(key): count for key, count in Counter(keys).items()})
     return Counter(map(format_cell, keys))

@@ -1,8 +1,8 @@
 """Records as a text table that a person can type, read, and paste back: ``topic | key | value | time | partition``.
 
-A cell is JSON, or a bare word if that is unambiguous; an empty cell means None. Besides, ``bytes:00ff``,
-``uuid:123e…`` and ``undecoded:00ff`` (bytes that no serde could read) stand for themselves, and ``shoe@0/10`` is a
-key within a window. A time is milliseconds, ISO text with a zone, or a duration since the epoch.
+A cell is JSON, or a bare word if that is unambiguous; an empty cell means None. Besides, ``bytes:00ff``, ``uuid:123e…``
+and ``undecoded:00ff`` (bytes that no serde could read) are literals, and ``shoe@0/10`` is a key within a window. A time
+is milliseconds, ISO text with a zone, or a duration since the epoch.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _JSON_START = frozenset('"{[')
 
 
 def format_cell(value: Any, *, iso: bool = False) -> str:
-    """A key or value as a cell; `parse_cell` gives it back. ``iso`` writes the ends of windows as ISO text.
+    """Return a key or value as a cell; `parse_cell` restores it. ``iso`` writes the ends of windows as ISO text.
 
     Example:
         >>> [format_cell(each) for each in ("shoe", "7", 7, None, {"a": [1]}, Windowed("shoe", 0, 10))]
@@ -58,7 +58,7 @@ def format_cell(value: Any, *, iso: bool = False) -> str:
 
 
 def stored_cell(value: Any) -> str:
-    """A key or value as a cell for a file; raises ConfigError for what would not come back equal."""
+    """Return a key or value as a cell for a file; raises ConfigError for a value that would not be restored equal."""
     cell = format_cell(value).replace("\\|", "|")
     if parse_cell(cell) != value:
         raise ConfigError(f'a value of type "{type(value).__name__}" cannot be kept as text')
@@ -75,7 +75,7 @@ def _is_bare(text: str) -> bool:
 
 
 def parse_cell(text: str) -> Any:
-    """The key or value that a cell stands for; raises ConfigError for JSON that does not end.
+    """Return the key or value of a cell; raises ConfigError for unterminated JSON.
 
     Example:
         >>> [parse_cell(each) for each in ("shoe", '"7"', "7", "", '{"a": [1]}', "shoe@0/10")]
@@ -150,7 +150,7 @@ def _header_text(data: bytes) -> str:
 
 
 def format_records(records: Iterable[TopicRecord], *, columns: Sequence[str] | None = None) -> str:
-    """Return records as an aligned table; partitions, offsets and headers only when some record has one.
+    """Return records as an aligned table; partitions, offsets and headers only if some record has one.
 
     Example:
         >>> print(format_records([TopicRecord("sales", 0, 0, 5, "shoe", {"quantity": 1})]))
@@ -178,7 +178,7 @@ def record_cells(rows: Sequence[TopicRecord], names: Sequence[str]) -> list[list
 
 
 def columns_of(records: Sequence[TopicRecord]) -> tuple[str, ...]:
-    """The columns in which records have something to see."""
+    """Return the columns that are not empty for these records."""
     shown = {
         "partition": any(record.partition != UNASSIGNED for record in records),
         "offset": number_offsets(records) != tuple(records),
@@ -190,8 +190,8 @@ def columns_of(records: Sequence[TopicRecord]) -> tuple[str, ...]:
 def parse_rows(text: str, *, topic: str | None = None) -> list[dict[str, Any]]:
     """The rows of a table as dicts by column name; only the columns that are there.
 
-    The first line names the columns, in any order. Markdown's outer bars and rule are passed over, and so are empty
-    lines and lines that begin with ``#``. ``topic`` is the topic of a table without such a column.
+    The first line names the columns, in any order. Markdown's outer bars and rule are skipped, and so are empty lines
+    and lines that begin with ``#``. ``topic`` is the topic of a table without such a column.
     """
     names: list[str] | None = None
     rows: list[dict[str, Any]] = []
@@ -258,7 +258,7 @@ def _parse_row(cells: dict[str, str]) -> dict[str, Any]:
             row[name] = str(parse_cell(cell))
         elif name == "time":
             row[name] = _parse_time(cell)
-        elif not re.fullmatch(r"-1|\d+", cell):  # a record without a partition yet has -1
+        elif not re.fullmatch(r"-1|\d+", cell):  # an unassigned record has -1
             raise ConfigError(f'{name} "{cell}" is not a number')
         else:
             row[name] = int(cell)

@@ -1,4 +1,4 @@
-"""Topologies on Spark: the very same tasks over Structured Streaming, or over static DataFrames.
+"""Topologies on Spark: the same tasks over Structured Streaming, or over static DataFrames.
 
 Everything that imports pyspark lives here.
 """

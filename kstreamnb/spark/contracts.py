@@ -47,7 +47,7 @@ class OffsetSource(Protocol):
         """Return the offsets at which a new query starts."""
 
     def end(self) -> Offsets:
-        """Return the offsets behind the last records that exist now."""
+        """Return the offsets after the last records that exist now."""
 
     def glance(self) -> Offsets | None:
         """Return `end` for displays: None if the broker does not answer soon."""

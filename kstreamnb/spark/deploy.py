@@ -150,7 +150,7 @@ def deploy(
     _refuse_nonsense(slow_batch, max_records=max_records, spark_partitions=spark_partitions, memory_limit=memory_limit)
     settings, discover_ms = _settings(config, topology, application_id), duration_ms(discover, "discover")
     if spark is None and SparkSession.getActiveSession() is None:
-        find_java()  # it is missed before a broker is waited for
+        find_java()  # a missing package is reported before waiting for a broker
     folder = checkpoint_files(checkpoint, spark)
     old = read_manifest(folder)
     servers = _servers(settings, bootstrap_servers)
@@ -243,7 +243,7 @@ def _refuse_other_kinds(topology: object, spark: object, sink: object) -> None:
 
 
 def _refuse_stale(topology: Topology) -> None:
-    """Refuse a topology that is older than its declarations: it would run what the notebook no longer says."""
+    """Refuse a topology that is older than its declarations: it would run what the notebook no longer contains."""
     if topology.stale is not None:
         raise TopologyError(
             f"the topology is stale: {topology.stale}", hint="run the cell with builder.build() again, then this one"
@@ -344,7 +344,7 @@ def _writer(
     else:
         raise unknown("guarantee", guarantee, ("exactly_once", "at_least_once"), error=ConfigError)
     if producer:
-        writer.new_producer()  # settings that it does not take are refused before anything is touched
+        writer.new_producer()  # settings that it refuses are reported before any change
     return writer
 
 

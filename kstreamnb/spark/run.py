@@ -1,7 +1,7 @@
-"""`run`: a topology over static DataFrames of any size, through the very same tasks.
+"""`run`: a topology over static DataFrames of any size, through the same tasks as a deployment.
 
 Spark sorts the rows by task and time, each task runs over its stream once, and sub-topologies are chained through
-shuffles of batches. Nothing is written anywhere but into the result.
+shuffles of batches. Nothing is written except the result.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def run(
     spark_partitions: int | None = None,
     keep_stores: bool = True,
 ) -> RunResult:
-    """Run a topology over everything that some topics hold, and give what comes out.
+    """Run a topology over all records of some topics, and return its output.
 
     Args:
         topology: what ``builder.build()`` gave.
@@ -71,13 +71,13 @@ def run(
         config: as for the driver.
         partitions: partitions of topics by name, or one number for all. They decide which records share a task, as
             in Kafka; one partition is one task on one core.
-        wall_clock: what the wall clock shows all the time: ms, ISO text or an aware datetime.
+        wall_clock: the constant wall-clock time: ms, ISO text or an aware datetime.
         spark_partitions: how many of Spark's tasks share the work; twice the cores by default.
         keep_stores: include the stores in the result.
 
     Raises:
         ConfigError: an input is missing or unknown.
-        TopologyError: the topology needs what a run over static data cannot give.
+        TopologyError: the topology needs features that a run over static data lacks.
         ProcessingError: a function of the topology failed; its own exception is the cause.
 
     Example:
@@ -207,7 +207,7 @@ def _levels(rows: DataFrame, plan: BatchPlan) -> DataFrame:
 
 
 def _execute(rows: DataFrame, spark: SparkSession, deployment: Deployment) -> RunResult:
-    """Run the plan once, and keep what it gave."""
+    """Run the plan once, and keep its result."""
     kept = rows.select("target", "source", "seq", *_ORDER, "blob").persist(StorageLevel.MEMORY_AND_DISK)
     try:
         with under_way("tasks", look=lambda: _tasks_done(spark)):
@@ -224,7 +224,7 @@ def _execute(rows: DataFrame, spark: SparkSession, deployment: Deployment) -> Ru
 
 
 def _tasks_done(spark: SparkSession) -> tuple[int, int]:
-    """How many tasks of the stages that run now are done, of how many."""
+    """Return how many tasks of the running stages are done, of how many."""
     tracker = spark.sparkContext.statusTracker()
     stages = [stage for number in tracker.getActiveStageIds() if (stage := tracker.getStageInfo(number)) is not None]
     return sum(stage.numCompletedTasks for stage in stages), sum(stage.numTasks for stage in stages)

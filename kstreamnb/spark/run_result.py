@@ -69,7 +69,7 @@ class RunResult(Displayed):
         return merge_batches(topic, (each for each in batches if each[2].topic == topic))
 
     def store(self, name: str, *, timestamps: bool = False) -> StoreView:
-        """A store as it was at the end, over all its partitions; ``timestamps`` as `Query.store` has it."""
+        """A store at the end of the run, over all its partitions; ``timestamps`` as in `Query.store`."""
         placed = tasks_with(self._deployment, name)
         source = {len(self._deployment.input_ranks) + task.number: task for task in placed}
         rows = self._addressed(STORE).where(F.col("source").isin(list(source))).collect()
@@ -80,7 +80,7 @@ class RunResult(Displayed):
         return StoreView(name, found, timestamps=timestamps)
 
     def close(self) -> None:
-        """Let the session forget the outcome."""
+        """Release the outcome from the session."""
         self._rows.unpersist()
 
     def counts(self) -> dict[str, int]:
@@ -102,7 +102,7 @@ class RunResult(Displayed):
         return writer_serdes(self._application, topic)
 
     def _output(self, topic: str) -> DataFrame:
-        """The topic's records as rows: exploded, brought together by partition, sorted and numbered."""
+        """The topic's records as rows: exploded, grouped by partition, sorted and numbered."""
         serdes = self._serdes(topic)
         kinds = [spark_type(serde) for serde in serdes]
         headers = "array<struct<key: string, value: binary>>"  # empty lists are cheap, only nulls are not

@@ -1,4 +1,4 @@
-"""Buffers of operators: what `suppress` holds back, and records of joins that wait for a table or for a partner."""
+"""Buffers of operators: changes that `suppress` holds back, and join records that wait for a table or for a partner."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ PendingKey: TypeAlias = tuple[int, int, Hashable]
 
 
 class SuppressBuffer(Store[Hashable, BufferedChange]):
-    """One change for each key, in the place of the first change that was buffered for the key.
+    """One change for each key, in the position of the first change that was buffered for the key.
 
     ``raw`` maps the wire key to ``(time, new, old, prior, timestamp, headers, metadata)``. ``prior`` is the value
-    before the first buffered change. Changes leave by time and key bytes. The changelog is written when the store is
-    flushed, one record for each key that came or went, with the time of the record that changed it last.
+    before the first buffered change. Changes are emitted by time and key bytes. The changelog is written when the store
+    is flushed, one record for each added or removed key, with the time of the record that changed it last.
     """
 
     def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
@@ -53,7 +53,7 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
         headers: Headers,
         metadata: RecordMetadata,
     ) -> None:
-        """Buffer a change of a key; its time (ms) counts only when none is buffered yet."""
+        """Buffer a change of a key; its time (ms) counts only if none is buffered yet."""
         encode, raw_key = self.values.encode, self.keys.encode(key)
         buffered, old = self.raw.get(raw_key), encode(old)
         prior = old
@@ -73,7 +73,9 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
         return None
 
     def first(self) -> tuple[object, object, object, int, Headers, RecordMetadata | None]:
-        """The first change by (time, key bytes), which stays: key, new, old, timestamp, headers, metadata."""
+        """Return the first change by (time, key bytes) without removing it: key, new, old, timestamp, headers,
+        metadata.
+        """
         if self.min_time() is None:
             raise IndexError(f'buffer "{self.name}" is empty')
         raw_key = self._heap[0][2]
@@ -82,7 +84,7 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
         return self.keys.decode(raw_key), decode(new), decode(old), timestamp, headers, metadata
 
     def take(self) -> tuple[object, object, object, int, Headers, RecordMetadata | None]:
-        """Remove the first change and give it."""
+        """Remove and return the first change."""
         found = SuppressBuffer.first(self)  # unwatched: forwarded rows are not looked up again
         self.write(heappop(self._heap)[2], None)
         return found
@@ -135,7 +137,7 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
                 heapify(self._heap)
 
     def flush(self) -> None:
-        """Note for the changelog what came or went since the last flush."""
+        """Log the keys added or removed since the last flush."""
         if self._changes is not None:
             for raw_key, timestamp in self._dirty.items():
                 row = self.raw.get(raw_key)
@@ -192,7 +194,7 @@ class _TimedStore(Store[RawKey, Row]):
 
 
 class JoinBuffer(_TimedStore[JoinKey, Any]):
-    """Stream records that wait until the table has seen ``grace_ms`` of stream time more.
+    """Stream records that wait until stream time has passed theirs by ``grace_ms``.
 
     ``raw`` maps ``(timestamp, wire key, sequence)`` to ``(wire value, headers, metadata)`` and None to
     ``(observed stream time, sequence)``; records leave by timestamp, key bytes and sequence.
@@ -209,7 +211,7 @@ class JoinBuffer(_TimedStore[JoinKey, Any]):
     def put(
         self, timestamp: int, key: object, value: object, headers: Headers, metadata: RecordMetadata | None
     ) -> bool:
-        """Keep a record; False when it is too old to wait and must be joined now."""
+        """Add a record; return False if it is too old to wait and must be joined now."""
         observed_ms, sequence = self._clock()
         if timestamp < observed_ms - self.grace_ms:
             return False
@@ -222,7 +224,9 @@ class JoinBuffer(_TimedStore[JoinKey, Any]):
         return True
 
     def evict(self) -> list[tuple[int, object, object, Headers, RecordMetadata | None]]:
-        """Remove what has waited long enough; gives timestamp, key, value, headers and metadata of each."""
+        """Remove and yield records that have waited long enough: timestamp, key, value, headers and metadata of
+        each.
+        """
         due = list(self._times.between(0, self._clock()[0] - self.grace_ms))
         if len(due) > 1:
             due.sort(key=self._key_bytes)
@@ -234,7 +238,7 @@ class JoinBuffer(_TimedStore[JoinKey, Any]):
         return found
 
     def count(self) -> int:
-        """Number of records that wait."""
+        """Number of waiting records."""
         return len(self.raw) - (None in self.raw)
 
     def _key_bytes(self, raw_key: JoinKey) -> bytes:
@@ -282,12 +286,12 @@ class PendingJoins(_TimedStore[PendingKey, tuple[object, ...]]):
         self._sides = [value_codec(context.value_serde(serde)) for serde in serdes]
 
     def add(self, timestamp: int, is_left: bool, key: object, value: object) -> None:
-        """Keep one more record of a key and time."""
+        """Add a record of a key and time."""
         raw_key = (timestamp, int(is_left), self.keys.encode(key))
         self.write(raw_key, (*self.raw.get(raw_key, ()), self._sides[is_left].encode(value)))
 
     def discard(self, timestamp: int, is_left: bool, key: object) -> None:
-        """Forget the records of a key and time, if there are any."""
+        """Remove the records of a key and time, if any."""
         raw_key = (timestamp, int(is_left), self.keys.encode(key))
         if raw_key in self.raw:
             self.write(raw_key, None)

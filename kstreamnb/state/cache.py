@@ -2,9 +2,9 @@
 
 Writes wait in memory and are forwarded, one for each key, when the cache is flushed or full. As in Kafka Streams, keys
 are flushed in the order in which they were last written; the old value of a change is the one at the previous flush; a
-key that came and went between two flushes is not mentioned; when the cache is over its limit the entry that was used
-least recently goes, and if it is dirty all dirty ones are flushed. What was flushed stays readable. The cache knows
-nothing of retention: what a store has forgotten can still be read while the cache holds it.
+key that was added and removed between two flushes is not reported; if the cache exceeds its limit the least recently
+used entry is evicted, and if it is dirty all dirty ones are flushed. Flushed rows stay readable. The cache ignores
+retention: expired rows can still be read while the cache holds them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LINKS, _FLAG, _TIME = 24, 1, 8
 
 
 class CacheBudget:
-    """How much the caches of a task's stores may hold together, and hold now (bytes, by Kafka's count)."""
+    """Limit and present size of the caches of a task's stores (bytes, by Kafka's count)."""
 
     def __init__(self, max_bytes: int = _DEFAULT_BYTES) -> None:
         self.max_bytes, self.size_bytes = max_bytes, 0
@@ -50,7 +50,7 @@ class InCache(NamedTuple):
 
 
 class CachedStore(Store[RawKey, Row]):
-    """A store behind a cache; subclasses mix it into a kind of store and say how that one is read and written.
+    """A store behind a cache; subclasses mix it into a kind of store and define how that one is read and written.
 
     ``cached`` maps raw keys to entries, the least recently used first.
     """
@@ -65,7 +65,7 @@ class CachedStore(Store[RawKey, Row]):
         super().__init__(spec, context)
 
     def set_flush_listener(self, listener: FlushListener, *, send_old: bool = True) -> bool:
-        """Have every flushed change told to ``listener(key, new, old, timestamp, headers)``."""
+        """Have every flushed change reported to ``listener(key, new, old, timestamp, headers)``."""
         self._listener, self._send_old = listener, send_old
         return True
 
@@ -104,7 +104,7 @@ class CachedStore(Store[RawKey, Row]):
         return len(self.keys.to_bytes(raw_key))
 
     def flush(self) -> None:
-        """Write every dirty entry to the store and tell the listener."""
+        """Write every dirty entry to the store and notify the listener."""
         if self._dirty:
             self._flush_entries([])
         super().flush()
@@ -149,10 +149,10 @@ class CachedStore(Store[RawKey, Row]):
         return super()._row(raw_key) if entry is None else entry.row
 
     def _index_cached(self, raw_key: RawKey, *, gone: bool) -> None:
-        """An entry came or went."""
+        """An entry was added or removed."""
 
     def clear_cache(self) -> None:
-        """Forget what was flushed already, as a restart would."""
+        """Forget flushed entries, as a restart would."""
         for raw_key in [raw_key for raw_key, entry in self.cached.items() if not entry.dirty]:
             self._change(raw_key, None)
 
@@ -186,7 +186,7 @@ class CachedStore(Store[RawKey, Row]):
         return super().snapshot() | {InCache(raw_key): entry for raw_key, entry in self.cached.items()}
 
     def restore(self, rows: Mapping[Hashable, Any]) -> None:
-        """Hold exactly these rows and cache entries, silently."""
+        """Replace all rows and cache entries, silently."""
         for raw_key in list(self.cached):
             self._apply_cached(raw_key, None)
         super().restore(rows)
@@ -199,7 +199,7 @@ class CachedKeyValueRows(CachedStore[Hashable, Any], KeyValueRows):
     """Rows by key behind a cache: lookups and ranges see the cache over the store."""
 
     def _shorten(self) -> None:
-        """No short cuts past the cache."""
+        """Shortcuts would bypass the cache."""
 
     def get(self, key: object) -> object:
         """The row of a key, or None."""
@@ -213,7 +213,7 @@ class CachedKeyValueRows(CachedStore[Hashable, Any], KeyValueRows):
         return value
 
     def put(self, key: object, value: object) -> None:
-        """Keep a row; None removes it."""
+        """Put a row; None deletes it."""
         self.cache(self.keys.encode(key), self._kept(value))
 
     def _between(self, least: bytes, end: bytes | None) -> list[Hashable]:
@@ -231,7 +231,7 @@ class CachedKeyValueRows(CachedStore[Hashable, Any], KeyValueRows):
 
 
 class CachedLruRows(CachedKeyValueRows, LruRows):
-    """The last used keys behind a cache, which may still show keys that the store has forgotten."""
+    """The most recently used keys behind a cache, which may still show keys that the store has evicted."""
 
     def _shadow(self) -> Collection[Hashable]:
         return self.cached
@@ -298,7 +298,7 @@ class CachedSessionRows(_TimedCache[tuple[int, int]], SessionRows):
     """Aggregates by session behind a cache."""
 
     def put(self, session: Windowed[object], aggregate: object) -> None:
-        """Keep an aggregate; None removes it."""
+        """Put an aggregate; None deletes it."""
         self.cache(self._raw_key(session), None if aggregate is None else self.values.encode(aggregate))
 
     def remove(self, session: Windowed[object]) -> None:

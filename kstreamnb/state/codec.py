@@ -1,4 +1,4 @@
-"""How a store turns keys and values into the form it holds: wire values, one form for equal keys.
+"""How a store converts keys and values to its internal form: wire values, one form for equal keys.
 
 Two keys are the same row exactly when their serialised bytes are equal. Python's ``1 == True == 1.0`` would merge
 rows that Kafka keeps apart, so types that equal each other are held as bytes.
@@ -37,7 +37,7 @@ class KeyCodec:
 
 @dataclass(frozen=True)
 class ValueCodec:
-    """A value serde as functions; ``text`` is str if short cuts for it are allowed, ``small`` the limit of ints."""
+    """A value serde as functions; ``text`` is str if shortcuts for it are allowed, ``small`` the limit of ints."""
 
     encode: Callable[[object], object]
     decode: Callable[[object], Any]
@@ -124,7 +124,7 @@ def context_size(headers: Headers, metadata: RecordMetadata | None) -> int:
 
 
 def optional_bytes(data: bytes | None) -> bytes:
-    """Bytes behind their length, None as the length -1."""
+    """Bytes preceded by their length, None as the length -1."""
     return b"\xff\xff\xff\xff" if data is None else len(data).to_bytes(4) + data
 
 
@@ -144,12 +144,12 @@ class LoggedBytes:
         return int.from_bytes(self.take(size), signed=True)
 
     def optional(self, same: bytes | None = None) -> bytes | None:
-        """The next bytes behind their length: none for -1, ``same`` for another negative one."""
+        """Read bytes after their length: None for -1, ``same`` for another negative one."""
         length = self.number(4)
         return self.take(length) if length >= 0 else None if length == -1 else same
 
     def context(self) -> tuple[int, Headers, RecordMetadata | None]:
-        """The next record's context: timestamp, headers and place."""
+        """Read the next record's context: timestamp, headers and origin."""
         timestamp, offset = self.number(8), self.number(8)
         topic, partition, count = self.take(self.number(4)).decode(), self.number(4), self.number(4)
         headers = tuple(((self.optional() or b"").decode(), self.optional()) for _ in range(count))

@@ -1,8 +1,8 @@
 """Keeps the rows of a store in a user's own store.
 
-`StoreSpec.factory` makes it. It is asked only for single rows and for all of them; order, ranges, retention, cache,
-changelog and journal stay those of every other store. What it gets are wire keys and immutable rows that it need not
-understand, as Kafka's custom stores get bytes.
+`StoreSpec.factory` makes it. It only gets and puts single rows, and lists all of them; order, ranges, retention, cache,
+changelog and journal are those of every other store. It receives wire keys and immutable opaque rows, as Kafka's custom
+stores get bytes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kstreamnb.errors import StateError
 class StoredElsewhere(MutableMapping[Hashable, object]):
     """Raw rows in a user's store; what has the key None is kept here.
 
-    ``read(raw_key)``, ``write(raw_key, row)`` and ``read_all()`` say how the store is asked for them.
+    ``read(raw_key)``, ``write(raw_key, row)`` and ``read_all()`` call the store.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Key-value stores: plain, timestamped, and the one that keeps only the last used keys."""
+"""Key-value stores: plain, timestamped, and the least-recently-used one."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _FEW = 8
 
 
 class KeyOrder:
-    """The sorted keys of a dict that tells about its deletions and keeps its order of insertion.
+    """The sorted keys of a dict that reports its deletions and keeps its order of insertion.
 
-    New keys are the last of the dict; so a view catches up by looking at its tail. Of any other mapping the keys are
+    New keys are at the end of the dict; so a view catches up by reading its tail. Of any other mapping the keys are
     sorted again each time.
     """
 
@@ -51,7 +51,7 @@ class KeyOrder:
         return known
 
     def between(self, least: bytes, end: bytes | None) -> list[Hashable]:
-        """Raw keys whose bytes are not less than the one bound and less than the other; None is open."""
+        """Raw keys whose bytes are at least the first bound and less than the second; None is open."""
         known = self.entries()
         high = len(known) if end is None else bisect_left(known, end, key=_first)
         return [raw_key for _, raw_key in known[bisect_left(known, least, key=_first) : high]]
@@ -83,7 +83,7 @@ class KeyValueRows(Store[Hashable, Any]):
             self.order.forget(raw_key)
 
     def put_if_absent(self, key: object, value: object) -> object:
-        """Put unless there is a row; gives the row that was there, or None."""
+        """Put unless there is a row; return the existing row, or None."""
         old = self.get(key)
         if old is None:
             self.put(key, value)
@@ -95,7 +95,7 @@ class KeyValueRows(Store[Hashable, Any]):
             self.put(key, value)
 
     def delete(self, key: object) -> object:
-        """Remove a row and give it, or None."""
+        """Remove and return a row, or None."""
         old = self.get(key)
         self.put(key, None)
         return old
@@ -119,7 +119,7 @@ class KeyValueRows(Store[Hashable, Any]):
     def prefix_scan(self, prefix: object, serialize: Callable[[Any], bytes] | None = None) -> Rows:
         """Rows whose key bytes start with those of a prefix; ``serialize`` makes them, the key serde by default."""
         data = self._bytes_of(prefix) if serialize is None else serialize(prefix)
-        stem = data.rstrip(b"\xff")  # what comes next has its last byte one greater, and nothing does after 0xff alone
+        stem = data.rstrip(b"\xff")  # the next prefix has its last byte one greater, and none exists after 0xff alone
         return self._rows(self._between(data, stem[:-1] + bytes([stem[-1] + 1]) if stem else None))
 
     def approximate_num_entries(self) -> int:
@@ -138,7 +138,7 @@ class KeyValueRows(Store[Hashable, Any]):
         return self.order.between(least, end)
 
     def _shorten(self) -> None:
-        """Replace get and put by closures that do no more than they must: operators call them for each record."""
+        """Replace get and put by minimal closures: operators call them for each record."""
         raw, find, slow_get, slow_put, watched = self.raw, self.raw.get, self.get, self.put, self.watched
         least, most, text = -self.values.small, self.values.small, self.values.text
 
@@ -159,7 +159,8 @@ class KeyValueRows(Store[Hashable, Any]):
 
 
 class LruRows(KeyValueRows):
-    """The last used keys: a get or a put makes a key the youngest, and the oldest goes when there are too many.
+    """The most recently used keys: a get or a put makes a key the youngest, and the oldest is evicted if there are too
+    many.
 
     ``raw`` maps the wire key to ``(turn, wire value)``; the greater the turn, the later the key was used.
     """
@@ -182,7 +183,7 @@ class LruRows(KeyValueRows):
         return self.values.decode(row[1])
 
     def write(self, raw_key: Hashable, row: object) -> None:
-        """Change one row and note it; None deletes, and so does being the oldest of too many."""
+        """Change one row and log it; None deletes, and so does eviction of the oldest."""
         order = self._order_of_use()
         if row is None:
             order.pop(raw_key, None)

@@ -187,7 +187,7 @@ class SessionView(View[Windowed[object], V]):
         return self._find("fetch_session", key, start, end)
 
     def find_sessions(self, key: object, earliest_end: int, latest_start: int) -> Iterator[tuple[Windowed[object], V]]:
-        """Sessions of a key that reach into a time."""
+        """Sessions of a key that overlap a time."""
         return self._merge("find_sessions", key, earliest_end, latest_start)
 
     def backward_find_sessions(
@@ -199,7 +199,7 @@ class SessionView(View[Windowed[object], V]):
     def find_sessions_between(
         self, from_key: object, to_key: object, earliest_end: int, latest_start: int
     ) -> Iterator[tuple[Windowed[object], V]]:
-        """Sessions of the keys between two that reach into a time."""
+        """Sessions of the keys between two that overlap a time."""
         return self._merge("find_sessions_between", from_key, to_key, earliest_end, latest_start)
 
     def backward_find_sessions_between(

@@ -1,8 +1,8 @@
 """The base of every store: one dict of rows, one way to change it, and a journal of the changes.
 
-A store keeps its whole content in ``raw``; what has no key (observed stream time, sequence numbers) is
-under the key None. Everything else is derived from ``raw`` and can be rebuilt. So undo, redo, deltas, snapshots and
-restoring need no more than `apply`.
+A store keeps its whole content in ``raw``; content without a key (observed stream time, sequence numbers) is under the
+key None. Everything else is derived from ``raw`` and can be rebuilt. So undo, redo, deltas, snapshots and restoring
+need only `apply`.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ class StoreContext(Protocol):
         """Count and report a put that a store refused, because it was too old."""
 
     def key_serde(self, serde: Serde | str | None = None) -> Serde:
-        """A key serde with the application's defaults in the places that it leaves open; the default for None."""
+        """Return a key serde with the application's defaults filled in; the default for None."""
 
     def value_serde(self, serde: Serde | str | None = None) -> Serde:
         """The same for values."""
 
 
 class Rows(Iterator[Item]):
-    """The result of a range query: an iterator over what the store held when it was asked.
+    """The result of a range query: an iterator over the store's content at the time of the query.
 
     It can be used as Java's iterators are (``has_next``, ``peek_next_key``, ``close``, ``with``) and in a for loop.
     """
@@ -98,17 +98,17 @@ class Rows(Iterator[Item]):
         return bool(self._ahead)
 
     def peek_next_key(self) -> object:
-        """Key of the row that comes next; raises StopIteration when there is none."""
+        """Key of the next row; raises StopIteration if there is none."""
         if not self.has_next():
             raise StopIteration("no row is left")
         return self._ahead[0][0]  # type: ignore[index] # rows of a range are pairs
 
     def close(self) -> None:
-        """Forget the rows that are left."""
+        """Discard the remaining rows."""
         self._ahead, self._rest = (), iter(())
 
     def map(self, change: Callable[[Item], object]) -> Rows:
-        """The rows that are left, each changed by a function."""
+        """Return the remaining rows, each changed by a function."""
         return Rows(map(change, self))
 
     def __enter__(self) -> Rows:
@@ -135,10 +135,10 @@ class _Hooked:
 class Store(Generic[RawKey, Row]):
     """A store of any kind: rows, journal, changelog, snapshot.
 
-    ``journal`` is a list that gets ``(raw_key, old, new)`` for every change, or None when nobody wants it.
+    ``journal`` is a list that gets ``(raw_key, old, new)`` for every change, or None without a reader.
     ``changes`` is a list that gets ``(raw_key, row, timestamp, headers)`` for every write of a logged store, refused
-    ones included as in Kafka; setting it to None saves the work. ``watched`` is a cell with the function that is to be
-    told of a change, or None. ``timestamped``: rows are ``(value, timestamp)``.
+    ones included as in Kafka; setting it to None saves the work. ``watched`` is a cell with the function to call at
+    each change, or None. ``timestamped``: rows are ``(value, timestamp)``.
     """
 
     def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
@@ -158,7 +158,7 @@ class Store(Generic[RawKey, Row]):
         """Return the rows and a list with the listener to notify, if an operator may replace rows directly; else None.
 
         It may put ``(whole number, timestamp)`` if it found a row under the key itself, or under ``(key, window
-        start)``. None if that is never right.
+        start)``. None if shortcuts are never correct.
         """
         plain = self.timestamped and not (self.spec.cached or self.spec.retain_duplicates)
         if plain and type(self.raw) is dict and self.keys.direct and self.values.small:
@@ -170,7 +170,7 @@ class Store(Generic[RawKey, Row]):
         if changes is None:
             if journal is None:
                 return None
-            if hasattr(journal, "record"):  # it takes a change as it is, without a tuple made of it
+            if hasattr(journal, "record"):  # it receives the parts of a change, without a tuple for it
                 return journal.record  # type: ignore[no-any-return]
             note = journal.append
             return lambda raw_key, old, row: note((raw_key, old, row))
@@ -183,24 +183,24 @@ class Store(Generic[RawKey, Row]):
         return record
 
     def _note(self, raw_key: Hashable, old: object, row: object) -> None:
-        """Note a change that the changelog does not need: expiry, observed time."""
+        """Record a change that the changelog does not need: expiry, observed time."""
         if self._journal is not None:
             self._journal.append((raw_key, old, row))
 
     def _log(self, raw_key: Hashable, row: Any) -> None:
-        """Note a write for the changelog, which gets those too that the store itself refused."""
+        """Record a write for the changelog, which includes writes that the store itself refused."""
         if self._changes is not None:
             time = row[1] if self.timestamped and row is not None else self.context.timestamp()
             self._changes.append((raw_key, row, time, ()))
 
     def _shown(self, row: Any) -> Any:
-        """A row as operators get it; None for none."""
+        """Convert a row for operators; None for none."""
         if row is None or (type(row) is tuple and self.timestamped):
             return row
         return (self.values.decode(row[0]), row[1]) if self.timestamped else self.values.decode(row)
 
     def _kept(self, value: Any) -> Any:
-        """Return what is kept of an operator's row; None for none."""
+        """Convert an operator's row to the stored form; None for none."""
         if value is None or not self.timestamped:
             return self.values.encode(value)
         return stamped(self.values.encode(value[0]), value[1])
@@ -224,7 +224,7 @@ class Store(Generic[RawKey, Row]):
             self._index(raw_key, gone=row is None)
 
     def _index(self, raw_key: RawKey | None, *, gone: bool) -> None:
-        """A row came or went."""
+        """A row was added or removed."""
 
     def _rows(self, raw_keys: list[RawKey]) -> Rows:
         """Return the rows of a range."""
@@ -244,14 +244,14 @@ class Store(Generic[RawKey, Row]):
         return dict(self.raw.items())
 
     def restore(self, rows: Mapping[Any, Any]) -> None:
-        """Hold exactly these rows, silently."""
+        """Replace all rows, silently."""
         for raw_key in list(self.raw):
             self.apply(raw_key, None)
         for raw_key, row in rows.items():
             self.apply(raw_key, row)
 
     def begin_with(self, rows: Mapping[Any, Any]) -> None:
-        """Hold exactly these rows; a journal has them, the changelog does not."""
+        """Replace all rows; the journal records them, the changelog does not."""
         self.restore(rows)
         for raw_key, row in rows.items():
             self._note(raw_key, None, row)
@@ -304,7 +304,7 @@ class Store(Generic[RawKey, Row]):
         """Write cached entries; a store without a cache has none."""
 
     def set_flush_listener(self, listener: FlushListener, *, send_old: bool = True) -> bool:
-        """Have cached changes told to ``listener(key, new, old, timestamp, headers)``; False without a cache."""
+        """Have cached changes reported to ``listener(key, new, old, timestamp, headers)``; False without a cache."""
         return False
 
     @property

@@ -1,7 +1,7 @@
-"""The base of window and session stores: rows by key and position in time, forgotten after their retention.
+"""The base of window and session stores: rows by key and position in time, expired after their retention.
 
 Kafka's persistent stores expire whole segments and refuse puts by segment; its in-memory stores refuse exactly. Both
-hide rows older than the retention from every read, so both can forget by segment here.
+hide rows older than the retention from every read, so both can expire by segment here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Retention:
     """The times that follow from the observed stream time of one store (all in ms).
 
     ``visible_from`` is the first time that reads show, ``accepted_from`` the first that puts may have, ``live_from``
-    the first that is still held, ``next_expiry`` the observed time at which `live_from` moves next.
+    the first that is still held, ``next_expiry`` the observed time at which `live_from` advances next.
     """
 
     def __init__(self, spec: StoreSpec, *, clamp_ms: int = 1) -> None:
@@ -41,7 +41,7 @@ class Retention:
         self.observe(_NO_TIME)
 
     def observe(self, observed_ms: int) -> None:
-        """Recompute everything for an observed stream time, be it later or, after an undo, earlier."""
+        """Recompute everything for an observed stream time, either later or, after an undo, earlier."""
         segment = max((observed_ms - self.retention_ms) // self.segment_ms, 0)
         self.live_from = self.accepted_from = segment * self.segment_ms
         self.next_expiry = (segment + 1) * self.segment_ms + self.retention_ms
@@ -76,7 +76,7 @@ class TimeIndex:
             insort(self._times, time_ms)
 
     def remove(self, time_ms: int, raw_key: Hashable) -> None:
-        """A row went; one that was never added is ignored."""
+        """A row was removed; one that was never added is ignored."""
         bucket = self._at.get(time_ms)
         if bucket is not None:
             del bucket[raw_key]
@@ -135,9 +135,9 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
 
     ``raw`` maps ``(wire key, position)`` to rows and None to ``(observed stream time, sequence)``. Positions of one key
     sort by time; `_time` gives the time by which a position expires: its first item, or the number without its lowest
-    ``_bits`` unless those are -1. The observed stream time is the greatest that was put.
+    ``_bits`` unless those are -1. The observed stream time is the greatest timestamp put so far.
 
-    Rows are always known by segment, for expiry; by time and by key only once someone asks for a range.
+    Rows are always indexed by segment, for expiry; by time and by key only after the first range query.
     """
 
     _bits = -1
@@ -153,7 +153,7 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         self._bind()
 
     def _bind(self) -> None:
-        """Make the closures that are called for each record."""
+        """Create the closures that are called for each record."""
 
     def _time(self, position: P) -> int:
         time: int = position[0] if self._bits < 0 else position >> self._bits
@@ -190,7 +190,7 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         return insert
 
     def write(self, raw_key: TimedKey[P] | None, row: object) -> None:
-        """Change one row and note it, unless it has expired; None deletes."""
+        """Change one row and log it, unless it has expired; None deletes."""
         assert raw_key is not None
         time = self._time(raw_key[1])
         if time > self.retention.observed_ms:
@@ -211,7 +211,7 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
             super().write(raw_key, row)
 
     def _advance(self, observed_ms: int, sequence: int) -> None:
-        """Move observed time and sequence on; forget the segments that are now too old."""
+        """Advance observed time and sequence; drop the segments that are now too old."""
         retention, self._sequence = self.retention, sequence
         clock = self._clock(observed_ms)
         self._note(None, self.raw.get(None), clock)
@@ -286,7 +286,7 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         return self._times.between(from_, to)
 
     def _in_keys(self, raw_keys: list[TimedKey[P]], from_key: object, to_key: object) -> list[TimedKey[P]]:
-        """Those of a range of keys, in the order of a range of keys."""
+        """Return those of a range of keys, in the order of a range of keys."""
         as_bytes, encode = self.keys.to_bytes, self.keys.encode
         least = b"" if from_key is None else as_bytes(encode(from_key))
         most = None if to_key is None else as_bytes(encode(to_key))

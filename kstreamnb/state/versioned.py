@@ -26,7 +26,7 @@ SegmentKey: TypeAlias = tuple[Hashable, int]
 
 
 class VersionedRows(Store[SegmentKey, Any]):
-    """Rows by key with their history, kept for ``history_ms`` behind the greatest timestamp put.
+    """Rows by key with their history, kept for ``history_ms`` before the greatest timestamp put.
 
     ``raw`` maps ``(wire key, -1)`` to the latest ``(wire value, timestamp)``, ``(wire key, segment)`` to the versions
     whose validity ended in that segment, and None to the observed stream time.
@@ -41,7 +41,7 @@ class VersionedRows(Store[SegmentKey, Any]):
         self._keys_of = TimeIndex()
 
     def put(self, key: object, value: object, timestamp: int) -> int:
-        """Put a version; None ends the one before. Gives until when it is valid, `LATEST` or `NOT_PUT`."""
+        """Put a version; None ends the previous one. Return until when it is valid, `LATEST` or `NOT_PUT`."""
         raw_key, row = self.keys.encode(key), None if value is None else self.values.encode(value)
         if self._changes is not None:
             self._changes.append((raw_key, row, timestamp, ()))
@@ -52,7 +52,7 @@ class VersionedRows(Store[SegmentKey, Any]):
         return self._put(raw_key, row, timestamp)
 
     def delete(self, key: object, timestamp: int) -> VersionedRecord | None:
-        """End the version that is valid at a time, and give it."""
+        """End the version that is valid at a time, and return it."""
         expired = timestamp < self._observed_ms - self.history_ms
         old = None if expired else self.get(key, timestamp)
         self.put(key, None, timestamp)
@@ -100,7 +100,7 @@ class VersionedRows(Store[SegmentKey, Any]):
         return valid_to
 
     def _end(self, key: object, value: object, valid_from: int, valid_to: int) -> None:
-        """Keep a version that has come to an end, in the segment of that end."""
+        """Add a version that has ended to the segment of its end."""
         raw_key, version = (key, valid_to // self._segment_ms), (valid_from, value)
         next_ms, versions = self.raw.get(raw_key, (valid_from, ()))
         if versions and versions[-1][0] == next_ms:  # only a remembered deletion
@@ -153,7 +153,7 @@ class VersionedRows(Store[SegmentKey, Any]):
         return None
 
     def get(self, key: object, as_of: int | None = None) -> VersionedRecord | None:
-        """The latest version, or the one valid at a time (ms) within the history; None when it was deleted."""
+        """The latest version, or the one valid at a time (ms) within the history; None if it was deleted."""
         row = self.row(key, as_of)
         return None if row is None else VersionedRecord(*row)
 
@@ -185,7 +185,7 @@ class VersionedRows(Store[SegmentKey, Any]):
         return segments[bisect_left(segments, timestamp // self._segment_ms) :][::-1]
 
     def changelog_snapshot(self, timestamp: int) -> Iterator[ChangelogRecord]:
-        """Yield every version and deletion that is kept, by time: put in this order, they make the same history."""
+        """Yield every retained version and deletion, by time: put in this order, they restore the same history."""
         versions: dict[tuple[int, Hashable], object] = {}
         for raw_key, row in self.raw.items():
             if raw_key is None:
@@ -195,7 +195,7 @@ class VersionedRows(Store[SegmentKey, Any]):
                 versions[row[1], key] = row[0]
                 continue
             next_ms, ended = row
-            versions.setdefault((next_ms, key), None)  # unless a version begins there, it was deleted
+            versions.setdefault((next_ms, key), None)  # deleted unless a version begins there
             versions.update({(valid_from, key): value for valid_from, value in ended if valid_from < next_ms})
         for (valid_from, key), value in sorted(versions.items(), key=_time_of):
             yield key, value, valid_from, ()
@@ -212,7 +212,7 @@ def _time_of(version: tuple[tuple[int, Hashable], object]) -> int:
 
 
 def _find(row: Ended, at_ms: int) -> tuple[int, int, int, object]:
-    """Place, start, end and value of the version that is valid at a time within the row."""
+    """Position, start, end and value of the version that is valid at a time within the row."""
     valid_to, versions = row
     position = next(position for position, (valid_from, _) in enumerate(versions) if valid_from <= at_ms)
     valid_from, value = versions[position]

@@ -1,4 +1,4 @@
-"""Window stores and session stores: rows by key and their position in time, forgotten after their retention."""
+"""Window stores and session stores: rows by key and their position in time, expired after their retention."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class WindowRows(TimedRows[int]):
     """Rows by key and window start.
 
     A position is the window start, or with duplicates ``start << 31 | sequence``, so that positions sort by start and
-    then by arrival. A ``time_ordered`` store (see ``spec.extra``) is what Kafka keeps windows in that are emitted when
-    they close: it is ordered by time first and shows rows for one ms longer.
+    then by arrival. A ``time_ordered`` store (see ``spec.extra``) is Kafka's store for windows that are emitted on
+    close: it is ordered by time first and shows rows for one ms longer.
 
     With duplicates every put has a number, as in Kafka's changelogs: late records and null values, too.
     """
@@ -90,7 +90,7 @@ class WindowRows(TimedRows[int]):
         watched = self.watched
 
         if not self.spec.persistent and not retention.retention_ms:
-            return put_slowly  # a row is too old as soon as it comes
+            return put_slowly  # a row that is too old on arrival
 
         def put(key: Any, value: Any, window_start: int) -> None:
             observed_ms = retention.observed_ms
@@ -141,7 +141,7 @@ class WindowRows(TimedRows[int]):
         return None if not self.spec.persistent or at < self.retention.visible_from else self._shown(row)
 
     def fetch(self, key: object, from_: int, to: int | None = None) -> object:
-        """The value of one window start, or, with two times, what `fetch_between` gives."""
+        """The value of one window start, or, with two times, the result of `fetch_between`."""
         return self.row_at(key, from_) if to is None else self.fetch_between(key, from_, to)
 
     def fetch_between(self, key: object, from_: int, to: int) -> Rows:
@@ -211,12 +211,12 @@ class WindowRows(TimedRows[int]):
         if self._bits:
             _, position = self._key_from(key)
             sequence = position & _SEQUENCE_MASK
-            self._sequence = max(self._sequence, sequence)  # Kafka's own begins with 1 again after each restart
+            self._sequence = max(self._sequence, sequence)  # Kafka's own sequence restarts at 1 after each restart
             self._newest = self._newest if value is None else sequence
             counts = value is not None or not self.spec.persistent
             self._observe_silently(position >> self._bits if counts else self.retention.observed_ms)
             if value is None:
-                return  # was put and logged, and deleted nothing
+                return  # put and logged, but deletes nothing
         super()._replay(key, value, timestamp)
 
     def _user_key(self, raw_key: TimedKey[int]) -> Windowed[object]:
@@ -263,9 +263,9 @@ class SessionRows(TimedRows[tuple[int, int]]):
         return self._rows(self._of_keys(from_key, to_key, earliest_end, latest_start)[::-1])
 
     def find_sessions_by_end(self, earliest_end: int, latest_end: int) -> Rows:
-        """Sessions of all keys that end between two times, both inclusive, by end; what closing windows looks for.
+        """Sessions of all keys that end between two times, both inclusive, by end; used to close windows.
 
-        Kafka's persistent store shows here what has not been forgotten yet, its in-memory store what has not expired.
+        Kafka's persistent store shows rows not yet dropped here, its in-memory store rows not yet expired.
         """
         if not self.spec.persistent:
             return self._rows(sorted(self._between(earliest_end, latest_end), key=self._time_rank))

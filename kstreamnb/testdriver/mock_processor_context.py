@@ -27,7 +27,7 @@ class CapturedForward(NamedTuple):
 
 @dataclass
 class CapturedPunctuator:
-    """A schedule that the processor made: call ``punctuate(now_ms)`` as the task would."""
+    """A schedule that the processor created: call ``punctuate(now_ms)`` as the task would."""
 
     interval_ms: int
     kind: str
@@ -41,7 +41,7 @@ class CapturedPunctuator:
 
 
 class _Task:
-    """The task of a mock context: it notes everything and runs nothing."""
+    """The task of a mock context: it records everything and runs nothing."""
 
     node = "mock"
 
@@ -111,11 +111,11 @@ class _StoreTask(_Task):
 
 
 class MockProcessorContext(ProcessorContext):
-    """A context that notes what a processor does with it: forwards, schedules and commits.
+    """A context that records what a processor does with it: forwards, schedules and commits.
 
     Args:
-        application_id: what the processor reads as its application.
-        task_id: what it reads as its task, such as ``0_3``.
+        application_id: the application id that the processor reads.
+        task_id: the task id that it reads, such as ``0_3``.
         configs: settings by Kafka's dotted names.
         key_serde: the default serde of stores' keys.
         value_serde: the default serde of stores' values.
@@ -183,9 +183,9 @@ class MockProcessorContext(ProcessorContext):
         self._task.here = RecordMetadata(topic, partition, offset)
 
     def set_current_stream_time_ms(self, now_ms: int) -> None:
-        """Say what stream time is (ms)."""
+        """Set the stream time (ms)."""
         self._task.stream_ms = now_ms
 
     def set_current_system_time_ms(self, now_ms: int) -> None:
-        """Say what the wall clock shows (ms)."""
+        """Set the wall-clock time (ms)."""
         self._task.wall_ms = now_ms

@@ -28,8 +28,8 @@ def diff(
 ) -> TopologyDiff | OutputDiff:
     """Compare two topologies (or their descriptions), or the outputs of two runs.
 
-    Runs are replays, or their records. Their outputs are compared record by record within each partition of each
-    topic, of some ``topics`` if they are named; topologies node by node and store by store.
+    Runs are replays, or their records. Their outputs are compared record by record within each partition of each topic,
+    of some ``topics`` if they are named; topologies node by node and store by store.
 
     Example:
         >>> from kstreamnb import TopicRecord

@@ -31,12 +31,12 @@ def samples(topology: Topology, example: Iterable[TopicRecord], *, records: int 
 
     Keys are those of the example. Values have its fields, with its types, values near its values, and fields that are
     missing where they are missing there; null values only if it has some. Times are within its span and a little
-    beyond, in any order, so that windows close and records come late. Hypothesis shrinks towards few records, first
+    beyond, in any order, so that windows close and records are late. Hypothesis shrinks towards few records, first
     values of the example and early times.
 
     Args:
         topology: the topology; topics that it does not read are left out.
-        example: records as they may come, such as a `Sample`.
+        example: typical records, such as a `Sample`.
         records: the most records of a sample. Default: 12.
 
     Raises: ConfigError if the example has no record of a topic that the topology reads; MissingPackageError without

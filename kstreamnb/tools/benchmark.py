@@ -1,4 +1,4 @@
-"""`benchmark`: figures of this machine, with what was measured and how, so that others can be set beside them."""
+"""`benchmark`: figures of this machine, with their method, so that others can be compared."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Benchmark:
         return f"{self.name}: {shown}\nmachine: {self.machine}\nmethod: {self.method}"
 
     def worse_than(self, published: Mapping[str, float], *, factor: float) -> dict[str, float]:
-        """Return figures that exceed a multiple of what was published: nothing, unless something has become slow."""
+        """Return figures that exceed a multiple of the published ones: none, unless something has become slow."""
         return {name: self.figures[name] for name, value in published.items() if self.figures[name] > factor * value}
 
 
@@ -271,7 +271,7 @@ def python_workers() -> list[int]:
 
 
 def quantiles(latencies_ms: list[float]) -> dict[str, float]:
-    """The middle, the 99th percentile and the 99.9th: the least age that this share does not exceed.
+    """The median, the 99th percentile and the 99.9th: the least age that this share does not exceed.
 
     Example:
         >>> quantiles([float(age) for age in range(1, 2001)])
@@ -283,7 +283,7 @@ def quantiles(latencies_ms: list[float]) -> dict[str, float]:
 
 
 def _send(producer: RecordProducer, topic: str, rate: int, seconds: float) -> int:
-    """Words at a steady pace; gives how many."""
+    """Send words at a steady pace; return their number."""
     count, began = max(1, int(rate * seconds)), time.perf_counter()
     for number in range(count):
         time.sleep(max(0.0, began + number / rate - time.perf_counter()))
@@ -294,7 +294,7 @@ def _send(producer: RecordProducer, topic: str, rate: int, seconds: float) -> in
 
 
 def _await(probe: LatencyProbe, count: int) -> None:
-    """Wait for as many results."""
+    """Wait for that many results."""
     end = time.monotonic() + 120
     while len(probe.latencies_ms) < count:
         if time.monotonic() > end:

@@ -45,7 +45,7 @@ def carrier_of(_tail: str | None, flight: dict[str, Any]) -> str:
 
 
 def origin_of(_tail: str | None, flight: dict[str, Any]) -> str:
-    """The airport that the flight left from."""
+    """The airport from which the flight departed."""
     return str(flight["origin"])
 
 
@@ -55,12 +55,12 @@ def month_of(_tail: str | None, flight: dict[str, Any]) -> str:
 
 
 def departed(_tail: str | None, flight: dict[str, Any]) -> bool:
-    """Return whether the flight left at all."""
+    """Return whether the flight departed at all."""
     return flight["delay"] is not None
 
 
 def very_late(_tail: str | None, flight: dict[str, Any]) -> bool:
-    """Return whether passengers waited for three hours or more."""
+    """Return whether the flight was delayed by three hours or more."""
     return flight["delay"] is not None and flight["delay"] >= ALERT_MINUTES
 
 
@@ -247,7 +247,7 @@ def differences(one: OutputRows, other: OutputRows) -> list[str]:
 
 
 def main(say: Say = print, *, limit: int | None = None, picture: Path | None = None) -> int:
-    """Run the demo and say what happened; 0 when all engines agree, or Java is absent.
+    """Run the demo and report the result; 0 if all engines agree, or Java is absent.
 
     Args:
         say: takes each line.

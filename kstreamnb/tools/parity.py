@@ -1,7 +1,7 @@
 """Parity: the same topology and the same sample in the driver and on Spark, compared partition by partition.
 
-It is beside `demo.py` because it joins the driver with Spark, which do not know each other. Called by users, and by
-notebooks before they deploy. A query's stores are compared here, too, in the driver's words.
+It joins the driver with Spark, which do not know each other. Called by users, and by
+notebooks before they deploy. A query's stores are compared here, too, in the driver's form.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Parity(Tabular):
 
     @property
     def is_equal(self) -> bool:
-        """Whether every engine made the same records of the sample, and dropped and failed alike."""
+        """Whether every engine produced the same records of the sample, and dropped and failed alike."""
         driver, *others = self.outcomes
         same = all(each.dropped == driver.dropped and _failure(each) == _failure(driver) for each in others)
         return same and not any(found.rows for found in self.differences.values())
@@ -126,7 +126,7 @@ def parity(
     config: Config | Mapping[str, Any] | None = None,
     streaming: bool = False,
 ) -> Parity:
-    r"""Run a sample through the driver and through Spark, and compare what comes out, partition by partition.
+    r"""Run a sample through the driver and through Spark, and compare the output, partition by partition.
 
     Args:
         topology: what ``builder.build()`` gave.
@@ -136,7 +136,7 @@ def parity(
         config: settings by Python's or Kafka's names.
         streaming: also deploy it, from a temporary local broker and back to it, in micro-batches.
 
-    An error of an engine is part of what is compared: it ends that engine's run, not the comparison.
+    An error of an engine is part of the comparison: it ends that engine's run only.
 
     Example:
         >>> from kstreamnb import Sample, StreamsBuilder
@@ -171,10 +171,10 @@ def parity(
 
 
 def verify_state(query: Query) -> StateCheck:
-    r"""Compare every store of a deployed query with what its log in the checkpoint makes of it, row by row.
+    r"""Compare every store of a deployed query with its log in the checkpoint, row by row.
 
-    Compares the store that ``query.store(name)`` shows. If the deployment writes changelog topics, what
-    the log makes is compared with what these make. Records wait meanwhile. A stopped query can be compared, too.
+    Compares the store that ``query.store(name)`` shows. If the deployment writes changelog topics, the stores of the
+    log are also compared with those of the topics. Records wait meanwhile. A stopped query can be compared, too.
 
     Raises: EngineError if a batch was published that the checkpoint has not committed; a restart does that.
 

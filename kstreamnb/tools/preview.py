@@ -1,4 +1,4 @@
-"""A look at what reaches one stream or table, without building and feeding the whole topology.
+"""Previews the records that reach one stream or table, without building and feeding the whole topology.
 
 Called by users in notebooks and scripts, and by the examples of the DSL.
 """
@@ -34,7 +34,7 @@ _TOPIC = "preview"
 def head(
     handle: Handle, records: PreviewRecords, *, limit: int | None = 10, partitions: Mapping[str, int] | int = 1
 ) -> list[tuple[Any, Any, int]]:
-    """The first records that reach a stream or table when these come in: key, value and timestamp of each.
+    """The first records that reach a stream or table for this input: key, value and timestamp of each.
 
     Only what is upstream of the handle runs.
 
@@ -117,7 +117,7 @@ def upstream_part(handle: Handle) -> Topology:
 
 
 def _replayed(handle: Handle) -> ReplayedDeclarations:
-    """Replay the sound declarations; if that fails elsewhere, only those that the handle needs."""
+    """Replay the valid declarations; if that fails elsewhere, only those that the handle needs."""
     expect(handle, Handle, "handle", hint="pass a stream or a table")
     log = handle.declaration_log
     sound = log.sound()
@@ -126,7 +126,7 @@ def _replayed(handle: Handle) -> ReplayedDeclarations:
         raise TopologyError(f"{handle.declaration} is stale", hint=hint, origin=handle.origin)
     try:
         made = replay(sound, persistent=log.persistent)
-    except KStreamError:  # perhaps elsewhere: then names are those of the part alone
+    except KStreamError:  # the failure may be elsewhere: then names are those of the part alone
         needed = set(handle.upstream())
         made = replay(
             [each for each in sound if each in needed or each.word.startswith("add_")],
@@ -159,7 +159,7 @@ def _only(graph: LogicalGraph, *ids: int) -> LogicalGraph:
 
 
 def _without_branches(node: LogicalNode, names: set[str]) -> LogicalNode:
-    """A split that sends nothing to branches that are not there; any other node as it is."""
+    """Return a split without outputs to missing branches; any other node unchanged."""
     if not isinstance(node, Operation) or not isinstance(node.operator, Branch):
         return node
     children = tuple(child if child in names else None for child in node.operator.children)

@@ -53,7 +53,7 @@ class ReadableStore(Protocol):
 class StoreApp:
     """Answers GET requests about the stores of an application; `serve` documents the paths.
 
-    It is an ASGI application: mount it behind your own sign-in. It asks nobody for a name.
+    It is an ASGI application: mount it behind your own sign-in. It performs no authentication.
 
     Args:
         application: a `TopologyTestDriver`, an application of a `ClusterDriver`, or a `Query`.
@@ -85,7 +85,7 @@ class StoreApp:
             status, content = HTTPStatus.OK, _answer(self._application, parts, options)
         except _Refused as refusal:
             status, content = refusal.status, {"error": str(refusal)}
-        except Exception as error:  # whatever a user's store raises goes to the client
+        except Exception as error:  # whatever a user's store raises is reported to the client
             status, content = HTTPStatus.INTERNAL_SERVER_ERROR, {"error": f"{type(error).__name__}: {error}"}
         return status, json.dumps(content, default=_as_json, ensure_ascii=False).encode(errors="backslashreplace")
 
@@ -183,7 +183,7 @@ def _reader(application: object) -> Callable[[str], ReadableStore] | None:
 
 
 def _key(spec: StoreSpec, text: str) -> object:
-    """Read a key of an address: the first reading of it that the serde can write."""
+    """Parse a key of an address: the first interpretation that the serde can write."""
     serde = cast("Serde | None", spec.key_serde)  # a name is resolved when the spec is made
     readings: list[Callable[[str], object]] = [json.loads, UUID, str]
     for read in [str] if serde is None or serde.name == "string" else readings:

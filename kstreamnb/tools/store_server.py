@@ -140,7 +140,7 @@ class _Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def service_actions(self) -> None:
-        """Disconnect the clients whose time is over; called twice a second."""
+        """Disconnect clients that exceed their time; called twice a second."""
         with self._lock:
             late = [request for request, end in self._deadlines.items() if time.monotonic() > end]
             for request in late:
@@ -150,7 +150,7 @@ class _Server(ThreadingHTTPServer):
                     del self._deadlines[request]  # it is closed already
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Write nothing: a client that hangs up is not an error of the application."""
+        """Write nothing: a client that disconnects is not an error of the application."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -197,7 +197,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Write nothing: a line for each request would end up under some cell."""
+        """Write nothing: a line for each request would appear below some cell."""
 
 
 def _error(text: str) -> bytes:

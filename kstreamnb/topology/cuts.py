@@ -13,7 +13,7 @@ __all__ = ["Cut", "cuts_of", "internal_topics", "separation"]
 
 @dataclass(frozen=True)
 class Cut:
-    """Sub-topology ``before`` writes ``topic``, ``after`` reads it; ``why`` in a sentence and ``short`` in a phrase."""
+    """Sub-topology ``before`` writes ``topic``, ``after`` reads it; ``why`` is a sentence and ``short`` a phrase."""
 
     topic: str
     before: int
@@ -23,7 +23,7 @@ class Cut:
 
 
 def internal_topics(description: TopologyDescription) -> frozenset[str]:
-    """Topics that the application makes for itself: known ones, or judged by Kafka's names in a foreign text."""
+    """Topics that the application creates for itself: known ones, or recognized by Kafka's names in a foreign text."""
     known = {topic.name for topic in description.internal_topics}
     nodes = description.nodes().values()
     both = {node.topic for node in nodes if node.topic} & {topic for node in nodes for topic in node.topics}
@@ -103,7 +103,7 @@ def _key_changers(nodes: Mapping[str, DescribedNode], sink: DescribedNode) -> li
 
 
 def _foreign_key(topic: str) -> str | None:
-    """Which way a foreign-key join sends records through its own topics."""
+    """Describe how a foreign-key join routes records through its own topics."""
     if topic.endswith("-topic"):
         if "SUBSCRIPTION-REGISTRATION" in topic or topic.endswith("-subscription-registration-topic"):
             return "subscriptions go to the foreign key's partition"

@@ -1,9 +1,9 @@
-"""A description of a topology as a value: what Kafka Streams prints, and beside it what only the kit knows.
+"""A description of a topology as a value: what Kafka Streams prints, and further properties known only to the kit.
 
-`describe_topology` computes it in Java's orders; `view.parser` reads it from the text of any application, and
-`view.document` from JSON. Its text is the text of Kafka's ``TopologyDescription``.
+`describe_topology` computes it in Java's orders; `display.parser` reads it from the text of any application, and
+`topology.document` from JSON. Its text is the text of Kafka's ``TopologyDescription``.
 
-Nodes go by the size of the tree below them (every path counts), then by name. The lists of neighbours are tree
+Nodes are ordered by the size of the tree below them (every path counts), then by name. The lists of neighbours are tree
 sets filled while those sizes still grow, in the order of a hash map over the names; both are reproduced.
 """
 
@@ -31,8 +31,8 @@ class DescribedNode:
 
     ``variable`` is the user's variable that holds the result, ``code`` the text of the user's function if it is short.
 
-    The last fields are known only for a topology of the kit; they do not count in equality, so that a description
-    equals the one that is read back from its text.
+    The last fields are known only for a topology of the kit; equality ignores them, so that a description equals the
+    one parsed from its text.
     """
 
     kind: NodeKind
@@ -149,7 +149,7 @@ def describe_topology(topology: NodeGraph) -> TopologyDescription:
 
 
 class _Placed:
-    """A node while its sub-topology is put in order."""
+    """A node while its sub-topology is sorted."""
 
     def __init__(self, node: Node) -> None:
         self.node = node

@@ -10,7 +10,7 @@
      "copartitioned": [[source, …]]}
 
 Fields that are empty or unknown are left out. Nodes and lists are in the order of Kafka's text, keys as above, so
-that equal topologies give equal bytes. ``origin`` (the user's line) is there only when asked for.
+that equal topologies give equal bytes. ``origin`` (the user's line) is included only on request.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def from_json(text: str) -> TopologyDescription:
 def fingerprint(description: TopologyDescription) -> str:
     """16 hexadecimal digits that change when the structure does: nodes, edges, topics, stores and their settings.
 
-    What the user's functions do is not part of it, nor are the topology's name and the places in the code.
+    The code of the user's functions is not part of it, nor are the topology's name and source locations.
     """
     document = _document(description, origins=False)
     document.pop("name", None)

@@ -1,8 +1,7 @@
-"""The orders in which Java's collections iterate, which show in what Kafka Streams prints.
+"""The iteration orders of Java's collections, which are visible in the output of Kafka Streams.
 
-`hash_order` is that of ``java.util.HashMap`` and ``HashSet``, whose crowded slots become trees; `TreeSet` keeps a
-red-black tree, because the order that Kafka compares by changes while its sets are being filled, so that the shape of
-the tree decides.
+`hash_order` is that of ``java.util.HashMap`` and ``HashSet``, whose crowded buckets become trees; `TreeSet` keeps a
+red-black tree, because Kafka's sort keys change while its sets are being filled, so that the shape of the tree matters.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ class _Entry(Generic[T]):
 
 
 class TreeSet(Generic[T]):
-    """``java.util.TreeSet``: ``compare`` sees elements as they are at the moment of each insertion."""
+    """``java.util.TreeSet``: ``compare`` sees elements as they are at the time of each insertion."""
 
     def __init__(self, compare: Callable[[T, T], int]) -> None:
         self._compare = compare
@@ -77,7 +76,7 @@ class TreeSet(Generic[T]):
         return self._root.item if self._root else None
 
     def add(self, item: T) -> T | None:
-        """Insert ``item`` unless an element compares equal on the way down; the element below which it was put."""
+        """Insert ``item`` unless an element on the way down compares equal; return its parent."""
         parent, side, entry = None, 0, self._root
         while entry is not None:
             order = self._compare(item, entry.item)
@@ -117,7 +116,7 @@ class TreeSet(Generic[T]):
         self._root.red = False
 
     def _rotate(self, entry: _Entry[T], side: int) -> None:
-        """Let an entry go down to one side, and what is on its other side come up in its place."""
+        """Rotate: move an entry down to one side, and its other child up in its place."""
         child = entry.below[1 - side]
         assert child is not None, "only an entry with a child on that side is rotated"
         inner = entry.below[1 - side] = child.below[side]
@@ -135,14 +134,14 @@ _Hashed = tuple[int, tuple[int, ...], str]
 
 
 class _Bin:
-    """The entries of one slot of a `_HashTable`: a list, beside which a crowded slot has a tree."""
+    """The entries of one bucket of a `_HashTable`: a list, with a tree if it is crowded."""
 
     def __init__(self, entries: list[_Hashed]) -> None:
         self.entries = entries
         self.tree: TreeSet[_Hashed] | None = None
 
     def add(self, entry: _Hashed) -> None:
-        """Put ``entry`` last or, in a slot with a tree, behind its parent in the tree."""
+        """Append ``entry`` or, in a bucket with a tree, insert it after its parent in the tree."""
         if self.tree is None:
             self.entries.append(entry)
             return
@@ -152,7 +151,7 @@ class _Bin:
         self._root_first(self.tree)
 
     def grow_tree(self) -> None:
-        """Give the slot a tree."""
+        """Build the bucket's tree."""
         self.tree = TreeSet(lambda one, two: (one > two) - (one < two))
         for entry in self.entries:
             self.tree.add(entry)
@@ -165,7 +164,7 @@ class _Bin:
         self.entries.insert(0, root)
 
     def split(self, bit: int) -> list[_Bin]:
-        """Split the slot as the table doubles: the entries without and with ``bit`` in their hash."""
+        """Split the bucket as the table doubles: the entries without and with ``bit`` in their hash."""
         halves = [[entry for entry in self.entries if bool(entry[0] & bit) is high] for high in (False, True)]
         parts = [_Bin(entries) for entries in halves if entries]
         for part in parts:
@@ -179,7 +178,7 @@ class _Bin:
 
 
 class _HashTable:
-    """``java.util.HashMap``: crowded slots widen a small table and become trees in one of 64 slots or more."""
+    """``java.util.HashMap``: crowded buckets enlarge a small table and become trees in one of 64 buckets or more."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = 1 << (capacity - 1).bit_length()

@@ -34,7 +34,7 @@ _WORDS = {
     "FK-JOIN-SUBSCRIPTION": "foreign-key join subscription",
     "FK-JOIN-OUTPUT": "foreign-key join: result",
 }
-# One word of the DSL may be several nodes, or cover several methods: there the name tells more.
+# One DSL word may cover several nodes or methods: there the name says more.
 _SAYS_MORE = {"WINDOWED", "JOINTHIS", "JOINOTHER", "OUTERTHIS", "OUTEROTHER", "MERGE", "REDUCE"} | {
     word for word in _WORDS if word.startswith("FK-JOIN")
 }
@@ -42,12 +42,12 @@ _CHANGES_KEY = {"select_key", "map", "flat_map", "group_by", "process", "transfo
 
 
 def is_generated(name: str) -> bool:
-    """Return whether Kafka's counter made the name up."""
+    """Return whether Kafka's counter generated the name."""
     return _GENERATED.fullmatch(name) is not None
 
 
 def word_of(node: DescribedNode) -> str | None:
-    """Return what a node does, in a word of the DSL; None for a node that only its user could explain."""
+    """Return a node's effect as a DSL word; None for a user's processor."""
     match = _GENERATED.fullmatch(node.name)
     if node.kind != "processor":
         return node.kind

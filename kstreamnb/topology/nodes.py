@@ -1,7 +1,7 @@
-"""The frozen nodes of a topology, the internal topics between them, and how they fall into sub-topologies.
+"""The frozen nodes of a topology, the internal topics between them, and its division into sub-topologies.
 
-A node names its parents; nothing points downwards. What a node does to a record is its operator, a value that a
-task binds; how it came to be (the user's line, the word of the DSL) is kept beside and does not count in equality.
+A node names its parents; nothing refers downwards. A node's effect on a record is its operator, a value that a task
+binds; its declaration (the user's line, the DSL word) is kept beside it and ignored by equality.
 
 Nodes that are joined by an edge or by a shared store stay together. Ids of sub-topologies follow the order in which
 the first node of each was added; those of global stores take ids too but get no tasks. A cut is therefore exactly
@@ -149,7 +149,7 @@ def _subtopology(number: int, members: Iterable[Node]) -> Subtopology:
 
 
 class NodeGraph(Protocol):
-    """A topology as its checks, partition counts, tasks and description read it."""
+    """A topology as needed by its checks, partition counts, tasks and description."""
 
     name: str | None
     nodes: dict[str, Node]

@@ -122,7 +122,7 @@ def _check_present(topology: NodeGraph, sub: Subtopology, read: tuple[str, ...],
 def _repartition_counts(
     topology: NodeGraph, subs: list[Subtopology], reads: Mapping[int, tuple[str, ...]], known: Mapping[str, int]
 ) -> dict[str, int]:
-    """Fixed counts, and for the others the greatest count above, in as many rounds as chains of topics need."""
+    """Fixed counts, and for the others the greatest upstream count, in as many rounds as chains of topics need."""
     wanted = [topic for read in reads.values() for topic in read if topic in topology.internal_topics]
     counts = {topic: fixed for topic in wanted if (fixed := _fixed(topology, topic)) is not None}
     writers: dict[str, list[Subtopology]] = {}
@@ -163,7 +163,7 @@ def _copartition_groups(topology: NodeGraph, topics: Iterable[str]) -> list[list
 
 
 def _enforced(topology: NodeGraph, group: list[str], known: Mapping[str, int]) -> dict[str, int]:
-    """The counts of a group's repartition topics once they agree with their peers."""
+    """Return the counts of a group's repartition topics after agreement with their peers."""
     repartition = [topic for topic in group if topic in topology.internal_topics]
     external = {topic: known[topic] for topic in group if topic not in topology.internal_topics}
     fixed = {topic: count for topic in repartition if (count := _fixed(topology, topic)) is not None}

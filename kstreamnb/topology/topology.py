@@ -1,4 +1,4 @@
-"""The topology: nodes and stores as the Processor API adds them, and as the DSL's lowering does.
+"""The topology: nodes and stores as added by the Processor API and by the DSL's lowering.
 
 A topology only grows. Everything else about it (sub-topologies, description, internal topics, tasks) is computed
 from what was added.
@@ -46,7 +46,7 @@ class Topology(Suggesting, Displayed):
     """A graph of sources, processors, stores and sinks, built node by node.
 
     Attributes:
-        name: a name for people; it is in no text that Kafka Streams prints.
+        name: a name for displays; it is in no text that Kafka Streams prints.
         nodes: every node by name, in the order in which it was added: parents come before children.
         stores: every store that is not global, by name.
         global_stores: the specs of global stores, by name.
@@ -109,9 +109,9 @@ class Topology(Suggesting, Displayed):
         dsl: str | None = None,
         origin: SourceLocation | None = None,
     ) -> Self:
-        """Add a node that runs a processor; ``supplier`` makes a new one for every task (a class does).
+        """Add a node that runs a processor; ``supplier`` creates a new one for every task (a class does).
 
-        An `Operator` is taken as it is. Stores that the supplier or its processor declares
+        An `Operator` is used as it is. Stores that the supplier or its processor declares
         in ``stores()`` are added and connected; ``stores`` are names of stores that exist.
 
         Raises: TopologyError when the name is taken, a parent is unknown or a store cannot be connected.
@@ -192,7 +192,7 @@ class Topology(Suggesting, Displayed):
         dsl: str | None = None,
         origin: SourceLocation | None = None,
     ) -> Self:
-        """Add a store that every task reads whole: ``source`` reads ``topic``, processor ``name`` keeps the store.
+        """Add a store that every task reads completely: ``source`` reads ``topic``, processor ``name`` fills the store.
 
         The store is not logged: its topic is its log.
 
@@ -230,7 +230,7 @@ class Topology(Suggesting, Displayed):
         return self.add_state_store(replace(store, logged=False, changelog_topic=topic), name)
 
     def add_internal_topic(self, name: str, partitions: int | None = None) -> Self:
-        """Say that topic ``name`` is a repartition topic of this application."""
+        """Declare topic ``name`` as a repartition topic of this application."""
         expect(name, str, "name of a topic")
         expect(partitions, int | None, "partitions")
         self.internal_topics[name] = InternalTopic(name, partitions)
@@ -254,7 +254,7 @@ class Topology(Suggesting, Displayed):
         return group_nodes(self.nodes)
 
     def description(self) -> TopologyDescription:
-        """Return the description as a value, from which text, JSON and pictures are made."""
+        """Return the description as a value, from which text, JSON and pictures are derived."""
         return describe_topology(self)
 
     def describe(self) -> str:
@@ -278,7 +278,7 @@ class Topology(Suggesting, Displayed):
     def stale(self) -> str | None:
         """Say that the builder's declarations changed after this was built, and what to do; None if they did not.
 
-        Only a notebook knows: a cell that runs again changes what it declared before.
+        Only a notebook can tell: a cell that runs again changes its earlier declarations.
         """
         changes = None if self.built_from is None else self.built_from.changes()
         return None if changes is None else f"built before {changes}; run builder.build() again"

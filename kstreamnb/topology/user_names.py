@@ -23,7 +23,7 @@ def bound_variable(origin: SourceLocation | None, method: str | None) -> str | N
 
     Args:
         origin: the line of the call.
-        method: the method that was called. Only the last call of a chain makes what the variable holds.
+        method: the method that was called. Only the last call of a chain creates the variable's value.
     """
     bound = {} if origin is None else _bound_by_calls(tuple(linecache.getlines(origin.file)))
     return None if origin is None else bound.get((origin.line, method))
@@ -31,7 +31,7 @@ def bound_variable(origin: SourceLocation | None, method: str | None) -> str | N
 
 @lru_cache(maxsize=64)
 def _bound_by_calls(lines: tuple[str, ...]) -> dict[tuple[int | None, str | None], str]:
-    """Return the variables of assignments by the line and the method of the call that makes their value."""
+    """Return the variables of assignments by the line and the method of the call that creates their value."""
     try:
         tree = ast.parse("".join(lines))
     except (SyntaxError, ValueError):  # the file changed since it was imported, or holds no Python

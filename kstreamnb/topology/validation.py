@@ -1,6 +1,6 @@
-"""Checks of additions to a topology: each function raises the error of one mistake, with Kafka's text beside ours.
+"""Checks of additions to a topology: each function raises the error of one mistake, with Kafka's text.
 
-All of them look and none of them changes anything, so that a refused addition leaves the topology as it was.
+They only read and change nothing, so that a refused addition leaves the topology unchanged.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def check_offset_reset(reset: object) -> None:
 
 
 def check_parents(topology: NodeGraph, name: str, parents: Sequence[str | None]) -> None:
-    """A node has at least one parent; parents exist already and are no sinks."""
+    """A node has at least one parent; parents exist already and are not sinks."""
     if not parents:
         raise refuse(f'node "{name}" has no parent', "predecessorNames cannot be empty")
     for parent in parents:
@@ -150,7 +150,7 @@ def check_global_store(topology: NodeGraph, store: StoreSpec, source: str | None
 
 
 def check_stores_exist(topology: NodeGraph, node: str, stores: Iterable[str], new: StoreSpec | None = None) -> None:
-    """The stores that ``node`` wants exist and are not global; ``new`` is about to be added."""
+    """The stores that ``node`` requires exist and are not global; ``new`` is about to be added."""
     stores = expect_texts(stores, "stores")
     for store in stores:
         if store in topology.global_stores:
@@ -201,7 +201,7 @@ def _near_or_all(word: object, known: Iterable[str]) -> str | None:
 
 
 def check_supplier(node: str, supplier: object) -> Callable[[], object]:
-    """Return a supplier of processors; raise TopologyError when it cannot be called."""
+    """Return a supplier of processors; raise TopologyError if it cannot be called."""
     if not callable(supplier):
         raise TopologyError(
             f'node "{node}" got a {type(supplier).__name__} instead of something that makes processors',

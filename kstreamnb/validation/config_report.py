@@ -15,7 +15,7 @@ _COMMON_MS = range(100, 501)
 _COMMON = "if readers wait for commits, 100 to 500 ms are common"
 _NO_GROUP = "Spark has no members with sessions: tasks of a lost worker run again elsewhere"
 _OTHERS = {
-    # Settings that texts on Kafka Streams name and Kafka Streams does not have: Kafka's default, answer, words.
+    # Settings that texts on Kafka Streams mention and Kafka Streams does not have: Kafka's default, answer, words.
     "session.timeout.ms": ("45000", "not needed", _NO_GROUP),
     "heartbeat.interval.ms": ("3000", "not needed", f"sent in the background, whatever poll() does; {_NO_GROUP}"),
     "max.poll.interval.ms": ("300000", "not needed", _NO_GROUP),

@@ -1,7 +1,7 @@
 """Finds functions that read a field that no record of a sample has, without running them.
 
-Only functions on values as they come from a topic are looked at: behind an operator that changes values nobody knows
-the fields without a run.
+Only functions on values as they come from a topic are checked: after an operator that changes values the fields are
+unknown without a run.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Finds processors that change keys upstream of a store without a repartition in between.
 
 Kafka Streams repartitions after `process` only before an operator of the DSL that groups or joins. A processor with a
-store gets the records as they are: state of one key is then spread over the tasks that read its old keys.
+store gets the records unchanged: state of one key is then spread over the tasks that read its old keys.
 """
 
 from __future__ import annotations

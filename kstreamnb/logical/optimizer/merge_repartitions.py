@@ -14,10 +14,10 @@ from kstreamnb.logical.graph import LogicalGraph, Optimization
 def merge_repartitions(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Optimization, ...]]:
     """Move repartitions up to the operator that changed the keys, if no value changes in between.
 
-    The topic of the first one stays. A merge of streams takes the place of the operators above it when all their
-    repartitions are below the merge. A repartition moves up only with all the ways on which records with changed keys
-    reach it: Kafka Streams moves one way for each, which may lose the order of keys to partitions, or fail. What else
-    reaches it, under the keys of its topic, must be co-partitioned below.
+    The first topic remains. A merge of streams replaces the operators above it if all their repartitions are below the
+    merge. A repartition moves up only along all paths on which records with changed keys reach it: Kafka Streams moves
+    it along one of them, which may break partitioning by key, or fail. Other inputs, under the keys of their topics,
+    must be co-partitioned below.
     """
     work = _Work(graph)
     explained = []
@@ -39,7 +39,7 @@ STAYS = "records with changed keys come on another way, too, on which Kafka Stre
 
 
 class _Work:
-    """A graph being rewired: nodes by id, parents and children as lists in the order of their making."""
+    """A graph being rewired: nodes by id, parents and children as lists in order of creation."""
 
     def __init__(self, graph: LogicalGraph) -> None:
         self.graph = graph
@@ -62,7 +62,7 @@ class _Work:
         return traits.changes_key or traits.changes_value
 
     def find_above(self, start: int, wanted: Callable[[int], bool]) -> int | None:
-        """The node itself, or one above it; of several ways up the first one that leads to such a node counts."""
+        """The node itself, or one above it; of several paths up, the first one that leads to such a node counts."""
         if wanted(start):
             return start
         found = (self.find_above(parent, wanted) for parent in self.parents[start])
@@ -81,7 +81,7 @@ class _Work:
     def sides(self, changer: int, start: int, repartitions: list[int], moving: set[int]) -> list[str] | None:
         """Sources besides ``changer`` whose records reach a repartition under the keys that they were written with.
 
-        None when keys change elsewhere above it, or a way from ``changer`` is not among the children that move.
+        None if keys change elsewhere above it, or a path from ``changer`` is not among the children that move.
         """
         found, above = [], [start]
         for id_ in above:
@@ -111,7 +111,7 @@ class _Work:
 
     def _replace(self, old: nodes.Repartition, made: nodes.Repartition, changer: int) -> None:
         child = self.find_above(old.id, lambda id_: changer in self.parents[id_])
-        if child is not None:  # else an earlier repartition behind the same node has moved it (Kafka fails here)
+        if child is not None:  # otherwise an earlier repartition behind the same node has moved it (Kafka fails here)
             self.add(made.id, child)
             self.parents[child].remove(changer)
         for below in [id_ for id_, parents in self.parents.items() if old.id in parents]:
@@ -123,7 +123,7 @@ class _Work:
         self.renamed[old.name] = made.name
 
     def finish(self) -> LogicalGraph:
-        """The graph as it is now wired."""
+        """Return the graph as rewired."""
         changed = {id_: replace(node, parents=tuple(self.parents[id_])) for id_, node in self.nodes.items()}
         graph = replace(self.graph, copartitioned=self.copartitioned, next_index=self.index)
         return graph.with_nodes(changed, self.gone, self.renamed)

@@ -1,4 +1,4 @@
-"""Rewrites: each takes a graph and gives another that computes the same, with an explanation of what it did.
+"""Rewrites: each takes a graph and returns an equivalent one, with an explanation of the change.
 
 Three can be switched on, each alone, by Kafka's names; the others always run.
 """
@@ -18,7 +18,7 @@ from kstreamnb.logical.optimizer.merge_repartitions import merge_repartitions
 
 
 def merge_sources(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Optimization, ...]]:
-    """Let the first source of a set of topics, or of a pattern, feed what hangs on later ones.
+    """Let the first source of a set of topics, or of a pattern, feed the children of later ones.
 
     Raises: TopologyError when sets overlap without being equal, their offset resets differ, or a table reads one, too.
     """
@@ -80,7 +80,7 @@ def _check_mergeable(first: StreamSource, later: StreamSource, topic: str) -> No
 
 
 def reuse_source_topics(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Optimization, ...]]:
-    """Let every kept table that is read from a topic use that topic instead of a changelog."""
+    """Let every materialized table that is read from a topic use that topic instead of a changelog."""
     changed: dict[int, LogicalNode] = {}
     explained = []
     for node in graph.nodes:
@@ -132,7 +132,7 @@ RULES: dict[str, Rewrite] = {
 
 
 def rules_of(optimize: bool | str) -> tuple[str, ...]:
-    """Names of the rules that ``optimize`` switches on: True, False, "all", "none" or names with commas between.
+    """Names of the rules that ``optimize`` switches on: True, False, "all", "none" or comma-separated names.
 
     Raises: ConfigError for other words.
 
@@ -161,7 +161,7 @@ def rules_of(optimize: bool | str) -> tuple[str, ...]:
 
 
 def optimise(graph: LogicalGraph, rules: tuple[str, ...]) -> tuple[LogicalGraph, tuple[Optimization, ...]]:
-    """Apply what always runs and the rules named; gives the graph and what was done."""
+    """Apply the unconditional rules and the named ones; return the graph and the rewrites."""
     done: list[Optimization] = []
     for rewrite in (merge_sources, *(RULES[rule] for rule in RULES if rule in rules), drop_null_keys):
         graph, explained = rewrite(graph)

@@ -206,7 +206,7 @@ class _Trace:
         for at in reversed(writes[: bisect_left(writes, before)]):
             _, raw_key, _, written = self._log[at]
             if type(raw_key) is InCache:
-                if written is None:  # it has left the cache
+                if written is None:  # removed from the cache
                     continue
                 written = written.row
             if written == row:
@@ -266,7 +266,7 @@ class _Trace:
                 writes = self._index.writes(code.task, code.node).get(raw_key, [])
                 yield code, raw_key, writes[bisect_right(writes, at) - 1 : bisect_right(writes, at)]
 
-    # --- finding one's way ---
+    # --- locating entries ---
     def _arrival(self, task: str, node: str, position: int) -> int | None:
         """Return where the record being processed at a position reached the node."""
         came = self._arrivals_of(task, node)

@@ -61,7 +61,7 @@ class TimeSource:
         return iter(())
 
     def dot(self, task: str, step: int, track: int, key: object, value: object, time_ms: int, drop: Drop | None) -> Dot:
-        """Return a record, with stream time of its task and what became of it."""
+        """Return a record, with stream time of its task and its outcome."""
         now = self.run.index.stream_time(task, step)
         return Dot(task, key, TimedRecord(step, track, key, value, time_ms, now, _fate(drop), _why(drop)))
 
@@ -360,7 +360,7 @@ def _topics(run: RecordedRun, node: str) -> list[str]:
 
 
 def _fate(drop: Drop | None) -> Fate:
-    """Return what became of a record."""
+    """Return the outcome of a record."""
     return "kept" if drop is None else "late" if drop.reason in ("late", "expired") else "dropped"
 
 

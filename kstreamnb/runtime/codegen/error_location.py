@@ -59,7 +59,8 @@ class ErrorLocations:
     """Code objects of a task, the node that each of their lines belongs to, and the source of generated ones."""
 
     def __init__(self) -> None:
-        # By identity: equal code objects of two nodes must not be mistaken. The entry keeps its code object alive.
+        # Code objects are compared by identity: equal ones of two nodes must not be confused. The entry keeps its code
+        # object alive.
         self._nodes: dict[int, tuple[CodeType, tuple[str, ...], str]] = {}
 
     def name(self, process: Callable[..., Any], node: str) -> Callable[..., Any]:
@@ -221,7 +222,7 @@ def _error_context(context: TaskContext, node: str, stage: str, timestamp: int, 
     raw: tuple[bytes | None, bytes | None] = (None, None)
     if metadata.topic is None:
         stage = "punctuation" if stage == "processing" else stage
-    elif isinstance(source, Source) and metadata == record.metadata():  # else a store held it, without its bytes
+    elif isinstance(source, Source) and metadata == record.metadata():  # otherwise a store held it, without its bytes
         (key_serde, value_serde), wire = plan.serdes(source), record.raw or record.record()
         raw = to_bytes(key_serde, wire[2]), to_bytes(value_serde, wire[3])
     return ErrorContext(

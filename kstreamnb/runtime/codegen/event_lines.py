@@ -26,7 +26,7 @@ def add_consumed(
         builder: the function.
         recorder: gets the entries.
         code: task, source, topic and partition.
-        lasting: types of values that nobody changes, besides those that the recorder knows.
+        lasting: immutable types of values, besides those that the recorder knows.
     """
     task, source, topic, partition = code
     number = recorder.number("consumed", task, source, (topic, partition))

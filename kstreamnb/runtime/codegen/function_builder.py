@@ -38,7 +38,7 @@ class LocalFacts:
     value_is_count: bool = False
 
     def update(self, block: Block) -> None:
-        """Forget what a block makes untrue."""
+        """Forget the facts that a block invalidates."""
         if block.objects:
             self.kept.discard("value")  # a function may have changed the value in place
         if "key" in block.writes:

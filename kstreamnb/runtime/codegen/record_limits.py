@@ -1,4 +1,4 @@
-"""Records that Kafka would refuse: larger than ``max.request.size``, or with a time that the topic does not take."""
+"""Records that Kafka would refuse: larger than ``max.request.size``, or with a time that the topic does not accept."""
 
 from __future__ import annotations
 

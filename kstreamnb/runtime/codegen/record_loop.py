@@ -39,7 +39,7 @@ def record_loop(
     end_lines: EndLines | None,
     first: list[int] | None,
 ) -> FunctionBuilder:
-    """Begin a loop over records; the caller appends what is done with each.
+    """Begin a loop over records; the caller appends the processing of each.
 
     Args:
         source: the source node.

@@ -25,7 +25,7 @@ def write_expression(builder: FunctionBuilder, serde: Serde, name: str) -> str:
 
 
 def copy_expression(builder: FunctionBuilder, serde: Serde, name: str) -> str:
-    """Return an expression for what a name would be after it was written to a topic and read again."""
+    """Return an expression for the value of a name after a round trip through a topic."""
     write, read, copy_value = encoder(serde), decoder(serde), serde.copy_value
     return _unless_kept(builder, serde, name, lambda value: copy_value(value) or read(write(value)), f"copy_{name}")
 

@@ -49,7 +49,7 @@ def add_sink(builder: FunctionBuilder, sink: Sink, context: TaskContext) -> None
     key, value = write_expression(builder, key_serde, "key"), write_expression(builder, value_serde, "value")
     append = builder.name(context.out.append, "produce")
     topic, partition = plan.topic(str(sink.topic)), "0"
-    if context.recorder is not None or plan.count(topic) > 1:  # else the expressions are used once, in the row
+    if context.recorder is not None or plan.count(topic) > 1:  # otherwise the expressions are used once, in the row
         builder.add(sink.name, f"key, value = {key}, {value}")
         key, value = "key", "value"
     if plan.count(topic) > 1:
@@ -74,7 +74,7 @@ def bind_sink(sink: Sink, context: TaskContext) -> Process:
     name_topic, metadata = sink.topic, context.metadata
     limited = _is_limited(context)
     if limited and fixed is not None:
-        RecordLimits.of(plan.config, fixed)  # refuses limits that are no numbers before the first record
+        RecordLimits.of(plan.config, fixed)  # refuses limits that are not numbers before the first record
     check_of = cache(lambda topic: RecordLimits.of(plan.config, topic).checker(context.clock))
 
     def write(key: object, value: object, timestamp: int, headers: Headers) -> None:

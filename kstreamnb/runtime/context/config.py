@@ -45,9 +45,9 @@ _PREFIXES = ("admin.", "consumer.", "global.consumer.", "main.consumer.", "produ
 
 
 class StreamsSetting(NamedTuple):
-    """A setting of Kafka Streams, and what becomes of it here.
+    """A setting of Kafka Streams, and how it is handled here.
 
-    ``answer`` is "honoured", "translated" (to what ``words`` say), "client" (handed on) or "not needed" (and why).
+    ``answer`` is "honoured", "translated" (to what ``words`` say), "client" (passed on) or "not needed" (and why).
     """
 
     name: str
@@ -94,8 +94,8 @@ class Config:
     and clients read are kept in ``others`` under their dotted names.
 
     Units: ``commit_interval_ms`` and ``max_task_idle_ms`` are milliseconds of wall clock, and ``commit_interval`` and
-    ``max_task_idle`` name the same as durations; ``cache_max_bytes`` is bytes. An interval that is not said is 100 ms
-    for exactly once and 30 s for at least once; ``max_task_idle_ms`` = -1 lets a task continue without waiting.
+    ``max_task_idle`` name the same as durations; ``cache_max_bytes`` is bytes. The default interval is 100 ms for
+    exactly once and 30 s for at least once; ``max_task_idle_ms`` = -1 lets a task continue without waiting.
 
     Example:
         >>> Config.of({"application.id": "shop", "statestore.cache.max.bytes": 0}).application_id
@@ -141,7 +141,7 @@ class Config:
             raise ConfigError(f'setting "{_IN_FLIGHT}" is {in_flight}: retries could change the order', java=java)
         for name in ("cache_max_bytes", "commit_interval_ms", "buffered_records_per_partition", "max_poll_records"):
             object.__setattr__(self, name, _whole(name, getattr(self, name)))
-        _ = self.replication_factor  # refuses a value that cannot be
+        _ = self.replication_factor  # refuses invalid values
         object.__setattr__(self, "max_task_idle_ms", _whole("max_task_idle_ms", self.max_task_idle_ms, least=-1))
         object.__setattr__(
             self, "processing_handler_global", _flag("processing_handler_global", self.processing_handler_global)
@@ -191,7 +191,7 @@ class Config:
         return {**{dotted: getattr(self, name) for dotted, name in _DOTTED.items()}, **self.others}
 
     def client_settings(self, client: str) -> dict[str, Any]:
-        """Settings of one client: those with its prefix, and those without any that are not for Kafka Streams alone."""
+        """Settings of one client: those with its prefix, and those without a prefix that clients may use."""
         known = streams_settings()
         plain = {
             name: value

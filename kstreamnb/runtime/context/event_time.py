@@ -57,7 +57,7 @@ class EventTimes:
                 record = TopicRecord(topic, partition, offset, timestamp, key, value, headers)
                 event_time = self._extractor.extract(record, latest)
                 latest = max(latest, event_time)
-            except Exception:  # whatever it is, the task meets it again and reports it
+            except Exception:  # whatever the error, the task meets it again and reports it
                 event_time = timestamp
             times.append(event_time)
         self._partition_times[topic, partition] = latest

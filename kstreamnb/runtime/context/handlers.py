@@ -4,7 +4,8 @@ A handler is ``"fail"``, ``"continue"`` or a function ``(context, error) -> answ
 words or an `ErrorResponse`, which may carry records for a dead-letter topic. With ``dead_letter_topic`` set, the two
 words then also keep every failed record there.
 
-What no handler lets pass ends the task. Then the uncaught handler says what the application does: `uncaught_answer`.
+An error that no handler accepts ends the task. Then the uncaught handler says what the application does:
+`uncaught_answer`.
 """
 
 from __future__ import annotations
@@ -122,7 +123,7 @@ def answer_of(
 
 
 def dead_letter(topic: str, context: ErrorContext, error: BaseException) -> RecordProduced:
-    """The source record as it came, for a dead-letter topic, with what went wrong in its headers."""
+    """The source record unchanged, for a dead-letter topic, with the error in its headers."""
     kind = type(error)
     about = {
         "exception": f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins."),

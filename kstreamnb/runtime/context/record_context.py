@@ -1,7 +1,7 @@
-"""The record that a task is processing, and where it came from.
+"""The record that a task is processing, and its origin.
 
-In bulk nothing is noted for each record: the context derives the current record from the position of the iterator over
-its batch.
+In bulk nothing is recorded for each record: the context derives the current record from the position of the iterator
+over its batch.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`TaskPlan`: the value from which a task is made; it can be pickled and sent to the process that runs the task."""
+"""`TaskPlan`: the value from which a task is created; it can be pickled and sent to the process that runs the task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""State with which tasks begin, such as that of an application that runs elsewhere."""
+"""State with which tasks start, such as that of an application that runs elsewhere."""
 
 from __future__ import annotations
 

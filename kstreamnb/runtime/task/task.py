@@ -3,8 +3,8 @@
 Records and clock ticks go in, produced rows come out; a task does no input or output itself, and every engine
 uses this one class.
 
-The state of a task is its store rows and state variables. A delta is made from the stores' journals, so it costs what
-changed and not what is there. Deltas are values; each engine decides how to store them.
+The state of a task is its store rows and state variables. A delta is computed from the stores' journals, so its cost
+depends on the changes, not on the size of the state. Deltas are values; each engine decides how to store them.
 """
 
 from __future__ import annotations
@@ -307,7 +307,7 @@ class Task(Checkpointed, Queued):
             queue.push(topic, (record,))
             done += self._executor.process_each(queue, queue.take(None, None), None)
             if marks is not None:
-                marks.append(len(self.context.out))  # a refused record has its mark too
+                marks.append(len(self.context.out))  # a refused record has a mark too
         return done
 
     def takes_records(self, topic: str) -> bool:
@@ -338,7 +338,7 @@ class Task(Checkpointed, Queued):
         rows, partition = [], self.plan.partition
         for store in self.context.stores.values():
             if store.spec.kind == "internal" and store.changes is not None:
-                store.flush()  # buffers note what came or went only now
+                store.flush()  # buffers record changes only now
             if not store.changes:
                 continue
             topic = changelog_topic(self.plan.application_id, store.spec)

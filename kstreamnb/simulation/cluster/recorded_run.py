@@ -24,7 +24,7 @@ __all__ = ["ClusterRun", "cluster_runs"]
 
 @dataclass(frozen=True)
 class SharedLog:
-    """The log that all applications share, and what became of its records at the broker."""
+    """The log that all applications share, and the fate of its records at the broker."""
 
     log: list[Entry]
     codes: list[Code]

@@ -201,7 +201,7 @@ class StreamThread:
                 positions.append(position)
         return positions
 
-    # --- commits and ends ---
+    # --- commits and shutdown ---
     def commit(self) -> None:
         """Flush caches, publish output and commit the input offsets."""
         tasks = [task for task in self.tasks.values() if task.needs_commit or task.task.wants_commit]

@@ -126,7 +126,7 @@ class ApplicationRecorder(ClusterRecording):
                 self.log.append((self.number("state_var", task_id, *key), old, state_var[0]))
         self.add("resumed", task_id, "", None, task.context.stream_time[0])
         kept = len(self.log)
-        self._watching[task_id]()  # what it has seen is noted already
+        self._watching[task_id]()  # already recorded before the crash
         del self.log[kept:]
 
     def news(self, task: str) -> Iterator[tuple[int, Event]]:

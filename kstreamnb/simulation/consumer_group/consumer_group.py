@@ -101,7 +101,7 @@ class ConsumerGroup(OffsetTable):
         self._stopped: dict[str, int] = {}
         self._pauses: list[Pause] = []
 
-    # --- what can be seen ---
+    # --- state of the group ---
     @property
     def events(self) -> GroupEvents:
         """All events, in order."""
@@ -191,7 +191,7 @@ class ConsumerGroup(OffsetTable):
             self._run_due()
         self._pass_time(end)
 
-    # --- what a member does ---
+    # --- actions of a member ---
     def poll(
         self, name: str, *, max_records: int | None = None, timeout: timedelta | str = "1s"
     ) -> tuple[tuple[str, int], ...]:

@@ -1,6 +1,6 @@
 """Levels over static DataFrames: what the workers do with rows that Spark has sorted.
 
-Spark sorts; a task gets its records as one stream in canonical order, a few thousand at a time, and gives batches.
+Spark sorts; a task gets its records as one stream in canonical order, a few thousand at a time, and returns batches.
 Between levels the batches are sorted by their first record and merged on the way in, so no level holds its input.
 """
 
@@ -238,7 +238,7 @@ class _Merge:
 
 
 def _position(order: OrderKey, border: tuple[int, int, int, int]) -> int:
-    """How many of some sorted keys are less than a key."""
+    """Count the sorted keys that are less than a key."""
     low, high = 0, len(order)
     for column, value in zip((order.max_timestamp, order.input_rank, order.offset, order.depth), border, strict=True):
         part = column[low:high]

@@ -38,7 +38,7 @@ _DAMAGED = re.compile(
 _NO_ROOM = re.compile(r"No space left on device|Disk quota exceeded|Read-only file system")
 _NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 _DIED = "Python worker exited unexpectedly"
-_CLOSED = re.compile(r"EOFException|Connection reset|Broken pipe")  # its connection, if it died at work
+_CLOSED = re.compile(r"EOFException|Connection reset|Broken pipe")  # the worker's connection, if it died during a task
 _TWO = "CONCURRENT_STREAM_LOG_UPDATE"
 TOO_SLOW = "Python worker failed to connect back"  # Spark waits 10 s for its Python processes, whatever its settings
 _NOISE = re.compile(r"^\s*(at |File \"|\.\.\. \d+ more|Caused by|Traceback|\^)")
@@ -68,9 +68,9 @@ def raise_first(blobs: list[bytes]) -> NoReturn:
 def spark_failure(what: str, error: BaseException) -> EngineError:
     """An error of Spark in the kit's form.
 
-    If one of the kit's errors is in it, that one with its notes; else the outermost cause that Spark
-    names and the innermost, or its first sentence and the innermost Python error. Two queries on one checkpoint,
-    a machine that is too busy, a disk that takes no more, and damaged files are said in the kit's words.
+    If the text contains one of the kit's errors, return that one with its notes; otherwise the outermost cause that
+    Spark names and the innermost, or its first sentence and the innermost Python error. Two queries on one checkpoint,
+    a busy machine, a full disk, and damaged files are reported in the kit's words.
     """
     text = str(error)
     if TOO_SLOW in text:
@@ -123,12 +123,12 @@ def spark_failure(what: str, error: BaseException) -> EngineError:
 
 
 def worker_died(what: str, error: BaseException, positions: Sequence[str]) -> EngineError | None:
-    """Return the error of a worker process that died at work; None if Spark reports something else.
+    """Return the error of a worker process that died during a task; None if Spark reports something else.
 
     Args:
         what: what failed.
         error: Spark's error.
-        positions: where the workers were that died, as text.
+        positions: the last known positions of the dead workers, as text.
     """
     text = str(error)
     if _OWN.search(text) or not (_DIED in text or (positions and _CLOSED.search(text))):

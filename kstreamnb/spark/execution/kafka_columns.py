@@ -17,7 +17,7 @@ __all__ = ["column_from_kafka", "column_to_kafka"]
 
 
 def column_from_kafka(column: Sequence[bytes | None], serde: Serde | None) -> list[Any] | None:
-    """Kafka's bytes as plain values, None if they have to be read one by one.
+    """Decode Kafka's bytes to plain values; None if they have to be decoded one by one.
 
     Example:
         >>> from kstreamnb.core.serdes import Serdes
@@ -38,7 +38,7 @@ def column_from_kafka(column: Sequence[bytes | None], serde: Serde | None) -> li
 
 
 def column_to_kafka(column: Sequence[Any], serde: Serde | None) -> list[bytes | None] | None:
-    """Plain values as Kafka's bytes, None if they have to be written one by one.
+    """Encode plain values as Kafka's bytes; None if they have to be encoded one by one.
 
     Example:
         >>> from kstreamnb.core.serdes import Serdes

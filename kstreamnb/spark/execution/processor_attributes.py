@@ -1,8 +1,9 @@
 """Keep the attributes of users' processors as part of a task's state.
 
 Kafka keeps a processor's own attributes only while its task stays on one instance. On Spark a task may move to another
-worker with every batch, so attributes that can be pickled are kept in its state log. They are written whole with each
-batch; use a store for data that grows. They are the one part of a checkpoint that is unpickled, and only by a query.
+worker with every batch, so attributes that can be pickled are kept in its state log. They are written completely with
+each batch; use a store for data that grows. They are the one part of a checkpoint that is unpickled, and only by a
+query.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def _packed(value: object) -> bytes | None:
             kind(out, 5).dump(value)
         except _LeadsToTask:
             return None
-        except Exception:  # whatever the pickling of a user's object raises: it is not kept
+        except Exception:  # whatever pickling a user's object raises: the object is not kept
             continue
         return out.getvalue()
     return None

@@ -1,4 +1,4 @@
-"""The state with which the tasks of a query's first batch begin, if it continues another application.
+"""The state with which the tasks of a query's first batch start, if it continues another application.
 
 Files in a folder ``seed`` of the checkpoint: one for each task with its state and positions, and one with the records
 of repartition topics that were not processed yet. The first batch moves everything into Spark's state.

@@ -1,9 +1,9 @@
-"""The binary form of state in checkpoints: MessagePack, which cannot run anything when it is read.
+"""The binary form of state in checkpoints: MessagePack, which executes no code when it is read.
 
 Format 3 is a byte with the version, then MessagePack. Tuples are arrays; other types that MessagePack does not know
-have extension types. Only objects of a user's own class, which a serde may keep in stores as they are, need pickle; a
-reader unpickles them only if it trusts the checkpoint. Format 2 was pickle; a restricted unpickler reads it: it knows
-the kit's value classes and no others.
+have extension types. Only objects of a user's own class, which a serde may keep in stores unserialized, need pickle; a
+reader unpickles them only if it trusts the checkpoint. Format 2 was pickle; a restricted unpickler reads it, limited to
+the kit's value classes.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def unpack(data: bytes, *, trust: bool = False) -> Any:
             return _OldState(io.BytesIO(data), trust=trust).load()
     except CheckpointError:
         raise
-    except Exception as error:  # whatever damaged bytes make of a parser
+    except Exception as error:  # whatever a parser makes of damaged bytes
         raise CheckpointError(
             "state in the checkpoint is damaged", detail=f"{type(error).__name__}: {error}"
         ) from error
@@ -164,7 +164,7 @@ _SURROGATES = "surrogatepass"
 
 
 def _write(value: Any) -> object:
-    """Return the form of what MessagePack does not know; tuples come here too, as `strict_types` has it."""
+    """Return the form of values that MessagePack does not know; tuples arrive here too, because of `strict_types`."""
     kind: type = type(value)
     if kind is tuple:
         return list(value)
@@ -220,7 +220,7 @@ _read, _read_trusted = _reader(trust=False), _reader(trust=True)
 
 
 class _OldState(pickle.Unpickler):
-    """Reads format 2: the kit's own value classes, and others, which could run code, only if it may trust them."""
+    """Reads format 2: the kit's own value classes, and others, which could run code, only if trusted."""
 
     def __init__(self, file: io.BytesIO, *, trust: bool) -> None:
         super().__init__(file)

@@ -8,7 +8,7 @@ that of its number's entry, it lacks only the entries after it; otherwise it is 
 
 Compaction is incremental: each batch writes a part of all current rows beside its delta. Once every row was written,
 the entries before the first part are removed, a few with each small batch, because every call to Spark costs time and
-all tasks reach that point together. No batch writes the whole state, unless the log has outgrown it by far.
+all tasks reach that point together. No batch writes the whole state, unless the log has far outgrown it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _MOST_GOING = 8
 class StateLog:
     """One task's log within the state of its group; ``load`` before the batch, ``save`` after it.
 
-    With ``verify`` a task that a worker remembers has to be what the log makes: else StateError.
+    With ``verify`` a remembered task must equal the one that the log restores: otherwise StateError.
     """
 
     def __init__(self, log: Any, *, verify: bool = False) -> None:
@@ -62,7 +62,7 @@ class StateLog:
         self.found = "new"
 
     def load(self, cached: CachedTask | None, create: Callable[[], CachedTask]) -> CachedTask:
-        """The task as the committed state has it, by the shortest way."""
+        """Return the task as of the committed state, from the cheapest source."""
         cached = self._current(cached, create)
         if self._verify and self.found in ("hit", "catch-up"):
             again = create()
@@ -94,13 +94,13 @@ class StateLog:
         return cached
 
     def save(self, cached: CachedTask) -> bytes | None:
-        """Append what changed, with a part of the compaction that is under way; gives the change, None without one."""
+        """Append the changes, with a part of a running compaction; return the change, None without one."""
         changes, attributes = cached.task.take_delta(), attributes_of(cached.task)
         cached.changed = {
             name: (len(rows) - (None in rows), sum(row is None for row in rows.values()))
             for name, rows in changes.rows.items()
         }
-        if self._last is None:  # all of it: what a task is born with, such as due times, never changes and counts too
+        if self._last is None:  # all of it: initial values, such as due times, never change and count too
             changes = cached.task.delta_of(cached.task.state_keys())
         elif not changes and (cached.positions, attributes) == (self._positions, self._attributes):
             return None
@@ -138,7 +138,9 @@ class StateLog:
                 _apply(cached, content)
 
     def _compact(self, cached: CachedTask, seq: int, base: int, size: int, delta: int) -> tuple[bytes | None, int, int]:
-        """The part to write now, the new first entry, and how many bytes go with the entries before it."""
+        """Return the part to write now, the new first entry, and how many bytes are removed with the entries before
+        it.
+        """
         work = cached.compaction
         if work is not None and work.since < base:
             work = cached.compaction = None  # another copy of the task has compacted meanwhile
@@ -157,7 +159,11 @@ class StateLog:
         if work.keys:
             return part, base, 0
         if work.since - base > _MOST_GOING and delta < _PART_BYTES and not outgrown:
-            return part, base + _MOST_GOING, 0  # what stays for a while is older than every part: no harm in a rebuild
+            return (
+                part,
+                base + _MOST_GOING,
+                0,
+            )  # entries left behind are older than every part: harmless
         cached.compaction = None
         cached.base_bytes = work.written
         return part, work.since, work.bytes_before

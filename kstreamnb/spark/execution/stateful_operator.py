@@ -109,14 +109,14 @@ def _run_placed(
     deployment: Deployment, placed: TaskPlacement | Replica, rows: list[Row5], log: StateLog | None
 ) -> Iterator[Row5]:
     if isinstance(placed, TaskPlacement) and placed.uses_global and replica_of(deployment, placed) is None:
-        return  # the failure of its global tables ends the batch
+        return  # a failure of its global tables ends the batch
     source = deployment.producer(placed)
     next_group = deployment.routing_key_at(placed.level + 1, OUT, source)
     began = time.perf_counter()
     arrivals = [Arrival(row[2], row[3], unpack(row[4])) for row in rows if row[4]]
     cached = acquire(deployment, placed.number)
     if isinstance(placed, TaskPlacement) and not placed.stateful:
-        log = None  # a task without state in a level that has some
+        log = None  # a stateless task in a stateful level
     now_ms = _first_clock(arrivals)
     if log is not None:
         cached = log.load(cached, lambda: _new(deployment, placed, now_ms))
@@ -130,7 +130,7 @@ def _run_placed(
             batches = _run_task(deployment, placed, cached, arrivals)
     except KStreamError as error:
         if isinstance(placed, Replica):
-            worker_state(deployment).failed.add(placed.number)  # tasks that would read it need not begin
+            worker_state(deployment).failed.add(placed.number)  # tasks that would read it need not start
         yield next_group, FAILURE, source, 0, pack_failure(placed.name, error)
         return
     if log is not None:
@@ -155,7 +155,7 @@ def _run_placed(
 
 
 def _stores(cached: CachedTask) -> dict[str, tuple[int, int, int]]:
-    """Return for each store its rows, and how many of them the batch wrote or deleted, and deleted."""
+    """Return for each store its number of rows, and how many of them the batch wrote or deleted, and deleted."""
     return {
         name.rpartition("/")[2]: (len(store.raw) - (None in store.raw), *cached.changed.get(name, (0, 0)))
         for name, store in cached.task.stores.items()

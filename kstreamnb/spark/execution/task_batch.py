@@ -1,4 +1,4 @@
-"""Run one task over one micro-batch: merge its input, process it, pack what it produced.
+"""Runs one task over one micro-batch: merges its input, processes it and packs its output.
 
 Streaming queries and runs over static DataFrames share this module. It knows record batches and tasks, not Spark.
 """
@@ -120,7 +120,7 @@ def commit(task: Task | CyclicTask, form: OutputFormat) -> list[RecordBatch]:
     task.commit()
     for store in task.stores.values():
         if hasattr(store, "clear_cache"):
-            store.clear_cache()  # a task rebuilt in another worker has no cache, and must give the same result
+            store.clear_cache()  # a task rebuilt in another worker has no cache, and must produce the same result
     produced = task.drain()
     return _batches(produced, _deep(task, OrderKey.of_root(COMMIT, len(produced))), form)
 
@@ -216,7 +216,7 @@ def _by_topic(produced: list[ProducedRow], order: OrderKey) -> Iterator[tuple[st
 
 
 def _portable(column: list[Any], serde: Serde | None) -> list[Any]:
-    """Return a column whose items any process can rebuild: builtin values as they are, all others as bytes."""
+    """Return a column whose items any process can rebuild: builtin values unchanged, all others as bytes."""
     if set(map(type, column)) <= _PORTABLE:
         return column
     if serde is None:

@@ -1,4 +1,4 @@
-"""The report of a task after a batch, which travels from its worker to the query."""
+"""The report of a task after a batch, sent from its worker to the query."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where workers are: the task, node and record in hand, readable while a batch runs and after a worker died.
+"""Worker progress: the current task, node and record, readable while a batch runs and after a worker died.
 
 Each worker has a small file in a folder of the checkpoint. It writes the task's name when a task begins, and a thread
 adds node and record every 0.2 s while it runs, so that records themselves cost nothing. The file is locked as long as
@@ -55,7 +55,7 @@ class TaskPosition:
 
 
 class _Note:
-    """The file of this process, and the thread that keeps it true."""
+    """The file of this process, and the thread that updates it."""
 
     def __init__(self, folder: str) -> None:
         self.folder, self.pid = folder, os.getpid()
@@ -83,7 +83,7 @@ class _Note:
             os.ftruncate(self._file, 0)
 
     def look(self, frame: FrameType | None = None) -> None:
-        """Note where the task is now."""
+        """Record the task's current position."""
         with self._writing:
             if self._current is not None:
                 name, task, thread = self._current
@@ -134,11 +134,11 @@ def positions_folder(checkpoint: CheckpointFiles) -> str | None:
 
 
 def task_positions(folder: str | Path | None) -> list[TaskPosition]:
-    """Return where the workers are that have something to do, and where those were that died at work."""
+    """Return the positions of busy workers, and the last positions of those that died during a task."""
     found = []
     for path in sorted(Path(folder).glob("*")) if folder is not None else ():
         try:
-            file = os.open(path, os.O_RDONLY)  # also where the disk has become read-only
+            file = os.open(path, os.O_RDONLY)  # also on a read-only disk
         except FileNotFoundError:
             continue
         try:

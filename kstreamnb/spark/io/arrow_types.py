@@ -1,4 +1,4 @@
-"""Keys and values of output topics as columns: the serde decides the type."""
+"""Keys and values of output topics as columns: the serde determines the type."""
 
 from __future__ import annotations
 

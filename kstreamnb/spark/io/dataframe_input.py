@@ -1,6 +1,6 @@
-"""Static inputs: DataFrames, pandas frames and records, brought into one form that Spark can sort.
+"""Static inputs: DataFrames, pandas frames and records, converted to one form that Spark can sort.
 
-Rows have no offsets, so their order has to be said: ``order_by``, else time and then content. A pandas frame and
+Rows have no offsets, so their order must be given: ``order_by``, otherwise time and then content. A pandas frame and
 records keep their own order. Binary columns hold Kafka's bytes, as Spark's own Kafka reader gives them.
 """
 
@@ -27,7 +27,7 @@ _ROW = "__row"
 
 @dataclass(frozen=True)
 class FrameInput:
-    """A DataFrame as a topic: which column is what.
+    """A DataFrame as a topic: the role of each column.
 
     ``value`` None is the column ``value`` if there is one, else a dict of all other columns (the
     key's among them). ``partition`` None: the partitioner decides by the key. ``order_by``: columns that say in which
@@ -65,7 +65,7 @@ def uniform(spark: SparkSession, topic: str, given: Any, *, serdes: tuple[Serde,
         _time(frame, topic, chosen.timestamp).alias("ts"),
         key.alias("k"),
         value.alias("v"),
-        *(() if chosen.headers is None else (F.col(chosen.headers).alias("h"),)),  # of nulls alone it costs 20 µs a row
+        *(() if chosen.headers is None else (F.col(chosen.headers).alias("h"),)),  # nulls alone cost 20 µs a row
         *(column.alias(f"o{number}") for number, column in enumerate(order)),
     )
     if chosen.partition is None:

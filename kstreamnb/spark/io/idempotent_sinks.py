@@ -62,7 +62,7 @@ class DatabaseSink(BoundSink):
     """Upserts each batch into tables by key, and stores the batch's number in the same database transaction.
 
     A tombstone deletes its row. If the transaction fails, neither rows nor position have moved, and the query ends; its
-    restart brings the batch again. A batch that the database has is skipped. The position belongs to one checkpoint:
+    restart repeats the batch. A batch that the database already has is skipped. The position belongs to one checkpoint:
     a query with another one is refused, and so are an older copy of the checkpoint and a gap between two batches.
 
     Args:
@@ -73,7 +73,7 @@ class DatabaseSink(BoundSink):
         write: called with the cursor, the topic and its records instead of the upsert.
 
     Raises:
-        ConfigError: the paramstyle or the name of a table is impossible.
+        ConfigError: the paramstyle or the name of a table is invalid.
 
     Example:
         >>> import sqlite3
@@ -255,7 +255,7 @@ def _replace(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def _quoted(table: str) -> str:
-    """A table's name as an SQL identifier."""
+    """Quote a table's name as an SQL identifier."""
     expect(table, str, "name of a table")
     if not table or '"' in table or "\x00" in table:
         raise ConfigError(f"{table!r} cannot be the name of a table")
@@ -263,7 +263,7 @@ def _quoted(table: str) -> str:
 
 
 def _text(value: object) -> object:
-    """A value as a column takes it: text and numbers as they are, everything else as JSON or its text."""
+    """Convert a value for a column: text and numbers unchanged, everything else as JSON or its text."""
     if value is None or isinstance(value, str | int | float | bytes):
         return value
     try:

@@ -81,7 +81,7 @@ class KafkaOffsetSource:
         return chosen
 
     def resolved(self) -> KafkaOffsetSource:
-        """Return the same with words and times resolved to offsets now, whenever it is read first."""
+        """Resolve words and times to offsets now, so that later reads agree."""
         return replace(self, starting=self.beginning(), _reader=None)
 
     def end(self) -> Offsets:
@@ -99,7 +99,7 @@ class KafkaOffsetSource:
         return found
 
     def batch_end(self, start: Offsets, end: Offsets, limit: int) -> Offsets:
-        """The records that come first by event time; of global topics all, for they belong before the others."""
+        """The records that come first by event time; all of global topics, because they precede the others."""
         theirs = {topic: parts for topic, parts in end.items() if topic in self.global_topics}
         mine = {topic: parts for topic, parts in end.items() if topic not in self.global_topics}
         found: Offsets = self.reader().batch_end({topic: start.get(topic, {}) for topic in mine}, mine, limit)

@@ -52,7 +52,7 @@ class KafkaSink(QuerySink):
 
     def claim(self, files: CheckpointFiles) -> Claim:
         """Claim the transactions of the application; without transactions, the checkpoint."""
-        in_file = super().claim(files)  # a storage that takes no files is found before anything is fenced
+        in_file = super().claim(files)  # an unwritable storage is detected before anything is fenced
         from kstreamnb.kafka.storage.claims import TopicClaim
         from kstreamnb.kafka.transactional_writer import TransactionalWriter
 
@@ -103,7 +103,7 @@ class KafkaSink(QuerySink):
         return self._closing.wait(0.2) or time.monotonic() > end
 
     def close(self) -> None:
-        """Let go of Kafka; a transaction that is open then is aborted by the next `open`."""
+        """Release Kafka's clients; a transaction that is open then is aborted by the next `open`."""
         self._closing.set()
         self.writer.close()
 
@@ -163,7 +163,7 @@ class MemorySink(BoundSink):
         super().attach(deployment, spark)
 
     def publish(self, batch: QueryBatch) -> OutputBatch:
-        """Append a batch's output; a batch that comes again is passed over."""
+        """Append a batch's output; a repeated batch is skipped."""
         count = batch.output.count()
         if batch.number in self.batches:
             return OutputBatch(batch.number, count, suppressed=True, differs=count != self.batches[batch.number])
@@ -184,9 +184,9 @@ class MemorySink(BoundSink):
 
 @dataclass
 class FunctionSink(BoundSink):
-    """Hands each batch's records, by topic, to a function: at least once, for a batch may come again.
+    """Passes each batch's records, by topic, to a function: at least once, because a batch may be repeated.
 
-    The function gets the records and the batch's number, by which it can tell a batch that comes again.
+    The function gets the records and the batch's number, by which it can recognize a repeated batch.
 
     Example:
         >>> sink = FunctionSink(lambda output, batch: print(batch, sorted(output)))
@@ -208,7 +208,7 @@ class FunctionSink(BoundSink):
 
 @dataclass
 class FrameSink(BoundSink):
-    """Hands each batch, a DataFrame by topic, to a function: at least once, for a batch may come again.
+    """Passes each batch, a DataFrame by topic, to a function: at least once, because a batch may be repeated.
 
     Columns are partition, timestamp (ms), key and value, typed by the topic's serdes; JSON values are text.
 

@@ -79,8 +79,8 @@ class Share(InputPartition):
 class SteadyClock:
     """A wall clock that never moves backwards and never stops.
 
-    Due times of punctuators are in the state, so a clock that jumped ahead and back must not go back with it, nor wait
-    until the machine's time has caught up. While it is ahead it runs at half the machine's speed.
+    Due times of punctuators are in the state, so a clock that jumped ahead and back must neither go back with it, nor
+    wait until the machine's time has caught up. While it is ahead it runs at half the machine's speed.
     """
 
     def __init__(self) -> None:
@@ -88,7 +88,7 @@ class SteadyClock:
         self._ms = 0.0
 
     def read(self, machine_ms: int, logged_ms: int) -> int:
-        """Return the time in ms: ``machine_ms`` unless that would go back behind ``logged_ms`` or an earlier reading.
+        """Return the time in ms: ``machine_ms`` unless that is before ``logged_ms`` or an earlier reading.
 
         Args:
             machine_ms: the machine's clock.
@@ -103,7 +103,7 @@ class SteadyClock:
 class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow):
     """Plans batches over an offset source; reads small ones when it plans them, and all others in the workers.
 
-    Spark takes rows along with a plan from its own wrapper of simple readers only; so this is one, around itself.
+    Spark accepts rows with a plan only from its own wrapper of simple readers; so this is one, around itself.
     """
 
     def __init__(self, settings: SourceSettings) -> None:
@@ -127,15 +127,15 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow)
         return ReadMaxRows(limit) if limit else ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Fix the end of a run over what there is now."""
+        """Fix the end of a run over the records that exist now."""
         self._stop = self.settings.offset_source.end()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """For the progress report: up to where there are records."""
+        """For the progress report: the end of the available records."""
         return None
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """The end of the next batch; ``start`` itself when there is nothing to do."""
+        """The end of the next batch; ``start`` itself if there is nothing to do."""
         if _same(start) in self._again:
             return self._again[_same(start)]
         settings, begin = self.settings, from_json(start["offsets"])
@@ -179,7 +179,7 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow)
                 )
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Share]:
-        """Shares of a batch: pieces of one task stay together; few records are not worth a second Python process."""
+        """Divide a batch: pieces of one task stay together; few records are not worth a second Python process."""
         deployment = self.settings.deployment
         found = list(ranges(from_json(start["offsets"]), from_json(end["offsets"])))
         pieces = [piece for piece in found if piece[3] > piece[2]]
@@ -195,10 +195,10 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow)
         return shares
 
     def getCache(self, start: dict[str, Any], end: dict[str, Any]) -> Iterator[pa.RecordBatch] | None:
-        """The rows of a small batch, so that no worker has to be woken for them; None for all others.
+        """Return the rows of a small batch, so that no worker has to be woken for them; None for all others.
 
-        The first batch is left to a worker, too: there may be one with the connections that an earlier query has made.
-        What fails here a worker does again: Spark has it tried several times, and the query tells the failure as ever.
+        The first batch is left to a worker, too: it may still have the connections of an earlier query.
+        A worker repeats what fails here: Spark retries it several times, and the query reports the failure as usual.
         """
         first, self._begun = not self._begun, True
         shares = self.partitions(start, end)
@@ -206,7 +206,7 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow)
             return None
         try:
             rows = list(self.read(shares[0]))
-        except Exception:  # whatever it is, a worker meets it again
+        except Exception:  # whatever the error, a worker meets it again
             return None
         return iter(rows) if sum(batch.nbytes for batch in rows) <= _SENT_ALONG_BYTES else None
 
@@ -260,7 +260,7 @@ def source_class(name: str, settings: SourceSettings) -> type[DataSource]:
 
 
 def reader_serdes(deployment: Deployment) -> TopicSerdes:
-    """With which serdes each application reads its input topics."""
+    """Return the serdes with which each application reads its input topics."""
     found: TopicSerdes = {}
     for number, application in enumerate(deployment.applications):
         plan = TaskPlan(application.topology, (), config=application.config)
@@ -354,7 +354,7 @@ def _ticks(
 
 
 def _wake_up(deployment: Deployment, share: Share) -> list[Row5]:
-    """Rows of no input topic: ticks, a call to each replica of the global tables, what a first batch begins with."""
+    """Rows of no input topic: ticks, a call to each replica of the global tables, the seed of a first batch."""
     rows: list[Row5] = list(_seeded(deployment, share.clock_ms)) if share.begins else []
     for number, application in enumerate(deployment.applications):
         if share.tick:
@@ -366,7 +366,7 @@ def _wake_up(deployment: Deployment, share: Share) -> list[Row5]:
 
 
 def _seeded(deployment: Deployment, clock_ms: int) -> Iterator[Row5]:
-    """Yield a call to each task with state, and the records of repartition topics that wait for theirs."""
+    """Yield a call to each stateful task, and the pending records of repartition topics."""
     zeros = np.zeros(1, np.int64)
     order = OrderKey(zeros - TICK - 1, zeros, zeros, zeros)  # before everything else
     call = pack(RecordBatch(WALL, 0, order, np.asarray([clock_ms], np.int64), ["set"], [None]))

@@ -1,4 +1,6 @@
-"""Facts of an executor's Python. Imports the standard library alone, for it is sent to where the kit may be missing."""
+"""Facts of an executor's Python. Imports only the standard library, because it is sent to processes that may lack the
+kit.
+"""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ DISABLED_VARIABLE = "KSTREAMNB_DISABLE_PATCHES"
 DISABLED_SETTING = "spark.kstreamnb.disablePatches"
 _LOG = logging.getLogger(__name__)
 _CHECKED_SPARK = ("4.3.",)
-_skipped: dict[str, str | None] = {}  # by patch that was tried in this process: why it was not applied
+_skipped: dict[str, str | None] = {}  # for each patch that was tried in this process: why it was not applied
 
 T = TypeVar("T")
 

@@ -10,19 +10,19 @@ __all__ = ["PROFILES", "Profile", "profile_settings"]
 
 Profile: TypeAlias = Literal["local", "latency", "production", "notebook"]
 
-# The first compiler alone: the second one takes more from a session of minutes than it gives back.
+# The first compiler alone: the second one costs a session of minutes more than it saves.
 _SHORT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-# Both compilers: what small batches cost is Spark's own code, which the second one halves within a minute or two.
-# A third of the heap, the default, is full every thirty batches, and clearing it stops one of them for 50 ms and more.
+# Both compilers: small batches cost Spark's own code, which the second compiler halves within a minute or two.
+# A third of the heap, the default, is full every thirty batches, and collecting it pauses one for 50 ms and more.
 _STEADY = "-Xms2g -Xmn160m -XX:+UseSerialGC"
-# The largest heap is what `spark.driver.memory` says; with as much from the start it never grows while records wait.
+# The largest heap is `spark.driver.memory`; allocating it at the start avoids growth while records wait.
 _LONG = "-Xms2g -XX:+UseG1GC"
 PROFILES: dict[str, dict[str, str]] = {
     "local": {"spark.driver.memory": "2g", "spark.driver.extraJavaOptions": _SHORT},
     "latency": {
         "spark.driver.memory": "2g",
         "spark.driver.extraJavaOptions": _STEADY,
-        "spark.default.parallelism": "1",  # one Spark partition a level: a second one costs more than it takes over
+        "spark.default.parallelism": "1",  # one Spark partition per level: a second one costs more than it saves
     },
     "production": {
         "spark.driver.memory": "2g",

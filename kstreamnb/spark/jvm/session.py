@@ -144,12 +144,12 @@ def spark_session(
         _prepare_local_workers()
         count = slots.group(2) or "1"
         defaults |= _local_settings(launch.folder, os.cpu_count() or 1 if count == "*" else int(count))
-    if submitted:  # its JVM has its memory, options and classes already: what is set now would not be true
+    if submitted:  # its JVM already has its memory, options and classes: setting them now would have no effect
         defaults = {name: value for name, value in defaults.items() if name not in _JVM_SETTINGS}
     chosen = {**defaults, **chosen}
     if gateway is None:
         gateway = _start_jvm(chosen, launch)
-    conf = SparkConf(_jvm=gateway.jvm)  # has what the JVM was started with: spark-submit merges its options into it
+    conf = SparkConf(_jvm=gateway.jvm)  # has the JVM's start options: spark-submit merges its own into it
     for name, value in chosen.items():
         if name in explicit or not conf.contains(name):
             conf.set(name, value)
@@ -204,7 +204,7 @@ def _gateway() -> ClientServer:
 
 def _start_jvm(settings: Mapping[str, str], launch: Launch) -> ClientServer:
     """Start a JVM with its output in the log of the session, and return the connection to it."""
-    _forget_jvm()  # pyspark would start the context in the JVM of a stopped session, with that one's heap
+    _forget_jvm()  # pyspark would start the context in the JVM of a stopped session, with that session's heap
     conf = SparkConf(loadDefaults=False)
     for name, value in settings.items():
         conf.set(name, value)
@@ -259,7 +259,7 @@ def require_session(spark: SparkSession) -> SparkSession:
 
 
 def _active() -> SparkSession | None:
-    """Return the active session; one whose JVM has ended is forgotten, for pyspark would return it for ever."""
+    """Return the active session; one whose JVM has ended is forgotten, because pyspark would return it forever."""
     try:
         return SparkSession.getActiveSession()
     except (Py4JError, OSError):

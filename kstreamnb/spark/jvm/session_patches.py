@@ -13,7 +13,7 @@ from kstreamnb.spark.jvm.patches import Patch
 __all__ = ["QUERY_PATCHES", "SESSION_PATCHES", "STREAMING_PATCHES"]
 
 _LOG = logging.getLogger(__name__)
-_NOISY = (  # these warn once a call about states that do not exist yet, or about sockets of finished tasks
+_NOISY = (  # these warn at each call about states that do not exist yet, or about sockets of finished tasks
     "org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkStateServer",
     "org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkPythonPreInitRunner",
 )
@@ -40,7 +40,9 @@ def _silence_connections(session: SparkSession) -> None:
 
 
 def _silence_state_servers(session: SparkSession) -> None:
-    """Log errors only of the classes that warn about what is normal for a stateful operator in Python."""
+    """Silence warnings, below errors, of the classes that warn about normal behaviour of a stateful operator in
+    Python.
+    """
     configurator = _jvm(session).org.apache.logging.log4j.core.config.Configurator
     for name in _NOISY:
         configurator.setLevel(name, "ERROR")

@@ -44,7 +44,7 @@ _LOOKED_AT = 100
 
 @dataclass(frozen=True, repr=False)
 class Adoption(Tabular):
-    """An application's state as it was found; printing it shows what fits and what does not.
+    """An application's state as found; printing it shows what fits and what does not.
 
     Attributes:
         application: id of the application.
@@ -52,8 +52,8 @@ class Adoption(Tabular):
         offsets: the committed offsets of the input topics.
         pending: records of repartition topics that are not processed yet, by topic.
         stream_times: stream time (ms) by task, for those that have one.
-        problems: what forbids to continue; empty if everything fits.
-        notes: what is worth to know.
+        problems: what prevents continuing; empty if everything fits.
+        notes: worth knowing, without consequences.
         checkpoint: the folder that was written; None after a dry run.
     """
 
@@ -128,7 +128,7 @@ def adopt(
         bootstrap_servers: ``host:port``, or librdkafka's settings with ``bootstrap.servers`` among them.
         config: the application's settings; serdes and handlers as in Java.
         spark_partitions: state partitions of the query. Default: as many as this machine has cores.
-        dry_run: only look, and return what was found. Default: False.
+        dry_run: only look, and return the findings. Default: False.
 
     Raises:
         ApplicationStateError: the application's group has members.

@@ -25,7 +25,7 @@ __all__ = ["ChangelogStores", "read_changelogs"]
 
 @dataclass(frozen=True, repr=False)
 class ChangelogStores(InitialState, Tabular):
-    """The stores of an application by name, each over all partitions; `replay` begins with them.
+    """The stores of an application by name, each over all partitions; `replay` can start from them.
 
     Example: ``stores["counts"]["shoe"]``, ``list(stores["windows"].fetch_all(0, 60_000))``, or
     ``ks.replay(topology, sample, partitions=4, stores=stores)``.
@@ -34,7 +34,7 @@ class ChangelogStores(InitialState, Tabular):
         application: id of the application.
         views: the stores by name.
         offsets: committed offsets of the input topics, up to which the stores are.
-        problems: what did not fit, such as a changelog that other serdes wrote.
+        problems: what did not match, such as a changelog written with other serdes.
     """
 
     application: str = ""
@@ -66,7 +66,7 @@ class ChangelogStores(InitialState, Tabular):
             yield name, f"{rows:,}"
 
     def more(self) -> Iterator[str]:
-        """Yield what did not fit."""
+        """Yield what did not match."""
         yield from self.problems
 
 

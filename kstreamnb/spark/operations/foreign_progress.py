@@ -27,7 +27,7 @@ def refuse_foreign_progress(
 ) -> None:
     """Raise CheckpointError if Kafka has offsets or changelogs of the application that no deployment wrote.
 
-    A marker of another deployment is the sink's to refuse.
+    The sink refuses a marker of another deployment.
 
     Args:
         admin: the cluster.
@@ -71,7 +71,7 @@ def refuse_foreign_progress(
 def _refuse_later(admin: Admin, application: str, own: Offsets) -> None:
     """Refuse a checkpoint that Kafka Streams has passed, which commits stream times with its offsets.
 
-    Other offsets beyond the checkpoint are of a newer copy of it; the marker of its last batch decides about those.
+    Other offsets beyond the checkpoint belong to a newer copy of it; the marker of its last batch decides about those.
     """
     from kstreamnb.kafka.application_reset import group_offsets, metadata_of
 

@@ -1,4 +1,4 @@
-"""Tells which task, node and record a batch is at that runs longer than it should."""
+"""Reports the task, node and record of a batch that runs longer than expected."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class SlowBatches:
         query, files = self._query, self._query.control.files
         try:
             number = last_begun(files)
-        except EngineError:  # the storage does not answer now: the query says so itself if that lasts
+        except EngineError:  # the storage does not answer now: if that lasts, the query reports it
             return None
         if number <= query.control.action.last.number:
             self._number = -1

@@ -28,7 +28,7 @@ class TopicDiscovery:
     """Restarts a query when new topics match its patterns; they are read from their beginning.
 
     The query stops between two batches and starts from its checkpoint. Topics that would change the tasks of a
-    sub-topology with state end the query. ``every_ms`` is the time between two looks, in ms.
+    sub-topology with state end the query. ``every_ms`` is the time between two polls, in ms.
     """
 
     def __init__(

@@ -285,7 +285,7 @@ def _load(key: str, packed: bytes) -> Deployment:
     found = _loaded.get(key)
     if found is None:
         found = Deployment(*pickle.loads(zlib.decompress(packed)))
-        found.__dict__.update(key=key, packed=packed)  # else it would be pickled again only to learn its key
+        found.__dict__.update(key=key, packed=packed)  # otherwise it would be pickled again only to compute its key
         _loaded[key] = found
         while len(_loaded) > _MOST_LOADED:
             _loaded.popitem(last=False)

@@ -58,11 +58,11 @@ class DeploymentPlan(Displayed):
     Attributes:
         levels: the operators in order.
         shuffles: how often records are moved between Spark's partitions in a batch.
-        parallelism: how many tasks can run at once at most, however many cores there are.
+        parallelism: the maximum number of tasks that can run at once, however many cores there are.
         through_kafka: topics that are written here and read back with the next batch.
         cycles: sub-topologies that feed each other and run in one place, as groups of ids.
-        shared: output topics that several sub-topologies write; among themselves the writers keep the one order of
-            all engines, but nobody outside may rely on more than the order of each.
+        shared: output topics that several sub-topologies write; the writers keep the one order of all engines, but
+        consumers may rely only on the order of each writer.
         at_least_once: what may happen again when a batch is repeated, by node, with the reason.
         inputs: input topics with their partitions.
         outputs: output topics that the topology names.
@@ -142,7 +142,7 @@ def plan(
     guarantee: Literal["exactly_once", "at_least_once"] | None = None,
     sink: RepeatingSink | None = None,
 ) -> DeploymentPlan:
-    """Work out levels, tasks, shuffles, stores and guarantees of a deployment; prints as text.
+    """Compute levels, tasks, shuffles, stores and guarantees of a deployment; prints as text.
 
     Args:
         topology: what ``builder.build()`` gave.
@@ -231,7 +231,7 @@ def _shared(topology: Topology) -> tuple[str, ...]:
 
 
 def _at_least_once(topology: Topology, repeated: str) -> Iterator[tuple[str, str]]:
-    """Nodes that do something again, and what; ``repeated`` is what comes of the output, nothing if that is exact."""
+    """Nodes whose side effects repeat, and which; ``repeated`` describes the output, empty if it is exact."""
     for node in topology.nodes.values():
         if isinstance(node, ProcessorNode) and not node.is_global:
             if node.dsl in _SIDE_EFFECTS:

@@ -228,7 +228,7 @@ def _levels(upstream: Mapping[int, set[int]], cycles: tuple[frozenset[int], ...]
 
 
 class _Needs(NamedTuple):
-    """Ids of sub-topologies that keep something between records, that read global tables, that may punctuate."""
+    """Ids of sub-topologies that are stateful, that read global tables, that may punctuate."""
 
     stateful: set[int]
     uses_global: set[int]

@@ -1,7 +1,7 @@
-"""Refuse what cannot run on Spark before anything starts: by node, with the reason and an alternative.
+"""Refuses topologies that cannot run on Spark before anything starts: by node, with the reason and an alternative.
 
-Functions travel to Spark's workers as bytes. A function that refers to a connection, a lock or the session cannot; nor
-can a topology without an input run.
+Functions travel to Spark's workers as bytes. A function that refers to a connection, a lock or the session cannot be
+sent; nor can a topology without an input run.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kstreamnb.topology.topology import Topology
 __all__ = ["refuse_what_cannot_run", "refuse_what_is_too_large"]
 
 
-_BESIDE = 1 << 16  # what Spark packs beside the topology
+_BESIDE = 1 << 16  # packed by Spark beside the topology
 
 _MAKE_IT_THERE = (
     "make it where it is used: inside the function, or in the init of a ks.Processor, so that every worker has its own"
@@ -30,7 +30,7 @@ _MAKE_IT_THERE = (
 
 
 def refuse_what_cannot_run(application: ApplicationPlan) -> None:
-    """Raise SparkError for the first thing that Spark's workers could not do; nothing has started then."""
+    """Raise SparkError for the first node that Spark's workers cannot run; nothing has started then."""
     if not application.external:
         raise TopologyError(
             f'application "{application.id}" reads no topic',
@@ -88,16 +88,16 @@ def _cannot(what: str) -> str:
 
 
 def _failure(part: Any) -> str | None:
-    """Why something cannot be pickled, in one line; None when it can."""
+    """Return why an object cannot be pickled, in one line; None if it can."""
     try:
         cloudpickle.dumps(part, 5)
-    except Exception as error:  # whatever the pickling of a user's object raises is the reason
+    except Exception as error:  # whatever pickling a user's object raises is the reason
         return (str(error) or type(error).__name__).splitlines()[0]
     return None
 
 
 def _held(part: Any, seen: set[int]) -> Iterator[str]:
-    """Names of what functions in an operator hold on to and that cannot be pickled."""
+    """Names of the captured objects of an operator's functions that cannot be pickled."""
     if id(part) in seen:
         return
     seen.add(id(part))

@@ -32,7 +32,7 @@ BatchListener = Callable[[BatchFigures], object]
 class SlowBatch:
     """A batch that runs longer than it should: number, seconds so far, the tasks at work, and whether they advance.
 
-    ``stuck`` says that no task has come to another record for as long as makes a batch slow.
+    ``stuck`` says that no task has moved to another record for the time after which a batch counts as slow.
     """
 
     number: int
@@ -49,7 +49,7 @@ class SlowBatch:
 class Relay:
     """Passes batches on to a query's action until it is detached.
 
-    Spark keeps what it is given until its JVM collects garbage, which is long after the end of the query.
+    Spark keeps the callback until its JVM collects garbage, which is long after the end of the query.
     """
 
     def __init__(self, action: Action) -> None:
@@ -98,10 +98,10 @@ class BatchAction:
         self.busy = threading.Lock()
         self.slow: SlowBatch | None = None
         self._clock_ahead = False
-        self._check = check  # raises what forbids to publish a batch
+        self._check = check  # raises if a batch must not be published
 
     def resume(self, checkpoint: CheckpointFiles) -> None:
-        """Set the last batch to the one that the checkpoint committed last; called before a start."""
+        """Set the last batch to the checkpoint's last committed one; called before a start."""
         number = last_batch(checkpoint)
         if number < 0:
             return
@@ -157,11 +157,13 @@ class BatchAction:
         return error
 
     def failed(self, error: KStreamError) -> None:
-        """Note what ends the stream."""
+        """Record the reason why the stream ends."""
         self.note_failure(error, Actor.STREAM)
 
     def note_failure(self, error: KStreamError, actor: Actor) -> bool:
-        """Note what ends the query; returns False if it has ended already, for the first failure counts."""
+        """Record the error that ends the query; returns False if it has ended already, because the first failure
+        counts.
+        """
         accepted = self.lifecycle.apply(LifecycleEvent.FAIL, actor, error)
         if accepted:
             self.log.failure(error)

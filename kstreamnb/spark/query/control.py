@@ -35,7 +35,7 @@ __all__ = ["QueryControl"]
 _STOP_S = 4.5  # on a busy machine a stop then takes 5 s at most
 _PUBLISH_S = 2.0
 _LATE_S = 60.0
-_MOST_ATTEMPTS = 12  # in a row, without a batch between: two minutes
+_MOST_ATTEMPTS = 12  # consecutive, without a batch in between: two minutes
 _LAUNCHED = frozenset({State.LAUNCHED, State.RUNNING})
 _SPARK_ERRORS = (PySparkException, Py4JError, ConnectionError)
 
@@ -70,7 +70,7 @@ class QueryControl:
         self.companions: list[Companion] = []
         self.handle: QueryHandle | None = None
         self._starts = threading.RLock()  # held during a start
-        self._attempts = (-2, 0)  # the last batch at the last attempts to start again, and their number
+        self._attempts = (-2, 0)  # the last batch at the last restart attempts, and their number
 
     # --- start ------------------------------------------------------------------------------------------------------
     def start(
@@ -137,7 +137,7 @@ class QueryControl:
                     raise spark_failure(f'starting "{self.application}"', error) from None
 
     def _prepare(self, *, takes_over: bool) -> None:
-        """Wait for the end of the stream before, repair the checkpoint and open the sink."""
+        """Wait for the end of the previous stream, repair the checkpoint and open the sink."""
         if self.handle is not None:
             self._halt()
             end = time.monotonic() + _LATE_S
@@ -180,7 +180,7 @@ class QueryControl:
             relay.detach()
             try:
                 self.on_end(handle)
-            except Exception as error:  # whatever else is wrong, the query must not seem to run on
+            except Exception as error:  # whatever else is wrong, the query must not appear to be running
                 self.fail(spark_failure(f'the query of "{self.application}"', error), Actor.QUERY)
                 raise
 
@@ -191,7 +191,7 @@ class QueryControl:
 
     # --- end --------------------------------------------------------------------------------------------------------
     def on_end(self, handle: QueryHandle) -> None:
-        """Decide what follows the end of a stream: a stop or failure that was asked for, a recovery, or a failure."""
+        """Decide what follows the end of a stream: the requested stop or failure, a recovery, or a failure."""
         found = handle.exception()
         if handle is not self.handle or self.lifecycle.state not in _LAUNCHED:
             handle.lock.release()
@@ -221,13 +221,13 @@ class QueryControl:
         return worker_died(what, found, list(dict.fromkeys(died))) or spark_failure(what, found)
 
     def _recovers(self, handle: QueryHandle, found: Exception) -> bool:
-        """Start again if the state can be rebuilt or Spark was only too slow; returns whether nothing is left to do."""
+        """Restart if the state can be rebuilt or Spark was only too slow; returns whether nothing is left to do."""
         batches = roll_back(self.files) if is_damage(found) else None
         if batches is not None:
             self.action.log.warn("rebuilds damaged state", batches=f"{batches.start} to {batches.stop - 1}")
         elif not self._may_start_again(str(found)):
             return False
-        with suppress(KStreamError):  # `start` has noted it; no caller waits for it here
+        with suppress(KStreamError):  # `start` has recorded it; no caller waits for it here
             self.start(Actor.QUERY, after=handle)
         return True
 
@@ -286,7 +286,7 @@ class QueryControl:
         if late is not None:
             self.action.log.warn("stops late", error=late)
 
-    # --- what a stream must not do ----------------------------------------------------------------------------------
+    # --- conditions that forbid a stream ----------------------------------------------------------------------------
     def missing_checkpoint(self) -> KStreamError | None:
         """Return the error of a running query whose checkpoint was removed or replaced; None for all others."""
         handle = self.handle
@@ -300,7 +300,7 @@ class QueryControl:
             raise error
 
     def _seen_overtaken(self) -> KStreamError | None:
-        """Return the same if it can be known now: a broker that does not answer has not said it."""
+        """Return the same if it can be determined now: no answer of a broker proves nothing."""
         with suppress(EngineError):
             return self._overtaken()
         return None

@@ -38,7 +38,7 @@ class HandOver:
         offsets: committed offsets of input and repartition topics.
         stream_times: stream time (ms) by task.
         changelogs: the topics from which Java restores its stores.
-        lost: what is in no topic, so that Java begins without it.
+        lost: state that is in no topic, so that Java starts without it.
     """
 
     application: str

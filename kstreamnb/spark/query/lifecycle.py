@@ -136,6 +136,6 @@ class Lifecycle:
             return True
 
     def await_end(self, timeout_s: float) -> bool:
-        """Wait until no stream is running; returns False if the time is over before."""
+        """Wait until no stream is running; returns False on timeout."""
         with self._changed:
             return self._changed.wait_for(lambda: self._state not in ACTIVE, timeout_s)

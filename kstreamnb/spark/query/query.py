@@ -82,7 +82,7 @@ class Query(Suggesting):
 
     @property
     def deployment(self) -> Deployment:
-        """The tasks that run; others after topics were discovered."""
+        """The tasks that run; replaced after topics were discovered."""
         return self.control.deployment
 
     @property
@@ -121,7 +121,7 @@ class Query(Suggesting):
             while self.is_active() and (end is None or time.monotonic() < end):
                 left = _LOOK_S if end is None else min(_LOOK_S, max(0.0, end - time.monotonic()))
                 if self.control.lifecycle.await_end(left):
-                    asked.wait(0.02)  # the stream of a query that has failed is about to end
+                    asked.wait(0.02)  # the stream of a failed query is about to end
                 if asked.is_set():
                     self.stop()
         error = self.exception()

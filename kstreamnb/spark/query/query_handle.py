@@ -63,7 +63,7 @@ class QueryHandle:
         while self.active():
             with suppress(PySparkException, *_NO_ANSWER):
                 self.streaming.awaitTermination()
-            time.sleep(0.01)  # no busy loop, should Spark not wait
+            time.sleep(0.01)  # no busy loop if Spark does not wait
 
     def stop(self) -> str | None:
         """Stop the stream; returns the reason if that takes longer than Spark waits, or if the JVM has ended."""

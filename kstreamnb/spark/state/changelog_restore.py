@@ -1,4 +1,4 @@
-"""Stores as their changelog topics make them: of this query, or of an application in Java."""
+"""Restores stores from their changelog topics: of this query, or of an application in Java."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def stores_of(placed: TaskPlacement, task: AnyTask) -> Iterator[tuple[str, int, 
 
 
 def restore_tasks(deployment: Deployment, topics: Mapping[str, str], entries: Entries) -> dict[str, AnyTask]:
-    """Return every task with state, by name, whose stores are what these topics make of them."""
+    """Return every task with state, by name, with its stores restored from these topics."""
     tasks: dict[str, AnyTask] = {}
     for placed in deployment.tasks:
         if placed.stateful:

@@ -36,7 +36,7 @@ def batches_without_input(checkpoint: CheckpointFiles) -> frozenset[int]:
     """Return the numbers of batches that moved no position and no tick: those that a rescaling writes."""
     entries = {}
     for number in checkpoint.numbers("offsets"):
-        with suppress(OSError, ValueError, LookupError):  # if it is damaged, Spark says so
+        with suppress(OSError, ValueError, LookupError):  # Spark reports it if it is damaged
             entries[number] = json.loads(checkpoint.last_line(f"offsets/{number}"))
     return frozenset(
         number
@@ -48,9 +48,9 @@ def batches_without_input(checkpoint: CheckpointFiles) -> frozenset[int]:
 
 
 def settle(checkpoint: CheckpointFiles) -> None:
-    """Let Spark find the files of a checkpoint that was moved or copied: its notes have the whole paths of some.
+    """Let Spark find the files of a checkpoint that was moved or copied: its metadata has the absolute paths of some.
 
-    A checkpoint that is where it was is not touched.
+    A checkpoint at its original place is not changed.
     """
     for operator in checkpoint.numbers("state"):
         notes = f"state/{operator}/_metadata/v2"
@@ -60,17 +60,17 @@ def settle(checkpoint: CheckpointFiles) -> None:
                 version, text = (checkpoint.read(f"{notes}/{number}") or b"").decode().split("\n", 1)
                 note = json.loads(text)
                 here = _placed(note, checkpoint)
-            except (ValueError, KeyError):  # it is damaged: Spark finds that by its checksum
+            except (ValueError, KeyError):  # damaged: Spark detects that by its checksum
                 break
             if here == note:
                 break
             moved.append((f"{notes}/{number}", f"{version}\n{json.dumps(here)}"))
-        for name, text in reversed(moved):  # the newest last: where it is right, so are all before it
+        for name, text in reversed(moved):  # the newest last: if it is correct, so are all earlier ones
             checkpoint.write(name, text.encode())
 
 
 def _placed(note: dict[str, Any], checkpoint: CheckpointFiles) -> dict[str, Any]:
-    """A note about an operator's state with the paths that its files have here."""
+    """Return Spark's metadata of an operator's state with the paths of its files here."""
 
     def here(path: str) -> str:
         return f"{checkpoint.address}/state/{path.rpartition('/state/')[2]}"
@@ -85,7 +85,7 @@ def _placed(note: dict[str, Any], checkpoint: CheckpointFiles) -> dict[str, Any]
 def read_entries(
     spark: SparkSession, deployment: Deployment, checkpoint: CheckpointFiles, level: int, since: Mapping[int, int]
 ) -> tuple[int, list[StoredDelta]]:
-    """The last committed batch, and the log entries of some groups of a level behind the given numbers, in order."""
+    """The last committed batch, and the log entries of some groups of a level after the given numbers, in order."""
     batch = last_batch(checkpoint)
     if batch < 0:
         return batch, []

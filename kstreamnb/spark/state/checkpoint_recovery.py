@@ -1,10 +1,10 @@
-"""Damaged state in a checkpoint: go back to what can be read, and let the batches behind it run again.
+"""Repairs damaged state in a checkpoint: goes back to readable state, and repeats the batches after it.
 
-A checkpoint has the state of every batch as changes, and now and then as a whole, in files with checksums beside them.
-If one is damaged, the state is reset to the last batch whose state can be read. The batches after it run again
+A checkpoint has the state of every batch as changes, and periodically as a snapshot, in files with checksums beside
+them. If one is damaged, the state is reset to the last batch whose state can be read. The batches after it run again
 with the input, numbers and clocks that the log of offsets has for them, so that they give the same state and the same
-output; what is in Kafka already is not published again. The files that are given up are kept in a folder ``damaged``.
-What is to be done is written down first, so that a repair that was interrupted comes to its end with the next start.
+output; what is in Kafka already is not published again. Discarded files are kept in a folder ``damaged``.
+The plan of a repair is written first, so that an interrupted repair is completed by the next start.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from kstreamnb.spark.state.checkpoint_reader import last_batch, last_begun
 __all__ = ["entries_again", "finish", "roll_back"]
 
 _FILE = "again.json"
-_BACK_TO = "back to"  # beside the entries, while files are put aside
+_BACK_TO = "back to"  # beside the entries, while files are moved aside
 _MAGIC = b"crc\0"
 
 
 def roll_back(checkpoint: CheckpointFiles) -> range | None:
-    """Take a checkpoint back to the last state that can be read; gives the batches that are to run again.
+    """Take a checkpoint back to the last readable state; return the batches to repeat.
 
     None if no file is damaged, or if the log of offsets does not reach back far enough: nothing was changed then.
     """
@@ -42,7 +42,7 @@ def roll_back(checkpoint: CheckpointFiles) -> range | None:
 
 
 def finish(checkpoint: CheckpointFiles) -> None:
-    """Put aside the files that a repair has given up, where that is not done yet."""
+    """Move the files that a repair discards aside, if that is not done yet."""
     plan = _read_plan(checkpoint)
     if _BACK_TO not in plan:
         return
@@ -80,7 +80,7 @@ def _stores(checkpoint: CheckpointFiles) -> list[str]:
 
 
 def _readable(store: str, version: int, checkpoint: CheckpointFiles) -> bool:
-    """Tell if a store can be read as of a version, which is the number of the batch after it."""
+    """Return whether a store can be read as of a version, which is the number of the batch after it."""
     asked = version
     while version > 0:
         name = _name(store, version, checkpoint)
@@ -99,7 +99,7 @@ def _readable(store: str, version: int, checkpoint: CheckpointFiles) -> bool:
 
 
 def _name(store: str, version: int, checkpoint: CheckpointFiles) -> str | None:
-    """How the files of a version are called: with the token of the attempt that the log of commits names."""
+    """Return the names of a version's files: with the token of the attempt that the log of commits names."""
     if not checkpoint.exists(f"commits/{version - 1}"):
         return None
     plan: dict[str, Any] = json.loads(checkpoint.last_line(f"commits/{version - 1}")).get("stateUniqueIds") or {}
@@ -111,7 +111,7 @@ def _name(store: str, version: int, checkpoint: CheckpointFiles) -> str | None:
 
 
 def _intact(checkpoint: CheckpointFiles, name: str) -> bool:
-    """Tell if a file has the checksums that are beside it; one without any is accepted as it is.
+    """Return whether a file matches the checksums beside it; one without any is accepted.
 
     Only on local disks does Hadoop keep checksums beside files: other file systems check their own.
     """
@@ -130,9 +130,9 @@ def _intact(checkpoint: CheckpointFiles, name: str) -> bool:
 
 
 def _given_up(checkpoint: CheckpointFiles, version: int) -> Iterator[str]:
-    """Files of batches and states behind a version, with their checksums.
+    """Files of batches and states after a version, with their checksums.
 
-    The entry of the first batch that runs again stays in the log of offsets: Spark runs that one from there.
+    The entry of the first repeated batch stays in the log of offsets: Spark continues from there.
     """
     for folder, first in (("offsets", version + 1), ("commits", version)):
         yield from _numbered(checkpoint, folder, first)

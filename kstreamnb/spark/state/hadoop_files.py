@@ -107,7 +107,7 @@ class HadoopFiles(CheckpointFiles):
         """Write a file by Spark's manager: a temporary file and a rename, or what the file system has instead."""
         path = self._path(name)
         with self._reached():
-            self._manager.mkdirs(path.getParent())  # some managers make no folders
+            self._manager.mkdirs(path.getParent())  # some managers do not create folders
             stream = self._manager.createAtomic(path, True)  # noqa: FBT003 - Java has no names for arguments
             try:
                 stream.write(bytearray(content))
@@ -146,7 +146,7 @@ class HadoopFiles(CheckpointFiles):
             self._system.rename(self._path(name), path)
 
     def hold(self) -> ManifestPresence:
-        """Note whose checkpoint it is."""
+        """Record whose checkpoint it is."""
         return ManifestPresence(self)
 
     def in_use(self) -> bool:

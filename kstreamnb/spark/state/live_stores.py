@@ -1,8 +1,8 @@
 """Stores of a query as views that keep up with it.
 
-Every batch brings the changes of its tasks' states. They wait here as bytes until somebody looks; then they are applied
-to copies of the stores in this process. What was never looked at costs no more than the bytes that wait, and when those
-become too many they go, and the next look reads the checkpoint.
+Every batch brings the changes of its tasks' states. They are queued here as bytes until the first read; then they are
+applied to copies of the stores in this process. Stores that were never read cost only the queued bytes; when those
+exceed a limit they are discarded, and the next read uses the checkpoint.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _MOST_WAITING_BYTES = 64 << 20
 
 @dataclass
 class _StoreCopy:
-    """A task's state in this process, as of an entry of its log, and the changes that wait.
+    """A task's state in this process, as of an entry of its log, and the queued changes.
 
-    ``looked``: the checkpoint was asked for it.
+    ``looked``: the checkpoint was read for it.
     """
 
     seq: int = 0
@@ -43,7 +43,7 @@ class _StoreCopy:
 
 
 class LiveStores:
-    """Copies of the state of a query's tasks, made when they are first asked for.
+    """Copies of the state of a query's tasks, created on first access.
 
     ``trust``: objects of users' classes in the checkpoint may be unpickled.
     """
@@ -80,7 +80,7 @@ class LiveStores:
             self.batch = -1
 
     def ask(self, name: str, question: Callable[[list[Any]], Any]) -> tuple[int, Any]:
-        """The answer of a store's parts as of the last batch, and the batch; nothing changes meanwhile."""
+        """Return the answer of a store's parts as of the last batch, and the batch; nothing changes meanwhile."""
         with self._lock:
             placed = placements_of(self.deployment, name)
             tasks = self._current(placed)
@@ -100,14 +100,14 @@ class LiveStores:
         return [self._copies[each.number].task for each in placed]
 
     def _read(self, placed: list[TaskPlacement | Replica]) -> None:
-        """Take up what the checkpoint has beyond the copies, then what waits."""
+        """Apply the checkpoint's changes beyond the copies, then the queued ones."""
         since = {each.routing_key: self._copies[each.number].seq for each in placed}
         require_session(self._spark)
         batch, entries = read_entries(self._spark, self.deployment, self.checkpoint, placed[0].level, since)
         keepers = {each.routing_key: each for each in placed}
         for group, seq, deltas in entries:
             copy = self._copies[keepers[group].number]
-            if seq > copy.seq + 1:  # the log was compacted meanwhile: what it has now is everything
+            if seq > copy.seq + 1:  # the log was compacted meanwhile: its present content is everything
                 copy.task = empty_task(self.deployment, keepers[group])
             for delta in deltas:
                 copy.task.apply_delta(unpack_delta(delta, trust=self._trust))
@@ -119,7 +119,7 @@ class LiveStores:
 
 
 def _catch_up(copy: _StoreCopy, *, trust: bool) -> bool:
-    """Apply what waits; says whether nothing was missing before it."""
+    """Apply the queued changes; return whether none was missing before them."""
     while copy.waiting:
         seq, delta = copy.waiting[0]
         if seq > copy.seq + 1:

@@ -32,16 +32,16 @@ def read_store(
     timestamps: bool = False,
     trust: bool = False,
 ) -> StoreView:
-    """A store as the last committed batch of a checkpoint has it, whether its query runs or not.
+    """Read a store as of the last committed batch of a checkpoint, whether its query runs or not.
 
     Args:
-        topology: what wrote the checkpoint; it knows the serdes.
+        topology: the topology that wrote the checkpoint; it knows the serdes.
         name: the store.
         checkpoint: the query's folder, or its address.
         spark: the session that reads; without one, `spark_session` starts one.
         config: the settings that the query was deployed with.
         timestamps: give rows of timestamped stores as `ValueAndTimestamp` instead of plain values.
-        trust: allow to unpickle objects of users' classes, which some serdes keep in stores as they are. That runs
+        trust: allow unpickling objects of users' classes, which some serdes keep in stores unserialized. That runs
             whatever code a checkpoint contains; everything else in a checkpoint is read without pickle.
 
     Raises:

@@ -1,7 +1,7 @@
-"""Proof that all executors see the checkpoint that the driver sees.
+"""Verifies that all executors see the checkpoint that the driver sees.
 
-State is written by executors and read by others after a failure. On a folder that each machine has for itself, batches
-would reach Kafka until an executor is lost, and its state with it.
+State is written by executors and read by others after a failure. On a folder local to each machine, batches would reach
+Kafka until an executor is lost, and its state with it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _ROUND_S = 0.5
 
 
 def prove_shared(spark: SparkSession, files: CheckpointFiles) -> None:
-    """Have every executor write a file into the checkpoint, look for all of them, and have executors read them.
+    """Have every executor write a file into the checkpoint, check that all of them exist, and have executors read them.
 
-    A session whose executors are threads of this machine's JVM has nothing to prove.
+    A session whose executors are threads of this machine's JVM needs no check.
 
     Raises:
         CheckpointError: an executor writes to, or reads from, another storage than the driver.

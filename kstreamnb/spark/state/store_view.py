@@ -13,7 +13,7 @@ __all__ = ["StoreView", "placements_of", "tasks_with", "stores_named"]
 
 
 class StoreView:
-    """A store of any kind, read only: it reads as the test driver's stores of its kind do, over all partitions.
+    """A store of any kind, read only: it has the interface of the test driver's stores, over all partitions.
 
     Rows of timestamped stores are their values; with ``timestamps`` they are `ValueAndTimestamp`. ``batch`` is the
     last batch that the view has seen, None for a run over static data.

@@ -42,7 +42,7 @@ class KafkaMetrics(tuple[KafkaMetric, ...], Tabular):
 
 @cache
 def kafka_metrics() -> KafkaMetrics:
-    """Return every metric that Kafka Streams registers for an application, and what stands for it in a query.
+    """Return every metric that Kafka Streams registers for an application, and its equivalent in a query.
 
     Metrics of Kafka's clients (consumer, producer, admin) are not listed: Spark reads, and librdkafka writes.
 

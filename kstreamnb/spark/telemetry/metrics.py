@@ -128,7 +128,7 @@ class MetricsBook:
         self.suppressed = 0
         self.differing = 0
         self.tasks: dict[str, _TaskTotals] = defaultdict(_TaskTotals)
-        self.states: dict[str, int] = defaultdict(int)  # how tasks got their state: from memory, by a rebuild, …
+        self.states: dict[str, int] = defaultdict(int)  # how tasks obtained their state: from memory, by a rebuild, …
         self.recent: deque[BatchFigures] = deque(maxlen=_REMEMBERED)
         self._window: deque[tuple[float, BatchFigures]] = deque()
         self._latency = (0.0, 0.0, 0.0)

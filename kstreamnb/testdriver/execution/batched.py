@@ -1,7 +1,7 @@
 """Batched strategy: processes many input records task by task, with the result of record-by-record processing.
 
 Tasks share nothing but topics. So each task may process everything that all input records cause for it before the next
-task runs, if it gets its records in the order in which they would have come: by input record, depth, writing task and
+task runs, if it gets its records in the order of record-by-record processing: by input record, depth, writing task and
 sequence. That requires an order of tasks in which no task feeds an earlier one (`Router.task_order`), and that no
 global store changes meanwhile.
 """

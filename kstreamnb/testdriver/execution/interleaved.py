@@ -78,7 +78,7 @@ class _MixedBatch(Batch):
         self._readers, self._partitions, self._first_offsets = readers, partitions, first
 
     def taken(self, topic: str, partition: int) -> int:
-        """Return how many records of a partition were taken; only correct once no more are taken."""
+        """Return how many records of a partition were taken; correct only after the last one."""
         return self._taken[topic, partition]
 
     def position_of(self, index: int) -> RecordPosition:

@@ -1,7 +1,7 @@
 """`Router`: the destination of each topic's records, computed from the plans of an application's tasks.
 
 The processing order is the same in every engine: input records are taken one at a time in the order of a merge of all
-partitions by (timestamp, topic, partition, offset); what a record causes on internal topics is processed breadth
+partitions by (timestamp, topic, partition, offset); records that they cause on internal topics are processed breadth
 first. The layout ``single`` follows Kafka's own test driver instead, including its order among internal topics.
 """
 
@@ -104,7 +104,9 @@ class Router:
         return pairs[0] if pairs and all(pair == pairs[0] for pair in pairs) else None
 
     def is_independent(self, topic: str) -> bool:
-        """Return whether no task reads what records of a topic cause, so that tasks need not wait for each other."""
+        """Return whether no task reads the consequences of a topic's records, so that tasks need not wait for each
+        other.
+        """
         if topic not in self._independent:
             self._independent[topic] = self._has_no_readers(topic)
         return self._independent[topic]

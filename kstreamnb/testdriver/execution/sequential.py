@@ -42,7 +42,7 @@ def _process(router: Router, tasks: TaskGroup, row: InputRecord) -> None:
 
 
 def _run_task(tasks: TaskGroup, index: int, run: Callable[[Task], object]) -> None:
-    """Let a task run, and process all that follows; what it wrote before an error is logged."""
+    """Run a task, and process its consequences; output written before an error is logged."""
     try:
         run(tasks.order[index])
     except BaseException:

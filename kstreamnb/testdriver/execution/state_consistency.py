@@ -1,4 +1,4 @@
-"""Whether stores are what their changelogs, and what the committed input, make of them: row by row."""
+"""Compares stores with their changelogs, and with the committed input, row by row."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SHOWN = 50
 
 @dataclass(frozen=True)
 class StateDifference:
-    """One key whose row in the store is not the one it should be; None means that there is none.
+    """One key whose row differs from the expected one; None means no row.
 
     ``against`` is "changelog" or "input"; of a deployed query "log", which its checkpoint has, or "changelog".
     """
@@ -87,7 +87,7 @@ def _rows(task: str, store: Any) -> dict[str, tuple[Any, Any, Any]]:
         name = repr(row.key)
         while name in found:
             name += "'"
-        # When a row of a bounded store was last looked up is in no log, not even in Kafka.
+        # The last lookup of a row of a bounded store is in no log, not even in Kafka.
         value = row.value[1] if store.spec.kind == "lru" else row.value
         found[name] = row.key, value, row.timestamp
     return found
@@ -100,7 +100,7 @@ def _value(row: tuple[Any, Any, Any] | None) -> Any:
 class ChangelogFolds:
     """Stores as the changelogs of an engine make them, kept up with what is written.
 
-    With ``keep`` the records of the changelogs stay where they are; else they are removed after the check.
+    With ``keep`` the records of the changelogs are kept; otherwise they are removed after the check.
     """
 
     def __init__(self, tasks: Mapping[str, Task], logs: Mapping[str, Any], *, keep: bool) -> None:
@@ -123,7 +123,7 @@ class ChangelogFolds:
         return StateCheck(tuple(found), len(self._stores))
 
     def ensure(self) -> None:
-        """Raise StateError when a store is not what its changelog makes of it."""
+        """Raise StateError if a store differs from the fold of its changelog."""
         found = self.check()
         if found.rows:
             raise StateError("stores are not what their changelogs make of them after a commit", detail=str(found))

@@ -60,7 +60,7 @@ def process(router: Router, tasks: TaskGroup, batch: InputBatch) -> None:
 
 
 def choose_strategy(router: Router, tasks: TaskGroup, batch: InputBatch) -> Strategy:
-    """Return the fastest strategy that gives the same result as processing records one by one."""
+    """Return the fastest strategy that produces the result of record-by-record processing."""
     if batch.records and all(
         task.takes_records(topic) for (topic, _), task in interleaved.readers_of(router, tasks, batch).items()
     ):
@@ -75,7 +75,7 @@ def choose_strategy(router: Router, tasks: TaskGroup, batch: InputBatch) -> Stra
 def _parts(router: Router, batch: InputBatch) -> Iterator[InputBatch]:
     """Split a batch at points where the strategy may change or progress is reported."""
     if batch.merges_by_event_time(router):
-        yield batch  # a merge by event time has to see all records
+        yield batch  # a merge by event time needs all records
     elif batch.records:
         # The first records go alone: after them tasks know which changelogs they write, and take records unserialised.
         warm_up = _WARM_UP if batch.partitions else 1

@@ -30,7 +30,7 @@ _BULK = 4  # with as many rows it pays to check whether all go to one topic
 
 @dataclass(frozen=True)
 class OutputRoute:
-    """The way of rows that a task writes to a topic.
+    """The route of rows that a task writes to a topic.
 
     Attributes:
         log: the log of the topic.
@@ -145,7 +145,7 @@ class TaskGroup:
         return deliveries
 
     def settle(self, deliveries: list[Delivery]) -> None:
-        """Process deliveries and all that follows from them: breadth first, or as Kafka's test driver does."""
+        """Process deliveries and their consequences: breadth first, or as Kafka's test driver does."""
         if self.router.layout == "single":
             self._push(deliveries)
             while deliveries and self.order[0].run_ready(1):
@@ -186,7 +186,7 @@ class TaskGroup:
                 log.rows.append(_changelog_row(record))
 
     def advance(self) -> None:
-        """Fire the punctuators that are due by the wall clock, and process what they cause."""
+        """Fire the punctuators that are due by the wall clock, and process their consequences."""
         self._each(Task.punctuate_wall_clock, Task.commit)
 
     def commit(self) -> None:
