@@ -40,9 +40,7 @@ def _silence_connections(session: SparkSession) -> None:
 
 
 def _silence_state_servers(session: SparkSession) -> None:
-    """Silence warnings, below errors, of the classes that warn about normal behaviour of a stateful operator in
-    Python.
-    """
+    """Log only errors of the classes that warn about normal behaviour of stateful operators in Python."""
     configurator = _jvm(session).org.apache.logging.log4j.core.config.Configurator
     for name in _NOISY:
         configurator.setLevel(name, "ERROR")
