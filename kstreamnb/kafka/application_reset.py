@@ -14,14 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
-from confluent_kafka import (
-    Consumer,
-    ConsumerGroupTopicPartitions,
-    KafkaError,
-    KafkaException,
-    Producer,
-    TopicPartition,
-)
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import ConsumerGroupDescription
 
 from kstreamnb.core.time import Duration, Instant, duration_ms

@@ -133,12 +133,7 @@ class BoundedReader:
     """
 
     def __init__(
-        self,
-        servers: Servers,
-        topics: Iterable[str] = (),
-        *,
-        pattern: str | None = None,
-        patience_s: float = 30.0,
+        self, servers: Servers, topics: Iterable[str] = (), *, pattern: str | None = None, patience_s: float = 30.0
     ) -> None:
         self.servers = servers
         self._topics = tuple(sorted(topics))

@@ -20,13 +20,7 @@ import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from kstreamnb.core.time import format_duration
-from kstreamnb.errors import (
-    ApplicationStateError,
-    BrokerError,
-    EngineError,
-    FencedError,
-    TransactionTimeoutError,
-)
+from kstreamnb.errors import ApplicationStateError, BrokerError, EngineError, FencedError, TransactionTimeoutError
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.batch_marker import Checksum, last_marker
 from kstreamnb.kafka.batch_offsets import Offsets

@@ -108,12 +108,7 @@ class WindowedFold(Operator):
         """Folds records into rows of windows."""
         windows: AggregationWindows = self.windows
         return OperatorTraits(
-            self.row_use,
-            self.store,
-            windows=windows,
-            emit_on_close=self.emit_on_close,
-            sends_old=True,
-            offers_new=True,
+            self.row_use, self.store, windows=windows, emit_on_close=self.emit_on_close, sends_old=True, offers_new=True
         )
 
     @property

@@ -27,12 +27,7 @@ class OffsetRow:
     marks: dict[int, list[str]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        offsets = {
-            "committed": self.committed,
-            "position": self.position,
-            "high watermark": self.high,
-            "end": self.end,
-        }
+        offsets = {"committed": self.committed, "position": self.position, "high watermark": self.high, "end": self.end}
         for name, offset in offsets.items():
             if offset is not None:
                 self.marks.setdefault(offset, []).append(name)

@@ -126,8 +126,7 @@ def records_of_spark(
     table = drawn.limit(limit + 1).toArrow()
     if table.num_rows > limit:
         raise ConfigError(
-            f"the draw has more than {limit:,} rows",
-            hint="narrow it with between= or key_share=, or raise limit=",
+            f"the draw has more than {limit:,} rows", hint="narrow it with between= or key_share=, or raise limit="
         )
     records = records_of_table(table, roles, partitions=partitions, key_serde=key_serde)
     if not order_by:

@@ -40,13 +40,7 @@ class RunResult(Displayed):
         reports: what each task counted: records consumed and produced, records dropped by node and reason.
     """
 
-    def __init__(
-        self,
-        rows: DataFrame,
-        spark: SparkSession,
-        deployment: Deployment,
-        reports: list[bytes],
-    ) -> None:
+    def __init__(self, rows: DataFrame, spark: SparkSession, deployment: Deployment, reports: list[bytes]) -> None:
         self._rows, self._deployment, self._application = rows, deployment, deployment.application
         self.reports: list[dict[str, Any]] = sorted(map(pickle.loads, reports), key=lambda report: report["task"])
         hidden = self._application.internal_topics

@@ -129,8 +129,7 @@ def _replayed(handle: Handle) -> ReplayedDeclarations:
     except KStreamError:  # the failure may be elsewhere: then names are those of the part alone
         needed = set(handle.upstream())
         made = replay(
-            [each for each in sound if each in needed or each.word.startswith("add_")],
-            persistent=log.persistent,
+            [each for each in sound if each in needed or each.word.startswith("add_")], persistent=log.persistent
         )
     made.graph.origin = handle.origin
     return made

@@ -79,10 +79,7 @@ def _reason(
         return f"repartition asked for: through topic {topic}", "repartition asked for"
     labels = dict.fromkeys(node_label(nodes[name])[0] for name in changers)
     titles = ", ".join(node_title(nodes, name) for name in changers)
-    return (
-        f"key changed at {titles}: repartitioned through topic {topic}",
-        f"key changed at {', '.join(labels)}",
-    )
+    return (f"key changed at {titles}: repartitioned through topic {topic}", f"key changed at {', '.join(labels)}")
 
 
 def _key_changers(nodes: Mapping[str, DescribedNode], sink: DescribedNode) -> list[str]:

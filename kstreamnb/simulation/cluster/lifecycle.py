@@ -212,10 +212,7 @@ class ApplicationLifecycle:
             for shadow_task in self._shadow_tasks.values():
                 shadow_task.forget()
         else:
-            self._shadow_tasks, self._has_shadow_tasks = (
-                {},
-                False,
-            )  # reprocessed records count twice
+            self._shadow_tasks, self._has_shadow_tasks = ({}, False)  # reprocessed records count twice
         self._log_event("crashed", "", when=at)
 
     def _running_thread(self) -> StreamThread:

@@ -30,23 +30,10 @@ from kstreamnb.spark.execution.rows import FAILURE, REPORT, STORE
 from kstreamnb.spark.execution.state_codec import pack_delta
 from kstreamnb.spark.execution.stateful_operator import addressed, report_of
 from kstreamnb.spark.execution.task_batch import Counters, commit, run_batches
-from kstreamnb.spark.execution.worker_cache import (
-    CachedTask,
-    new_task,
-    output_format,
-    worker_state,
-)
+from kstreamnb.spark.execution.worker_cache import CachedTask, new_task, output_format, worker_state
 from kstreamnb.spark.planning.deployment import Deployment, TaskPlacement
 
-__all__ = [
-    "BATCH_SCHEMA",
-    "BatchPlan",
-    "TopicColumns",
-    "column_values",
-    "first_level",
-    "header_values",
-    "next_level",
-]
+__all__ = ["BATCH_SCHEMA", "BatchPlan", "TopicColumns", "column_values", "first_level", "header_values", "next_level"]
 
 
 BATCH_SCHEMA = (

@@ -159,11 +159,7 @@ class StateLog:
         if work.keys:
             return part, base, 0
         if work.since - base > _MOST_GOING and delta < _PART_BYTES and not outgrown:
-            return (
-                part,
-                base + _MOST_GOING,
-                0,
-            )  # entries left behind are older than every part: harmless
+            return (part, base + _MOST_GOING, 0)  # entries left behind are older than every part: harmless
         cached.compaction = None
         cached.base_bytes = work.written
         return part, work.since, work.bytes_before

@@ -17,10 +17,7 @@ from kstreamnb.errors import EngineError
 from kstreamnb.kafka.batch_offsets import Offsets, ranges
 from kstreamnb.spark.contracts import Chunk
 
-__all__ = [
-    "FileOffsetSource",
-    "KafkaOffsetSource",
-]
+__all__ = ["FileOffsetSource", "KafkaOffsetSource"]
 
 _GLANCE_S = 10.0
 

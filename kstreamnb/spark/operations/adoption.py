@@ -304,13 +304,7 @@ def _described(found: FoundState) -> Adoption:
         if task.context.stream_time[0] != NO_TIME
     }
     return Adoption(
-        deployment.application.id,
-        rows,
-        found.offsets,
-        waiting,
-        times,
-        tuple(found.problems),
-        tuple(found.notes),
+        deployment.application.id, rows, found.offsets, waiting, times, tuple(found.problems), tuple(found.notes)
     )
 
 

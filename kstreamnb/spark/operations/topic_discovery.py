@@ -32,14 +32,7 @@ class TopicDiscovery:
     """
 
     def __init__(
-        self,
-        query: Query,
-        settings: Config,
-        admin: Admin,
-        every_ms: int,
-        *,
-        old: Manifest,
-        source: KafkaOffsetSource,
+        self, query: Query, settings: Config, admin: Admin, every_ms: int, *, old: Manifest, source: KafkaOffsetSource
     ) -> None:
         self._query, self._settings, self._admin, self._every_s = query, settings, admin, every_ms / 1000
         self._manifest, self._source = old, source

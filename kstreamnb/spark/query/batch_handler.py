@@ -84,12 +84,7 @@ class BatchAction:
     """
 
     def __init__(
-        self,
-        sink: QuerySink,
-        stores: LiveStores,
-        log: QueryLog,
-        lifecycle: Lifecycle,
-        check: Callable[[], None],
+        self, sink: QuerySink, stores: LiveStores, log: QueryLog, lifecycle: Lifecycle, check: Callable[[], None]
     ) -> None:
         self.sink, self.stores, self.log, self.lifecycle = sink, stores, log, lifecycle
         self.book = MetricsBook(log.application)

@@ -15,13 +15,7 @@ from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untype
 from pyspark.sql import SparkSession
 
 from kstreamnb.errors import EngineError, JvmGoneError, StorageError
-from kstreamnb.kafka.storage.checkpoint_files import (
-    MANIFEST,
-    Checkpoint,
-    CheckpointFiles,
-    LocalFiles,
-    local_folder,
-)
+from kstreamnb.kafka.storage.checkpoint_files import MANIFEST, Checkpoint, CheckpointFiles, LocalFiles, local_folder
 from kstreamnb.spark.jvm.constants import NO_JVM
 from kstreamnb.spark.jvm.session import FILE_MANAGER, require_session, spark_session
 
