@@ -24,8 +24,6 @@ if TYPE_CHECKING:  # commands import what they need
     from kstreamnb.samples import Sample
     from kstreamnb.topology.topology import Topology
 
-__all__ = ["load_application", "main"]
-
 _DRAWINGS = ("text", "mermaid", "dot", "svg")
 
 

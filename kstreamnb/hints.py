@@ -10,8 +10,6 @@ if TYPE_CHECKING:  # errors use this module
     from kstreamnb.errors import KStreamError
     from kstreamnb.source_location import SourceLocation
 
-__all__ = ["did_you_mean", "message_of", "existing", "unknown"]
-
 Raised = TypeVar("Raised", bound="KStreamError")
 
 

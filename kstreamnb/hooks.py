@@ -13,8 +13,6 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any, TypeAlias
 
-__all__ = ["Hooks", "current", "install", "lazy"]
-
 Advance: TypeAlias = Callable[[int], None]
 """``advance(n)``: n more parts of a long operation are done."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["ACCEPTABLE_OPTIMISATIONS", "CANNOT_READ", "LIST_NOT_FIXED", "NOT_COMPUTED", "STORE_NOT_CONNECTED"]
-
 STORE_NOT_CONNECTED = (
     "Processor {node} has no access to StateStore {store} as the store is not connected to the processor. "
     "If you add stores manually via '.addStateStore()' make sure to connect the added store to the processor "

@@ -15,8 +15,6 @@ from pkgutil import get_data
 
 from kstreamnb.errors import UnknownNameError, extra
 
-__all__ = ["lazy_names"]
-
 
 def lazy_names(
     package: str, file: str, extra_name: str

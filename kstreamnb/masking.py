@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-__all__ = ["masked", "without_secrets"]
-
 _SECRET = re.compile(
     r"password|passphrase|secret|\.pem|token|oauthbearer\.config|jaas|user\.info|credential|assertion"
     r"|(keystore|private|api|access|signing)[._-]?key$",

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from kstreamnb.errors import UnknownNameError
 
-__all__ = ["Suggesting"]
-
 
 class Suggesting:
     """Mixin that answers an unknown attribute with the name that was probably meant.

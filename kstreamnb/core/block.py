@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["RECORD_NAMES", "Block"]
-
 RECORD_NAMES = frozenset({"key", "value", "timestamp", "headers"})
 """Local names of the generated function that hold the record."""
 

@@ -9,8 +9,6 @@ from collections.abc import Collection
 
 from kstreamnb import hooks
 
-__all__ = ["Displayed"]
-
 
 class Displayed:
     """A model with a rich display and a picture; displaying it never changes it and never runs user code."""

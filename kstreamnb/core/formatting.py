@@ -9,8 +9,6 @@ from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.record import Change, Windowed
 from kstreamnb.core.time import format_ms
 
-__all__ = ["format_interval", "format_time", "format_value", "join_list", "pluralize", "shown_of"]
-
 _EARLY_MS = 10**10  # test data often counts from 0: a time below this reads better as a plain number
 _MAX_CHARACTERS = 60
 

@@ -10,8 +10,6 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["collector_paused", "freeze_heap", "gc_relaxed"]
-
 _OBJECTS_BETWEEN_COLLECTIONS = 1_000_000
 _BATCHES_BETWEEN_COLLECTIONS = 500
 # `gc.get_freeze_count()` would answer that, but it walks over all frozen objects: 0.1 s for a worker with large state.

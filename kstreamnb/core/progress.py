@@ -8,8 +8,6 @@ from typing import Any, TypeAlias, TypeVar
 
 from kstreamnb import hooks
 
-__all__ = ["Done", "Look", "Watcher", "pieces", "under_way"]
-
 Done: TypeAlias = Callable[[int], None]
 """``done(n)``: n more parts are done."""
 

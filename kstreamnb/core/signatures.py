@@ -7,8 +7,6 @@ from typing import TypeVar
 
 from kstreamnb.errors import ConfigError
 
-__all__ = ["FOLD", "MERGE", "RECORD", "REDUCE", "taking"]
-
 F = TypeVar("F")
 
 RECORD, REDUCE = ("key", "value"), ("aggregate", "value")

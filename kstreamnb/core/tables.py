@@ -8,8 +8,6 @@ from html import escape
 
 from kstreamnb.core.displayed import Displayed
 
-__all__ = ["Tabular", "html_table", "text_table"]
-
 _NUMBER = re.compile(r"[-+]?\d[\d,]*(\.\d+)?%?")
 
 

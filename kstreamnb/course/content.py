@@ -13,8 +13,6 @@ from typing import TypeAlias
 from kstreamnb.errors import KStreamError
 from kstreamnb.hints import unknown
 
-__all__ = ["Exercise", "Judge", "Question", "chapters", "exercises", "questions"]
-
 _TEXTS = Path(__file__).parent / "chapters"
 Judge: TypeAlias = Callable[[object], str]
 """Takes an answer and returns the reason why it is wrong, empty for a right one."""

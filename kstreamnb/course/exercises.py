@@ -11,8 +11,6 @@ from kstreamnb.course.forms import box, folded, selected
 from kstreamnb.errors import KStreamError
 from kstreamnb.hints import unknown
 
-__all__ = ["Verdict", "check", "hint", "solution"]
-
 _GREEN, _AMBER = "#2c974b", "#a87000"
 _NO_ANSWER = "replace the three dots by your answer, then run this cell again."
 

@@ -9,8 +9,6 @@ from pathlib import Path
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.samples import Sample
 
-__all__ = ["new_york_flights"]
-
 _FILE = Path(__file__).parent / "drawings" / "flights.csv.gz"
 _START_MS = 1_357_035_300_000  # 2013-01-01T10:15:00Z, the first scheduled departure
 _NUMBERS = ("flight", "distance", "month")

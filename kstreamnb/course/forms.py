@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from html import escape
 
-__all__ = ["box", "folded", "listing", "selected"]
-
 
 def box(colour: str, title: str, *parts: str) -> str:
     """Return a box with a coloured edge; the parts are HTML, the title is text."""

@@ -7,8 +7,6 @@ from typing import TypeAlias, TypeGuard, cast
 
 import kstreamnb as ks
 
-__all__ = ["Pairs", "called", "is_number", "is_tuple_of", "pairs_of", "run_step"]
-
 Pairs: TypeAlias = list[tuple[object, object]]
 StreamStep: TypeAlias = "Callable[[ks.KStream[object, object]], ks.KStream[object, object] | ks.KTable[object, object]]"
 

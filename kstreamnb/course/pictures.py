@@ -12,8 +12,6 @@ from kstreamnb.course.forms import selected
 from kstreamnb.errors import KStreamError
 from kstreamnb.hints import unknown
 
-__all__ = ["Picture", "picture"]
-
 _DRAWINGS = Path(__file__).parent / "drawings"
 
 

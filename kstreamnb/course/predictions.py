@@ -13,8 +13,6 @@ from kstreamnb.course.forms import box, listing, selected
 from kstreamnb.errors import KStreamError
 from kstreamnb.hints import unknown
 
-__all__ = ["Comparison", "Prediction", "compare", "predict"]
-
 _BLUE = "#2f81f7"
 _given: dict[str, object] = {}
 """Answers by the name of their question: a prediction is made in one cell and compared in another."""

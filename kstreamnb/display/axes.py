@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from kstreamnb.core.formatting import format_time
 from kstreamnb.core.time import MAX_TIME_MS
 
-__all__ = ["Scale", "number_ticks", "time_label", "time_ticks"]
-
 _SECOND, _MINUTE, _HOUR, _DAY = 1000, 60_000, 3_600_000, 86_400_000
 _STEPS = (
     *(unit * ten for ten in (1, 10, 100) for unit in (1, 2, 5)),

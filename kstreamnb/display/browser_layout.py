@@ -13,8 +13,6 @@ from typing import cast
 
 from kstreamnb.errors import EngineError
 
-__all__ = ["render"]
-
 
 def render(dot: str) -> bytes:
     """Return the drawing of a graph as SVG.

@@ -7,8 +7,6 @@ from html import escape
 
 from kstreamnb.display.names import clean
 
-__all__ = ["Canvas"]
-
 
 class Canvas:
     """Shapes and texts in the order in which they are painted.

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from kstreamnb.core.displayed import Displayed
 from kstreamnb.topology.description import DescribedNode, TopologyDescription
 
-__all__ = ["TopologyDiff", "diff"]
-
 _GENERATED = re.compile(r"-\d{10}")
 
 

@@ -12,8 +12,6 @@ from kstreamnb.display.graph import Box, GraphView, Item
 from kstreamnb.display.names import clean
 from kstreamnb.display.titles import pad_title
 
-__all__ = ["large_lines", "small_lines", "to_dot"]
-
 _FONT = "Helvetica"
 _SHAPES = {
     "source": {"shape": "box"},

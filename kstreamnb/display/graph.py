@@ -13,8 +13,6 @@ from kstreamnb.topology.cuts import Cut, cuts_of, internal_topics, separation
 from kstreamnb.topology.description import DescribedNode, DescribedSubtopology, TopologyDescription
 from kstreamnb.topology.labels import node_label, store_label, topic_label
 
-__all__ = ["Box", "Edge", "GraphView", "Item", "Overlay", "graph_view", "overlay_of_changes", "upstream_of"]
-
 ItemKind = Literal["source", "processor", "sink", "topic", "internal topic", "store"]
 _NODES = ("source", "processor", "sink")
 

@@ -14,8 +14,6 @@ from kstreamnb.display.names import identifier
 from kstreamnb.topology.cuts import internal_topics
 from kstreamnb.topology.description import DescribedNode, TopologyDescription
 
-__all__ = ["logical_view"]
-
 _JOINS = {"join", "left_join", "outer_join"}
 _BEGINS = {"JoinWindow", "SubscriptionSend", "ForeignTableJoin", "TableTableJoin"}
 """First operators of a join: their parents belong to other calls."""

@@ -7,8 +7,6 @@ import re
 from kstreamnb.display.graph import Box, GraphView, Item
 from kstreamnb.display.names import clean
 
-__all__ = ["to_mermaid"]
-
 _SHAPES = {
     "source": ('["', '"]'),
     "processor": ('["', '"]'),

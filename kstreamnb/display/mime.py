@@ -21,8 +21,6 @@ from kstreamnb.errors import EngineError
 from kstreamnb.topology.description import TopologyDescription
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["data_of", "draw", "joined", "mimebundle", "picture_of", "wanted"]
-
 
 @singledispatch
 def picture_of(model: object) -> GraphPicture | None:

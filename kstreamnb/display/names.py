@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["clean", "identifier"]
-
 _UNSAFE = re.compile(r"[^A-Za-z0-9.-]")
 _INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
 

@@ -12,8 +12,6 @@ from kstreamnb.display.names import clean
 from kstreamnb.display.style import PAGE_CSS
 from kstreamnb.recording.offset_table import OffsetRow, OffsetTable
 
-__all__ = ["to_offset_svg"]
-
 _LEFT, _CELL, _MOST, _LINE = 128, 26, 22, 13
 
 CSS = (

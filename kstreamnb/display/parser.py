@@ -11,8 +11,6 @@ import re
 from kstreamnb.errors import TopologyError
 from kstreamnb.topology.description import DescribedNode, DescribedSubtopology, TopologyDescription
 
-__all__ = ["parse_description"]
-
 _HEADER = re.compile(r"(Topologies|Topology|Sub-topologies|Global Stores):?( .+:| none)?")  # of old versions too
 _SUBTOPOLOGY = re.compile(r"Sub-topology:\s+(\d+)( for global store \(will not generate tasks\))?")
 _SOURCE = re.compile(r"Source:\s+(.+?) \(topics: (.*)\)")

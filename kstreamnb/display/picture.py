@@ -17,8 +17,6 @@ from kstreamnb.errors import EngineError
 from kstreamnb.topology.description import TopologyDescription
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["GraphPicture", "picture_forms", "to_html"]
-
 
 @dataclass(frozen=True)
 class GraphPicture:

@@ -21,8 +21,6 @@ from kstreamnb.replays.replay import Replay
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.labels import node_title
 
-__all__ = ["overlay_of_profile", "overlay_of_run"]
-
 _SHOWN = 10
 _HEAT = (0.04, 0.12, 0.24, 0.36, 0.48)
 """Least shares of the cost for each depth of colour."""

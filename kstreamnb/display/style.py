@@ -9,8 +9,6 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 
-__all__ = ["CSS", "HEAT_CSS", "PAGE_CSS", "legend"]
-
 PAGE_CSS = """
 .ks-graph{--ks-light:#ffffff;--ks-dark:#1f2328;
 --ks-ground:var(--jp-layout-color0,var(--vscode-editor-background,var(--ks-light)));

@@ -24,8 +24,6 @@ from kstreamnb.display.style import CSS, HEAT_CSS, legend
 from kstreamnb.display.titles import place_title
 from kstreamnb.errors import EngineError
 
-__all__ = ["to_svg", "warm_up"]
-
 _SVG = "http://www.w3.org/2000/svg"
 _SCALE = 1.15
 _WIDEST = 1500

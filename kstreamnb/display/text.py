@@ -5,8 +5,6 @@ from __future__ import annotations
 from kstreamnb.display.graph import Box, Edge, GraphView, Item
 from kstreamnb.display.names import clean
 
-__all__ = ["to_text"]
-
 
 def to_text(view: GraphView) -> str:
     """Return the picture as plain text, without colours and the same on every terminal."""

@@ -17,8 +17,6 @@ from kstreamnb.display.names import clean
 from kstreamnb.display.style import PAGE_CSS
 from kstreamnb.replays.analysis.time_chart import Lane, Link, TaskTime, TimeChart, TimedRecord, TimeSpan
 
-__all__ = ["time_facts", "time_scale", "to_time_svg"]
-
 _WIDTH, _LEFT, _RIGHT = 860, 116, 24
 _ROW, _BAR, _TRACK = 17, 13, 18
 _LETTER = 5.0

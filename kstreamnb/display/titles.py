@@ -11,8 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from xml.etree import ElementTree
 
-__all__ = ["pad_title", "place_title"]
-
 _SVG = "{http://www.w3.org/2000/svg}"
 _LETTER, _SPACE = 5.4, 3.05  # widths at the size of a title, the letter's with some to spare for other fonts
 _INSIDE, _CLEAR = 8.0, 5.0

@@ -12,18 +12,6 @@ if TYPE_CHECKING:  # every other module imports this one
     from kstreamnb.source_location import SourceLocation
 
 
-__all__ = [
-    "ConfigError",
-    "KStreamError",
-    "MissingPackageError",
-    "ProcessingError",
-    "SerdeError",
-    "StateError",
-    "TopologyError",
-    "UnknownNameError",
-    "extra",
-]
-
 DOCUMENTATION = "https://kstreamnb.github.io/kstreamnb/"
 
 

@@ -6,27 +6,6 @@ from typing import ClassVar
 
 from kstreamnb.errors.base import KStreamError
 
-__all__ = [
-    "AccessDeniedError",
-    "ApplicationStateError",
-    "BrokerError",
-    "BufferExhaustedError",
-    "CheckpointError",
-    "DataLossError",
-    "EngineError",
-    "FencedError",
-    "JvmGoneError",
-    "MissingJavaError",
-    "PartitionError",
-    "RecordRefusedError",
-    "SinkError",
-    "SparkError",
-    "StorageError",
-    "TopicDeletedError",
-    "TransactionTimeoutError",
-    "UnknownTopicError",
-]
-
 
 class EngineError(KStreamError, RuntimeError):
     """The runtime around the tasks (driver, Spark, Kafka) failed or refused a request.

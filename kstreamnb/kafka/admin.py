@@ -23,8 +23,6 @@ from kstreamnb.errors import BrokerError, UnknownTopicError, unknown
 from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.kafka.client import Servers, client, connection, is_unreachable, kafka_error, shown_servers
 
-__all__ = ["Admin", "TopicDescription"]
-
 T = TypeVar("T")
 _PAUSE_S = 0.1
 _UNREACHABLE_S = 3.0

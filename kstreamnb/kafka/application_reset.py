@@ -27,19 +27,6 @@ from kstreamnb.kafka.storage.claims import TopicClaim
 from kstreamnb.topology.partitions import owned_topics
 from kstreamnb.topology.topology import Topology
 
-__all__ = [
-    "ResetPlan",
-    "committed_positions",
-    "fence",
-    "group_members",
-    "group_offsets",
-    "metadata_of",
-    "offsets_at",
-    "plan_reset",
-    "reset",
-    "reset_positions",
-]
-
 T = TypeVar("T")
 Beginning: TypeAlias = Instant | Mapping[int, int]
 """An instant, "earliest", "latest", one offset for every partition, or offsets by partition."""

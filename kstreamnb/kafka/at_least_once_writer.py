@@ -17,8 +17,6 @@ from kstreamnb.kafka.client import Servers, as_settings, client, connection, kaf
 from kstreamnb.kafka.output_batch import OutputBatch, OutputColumns
 from kstreamnb.kafka.transactional_writer import send_all
 
-__all__ = ["AtLeastOnceWriter"]
-
 _FLUSH_S = 1.0
 _TUNING = {
     "linger.ms": 5,

@@ -17,8 +17,6 @@ from kstreamnb.kafka.bounded_reader import arrived, at_end, bounded_consumer
 from kstreamnb.kafka.client import Servers
 from kstreamnb.kafka.output_batch import Marker, OutputColumns
 
-__all__ = ["Checksum", "last_marker", "last_value"]
-
 _SEARCH_S = 30.0
 _MARKER = {"query": str, "batch": int, "source": str, "output": str}
 _crc = zlib.crc32

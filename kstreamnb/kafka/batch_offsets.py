@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator
 
 from kstreamnb.errors import ConfigError
 
-__all__ = ["Offsets", "count_between", "batch_end_by_time", "ranges"]
-
 Offsets = dict[str, dict[int, int]]
 """Offsets by topic and partition."""
 

@@ -24,19 +24,6 @@ from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.batch_offsets import Offsets, batch_end_by_time, ranges
 from kstreamnb.kafka.client import Servers, client, connection, kafka_error
 
-__all__ = [
-    "Piece",
-    "RawRecord",
-    "BoundedReader",
-    "arrived",
-    "at_end",
-    "bounded_consumer",
-    "fetch",
-    "pieces_between",
-    "plain_records",
-    "raw_record",
-]
-
 RawRecord: TypeAlias = tuple[int, int, bytes | None, bytes | None, Headers]
 """``(offset, timestamp, key, value, headers)``; for a task, key and value are `SerializedValue`."""
 

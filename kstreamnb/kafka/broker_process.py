@@ -28,8 +28,6 @@ from kstreamnb.errors import BrokerError, ConfigError, unknown
 from kstreamnb.kafka.java import KAFKA_VERSION, java, kafka_jars
 from kstreamnb.kafka.temp_dirs import temp_dir
 
-__all__ = ["LocalBroker", "local_broker"]
-
 _JVM = (
     "-Xms128m",
     "-XX:+UseSerialGC",

@@ -19,8 +19,6 @@ from kstreamnb.kafka.batch_offsets import Offsets, ranges
 from kstreamnb.kafka.bounded_reader import BoundedReader, arrived, at_end, bounded_consumer, raw_record
 from kstreamnb.kafka.client import Servers
 
-__all__ = ["CaptureLimits", "Captured", "Progress", "capture", "ends_of"]
-
 Progress: TypeAlias = Callable[[int, int, float], None]
 """``progress(records, bytes, seconds)``, called a few times a second."""
 

@@ -11,17 +11,6 @@ from confluent_kafka import KafkaError, KafkaException
 from kstreamnb.errors import AccessDeniedError, BrokerError, ConfigError, RecordRefusedError
 from kstreamnb.masking import without_secrets
 
-__all__ = [
-    "Servers",
-    "as_settings",
-    "client",
-    "connection",
-    "is_unreachable",
-    "kafka_error",
-    "sendable_time",
-    "shown_servers",
-]
-
 Servers: TypeAlias = str | Mapping[str, object]
 """``host:port,…``, or librdkafka's settings with ``bootstrap.servers`` among them."""
 

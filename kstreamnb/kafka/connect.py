@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 from kstreamnb.errors import ConfigError, unknown
 
-__all__ = ["connect_config"]
-
 _CLASSES = {"jdbc-sink": "io.confluent.connect.jdbc.JdbcSinkConnector"}
 
 

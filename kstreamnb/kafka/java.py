@@ -13,8 +13,6 @@ from pathlib import Path
 
 from kstreamnb.errors import BrokerError, MissingJavaError, MissingPackageError
 
-__all__ = ["KAFKA_VERSION", "cache_folder", "checksum", "java", "kafka_jars"]
-
 KAFKA_VERSION = "4.3.1"
 _CHECKSUMS = {"4.3.1": "d71e2caf5d08cbc9aa65ab331253e938c606206a95007fec12e1d44147ef339a"}  # of all jars, by version
 _SETTINGS = """<ivysettings><settings defaultResolver="central"/><resolvers>

@@ -13,8 +13,6 @@ from confluent_kafka import Consumer
 
 from kstreamnb.kafka.client import Servers, client, connection
 
-__all__ = ["LatencyProbe"]
-
 
 class LatencyProbe:
     """Reads a topic in the background; ``latencies_ms`` has the time from each record's timestamp to its arrival."""

@@ -12,8 +12,6 @@ from typing import Literal, Protocol
 from kstreamnb.core.time import duration_ms
 from kstreamnb.topology.java_order import java_hash
 
-__all__ = ["KafkaLogHandler"]
-
 
 class Sender(Protocol):
     """The method of a `RecordProducer` that the handler calls; one without ``max_block`` is accepted too."""

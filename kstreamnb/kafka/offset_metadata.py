@@ -16,8 +16,6 @@ from typing import Any, TypeAlias
 from kstreamnb.errors import BrokerError
 from kstreamnb.kafka.client import Servers, connection
 
-__all__ = ["NO_TIME", "CommittedOffset", "OffsetMetadata", "commit_offsets", "decode_metadata", "encode_metadata"]
-
 NO_TIME = -1
 _VERSION, _OLD_VERSION = 2, 1
 _CONSUMER, _OK, _TEXT = 1, 0, 512

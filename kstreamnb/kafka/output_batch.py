@@ -15,8 +15,6 @@ import numpy.typing as npt
 from kstreamnb.core.record import Headers
 from kstreamnb.errors import CheckpointError, DataLossError
 
-__all__ = ["BatchHistory", "Marker", "OutputBatch", "OutputColumns", "OutputRecord", "checksum_of", "columns_of"]
-
 OutputRecord: TypeAlias = tuple[str, int, int, object, object, Headers]
 """``(topic, partition, timestamp, key, value, headers)``; for Kafka key and value are bytes or None."""
 

@@ -6,8 +6,6 @@ from kstreamnb.core.codec import StreamPartitioner, to_bytes
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import PartitionError, SerdeError
 
-__all__ = ["RoundRobin", "checked_partition", "record_bytes"]
-
 
 def record_bytes(
     topic: str, key: object, value: object, key_serde: Serde, value_serde: Serde

@@ -22,8 +22,6 @@ from kstreamnb.errors import BufferExhaustedError
 from kstreamnb.kafka.client import Servers, client, connection, kafka_error, sendable_time, shown_servers
 from kstreamnb.kafka.partitioners import checked_partition, record_bytes
 
-__all__ = ["DeliveryCallback", "RecordProducer", "produce"]
-
 DeliveryCallback: TypeAlias = Callable[[TopicRecord | None, Exception | None], None]
 """``delivered(record, error)``: the record with its partition and offset, or the error."""
 

@@ -13,8 +13,6 @@ from kstreamnb.core.serde import Serde
 from kstreamnb.errors import ConfigError, MissingPackageError, SerdeError
 from kstreamnb.masking import masked, without_secrets
 
-__all__ = ["RegistrySerde", "SchemaRegistry"]
-
 Format = Literal["avro", "json_schema", "protobuf"]
 Settings = tuple[tuple[str, object], ...]
 Convert: TypeAlias = Callable[[Any, Any], object]

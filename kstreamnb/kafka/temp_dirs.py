@@ -10,8 +10,6 @@ from pathlib import Path
 
 from kstreamnb.kafka.storage.checkpoint_lock import LOCK_FILE, SharedLock, in_use
 
-__all__ = ["temp_dir"]
-
 
 def temp_dir(kind: str) -> Path:
     """Create a temporary folder that is removed when this process ends.

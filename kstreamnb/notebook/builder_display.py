@@ -12,8 +12,6 @@ from kstreamnb.logical.lowering import lower
 from kstreamnb.notebook.handle_display import declared_in, error_text
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["show_builder"]
-
 
 def show_builder(builder: StreamsBuilder) -> tuple[dict[str, str], GraphPicture | None]:
     """Return the data and the picture of a builder; errors are shown as text, never raised."""

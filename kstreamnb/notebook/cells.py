@@ -21,8 +21,6 @@ from kstreamnb.samples import Sample
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, InteractiveShell
 
-__all__ = ["Cells", "loaded"]
-
 loaded: list[Cells] = []
 """The cells of the shell that loaded the extension; empty without one."""
 

@@ -13,8 +13,6 @@ from kstreamnb.notebook.functions import same_functions
 from kstreamnb.topology.description import DescribedNode, TopologyDescription
 from kstreamnb.topology.labels import node_label
 
-__all__ = ["Shown", "changes", "gone"]
-
 _NUMBER = re.compile(r"-\d{10}")
 
 

@@ -27,8 +27,6 @@ from kstreamnb.topology.topology import Topology
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-__all__ = ["load", "unload"]
-
 _EVENTS = (("pre_run_cell", "started"), ("post_run_cell", "ended"))
 _SHOWN = (Handle, StreamsBuilder, Topology, Replay, RunProfile, TopologyTestDriver)
 

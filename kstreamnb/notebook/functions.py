@@ -8,8 +8,6 @@ from types import CodeType, FunctionType, MethodType
 
 from kstreamnb.dsl.declarations import Declaration
 
-__all__ = ["file_of", "functions_of", "same_code", "same_functions"]
-
 _DEPTH = 5
 _COMPARED = (
     "co_code", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_argcount", "co_posonlyargcount",

@@ -18,8 +18,6 @@ from kstreamnb.topology.topology import Topology
 from kstreamnb.topology.user_names import bound_variable
 from kstreamnb.validation.field_checks import field_findings
 
-__all__ = ["HandleDisplay", "declared_in", "error_text", "error_words"]
-
 _NEXT = {
     "stream": "filter, map_values, group_by_key, join, to",
     "table": "filter, map_values, join, group_by, to_stream",

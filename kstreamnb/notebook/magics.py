@@ -13,8 +13,6 @@ from IPython.core.magic_arguments import argument, magic_arguments, parse_argstr
 import kstreamnb as ks
 from kstreamnb.notebook.tracebacks import whole_traceback
 
-__all__ = ["KsMagics"]
-
 _Verb: TypeAlias = "Callable[[KsMagics, Namespace, str | None], object]"
 _VERBS: dict[str, _Verb] = {}
 _SUMMARIES: dict[str, str] = {}

@@ -10,8 +10,6 @@ from typing import Any
 
 from kstreamnb.errors import extra
 
-__all__ = ["browse", "edit", "explorer", "panel", "stepper"]
-
 
 def explorer(thing: Any) -> Any:
     """Open the graph of a topology, a builder, a stream, a table, or a replay with its counts.

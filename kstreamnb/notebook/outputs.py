@@ -14,8 +14,6 @@ from kstreamnb.display import GraphPicture, data_of, joined, picture_forms, pict
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-__all__ = ["Parts", "formatter", "parts_of"]
-
 Parts: TypeAlias = "tuple[dict[str, str] | None, GraphPicture | None]"
 """The data of a value by MIME type, and its picture."""
 

@@ -12,8 +12,6 @@ from kstreamnb.errors import EngineError, KStreamError
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["ParityCheck"]
-
 _ANYWAY = "deploy(…, parity=False) deploys anyway"
 
 

@@ -19,8 +19,6 @@ from kstreamnb.notebook.secrets import from_environment
 from kstreamnb.notebook.variables import read_names, statements, written_names
 from kstreamnb.samples import Sample
 
-__all__ = ["CellRun", "bound_samples", "portable"]
-
 _ELSEWHERE = re.compile(
     r"\b(deploy|capture|spark_session|local_broker|Admin|await_input|parity)\("
     r"|%ks (deploy|capture|status|stop|reset|logs)\b"

@@ -15,8 +15,6 @@ from typing import Protocol
 
 from kstreamnb.core.progress import Done, Look
 
-__all__ = ["ProgressBar", "BarOutput", "TerminalBar"]
-
 _SHORT_S, _EVERY_S = 0.5, 0.2
 _COLUMNS = 78
 

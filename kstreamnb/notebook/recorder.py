@@ -16,8 +16,6 @@ from typing import Any
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 
-__all__ = ["SANITIZERS", "START_S", "NotebookRecorder", "quiet_environment"]
-
 SANITIZERS = Path(__file__).with_name("sanitizers.cfg")
 
 _IGNORE = "nbval-ignore-output"

@@ -18,8 +18,6 @@ from kstreamnb.errors import EngineError
 from kstreamnb.notebook.portable_cells import CellRun, portable
 from kstreamnb.notebook.recorder import SANITIZERS, START_S, NotebookRecorder, quiet_environment
 
-__all__ = ["check", "record", "sanitizers", "save_cells"]
-
 _NO_TESTS = 5  # pytest's exit code when it collected nothing
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 

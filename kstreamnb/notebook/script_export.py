@@ -12,8 +12,6 @@ from kstreamnb.notebook.cells import loaded
 from kstreamnb.notebook.secrets import from_environment
 from kstreamnb.notebook.variables import read_names, statements, written_names
 
-__all__ = ["export", "script"]
-
 _MAIN = '''
 
 def main() -> None:

@@ -13,8 +13,6 @@ from collections.abc import Iterable, Iterator
 
 from kstreamnb.errors import EngineError
 
-__all__ = ["from_environment"]
-
 _SECRET = re.compile(
     r"password|passwd|passphrase|(^|[._-])pwd$|secret|credential|[._]pem$|(^|[._-])token$|[._-]token[._-]|jaas"
     r"|oauthbearer[._]config|user[._]info|assertion|(keystore|private|api|access|signing)[._-]?key$",

@@ -11,8 +11,6 @@ from kstreamnb.core.formatting import join_list
 from kstreamnb.dsl.declarations import Declaration
 from kstreamnb.notebook.functions import same_code
 
-__all__ = ["changed_cells"]
-
 _DEPTH = 6
 _MOST = 3
 

@@ -23,8 +23,6 @@ from kstreamnb.topology.topology import Topology
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-__all__ = ["Tracebacks", "whole_traceback"]
-
 _PACKAGE = str(Path(__file__).parent.parent)
 _LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 _CLASH = 'each execution counts as a new cell here: remove an earlier one with builder.forget("cell …")'

@@ -14,8 +14,6 @@ from IPython.core.inputtransformer2 import TransformerManager
 
 from kstreamnb.dsl.declarations import Declaration, Handle
 
-__all__ = ["Variables", "read_names", "statements", "written_names"]
-
 _Names = dict[str, object]
 _RUN_CODE = ("time", "capture", "prun")
 

@@ -13,8 +13,6 @@ from kstreamnb.state.store import Store
 if TYPE_CHECKING:  # a run creates steps, and steps show entries
     from kstreamnb.recording.recorded_run import RecordedRun
 
-__all__ = ["event_row"]
-
 RowText = tuple[str, ...]
 
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 
 from kstreamnb.core.tables import Tabular
 
-__all__ = ["OffsetRow", "OffsetTable"]
-
 
 @dataclass(frozen=True)
 class OffsetRow:

@@ -14,8 +14,6 @@ from kstreamnb.state.store import Store
 from kstreamnb.topology.nodes import ProcessorNode
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["OWN_ROWS", "stores_to_watch", "watch_reads"]
-
 R = TypeVar("R")
 Note = Callable[[Hashable], None]
 _Buffered: TypeAlias = tuple[Any, ...]  # each buffer has its own fields

@@ -5,8 +5,6 @@ from __future__ import annotations
 from kstreamnb.core.formatting import format_time, format_value
 from kstreamnb.core.record import TopicRecord
 
-__all__ = ["describe_content", "record_id"]
-
 
 def record_id(record: TopicRecord) -> str:
     """Return topic, partition and offset, such as ``orders-0@5``."""

@@ -22,8 +22,6 @@ from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.task.task import Task
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["RecordedRun", "Waiting"]
-
 
 class Waiting(NamedTuple):
     """A record that no task had consumed yet, from the "input" or "between tasks"."""

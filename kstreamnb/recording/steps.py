@@ -18,8 +18,6 @@ from kstreamnb.recording.trace_index import BEGINNINGS, StepKind
 if TYPE_CHECKING:  # a run makes steps
     from kstreamnb.recording.recorded_run import RecordedRun
 
-__all__ = ["Drop", "Step", "Steps"]
-
 
 @dataclass(frozen=True)
 class Drop:

@@ -12,8 +12,6 @@ from kstreamnb.state.store import Store
 from kstreamnb.state.versioned import LATEST_ROW
 from kstreamnb.state.window import SEQUENCE_BITS, WindowRows
 
-__all__ = ["StoredRow", "raw_order", "stored_rows", "without_cache"]
-
 
 class StoredRow(NamedTuple):
     """One row of one partition of a store.

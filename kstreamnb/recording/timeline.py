@@ -8,8 +8,6 @@ from typing import Any, Generic, Protocol, Self, TypeVar, overload
 from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.tables import Tabular
 
-__all__ = ["Timeline"]
-
 
 class TimelineEvent(Protocol):
     """An event of a timeline."""

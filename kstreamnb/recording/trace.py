@@ -24,8 +24,6 @@ from kstreamnb.recording.read_tracking import watch_reads
 from kstreamnb.runtime.context.task_context import StateVarWatch
 from kstreamnb.state.store import JournalEntry, Store
 
-__all__ = ["NOTHING", "Code", "Entry", "Kept", "Recording", "keep", "numbers_of", "positions_of", "shown"]
-
 Entry: TypeAlias = tuple[Any, ...]
 
 ATOMS: frozenset[type] = frozenset({int, str, float, bool, bytes, NoneType, SerializedValue, UUID})

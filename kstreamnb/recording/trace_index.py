@@ -15,9 +15,6 @@ from typing import Any, Literal, TypeAlias
 from kstreamnb.recording.trace import NOTHING, Code, Entry, Recording, numbers_of, positions_of
 from kstreamnb.state import InCache
 
-__all__ = ["BEGINNINGS", "StepKind", "TraceIndex", "row_before"]
-
-
 StepKind: TypeAlias = Literal["record", "punctuation", "commit", "crash", "restart"]
 
 BEGINNINGS: dict[str, StepKind] = {

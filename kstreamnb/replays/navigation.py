@@ -14,8 +14,6 @@ from kstreamnb.recording.steps import Step
 from kstreamnb.replays.analysis.snapshot import Snapshot
 from kstreamnb.replays.analysis.state_diff import StateDiff, state_diff
 
-__all__ = ["Breakpoint", "Navigation"]
-
 StepCondition = Callable[[Step], object]
 
 

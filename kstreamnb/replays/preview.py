@@ -16,8 +16,6 @@ from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.nodes import Sink
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["Preview", "preview"]
-
 
 @dataclass(frozen=True)
 class Preview(Tabular):

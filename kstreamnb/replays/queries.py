@@ -16,8 +16,6 @@ from kstreamnb.replays.analysis.time_lanes import Lanes, time_chart
 from kstreamnb.replays.explain import dropped, joins, outputs, partitions, windows
 from kstreamnb.replays.explain.explanation import Explanation, Explanations
 
-__all__ = ["Queries"]
-
 
 class Queries:
     """Queries over a whole run. Answers carry text, numbers, and the steps to look at."""

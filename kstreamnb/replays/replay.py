@@ -23,8 +23,6 @@ from kstreamnb.suggesting import Suggesting
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["Replay", "recorded"]
-
 
 class Replay(Navigation, Queries, Suggesting, Displayed):
     r"""A recorded run. Looking at it runs nothing again.

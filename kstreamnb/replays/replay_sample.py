@@ -14,8 +14,6 @@ from kstreamnb.testdriver.execution.router import Layout
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["replay"]
-
 
 def replay(
     topology: Topology,

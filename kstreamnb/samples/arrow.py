@@ -17,8 +17,6 @@ from kstreamnb.samples.text import parse_cell, stored_cell
 if TYPE_CHECKING:  # an optional dependency
     import pyarrow
 
-__all__ = ["read_parquet", "records_of_table", "schema_of_table", "write_parquet"]
-
 _MARK = b"kstreamnb.sample"
 _PART = 10_000
 _OWN = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")

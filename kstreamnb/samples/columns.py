@@ -21,18 +21,6 @@ from kstreamnb.core.serdes import Serdes, serde_of
 from kstreamnb.core.time import MAX_TIME_MS, format_ms, instant_ms
 from kstreamnb.errors import ConfigError
 
-__all__ = [
-    "Roles",
-    "dicts",
-    "make_records",
-    "number_offsets",
-    "partitioned",
-    "plain_value",
-    "timestamp_ms",
-    "timestamps_ms",
-    "without_gc",
-]
-
 UNASSIGNED = -1
 """The partition of a record that goes to its key's partition wherever it is replayed."""
 

@@ -12,8 +12,6 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.tables import Tabular
 from kstreamnb.samples.text import format_cell
 
-__all__ = ["FieldDescription", "PartitionDescription", "SampleDescription", "describe_records", "fields_of"]
-
 _DEPTH = 5
 _MOST_FIELDS = 60
 _DISTINCT = 1000

@@ -9,8 +9,6 @@ from kstreamnb.core.tables import html_table
 if TYPE_CHECKING:  # its class lists this function
     from kstreamnb.samples.sample import Sample
 
-__all__ = ["to_html"]
-
 
 def to_html(self: Sample) -> str:
     """The first records as a table under the sample's hash and notes."""

@@ -13,8 +13,6 @@ from kstreamnb.samples.arrow import records_of_table
 from kstreamnb.samples.columns import Roles, make_records, number_offsets, plain_value, timestamps_ms, without_gc
 from kstreamnb.samples.text import format_cell
 
-__all__ = ["frame_kind", "records_of_pandas", "records_of_spark"]
-
 Schema = tuple[tuple[str, str], ...]
 
 

@@ -12,8 +12,6 @@ from kstreamnb.errors import ConfigError
 from kstreamnb.samples.columns import Roles, make_records, timestamp_ms
 from kstreamnb.samples.text import parse_cell, stored_cell
 
-__all__ = ["content_text", "read_lines", "read_value_lines", "record_line"]
-
 _CELL = "$cell"
 
 

@@ -15,8 +15,6 @@ from kstreamnb.samples.text import format_cell
 if TYPE_CHECKING:  # its class lists these functions
     from kstreamnb.samples.sample import Sample
 
-__all__ = ["hash_keys", "redact"]
-
 
 def redact(self: Sample, *fields: str, replacement: Any = "***") -> Sample:
     """Blank out fields of dict values, such as ``"card"`` or ``"customer.name"``; also within lists.

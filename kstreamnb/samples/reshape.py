@@ -22,8 +22,6 @@ from kstreamnb.samples.columns import number_offsets, partitioned
 if TYPE_CHECKING:  # its class lists these functions
     from kstreamnb.samples.sample import Sample
 
-__all__ = ["between", "disorder", "head", "merge", "of_topic", "shift", "starting_at", "where", "with_partitions"]
-
 
 def head(self: Sample, count: int = 10) -> Sample:
     """The first records."""

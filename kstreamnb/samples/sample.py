@@ -31,8 +31,6 @@ if TYPE_CHECKING:  # frames are optional
     from kstreamnb.kafka.capture import Progress
     from kstreamnb.kafka.client import Servers
 
-__all__ = ["Sample"]
-
 _SHOWN = 10
 _HASHED = 4096
 

@@ -14,8 +14,6 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.time import format_duration, format_ms
 from kstreamnb.samples.text import format_cell
 
-__all__ = ["Lateness", "SampleStatistics", "TopicStatistics", "statistics_of"]
-
 _STEPS_MS = [
     *(step * size for size in (1, 10, 100) for step in (1, 2, 5)),
     *(step * size for size in (1000, 60_000) for step in (1, 2, 5, 10, 15, 20, 30)),

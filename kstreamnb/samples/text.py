@@ -20,8 +20,6 @@ from kstreamnb.core.time import duration_ms, format_ms, instant_ms
 from kstreamnb.errors import ConfigError
 from kstreamnb.samples.columns import UNASSIGNED, number_offsets, timestamp_ms
 
-__all__ = ["columns_of", "format_cell", "format_records", "parse_cell", "parse_rows", "record_cells", "stored_cell"]
-
 COLUMNS = ("topic", "key", "value", "time", "partition", "offset", "headers")
 _EARLY_MS = 10**10  # up to here times read better as plain numbers
 _CELL_END = re.compile(r"(?<!\\)\|")

@@ -16,18 +16,6 @@ from kstreamnb.kafka.storage.checkpoint_files import Checkpoint, CheckpointFiles
 from kstreamnb.spark.execution.batch_output import BatchOutput
 from kstreamnb.spark.planning.deployment import Deployment
 
-__all__ = [
-    "Action",
-    "Chunk",
-    "Companion",
-    "OffsetSource",
-    "QueryBatch",
-    "QuerySink",
-    "StreamSettings",
-    "from_json",
-    "to_json",
-]
-
 Companion: TypeAlias = Callable[[Callable[[], bool]], object]
 """Runs beside a query in its own thread from each start; its argument tells whether that start is still the last."""
 

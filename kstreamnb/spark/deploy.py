@@ -58,8 +58,6 @@ if TYPE_CHECKING:  # Kafka's client is loaded when a query connects
     from kstreamnb.kafka.client import Servers
     from kstreamnb.kafka.transactional_writer import TransactionalWriter
 
-__all__ = ["deploy", "start_query"]
-
 Guarantee: TypeAlias = Literal["exactly_once", "at_least_once"]
 _COMMIT_INTERVAL = {"commit.interval.ms", "commit_interval_ms", "commit_interval"}
 

@@ -44,8 +44,6 @@ from kstreamnb.spark.planning.preflight import refuse_what_cannot_run
 from kstreamnb.spark.run_result import RunResult
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["run"]
-
 _runs = itertools.count()
 _ORDER = ("max_timestamp", "input_rank", "offset", "depth")
 

@@ -26,8 +26,6 @@ from kstreamnb.spark.planning.deployment import Deployment
 from kstreamnb.spark.planning.output_topics import writer_serdes
 from kstreamnb.spark.state.store_view import StoreView, stores_named, tasks_with
 
-__all__ = ["RunResult"]
-
 _ORDER = ("max_timestamp", "input_rank", "offset", "depth")
 
 

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kstreamnb.core.record import ValueAndTimestamp, Windowed
 
-__all__ = ["KeyValueView", "SessionView", "VersionedView", "View", "WindowView", "view_of"]
-
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as _TypeVar
 

@@ -11,8 +11,6 @@ from kstreamnb.core.record import Headers, Record, TopicRecord
 from kstreamnb.core.time import Instant, duration_ms, format_duration, instant_ms
 from kstreamnb.errors import ConfigError
 
-__all__ = ["InputTopic"]
-
 Write: TypeAlias = Callable[[list[TopicRecord]], None]
 
 _MISSING: Any = object()

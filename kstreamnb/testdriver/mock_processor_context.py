@@ -15,8 +15,6 @@ from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import StateError
 from kstreamnb.state import make_store
 
-__all__ = ["CapturedForward", "CapturedPunctuator", "MockProcessorContext"]
-
 
 class CapturedForward(NamedTuple):
     """A record that the processor forwarded, and the child it named; None for all."""

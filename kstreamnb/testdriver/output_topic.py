@@ -10,8 +10,6 @@ from kstreamnb.core.serde import Serde
 from kstreamnb.errors import EngineError
 from kstreamnb.hints import did_you_mean
 
-__all__ = ["OutputTopic"]
-
 
 class Unread(Protocol):
     """The unread records of a topic."""

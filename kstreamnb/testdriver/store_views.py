@@ -12,11 +12,6 @@ from kstreamnb.state import Store
 from kstreamnb.state.query_views import VIEWS, KeyValueView, SessionView, VersionedView, View, WindowView
 from kstreamnb.state.query_views import view_of as state_view_of
 
-__all__ = [
-    "AnyView", "DisplayedKeyValueView", "DisplayedSessionView", "DisplayedVersionedView", "DisplayedWindowView",
-    "view_of",
-]  # fmt: skip
-
 _SHOWN = 10
 
 

@@ -42,8 +42,6 @@ from kstreamnb.testdriver.store_views import (
 )
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["TopologyTestDriver"]
-
 _CACHE_BYTES = 10_000_000
 _RECORDS = (
     "pass a Sample or a list of TopicRecord; for single values call create_input_topic(topic).pipe_input(key, value)"

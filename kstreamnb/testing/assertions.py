@@ -17,8 +17,6 @@ from kstreamnb.topology.topology import Topology
 from kstreamnb.validation.output_diff import OutputDiff, RunOutputs
 from kstreamnb.validation.output_diff import diff as output_diff
 
-__all__ = ["assert_outputs_equal", "assert_topology_equal", "diff", "nbval_sanitizers"]
-
 Described = Topology | TopologyDescription | str
 """A topology, its description, or the text of a description, such as Kafka Streams prints it."""
 

@@ -8,8 +8,6 @@ import pytest
 
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 
-__all__ = ["topology_driver"]
-
 
 @pytest.fixture
 def topology_driver() -> Iterator[Callable[..., TopologyTestDriver]]:

@@ -20,8 +20,6 @@ from kstreamnb.topology.topology import Topology
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
-__all__ = ["Counterexample", "counterexample", "samples"]
-
 _REACH = 2  # generated numbers reach this many spans beyond those of the example
 
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:  # clients of Kafka and pyspark come with extras
     from kstreamnb.spark.deploy import Guarantee
     from kstreamnb.spark.query.query import Query
 
-__all__ = ["Benchmark", "benchmark", "python_workers"]
-
 _WORDS = ["the", "duck", "looks", "calm", "on", "the", "stream", "and", "paddles", "like", "mad", "below"]
 _WARM_UP_S = 15.0
 _GUARANTEES = ("exactly_once", "at_least_once")

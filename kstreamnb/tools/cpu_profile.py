@@ -12,8 +12,6 @@ from kstreamnb.replays.replay import Replay
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.nodes import ProcessorNode
 
-__all__ = ["node_seconds"]
-
 
 class _Stopwatch:
     """CPU seconds by node, without those of the nodes that it forwards to."""

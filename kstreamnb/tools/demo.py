@@ -16,8 +16,6 @@ from typing import Any, TypeAlias
 
 import kstreamnb as ks
 
-__all__ = ["Flights", "build", "differences", "load", "main"]
-
 PARTITIONS = {"flights": 4, "planes": 4, "airlines": 1, "alerts": 2, "hourly": 2, "airlines-by-month": 2}
 OUTPUTS = ("alerts", "hourly", "airlines-by-month")
 ALERT_MINUTES = 180

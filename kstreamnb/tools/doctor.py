@@ -14,8 +14,6 @@ from kstreamnb.core.tables import Tabular
 from kstreamnb.errors import KStreamError
 from kstreamnb.kafka.java import KAFKA_VERSION, cache_folder, java
 
-__all__ = ["Ability", "Diagnosis", "diagnose"]
-
 _OLDEST_JAVA = 17
 
 

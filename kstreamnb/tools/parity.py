@@ -32,8 +32,6 @@ if TYPE_CHECKING:  # Spark is loaded when it is needed
 
     from kstreamnb.spark.query.query import Query
 
-__all__ = ["EngineOutcome", "Parity", "internal_topics", "parity", "verify_state"]
-
 _BATCHES = 4
 
 Outputs: TypeAlias = "Mapping[str, list[TopicRecord]]"

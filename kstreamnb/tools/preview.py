@@ -23,8 +23,6 @@ from kstreamnb.replays.preview import Preview, preview
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["PreviewRecords", "first_records", "has_records", "head", "upstream_part", "upstream_topology"]
-
 PreviewRecords: TypeAlias = "Mapping[str, Iterable[tuple[Any, ...]]] | Iterable[TopicRecord]"
 """Records by topic, as ``(key, value)`` or ``(key, value, timestamp)``, or a sample."""
 

@@ -22,8 +22,6 @@ from kstreamnb.core.stores import StoreSpec, VersionedRecord
 from kstreamnb.errors import StateError, unknown
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["HEADERS", "StoreApp"]
-
 HEADERS = {"Content-Type": "application/json; charset=utf-8", "X-Content-Type-Options": "nosniff"}
 _MOST_ROWS = 1_000
 _FOREVER = (1 << 63) - 1
@@ -38,7 +36,7 @@ class ServedApplication(Protocol):
     topology: Topology
 
 
-class ReadableStore(Protocol):
+class _ReadableStore(Protocol):
     """The reading methods of a store; each kind of store has some of them."""
 
     def get(self, key: object, as_of: int = ...) -> object: ...
@@ -168,7 +166,7 @@ def _specs(application: ServedApplication) -> dict[str, StoreSpec]:
     return dict(sorted({**topology.stores, **topology.global_stores}.items()))
 
 
-def _view(application: ServedApplication, specs: Mapping[str, StoreSpec], name: str) -> ReadableStore:
+def _view(application: ServedApplication, specs: Mapping[str, StoreSpec], name: str) -> _ReadableStore:
     if name not in specs:
         error = unknown("store", name, specs, error=StateError)
         raise _Refused(HTTPStatus.NOT_FOUND, "; ".join(filter(None, (error.message, error.detail, error.hint))))
@@ -177,7 +175,7 @@ def _view(application: ServedApplication, specs: Mapping[str, StoreSpec], name: 
     return read(name)
 
 
-def _reader(application: object) -> Callable[[str], ReadableStore] | None:
+def _reader(application: object) -> Callable[[str], _ReadableStore] | None:
     """Return the method that gives a view of a store by its name, None if there is none."""
     return getattr(application, "get_state_store", None) or getattr(application, "store", None)
 
@@ -211,13 +209,13 @@ def _number(options: Mapping[str, str], name: str, default: int, least: int = -_
     raise _Refused(HTTPStatus.BAD_REQUEST, f'{name} must be a whole number{span}, got "{text}"')
 
 
-def _rows(view: ReadableStore, spec: StoreSpec, options: Mapping[str, str]) -> list[dict[str, object]]:
+def _rows(view: _ReadableStore, spec: StoreSpec, options: Mapping[str, str]) -> list[dict[str, object]]:
     """Return the rows of a store, or those between two keys or times."""
     limit = _number(options, "limit", _MOST_ROWS, 1, _MOST_ROWS)
     return [_shown(key, row) for key, row in islice(_selected(view, spec, options), limit)]
 
 
-def _selected(view: ReadableStore, spec: StoreSpec, options: Mapping[str, str]) -> Iterator[tuple[object, object]]:
+def _selected(view: _ReadableStore, spec: StoreSpec, options: Mapping[str, str]) -> Iterator[tuple[object, object]]:
     if spec.kind == "versioned":
         raise _Refused(HTTPStatus.BAD_REQUEST, f"name a key of a versioned store: /stores/{spec.name}/KEY")
     if "window" in spec.kind:
@@ -230,7 +228,7 @@ def _selected(view: ReadableStore, spec: StoreSpec, options: Mapping[str, str]) 
     return iter(view.range(ends[0], ends[1]) if any(end is not None for end in ends) else view.all())
 
 
-def _row(view: ReadableStore, spec: StoreSpec, key: object, options: Mapping[str, str]) -> dict[str, object]:
+def _row(view: _ReadableStore, spec: StoreSpec, key: object, options: Mapping[str, str]) -> dict[str, object]:
     """Return the row of a key, or its windows or sessions."""
     if "window" in spec.kind:
         size = spec.window_size_ms or 0

@@ -15,8 +15,6 @@ from urllib.parse import urlsplit
 
 from kstreamnb.tools.store_app import HEADERS, ServedApplication, StoreApp
 
-__all__ = ["StoreServer", "serve"]
-
 _MOST_CONNECTIONS = 64
 _IDLE_S = 5.0
 _REQUEST_S = 15.0

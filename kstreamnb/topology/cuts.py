@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from kstreamnb.topology.description import DescribedNode, DescribedSubtopology, TopologyDescription
 from kstreamnb.topology.labels import changes_key, node_label, node_title
 
-__all__ = ["Cut", "cuts_of", "internal_topics", "separation"]
-
 
 @dataclass(frozen=True)
 class Cut:

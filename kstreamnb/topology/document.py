@@ -28,8 +28,6 @@ from kstreamnb.topology.description import (
     TopologyDescription,
 )
 
-__all__ = ["fingerprint", "from_json", "to_json"]
-
 _FORMAT, _VERSION = "kstreamnb.topology", 1
 _LISTS = ("topics", "stores", "successors", "predecessors")
 _TEXTS = ("pattern", "topic", "extractor", "dsl", "origin")

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 
 from kstreamnb.topology.description import DescribedNode
 
-__all__ = ["changes_key", "is_generated", "node_label", "node_title", "store_label", "topic_label", "word_of"]
-
 _GENERATED = re.compile(r"(KSTREAM|KTABLE|COGROUPKSTREAM)-([A-Z][A-Z-]*?)-\d{10}(.+)?")
 _WORDS = {
     "KEY-SELECT": "select_key",

@@ -13,8 +13,6 @@ from executing import Source
 from kstreamnb.core.operator import functions_in
 from kstreamnb.source_location import PACKAGE, SourceLocation
 
-__all__ = ["bound_variable", "expression_of", "short_code"]
-
 _LONGEST = 40
 
 

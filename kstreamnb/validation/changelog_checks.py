@@ -9,8 +9,6 @@ from kstreamnb.core.time import format_duration
 from kstreamnb.topology.topology import Topology
 from kstreamnb.validation.issue import Issue
 
-__all__ = ["changelog_findings"]
-
 _WEEK_MS = 7 * 24 * 60 * 60 * 1000
 _FOREVER = -1
 

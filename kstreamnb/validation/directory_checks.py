@@ -10,8 +10,6 @@ from pathlib import Path
 
 from kstreamnb.validation.issue import Issue
 
-__all__ = ["folder_findings"]
-
 
 def folder_findings(folders: Mapping[str, str | Path]) -> Iterator[Issue]:
     """Check folders by their content, such as "checkpoint" and "broker log"; they need not exist yet."""

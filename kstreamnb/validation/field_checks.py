@@ -18,8 +18,6 @@ from kstreamnb.topology.nodes import Node, ProcessorNode, Sink, Source
 from kstreamnb.topology.topology import Topology
 from kstreamnb.validation.issue import Issue
 
-__all__ = ["field_findings", "read_fields"]
-
 _KEEPS_VALUES = ("filter", "filter_not", "peek", "select_key", "group_by", "repartition", "split", "branch", "merge")
 
 

@@ -10,8 +10,6 @@ from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.tables import Tabular
 from kstreamnb.source_location import SourceLocation
 
-__all__ = ["Issue", "Issues", "Severity"]
-
 Severity = Literal["error", "warning", "hint"]
 _ORDER = ("error", "warning", "hint")
 

@@ -23,8 +23,6 @@ from kstreamnb.topology.nodes import ProcessorNode, Source
 from kstreamnb.topology.topology import Topology
 from kstreamnb.validation.issue import Issue
 
-__all__ = ["key_change_findings"]
-
 _NAMED = 3
 
 

@@ -12,8 +12,6 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.tables import Tabular
 from kstreamnb.replays.replay import Replay
 
-__all__ = ["OutputDiff", "RunOutputs", "RowDifference", "assert_outputs_equal", "diff"]
-
 RunOutputs: TypeAlias = "Replay | Mapping[str, Iterable[Any]] | Iterable[Any]"
 """A replay, records by topic, or records: `TopicRecord`, or tuples ``(key, value, timestamp)``."""
 

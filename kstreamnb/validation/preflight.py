@@ -20,8 +20,6 @@ from kstreamnb.validation.field_checks import field_findings
 from kstreamnb.validation.issue import Issue, Issues
 from kstreamnb.validation.sample_checks import check_sample
 
-__all__ = ["check", "check_partitions"]
-
 
 def check(
     topology: Topology,

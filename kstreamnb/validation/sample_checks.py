@@ -22,8 +22,6 @@ from kstreamnb.topology.topology import Topology
 from kstreamnb.validation.issue import Issue
 from kstreamnb.validation.key_changes import key_change_findings
 
-__all__ = ["check_sample"]
-
 _NAMED = 3
 _FAILURES = ("processing error", "production error", "deserialization")
 

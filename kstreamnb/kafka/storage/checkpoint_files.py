@@ -16,19 +16,6 @@ from typing import Protocol, TypeAlias
 from kstreamnb.errors import CheckpointError, ConfigError
 from kstreamnb.kafka.storage.checkpoint_lock import SharedLock, in_use, unwritable
 
-__all__ = [
-    "MANIFEST",
-    "Checkpoint",
-    "CheckpointFiles",
-    "Claim",
-    "FileClaim",
-    "LocalFiles",
-    "Presence",
-    "local_folder",
-    "new_token",
-    "to_files",
-]
-
 MANIFEST = "kstreamnb.json"
 _CLAIM_FILE = ".kstreamnb.owner"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(.*)", re.DOTALL)  # one letter and a colon are a drive of Windows

@@ -11,8 +11,6 @@ from pathlib import Path
 
 from kstreamnb.errors import StorageError
 
-__all__ = ["LOCK_FILE", "SharedLock", "in_use", "try_lock", "unwritable"]
-
 LOCK_FILE = ".kstreamnb.lock"
 _NOT_THERE = FileNotFoundError, NotADirectoryError
 

@@ -20,8 +20,6 @@ from kstreamnb.kafka.batch_marker import last_value
 from kstreamnb.kafka.client import Servers, client, connection, kafka_error
 from kstreamnb.kafka.storage.checkpoint_files import new_token
 
-__all__ = ["TopicClaim", "create_commits_topic"]
-
 _PARTITION = 1
 _KEY = b"claim"
 _SEND_S = 30.0

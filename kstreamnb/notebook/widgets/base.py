@@ -18,8 +18,6 @@ import traitlets
 from kstreamnb.errors import KStreamError
 from kstreamnb.notebook.cells import loaded
 
-__all__ = ["FactsWidget", "esm", "static_text"]
-
 _STATIC = Path(__file__).parent.parent / "static"
 Facts: TypeAlias = dict[str, object]
 

@@ -16,8 +16,6 @@ from kstreamnb.recording.store_rows import StoredRow
 from kstreamnb.replays.analysis.snapshot import StoreTable
 from kstreamnb.samples.text import format_cell
 
-__all__ = ["StoreBrowser"]
-
 _PAGE = 25
 _STATIC = 10
 _HEADER = ("key", "value", "time", "task", "note")

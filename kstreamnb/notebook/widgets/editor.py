@@ -17,8 +17,6 @@ from kstreamnb.samples import Sample
 from kstreamnb.samples.columns import UNASSIGNED, number_offsets
 from kstreamnb.samples.text import parse_rows, record_cells
 
-__all__ = ["SampleEditor"]
-
 _PAGE = 50
 _COLUMNS = ("topic", "key", "value", "time", "partition", "headers")
 _FIELDS = {"time": "timestamp"}

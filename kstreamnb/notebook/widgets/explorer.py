@@ -12,8 +12,6 @@ from kstreamnb.notebook.widgets.base import Facts, FactsWidget, esm
 from kstreamnb.notebook.widgets.graphs import described, flow_order, picture, things
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["Explorer"]
-
 _VIEWS = ("logical", "physical")
 
 

@@ -13,8 +13,6 @@ from kstreamnb.errors import EngineError
 from kstreamnb.tools.preview import upstream_part
 from kstreamnb.topology.description import TopologyDescription
 
-__all__ = ["described", "edge_ids", "flow_order", "picture", "things"]
-
 
 def described(thing: object) -> tuple[TopologyDescription, Overlay]:
     """Return the description of anything with a graph, and the figures of a run."""

@@ -17,8 +17,6 @@ from kstreamnb.spark.query.query import Query
 from kstreamnb.spark.telemetry.metrics import BatchFigures, Metric
 from kstreamnb.topology.labels import node_title
 
-__all__ = ["DeployPanel"]
-
 _UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
 

@@ -7,8 +7,6 @@ from typing import ClassVar
 
 from kstreamnb.notebook.widgets.base import Facts, FactsWidget, esm
 
-__all__ = ["QuestionForm"]
-
 
 class QuestionForm(FactsWidget):
     """A question with fields for its answer; the course keeps the answer.

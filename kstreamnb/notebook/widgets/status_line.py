@@ -7,8 +7,6 @@ import traitlets
 
 from kstreamnb.notebook.widgets.base import esm, static_text
 
-__all__ = ["StatusLine"]
-
 
 class StatusLine(anywidget.AnyWidget):
     """Text that the page shows while the widget is open; it need not be displayed.

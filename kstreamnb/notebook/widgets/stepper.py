@@ -25,8 +25,6 @@ from kstreamnb.replays.navigation import Breakpoint
 from kstreamnb.replays.replay import Replay
 from kstreamnb.samples.text import parse_cell
 
-__all__ = ["Stepper"]
-
 _ROWS = 50
 _SHOWN = 12
 _EXPLAINED = 5_000

@@ -12,8 +12,6 @@ from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.store_rows import stored_rows
 from kstreamnb.replays.analysis.open_windows import node_time
 
-__all__ = ["BufferedRecord", "buffered_records"]
-
 
 class BufferedRecord(NamedTuple):
     """One record that a node buffers until stream time reaches ``due_ms``; times in ms.

@@ -12,8 +12,6 @@ from kstreamnb.recording.trace_index import row_before
 from kstreamnb.state.versioned import LATEST_ROW
 from kstreamnb.topology.nodes import Sink, Source
 
-__all__ = ["NodeArrival", "above", "arrivals", "row_at", "sinks_of"]
-
 
 class NodeArrival(NamedTuple):
     """A record at a node; ``position`` is its log position, ``went_on`` tells whether the node forwarded anything."""

@@ -12,8 +12,6 @@ from kstreamnb.core.windows import SessionWindows, SlidingWindows
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.store_rows import StoredRow, stored_rows
 
-__all__ = ["OpenWindow", "closes_at", "node_time", "open_windows", "windowed_nodes"]
-
 
 class OpenWindow(NamedTuple):
     """A window that still accepts records; times in ms.

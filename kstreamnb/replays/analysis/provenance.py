@@ -23,8 +23,6 @@ from kstreamnb.state import InCache
 from kstreamnb.state.window import WindowRows
 from kstreamnb.topology.nodes import ProcessorNode, Source
 
-__all__ = ["Provenance", "provenance_of"]
-
 
 @dataclass(frozen=True)
 class Provenance(Tabular):

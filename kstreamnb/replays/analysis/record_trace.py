@@ -13,8 +13,6 @@ from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.steps import Step
 from kstreamnb.replays.analysis.state_diff import state_diff
 
-__all__ = ["RecordTrace", "RecordedInput"]
-
 
 class RecordTrace(Sequence[Step], Displayed):
     """The steps that a record caused, in order, starting with its own; ``depth`` counts the topics in between.

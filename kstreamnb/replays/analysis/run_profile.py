@@ -16,8 +16,6 @@ from kstreamnb.recording.trace import shown
 from kstreamnb.topology.labels import node_title
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["NodeCost", "RunProfile", "StoreCost", "run_profile"]
-
 
 class NodeCost(NamedTuple):
     """One node: records and bytes (keys and values as JSON) that reached it, and its share of CPU time or None."""

@@ -17,8 +17,6 @@ from kstreamnb.recording.store_rows import StoredRow, stored_rows
 from kstreamnb.replays.analysis.open_windows import OpenWindow, open_windows
 from kstreamnb.state.store import Store
 
-__all__ = ["Snapshot", "StoreTable", "edge_counts"]
-
 
 @dataclass(frozen=True)
 class StoreTable(Tabular):

@@ -13,9 +13,6 @@ from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.store_rows import StoredRow, raw_order, stored_rows, without_cache
 from kstreamnb.state.store import Store
 
-__all__ = ["RowChange", "StateDiff", "state_diff"]
-
-
 ChangeKind: TypeAlias = Literal["+I", "U", "-D"]
 
 

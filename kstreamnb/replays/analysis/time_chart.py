@@ -16,8 +16,6 @@ from kstreamnb.core.tables import Tabular
 from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.topology.labels import store_label
 
-__all__ = ["ChartKind", "Fate", "Lane", "Link", "TaskTime", "TimeChart", "TimeSpan", "TimedRecord"]
-
 ChartKind: TypeAlias = Literal["windows", "join", "rows", "input"]
 """Contents of the lanes: windows of an aggregate, two sides of a join, rows of a store, or input records alone."""
 

@@ -15,8 +15,6 @@ from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.replays.analysis.time_chart import Lane, TaskTime, TimeChart
 from kstreamnb.replays.analysis.time_sources import Dot, TimeSource, sources_of
 
-__all__ = ["Lanes", "time_chart"]
-
 _MOST_RECORDS = 400
 _WIDEST = 2  # windows may make the picture at most this many times wider on each side than the records alone
 

@@ -21,8 +21,6 @@ from kstreamnb.state import InCache
 from kstreamnb.state.versioned import LATEST_ROW
 from kstreamnb.topology.nodes import Source
 
-__all__ = ["Dot", "TimeSource", "sources_of"]
-
 
 class Dot(NamedTuple):
     """A record with the task and the key of its lane."""

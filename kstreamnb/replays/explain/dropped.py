@@ -15,8 +15,6 @@ from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.steps import Drop
 from kstreamnb.replays.explain.explanation import Explanation, Explanations, described
 
-__all__ = ["why_dropped"]
-
 
 def why_dropped(
     run: RecordedRun,

@@ -11,8 +11,6 @@ from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.source_location import SourceLocation
 from kstreamnb.topology.nodes import ProcessorNode
 
-__all__ = ["Explanation", "Explanations", "described"]
-
 
 @dataclass(frozen=True)
 class Explanation(Displayed):

@@ -17,8 +17,6 @@ from kstreamnb.replays.analysis.node_flow import NodeArrival, arrivals, row_at
 from kstreamnb.replays.explain.explanation import Explanation, Explanations, described
 from kstreamnb.state.store import Store
 
-__all__ = ["unmatched", "why_no_match"]
-
 _NEAREST = 3
 
 Unmatched: TypeAlias = Iterator[tuple[Explanation, object]]

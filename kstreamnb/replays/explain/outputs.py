@@ -17,8 +17,6 @@ from kstreamnb.replays.explain.joins import unmatched
 from kstreamnb.replays.explain.predicates import unmet
 from kstreamnb.topology.nodes import Node, Sink, Source
 
-__all__ = ["why_no_output"]
-
 _LOOKED_AT = 1_000
 _NOT_LOOKED_AT = f"only the first {_LOOKED_AT:,} of its records were looked at"
 

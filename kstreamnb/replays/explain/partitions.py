@@ -13,8 +13,6 @@ from kstreamnb.replays.explain.explanation import Explanation, Explanations, des
 from kstreamnb.topology.nodes import Sink
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["why_cut", "why_partition"]
-
 _POSITIVE = 0x7FFFFFFF
 
 

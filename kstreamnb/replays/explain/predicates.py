@@ -17,8 +17,6 @@ from pure_eval import CannotEval, Evaluator
 from kstreamnb.core.formatting import format_value, join_list
 from kstreamnb.topology.user_names import expression_of
 
-__all__ = ["unmet"]
-
 
 def unmet(predicate: Callable[..., object], *args: object, negate: bool = False) -> str | None:
     """Explain why a predicate is false for some arguments (or, with ``negate``, why it is true).

@@ -16,8 +16,6 @@ from kstreamnb.replays.analysis.open_windows import OpenWindow, open_windows, wi
 from kstreamnb.replays.explain.explanation import Explanation, Explanations, described
 from kstreamnb.topology.nodes import ProcessorNode
 
-__all__ = ["why_open"]
-
 
 def why_open(run: RecordedRun, store: str | None = None, key: object = None, *, at: int | None = None) -> Explanations:
     """Explain every open window and buffered record after ``at`` steps (default: the end), or those of a store or key.

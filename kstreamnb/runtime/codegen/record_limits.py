@@ -11,8 +11,6 @@ from kstreamnb.core.time import Clock
 from kstreamnb.errors import ConfigError, RecordRefusedError
 from kstreamnb.runtime.context.config import Config
 
-__all__ = ["TIME_LIMITS", "RecordLimits", "record_size"]
-
 TIME_LIMITS = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
 _BATCH_OVERHEAD, _RECORD_OVERHEAD, _NULL_SIZE = 61, 21, 1
 

@@ -10,8 +10,6 @@ from kstreamnb.errors import EngineError
 from kstreamnb.runtime.codegen.function_builder import FunctionBuilder
 from kstreamnb.runtime.codegen.serde_lines import copy_expression, read_expression
 
-__all__ = ["INTERLEAVED", "TOPIC_RECORDS", "WIRE_RECORDS", "EndLines", "Loop", "NegativeTimestamp", "record_loop"]
-
 EndLines: TypeAlias = Callable[[FunctionBuilder], list[str]]
 """Writes the lines that record what happened at the end of a record."""
 

@@ -18,8 +18,6 @@ from kstreamnb.runtime.context.record_context import WireRecord
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.topology.nodes import Source
 
-__all__ = ["EventTimes", "has_own_extractor", "source_extractor"]
-
 
 def has_own_extractor(source: Source, config: Config) -> bool:
     """Return whether records of a source may have another event time than their timestamp."""

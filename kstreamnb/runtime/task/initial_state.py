@@ -9,8 +9,6 @@ from typing import Any, TypeAlias
 from kstreamnb.errors import ConfigError
 from kstreamnb.runtime.task.task import Task
 
-__all__ = ["InitialState"]
-
 TaskRows: TypeAlias = Mapping[str, Mapping[Hashable | None, Any]]
 """Raw rows by store."""
 

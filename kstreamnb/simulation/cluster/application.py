@@ -17,8 +17,6 @@ from kstreamnb.simulation.cluster.state_check import check_state
 from kstreamnb.testdriver.execution.state_consistency import StateCheck
 from kstreamnb.testdriver.store_views import view_of
 
-__all__ = ["Application"]
-
 
 class Application(ApplicationLifecycle):
     """One application: a group of tasks that commits together.

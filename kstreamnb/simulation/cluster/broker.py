@@ -14,8 +14,6 @@ from kstreamnb.errors import EngineError
 from kstreamnb.hints import unknown
 from kstreamnb.runtime.task.task import StateDelta
 
-__all__ = ["Broker", "Isolation", "LogRecord", "PartitionLog"]
-
 Isolation: TypeAlias = Literal["read_committed", "read_uncommitted"]
 
 

@@ -22,8 +22,6 @@ from kstreamnb.testdriver.input_topic import InputTopic
 from kstreamnb.testdriver.output_topic import OutputTopic
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["ClusterDriver"]
-
 
 class ClusterDriver:
     """Runs applications as stream threads do: poll, process, commit, one call at a time.

@@ -9,8 +9,6 @@ from typing import Any
 from kstreamnb.core.formatting import format_time
 from kstreamnb.recording.timeline import Timeline
 
-__all__ = ["ThreadEvent", "ThreadEvents"]
-
 _SHOWN = 200
 
 

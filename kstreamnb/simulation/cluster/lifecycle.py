@@ -21,8 +21,6 @@ from kstreamnb.simulation.cluster.trace import ClusterTrace
 from kstreamnb.topology.partitions import owned_topics
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["ApplicationLifecycle", "Status"]
-
 Status = Literal["created", "running", "crashed", "closed"]
 
 

@@ -19,8 +19,6 @@ from kstreamnb.recording.trace_index import TraceIndex
 from kstreamnb.simulation.cluster.broker import Broker, LogRecord
 from kstreamnb.simulation.cluster.trace import ClusterRecording, ClusterTrace
 
-__all__ = ["ClusterRun", "cluster_runs"]
-
 
 @dataclass(frozen=True)
 class SharedLog:

@@ -12,8 +12,6 @@ from kstreamnb.simulation.cluster.broker import Broker, PartitionLog
 from kstreamnb.simulation.cluster.restore import changelog_of, folded
 from kstreamnb.simulation.cluster.stream_task import EventLog
 
-__all__ = ["move_state"]
-
 
 def move_state(tasks: list[Task], count: int, broker: Broker, clock: Clock, log_event: EventLog) -> int:
     """Rewrite every changelog with ``count`` partitions, each row in its key's partition; return the rows moved."""

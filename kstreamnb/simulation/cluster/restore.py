@@ -14,8 +14,6 @@ from kstreamnb.simulation.cluster.stream_task import EventLog
 from kstreamnb.state.store import Store
 from kstreamnb.topology.partitions import changelog_topic
 
-__all__ = ["changelog_of", "folded", "restore_store"]
-
 
 def changelog_of(task: Task, store: Store) -> str | None:
     """Return the topic that a store is restored from; None if it is not logged."""

@@ -8,8 +8,6 @@ from kstreamnb.core.time import Clock
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.runtime.task.task import Task
 
-__all__ = ["ShadowTask"]
-
 
 class ShadowTask:
     """Repeats what a task did up to its last commit; the topology's functions run a second time."""

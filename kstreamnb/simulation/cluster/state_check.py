@@ -10,8 +10,6 @@ from kstreamnb.simulation.cluster.shadow_task import ShadowTask
 from kstreamnb.simulation.cluster.stream_task import StreamTask
 from kstreamnb.testdriver.execution.state_consistency import StateCheck, StateDifference, differences
 
-__all__ = ["check_state"]
-
 
 def check_state(tasks: Mapping[str, StreamTask], broker: Broker, shadow_tasks: Mapping[str, ShadowTask]) -> StateCheck:
     """Compare every store with its changelog and, if there are shadow tasks, with the committed input."""

@@ -6,8 +6,6 @@ from typing import Any
 
 from kstreamnb.state.store import Store
 
-__all__ = ["StateDirectory"]
-
 
 class StateDirectory:
     """Flushed stores by task and name; they survive crashes."""

@@ -11,8 +11,6 @@ from kstreamnb.runtime.context.record_context import WireRecord
 from kstreamnb.runtime.task.task import Task
 from kstreamnb.simulation.cluster.broker import Broker, Isolation, LogRecord
 
-__all__ = ["EventLog", "InputPartition", "StreamTask", "wire"]
-
 InputPartition: TypeAlias = tuple[str, int]
 """Topic and partition."""
 

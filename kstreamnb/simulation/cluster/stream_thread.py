@@ -23,8 +23,6 @@ from kstreamnb.state.store import Store
 from kstreamnb.testdriver.execution.router import partitions_with_sources
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["Fault", "InjectedCrash", "StreamThread"]
-
 Fault: TypeAlias = Literal["before_commit", "after_commit"]
 
 _FLUSHED_AFTER = 10_000  # changelog records between two flushes of a store, as in Kafka

@@ -6,8 +6,6 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.simulation.cluster.broker import Broker, Isolation, LogRecord
 
-__all__ = ["TopicReader"]
-
 
 class TopicReader:
     """Reads all partitions of one topic for an `OutputTopic`."""

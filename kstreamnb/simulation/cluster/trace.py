@@ -19,8 +19,6 @@ from kstreamnb.runtime.task.task import Task
 from kstreamnb.simulation.cluster.stream_task import InputPartition
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["ApplicationRecorder", "ClusterRecording", "ClusterTrace"]
-
 _EVENTS: dict[str, Callable[[Code, Entry], Event]] = {
     "published": lambda code, entry: events.Published(entry[1]),
     "crashed": lambda code, entry: events.Crashed(),

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Mapping
 
 from kstreamnb.errors import EngineError
 
-__all__ = ["Assignor", "check_assignment", "sticky"]
-
 Assignor = Callable[[Mapping[str, int], Mapping[str, int], Mapping[str, tuple[str, ...]]], Mapping[str, Iterable[str]]]
 """From the load of each task, the capacity of each member and what each had before to what each shall have."""
 

@@ -23,8 +23,6 @@ from kstreamnb.simulation.consumer_group.views import (
     Position,
 )
 
-__all__ = ["ConsumerGroup"]
-
 
 class ConsumerGroup(OffsetTable):
     """A group of consumers, or of stream threads with state, as Kafka's coordinator keeps it.

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 
 from kstreamnb.simulation.consumer_group.state import TaskStates
 
-__all__ = ["Listener", "Member", "choose_standbys", "settle"]
-
 Listener = Callable[[str, tuple[str, ...]], None]
 """Told "revoked", then "assigned", each with partitions."""
 

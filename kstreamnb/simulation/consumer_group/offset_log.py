@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from kstreamnb.errors import EngineError
 from kstreamnb.hints import unknown
 
-__all__ = ["OffsetLog"]
-
 
 @dataclass
 class PartitionOffsets:

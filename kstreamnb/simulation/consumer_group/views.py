@@ -12,8 +12,6 @@ from kstreamnb.core.time import format_duration
 from kstreamnb.recording.offset_table import OffsetRow, OffsetTable
 from kstreamnb.recording.timeline import Timeline
 
-__all__ = ["GroupEvent", "GroupEvents", "GroupPauses", "GroupPositions", "Pause", "Position"]
-
 
 @dataclass(frozen=True)
 class GroupEvent:

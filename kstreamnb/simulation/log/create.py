@@ -8,8 +8,6 @@ from typing import Any
 from kstreamnb.errors import ConfigError, extra
 from kstreamnb.simulation.log.log import Log
 
-__all__ = ["create_topic"]
-
 
 @extra("kafka")
 def create_topic(

@@ -9,8 +9,6 @@ from typing import NamedTuple
 from kstreamnb.core.formatting import pluralize
 from kstreamnb.recording.offset_table import OffsetRow, OffsetTable
 
-__all__ = ["PartitionLayout", "TopicLayout"]
-
 
 class PartitionLayout(NamedTuple):
     """One partition; ``leader`` is None and ``in_sync`` empty while it is offline."""

@@ -25,8 +25,6 @@ from kstreamnb.simulation.log.producer import LogProducer
 from kstreamnb.simulation.log.reader import LogReader
 from kstreamnb.simulation.log.replicas import Replicas, spread
 
-__all__ = ["Log", "TimestampType"]
-
 TimestampType = Literal["CreateTime", "LogAppendTime"]
 
 

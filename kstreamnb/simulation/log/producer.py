@@ -19,8 +19,6 @@ if TYPE_CHECKING:  # a log makes its producers; the callback's module needs the 
     from kstreamnb.kafka.producer import DeliveryCallback
     from kstreamnb.simulation.log.log import Log
 
-__all__ = ["LogProducer"]
-
 _NUMBERED = 5
 
 

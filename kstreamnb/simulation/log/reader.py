@@ -11,8 +11,6 @@ from kstreamnb.errors import EngineError
 if TYPE_CHECKING:  # a log makes its readers
     from kstreamnb.simulation.log.log import Log
 
-__all__ = ["LogReader"]
-
 
 class LogReader:
     """Reads partitions from its own positions; records of different partitions have no defined order."""

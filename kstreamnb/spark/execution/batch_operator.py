@@ -33,9 +33,6 @@ from kstreamnb.spark.execution.task_batch import Counters, commit, run_batches
 from kstreamnb.spark.execution.worker_cache import CachedTask, new_task, output_format, worker_state
 from kstreamnb.spark.planning.deployment import Deployment, TaskPlacement
 
-__all__ = ["BATCH_SCHEMA", "BatchPlan", "TopicColumns", "column_values", "first_level", "header_values", "next_level"]
-
-
 BATCH_SCHEMA = (
     "g int, target int, source int, seq int, "
     "max_timestamp bigint, input_rank bigint, offset bigint, depth bigint, blob binary"

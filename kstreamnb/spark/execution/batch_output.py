@@ -17,8 +17,6 @@ from kstreamnb.spark.execution.record_batch import Numbers, OrderKey, RecordBatc
 from kstreamnb.spark.execution.rows import DELTA, FAILURE, OUT, REPORT
 from kstreamnb.spark.execution.task_report import TaskReport
 
-__all__ = ["BatchOutput", "merge_columns", "merge_batches"]
-
 
 @dataclass
 class BatchOutput:

@@ -16,8 +16,6 @@ from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.runtime.task.task import StateDelta, StateKey, Task
 from kstreamnb.spark.execution.record_merge import PartitionKey, Positions, Taken
 
-__all__ = ["CyclicTask"]
-
 
 class CyclicTask:
     """Several tasks with the interface of one; records of ``hidden`` topics do not leave it.

@@ -7,8 +7,6 @@ from kstreamnb.runtime.context.event_time import EventTimes, has_own_extractor
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment
 
-__all__ = ["event_times_of", "extracted_topics"]
-
 
 def extracted_topics(application: ApplicationPlan) -> frozenset[str]:
     """Return the input topics whose source has a timestamp extractor; Kafka Streams asks none for global topics."""

@@ -23,8 +23,6 @@ from kstreamnb.hints import message_of
 from kstreamnb.source_location import origin_of
 from kstreamnb.spark.jvm.constants import NO_JVM
 
-__all__ = ["TOO_SLOW", "is_damage", "jvm_gone", "pack_failure", "raise_first", "spark_failure", "worker_died"]
-
 _OWN = re.compile(r"kstreamnb(\.\w+)+Error: ")
 _CAUSE = re.compile(r"^\s*Caused by: (.+)$", re.MULTILINE)
 _PACKAGES = re.compile(r"^([\w$]+\.)+(?=[\w$]+(: |$))")

@@ -13,8 +13,6 @@ import numpy as np
 
 from kstreamnb.core.serde import LONG, Serde, StringSerde
 
-__all__ = ["column_from_kafka", "column_to_kafka"]
-
 
 def column_from_kafka(column: Sequence[bytes | None], serde: Serde | None) -> list[Any] | None:
     """Decode Kafka's bytes to plain values; None if they have to be decoded one by one.

@@ -21,8 +21,6 @@ from kstreamnb.spark.execution.cyclic_task import CyclicTask
 from kstreamnb.spark.execution.state_codec import Attributes
 from kstreamnb.state import Store
 
-__all__ = ["attributes_of", "give_attributes"]
-
 
 def attributes_of(task: Task | CyclicTask) -> Attributes:
     """Return the attributes of a task's processors, without those that lead to the task or cannot be pickled."""

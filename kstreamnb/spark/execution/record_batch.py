@@ -20,8 +20,6 @@ from kstreamnb.core.record import Headers
 from kstreamnb.core.serde import Serde
 from kstreamnb.spark.execution.kafka_columns import column_to_kafka
 
-__all__ = ["COMMIT", "TICK", "WALL", "Numbers", "OrderKey", "RecordBatch", "pack", "root_order", "to_kafka", "unpack"]
-
 Numbers: TypeAlias = npt.NDArray[np.int64]
 
 TICK = 1 << 61

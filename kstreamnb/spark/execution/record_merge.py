@@ -15,8 +15,6 @@ import numpy as np
 from kstreamnb.core.record import Headers
 from kstreamnb.spark.execution.record_batch import Numbers, OrderKey, RecordBatch
 
-__all__ = ["Arrival", "Merged", "PartitionKey", "Positions", "Taken", "partition_of"]
-
 PartitionKey: TypeAlias = tuple[str, int]
 """Topic and partition."""
 

@@ -9,8 +9,6 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["DELTA", "FAILURE", "OUT", "REPORT", "ROW_SCHEMA", "STORE", "Row5", "row_batch"]
-
 OUT, REPORT, FAILURE, DELTA = -1, -2, -3, -4
 """Targets that are not tasks: output of the query, a task's counters, an error that ends the query, a state change."""
 

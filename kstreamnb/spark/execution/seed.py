@@ -20,8 +20,6 @@ from kstreamnb.spark.execution.record_merge import PartitionKey, Positions
 from kstreamnb.spark.execution.state_codec import pack, unpack
 from kstreamnb.spark.execution.worker_cache import CachedTask
 
-__all__ = ["FOLDER", "PendingRecords", "pending_batches", "plant", "write_pending", "write_seed"]
-
 FOLDER = "seed"
 _PENDING = "pending"
 _FIRST = -(1 << 61)  # before the order key of every record of an input topic

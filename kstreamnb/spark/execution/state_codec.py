@@ -27,8 +27,6 @@ from kstreamnb.spark.execution.record_merge import Positions
 from kstreamnb.state.cache import CacheEntry, InCache
 from kstreamnb.state.codec import EncodedRow
 
-__all__ = ["Attributes", "LogEntry", "LogHead", "pack", "pack_delta", "unpack_delta", "unpack_entry", "unpack_head"]
-
 Attributes: TypeAlias = dict[tuple[str, str], dict[str, bytes]]
 """Attributes of users' processors by task and node, each pickled."""
 

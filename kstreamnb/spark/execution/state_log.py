@@ -34,8 +34,6 @@ from kstreamnb.spark.execution.state_codec import (
 )
 from kstreamnb.spark.execution.worker_cache import CachedTask, Compaction
 
-__all__ = ["HEAD", "KEY_SCHEMA", "LOG_SCHEMA", "StateLog"]
-
 KEY_SCHEMA = StructType([StructField("seq", LongType())])
 LOG_SCHEMA = StructType([StructField("token", StringType()), StructField("entry", BinaryType())])
 HEAD = 0

@@ -42,8 +42,6 @@ from kstreamnb.spark.execution.worker_cache import (
 from kstreamnb.spark.execution.worker_progress import noted
 from kstreamnb.spark.planning.deployment import Deployment, Replica, TaskPlacement
 
-__all__ = ["StatefulOperator", "addressed", "report_of", "run_group", "stateless_level"]
-
 _MOST_RECORDS = 20_000
 _OutRow = Row("g", "target", "source", "seq", "blob")
 

@@ -22,8 +22,6 @@ from kstreamnb.spark.execution.record_batch import COMMIT, WALL, Numbers, OrderK
 from kstreamnb.spark.execution.record_merge import Arrival, Merged, Positions, Taken
 from kstreamnb.topology.partitions import changelog_topic
 
-__all__ = ["Counters", "OutputFormat", "changelog", "commit", "run_batches"]
-
 _PORTABLE = frozenset({str, int, float, bool, bytes, type(None), SerializedValue})
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NotRequired, TypedDict
 
-__all__ = ["TaskReport"]
-
 
 class TaskReport(TypedDict):
     """The counts of a task in a batch; ``topics`` counts records by output topic, inner ones among them.

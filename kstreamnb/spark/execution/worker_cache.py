@@ -23,22 +23,6 @@ from kstreamnb.spark.planning.deployment import Deployment, Replica, TaskPlaceme
 from kstreamnb.spark.planning.key_routing import spark_hash
 from kstreamnb.spark.planning.output_topics import writer_serdes
 
-__all__ = [
-    "AnyTask",
-    "CachedTask",
-    "Compaction",
-    "WorkerState",
-    "acquire",
-    "empty_task",
-    "forget",
-    "new_global_task",
-    "new_task",
-    "output_format",
-    "release",
-    "replica_of",
-    "worker_state",
-]
-
 _releases = count(1)
 
 AnyTask: TypeAlias = Task | CyclicTask

@@ -24,8 +24,6 @@ from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles, LocalFiles
 from kstreamnb.kafka.storage.checkpoint_lock import try_lock
 from kstreamnb.spark.execution.worker_cache import AnyTask
 
-__all__ = ["TaskPosition", "forget_positions", "noted", "positions_folder", "task_positions"]
-
 _EVERY_S = 0.2
 _SIZE = 4096
 _exit = os._exit

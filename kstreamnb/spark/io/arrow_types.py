@@ -10,8 +10,6 @@ import pyarrow as pa
 from kstreamnb.core.codec import decoder, to_bytes
 from kstreamnb.core.serde import Serde
 
-__all__ = ["arrow_column", "spark_type"]
-
 _TYPES: dict[str, tuple[str, pa.DataType]] = {
     "string": ("string", pa.string()),
     "uuid": ("string", pa.string()),

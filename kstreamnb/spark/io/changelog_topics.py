@@ -9,8 +9,6 @@ from __future__ import annotations
 from kstreamnb.spark.planning.deployment import Deployment
 from kstreamnb.topology.partitions import OwnedTopic, owned_topics
 
-__all__ = ["changelog_topics"]
-
 
 def changelog_topics(deployment: Deployment) -> tuple[OwnedTopic, ...]:
     """Return the changelog topics that must exist, with their settings."""

@@ -20,8 +20,6 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import ConfigError, PartitionError
 
-__all__ = ["FrameInput", "content_order", "frame_of_records", "uniform"]
-
 _ROW = "__row"
 
 

@@ -25,8 +25,6 @@ from kstreamnb.spark.contracts import QueryBatch
 from kstreamnb.spark.io.sinks import BoundSink, foreign, history_of, records_of, tables_of
 from kstreamnb.spark.planning.output_topics import output_topics
 
-__all__ = ["DatabaseSink", "ParquetSink"]
-
 _MARKS = {"qmark": "?", "format": "%s", "pyformat": "%s"}
 _POSITIONS = "kstreamnb_query_batches"
 

@@ -17,8 +17,6 @@ from kstreamnb.errors import EngineError
 from kstreamnb.kafka.batch_offsets import Offsets, ranges
 from kstreamnb.spark.contracts import Chunk
 
-__all__ = ["FileOffsetSource", "KafkaOffsetSource"]
-
 _GLANCE_S = 10.0
 
 Starting: TypeAlias = Instant | Mapping[int, int] | Mapping[str, Mapping[int, int]]

@@ -22,19 +22,6 @@ from kstreamnb.spark.io.arrow_types import arrow_column
 from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment
 from kstreamnb.spark.planning.output_topics import writer_serdes
 
-__all__ = [
-    "BoundSink",
-    "FrameSink",
-    "FunctionSink",
-    "KafkaSink",
-    "MemorySink",
-    "decoded",
-    "foreign",
-    "history_of",
-    "records_of",
-    "tables_of",
-]
-
 _MOST_EXPIRED = 5  # from one minute to the 15 minutes that brokers allow
 
 

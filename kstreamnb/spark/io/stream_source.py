@@ -34,8 +34,6 @@ from kstreamnb.spark.execution.rows import ROW_SCHEMA, Row5, row_batch
 from kstreamnb.spark.execution.seed import pending_batches
 from kstreamnb.spark.planning.deployment import Deployment, PackedDeployment
 
-__all__ = ["SourceSettings", "source_class"]
-
 _FEW = 5000
 _VERY_FEW = 500
 _SENT_ALONG_BYTES = 1 << 20

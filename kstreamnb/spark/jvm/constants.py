@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["LARGEST_FUNCTION", "NO_JVM"]
-
 LARGEST_FUNCTION = "spark.broadcast.UDFCompressionThreshold"
 """Spark's limit for the size of a function; larger ones become broadcasts, which stateful operators cannot read."""
 

@@ -10,8 +10,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from importlib import import_module
 
-__all__ = ["missing_modules"]
-
 
 def missing_modules(names: Iterable[str]) -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
     """Yield host, path and version of this Python, and those modules that it cannot import.

@@ -10,8 +10,6 @@ import pyspark
 
 from kstreamnb.spark.jvm.patches import Patch
 
-__all__ = ["LAUNCH_PATCHES", "Launch"]
-
 _CLASSES = Path(__file__).with_name("java")
 
 

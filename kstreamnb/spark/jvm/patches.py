@@ -18,8 +18,6 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
 from kstreamnb.errors import ConfigError, did_you_mean
 
-__all__ = ["DISABLED_SETTING", "DISABLED_VARIABLE", "Patch", "apply_patches", "disabled_patches", "patch_lines"]
-
 DISABLED_VARIABLE = "KSTREAMNB_DISABLE_PATCHES"
 DISABLED_SETTING = "spark.kstreamnb.disablePatches"
 _LOG = logging.getLogger(__name__)

@@ -6,8 +6,6 @@ from typing import Literal, TypeAlias
 
 from kstreamnb.errors import ConfigError, unknown
 
-__all__ = ["PROFILES", "Profile", "profile_settings"]
-
 Profile: TypeAlias = Literal["local", "latency", "production", "notebook"]
 
 # The first compiler alone: the second one costs a session of minutes more than it saves.

@@ -8,8 +8,6 @@ from kstreamnb.errors import SparkError
 from kstreamnb.spark.jvm.patches import patch_lines
 from kstreamnb.spark.jvm.session import PATCHES
 
-__all__ = ["spark_report"]
-
 _SHOWN = (
     "spark.master",
     "spark.driver.memory",

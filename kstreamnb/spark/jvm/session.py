@@ -30,21 +30,6 @@ from kstreamnb.spark.jvm.patches import DISABLED_SETTING, apply_patches, disable
 from kstreamnb.spark.jvm.profiles import Profile, profile_settings
 from kstreamnb.spark.jvm.session_patches import QUERY_PATCHES, SESSION_PATCHES, STREAMING_PATCHES
 
-__all__ = [
-    "FILE_MANAGER",
-    "PATCHES",
-    "QUERY_SETTINGS",
-    "find_java",
-    "is_local",
-    "move_frame",
-    "query_session",
-    "refuse_connect",
-    "require_session",
-    "spark_logs",
-    "spark_session",
-    "streaming_session",
-]
-
 _STATE = "spark.sql.streaming.stateStore"
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 _MASTER, _NAME = "spark.master", "spark.app.name"

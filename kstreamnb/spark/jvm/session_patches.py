@@ -10,8 +10,6 @@ from pyspark.sql import SparkSession
 
 from kstreamnb.spark.jvm.patches import Patch
 
-__all__ = ["QUERY_PATCHES", "SESSION_PATCHES", "STREAMING_PATCHES"]
-
 _LOG = logging.getLogger(__name__)
 _NOISY = (  # these warn at each call about states that do not exist yet, or about sockets of finished tasks
     "org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkStateServer",

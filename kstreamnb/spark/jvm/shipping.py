@@ -22,8 +22,6 @@ from kstreamnb.kafka.temp_dirs import temp_dir
 from kstreamnb.spark.jvm import executor_probe
 from kstreamnb.spark.jvm.session import is_local, require_session
 
-__all__ = ["Module", "ship"]
-
 Module: TypeAlias = str | Path | ModuleType
 """A module or package: its name, its file or folder, or the module itself."""
 

@@ -36,8 +36,6 @@ if TYPE_CHECKING:  # Kafka's client is loaded by connections alone
     from kstreamnb.kafka.admin import Admin
     from kstreamnb.kafka.client import Servers
 
-__all__ = ["Adoption", "adopt", "adopted_offsets", "find_state", "readable_stores", "single_tasks", "view_of_store"]
-
 _OFFSETS_FILE = "offsets.json"
 _LOOKED_AT = 100
 

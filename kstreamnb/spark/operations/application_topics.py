@@ -25,16 +25,6 @@ if TYPE_CHECKING:  # Kafka's client and pyspark are loaded when a query connects
 
     from kstreamnb.kafka.admin import Admin
 
-__all__ = [
-    "create_missing",
-    "few_replicas",
-    "keep_changelogs",
-    "missing_outputs",
-    "warn_of_few_replicas",
-    "with_limits",
-    "written_topics",
-]
-
 _REPLICAS = 3
 _LARGEST_MESSAGE = 1_000_000  # librdkafka's message.max.bytes
 

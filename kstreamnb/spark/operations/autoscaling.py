@@ -11,8 +11,6 @@ from kstreamnb.core.time import Duration, duration_ms, format_duration
 from kstreamnb.errors import ConfigError
 from kstreamnb.spark.telemetry.metrics import Metric, Metrics
 
-__all__ = ["ScalingDecision", "scaling_decision"]
-
 _BUSY = 0.7  # above this share of the time, one slow batch makes the next one late
 
 

@@ -18,8 +18,6 @@ from kstreamnb.spark.planning.deployment import Deployment
 from kstreamnb.spark.state.changelog_restore import read_topics, stores_of
 from kstreamnb.spark.state.checkpoint_reader import last_batch, last_begun, read_states
 
-__all__ = ["publish_snapshot"]
-
 _MOST_RECORDS = 100_000  # in a transaction
 
 

@@ -20,8 +20,6 @@ from kstreamnb.topology.topology import Topology
 if TYPE_CHECKING:  # Kafka's client is loaded by connections alone
     from kstreamnb.kafka.client import Servers
 
-__all__ = ["ChangelogStores", "read_changelogs"]
-
 
 @dataclass(frozen=True, repr=False)
 class ChangelogStores(InitialState, Tabular):

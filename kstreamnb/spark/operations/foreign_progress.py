@@ -17,8 +17,6 @@ from kstreamnb.spark.state.checkpoint_reader import last_begun
 if TYPE_CHECKING:  # Kafka's client is loaded by connections alone
     from kstreamnb.kafka.admin import Admin
 
-__all__ = ["refuse_foreign_progress"]
-
 _ADOPT = "continue that application with kstreamnb.adopt(topology, …, checkpoint=a new folder)"
 
 

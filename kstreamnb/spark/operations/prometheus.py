@@ -13,8 +13,6 @@ from kstreamnb.spark.telemetry.metrics import Metric
 if TYPE_CHECKING:  # the client comes with the extra "metrics"
     from prometheus_client import Metric as MetricFamily
 
-__all__ = ["MetricsServer", "exposed_name", "serve_metrics"]
-
 _PREFIX = "kafka_streams_"
 
 

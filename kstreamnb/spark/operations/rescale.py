@@ -25,8 +25,6 @@ from kstreamnb.spark.state.hadoop_files import checkpoint_files
 if TYPE_CHECKING:  # Kafka's client is loaded by connections alone
     from kstreamnb.kafka.client import Servers
 
-__all__ = ["rescale"]
-
 
 def rescale(
     checkpoint: Checkpoint,

@@ -11,8 +11,6 @@ from kstreamnb.runtime.context.handlers import UncaughtHandler, uncaught_answer
 from kstreamnb.spark.query.lifecycle import Actor
 from kstreamnb.spark.query.query import Query
 
-__all__ = ["RestartPolicy"]
-
 _PAUSE_S = 0.5
 _REPEATED = "fix the cause: every replacement thread fails in the same way. Kafka Streams retries for ever."
 

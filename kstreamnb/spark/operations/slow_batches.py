@@ -16,8 +16,6 @@ from kstreamnb.spark.state.checkpoint_reader import last_begun
 if TYPE_CHECKING:  # the watch is a companion of the query
     from kstreamnb.spark.query.query import Query
 
-__all__ = ["SlowBatches"]
-
 _EVERY_S = 0.5
 
 

@@ -22,8 +22,6 @@ from kstreamnb.state.versioned import VersionedRows
 if TYPE_CHECKING:  # Kafka's client is loaded by connections alone
     from kstreamnb.kafka.client import Servers
 
-__all__ = ["RebuiltStore", "rebuilt_stores"]
-
 _COMMIT_S = 30.0
 
 

@@ -21,8 +21,6 @@ from kstreamnb.topology.topology import Topology
 if TYPE_CHECKING:  # only `deploy` loads Kafka's client
     from kstreamnb.kafka.admin import Admin
 
-__all__ = ["TopicDiscovery", "application_over"]
-
 
 class TopicDiscovery:
     """Restarts a query when new topics match its patterns; they are read from their beginning.

@@ -16,8 +16,6 @@ if TYPE_CHECKING:  # the watcher is a companion of the query
     from kstreamnb.kafka.admin import Admin
     from kstreamnb.spark.query.query import Query
 
-__all__ = ["TopicWatcher", "refuse_replaced_topics"]
-
 _EVERY_S = 1.0
 _LOOKS = 3  # in a row without a topic: a broker that has just come back may not know it yet
 _WAY_OUT = "reset the application, or deploy it with fail_on_loss=False to read what comes after its position"

@@ -22,17 +22,6 @@ from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan, plan_global_task
 from kstreamnb.topology.topology import Topology
 
-__all__ = [
-    "COPY",
-    "PackedDeployment",
-    "ApplicationPlan",
-    "Deployment",
-    "Level",
-    "Replica",
-    "TaskPlacement",
-    "WorkerOptions",
-]
-
 COPY = "/global at level "
 """Part of the name of a replica of global tables; names of tasks do not contain it."""
 

@@ -16,8 +16,6 @@ from kstreamnb.spark.planning.preflight import refuse_what_cannot_run
 from kstreamnb.topology.nodes import ProcessorNode, Sink
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["DeploymentPlan", "PlannedLevel", "plan"]
-
 _AGAIN = "when a batch is repeated after a failure"
 _SIDE_EFFECTS = {
     "foreach": f"its function runs again {_AGAIN}",

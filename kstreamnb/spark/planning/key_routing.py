@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import count
 
-__all__ = ["RoutingKeys", "spark_hash"]
-
 _MASK = 0xFFFFFFFF
 _SEED = 42
 

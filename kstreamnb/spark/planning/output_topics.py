@@ -9,8 +9,6 @@ from kstreamnb.spark.planning.deployment import ApplicationPlan
 from kstreamnb.topology.nodes import Sink
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["output_topics", "writer_serdes"]
-
 
 def writer_serdes(application: ApplicationPlan, topic: str) -> tuple[Serde, Serde]:
     """Return key and value serde of a topic: of the first sink that writes it, of one that chooses, or the defaults."""

@@ -22,8 +22,6 @@ from kstreamnb.topology.nodes import Sink, Source, Subtopology
 from kstreamnb.topology.partitions import partition_counts, source_topics
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["plan_application", "plan_deployment"]
-
 
 def plan_application(
     topology: Topology,

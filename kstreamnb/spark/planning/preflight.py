@@ -19,9 +19,6 @@ from kstreamnb.spark.jvm.constants import LARGEST_FUNCTION
 from kstreamnb.spark.planning.deployment import ApplicationPlan
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["refuse_what_cannot_run", "refuse_what_is_too_large"]
-
-
 _BESIDE = 1 << 16  # packed by Spark beside the topology
 
 _MAKE_IT_THERE = (

@@ -11,8 +11,6 @@ from kstreamnb.errors import SparkError
 if TYPE_CHECKING:  # a query registers itself here
     from kstreamnb.spark.query.query import Query
 
-__all__ = ["active", "add_active", "remove_active", "stop_all"]
-
 _active: dict[int, Query] = {}  # by identity, in the order of their starts
 
 

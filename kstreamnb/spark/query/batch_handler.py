@@ -21,8 +21,6 @@ from kstreamnb.spark.state.live_stores import LiveStores
 from kstreamnb.spark.telemetry.metrics import BatchFigures, MetricsBook
 from kstreamnb.spark.telemetry.query_log import QueryLog
 
-__all__ = ["BatchAction", "BatchListener", "Relay", "SlowBatch"]
-
 _AHEAD_MS = 2_000
 
 BatchListener = Callable[[BatchFigures], object]

@@ -30,8 +30,6 @@ from kstreamnb.spark.state.checkpoint_recovery import entries_again, finish, rol
 from kstreamnb.spark.state.live_stores import LiveStores
 from kstreamnb.spark.telemetry.query_log import QueryLog
 
-__all__ = ["QueryControl"]
-
 _STOP_S = 4.5  # on a busy machine a stop then takes 5 s at most
 _PUBLISH_S = 2.0
 _LATE_S = 60.0

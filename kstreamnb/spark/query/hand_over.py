@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from kstreamnb.kafka.client import Servers
     from kstreamnb.spark.query.query import Query
 
-__all__ = ["HandOver", "hand_over"]
-
 _ATTEMPTS, _END_S = 3, 30.0
 
 

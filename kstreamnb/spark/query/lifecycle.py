@@ -8,8 +8,6 @@ from enum import Enum, auto
 
 from kstreamnb.errors import KStreamError
 
-__all__ = ["ACTIVE", "TRANSITIONS", "Actor", "LifecycleEvent", "Lifecycle", "State"]
-
 
 class State(Enum):
     """A state of a query; ``shown`` is the word for it in `QueryStatus`."""

@@ -11,8 +11,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from kstreamnb.kafka.storage.checkpoint_files import Presence
 
-__all__ = ["QueryHandle"]
-
 _NO_ANSWER = Py4JError, OSError
 
 

@@ -9,8 +9,6 @@ from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.spark.planning.deployment import Deployment, TaskPlacement
 from kstreamnb.spark.planning.key_routing import spark_hash
 
-__all__ = ["QueryStatus", "describe_query"]
-
 
 @dataclass(frozen=True)
 class QueryStatus:

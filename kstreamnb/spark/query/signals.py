@@ -7,8 +7,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["asked_to_end"]
-
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 

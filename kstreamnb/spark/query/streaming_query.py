@@ -19,8 +19,6 @@ from kstreamnb.spark.jvm.session import streaming_session
 from kstreamnb.spark.planning.deployment import Deployment
 from kstreamnb.spark.state.checkpoint_recovery import entries_again
 
-__all__ = ["levels_of", "start_stream"]
-
 _STOP_MS = 4500  # stopping takes 5 s at most
 
 

@@ -13,8 +13,6 @@ from kstreamnb.topology.partitions import changelog_topic
 if TYPE_CHECKING:  # Kafka's client is loaded by connections alone
     from kstreamnb.kafka.client import Servers
 
-__all__ = ["logged_stores", "read_topics", "restore_tasks", "stores_of"]
-
 Entries = dict[tuple[str, int], list[tuple[Any, Any, int]]]
 """By topic and partition: key, value and timestamp of its records."""
 

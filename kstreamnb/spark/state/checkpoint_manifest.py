@@ -18,8 +18,6 @@ from kstreamnb.kafka.storage.checkpoint_files import MANIFEST, CheckpointFiles
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment
 
-__all__ = ["Manifest", "check_compatible", "checkpoint_missing", "manifest_of", "read_manifest", "write_manifest"]
-
 _FORMAT = 3
 _READABLE = (2, 3)
 

@@ -16,8 +16,6 @@ from kstreamnb.spark.execution.state_log import HEAD
 from kstreamnb.spark.jvm.session import query_session
 from kstreamnb.spark.planning.deployment import Deployment
 
-__all__ = ["batches_without_input", "last_batch", "last_begun", "read_entries", "read_states", "settle"]
-
 StoredDelta = tuple[int, int, list[bytes]]
 """Group value, number in the log, packed deltas to apply one after the other."""
 

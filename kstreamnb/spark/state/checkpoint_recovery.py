@@ -18,8 +18,6 @@ from kstreamnb.errors import CheckpointError
 from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles
 from kstreamnb.spark.state.checkpoint_reader import last_batch, last_begun
 
-__all__ = ["entries_again", "finish", "roll_back"]
-
 _FILE = "again.json"
 _BACK_TO = "back to"  # beside the entries, while files are moved aside
 _MAGIC = b"crc\0"

@@ -19,8 +19,6 @@ from kstreamnb.kafka.storage.checkpoint_files import MANIFEST, Checkpoint, Check
 from kstreamnb.spark.jvm.constants import NO_JVM
 from kstreamnb.spark.jvm.session import FILE_MANAGER, require_session, spark_session
 
-__all__ = ["HadoopFiles", "checkpoint_files"]
-
 _ELSEWHERE = ("PYSPARK_GATEWAY_PORT", "HADOOP_CONF_DIR", "SPARK_CONF_DIR")  # these may name another default file system
 
 

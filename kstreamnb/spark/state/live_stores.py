@@ -23,8 +23,6 @@ from kstreamnb.spark.planning.deployment import Deployment, Replica, TaskPlaceme
 from kstreamnb.spark.state.checkpoint_reader import read_entries
 from kstreamnb.spark.state.store_view import StoreView, placements_of, stores_named
 
-__all__ = ["LiveStores", "LiveView"]
-
 _MOST_WAITING_BYTES = 64 << 20
 
 

@@ -19,8 +19,6 @@ from kstreamnb.spark.state.live_stores import LiveStores
 from kstreamnb.spark.state.store_view import StoreView
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["read_store"]
-
 
 def read_store(
     topology: Topology,

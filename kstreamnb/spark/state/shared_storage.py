@@ -17,8 +17,6 @@ from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles, new_token
 from kstreamnb.spark.execution.failures import spark_failure
 from kstreamnb.spark.jvm.session import is_local, query_session
 
-__all__ = ["prove_shared"]
-
 _ROUNDS = 5
 _ROUND_S = 0.5
 

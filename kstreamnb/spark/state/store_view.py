@@ -9,8 +9,6 @@ from kstreamnb.errors import StateError, did_you_mean
 from kstreamnb.spark.planning.deployment import Deployment, Replica, TaskPlacement
 from kstreamnb.state.query_views import view_of
 
-__all__ = ["StoreView", "placements_of", "tasks_with", "stores_named"]
-
 
 class StoreView:
     """A store of any kind, read only: it has the interface of the test driver's stores, over all partitions.

@@ -9,8 +9,6 @@ from typing import NamedTuple
 
 from kstreamnb.core.tables import Tabular
 
-__all__ = ["KafkaMetric", "KafkaMetrics", "kafka_metrics"]
-
 
 class KafkaMetric(NamedTuple):
     """A metric of Kafka Streams 4.3: whether ``query.metrics()`` has it, and its unit, or where to look instead."""

@@ -16,8 +16,6 @@ from kstreamnb.kafka.output_batch import OutputBatch
 from kstreamnb.spark.contracts import QueryBatch
 from kstreamnb.spark.execution.task_report import TaskReport
 
-__all__ = ["BatchFigures", "Metric", "Metrics", "MetricsBook", "as_dict", "lag_between"]
-
 _WINDOW_S = 30.0  # Kafka's rates divide by their whole window, too: a lone batch does not make a rate of thousands
 _REMEMBERED = 120
 _HEADER = ("group", "name", "of", "value")

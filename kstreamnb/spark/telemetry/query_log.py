@@ -13,8 +13,6 @@ from pathlib import Path
 from kstreamnb.errors import KStreamError, ProcessingError
 from kstreamnb.spark.telemetry.metrics import BatchFigures
 
-__all__ = ["JsonLines", "QueryLog", "log_to"]
-
 _LOG = logging.getLogger("kstreamnb.query")
 _LOG.addHandler(logging.NullHandler())
 

@@ -22,8 +22,6 @@ from kstreamnb.testdriver.execution.router import Router
 from kstreamnb.testdriver.execution.task_group import OutputRoute, TaskGroup
 from kstreamnb.testdriver.execution.topic_log import OutputRow
 
-__all__ = ["run"]
-
 TaskArrival: TypeAlias = tuple[int, int, int, int, str, int, int, object, object, Headers]
 """``(input record, depth, writing task, sequence, topic, partition, timestamp, key, value, headers)``.
 

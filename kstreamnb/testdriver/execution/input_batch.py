@@ -15,8 +15,6 @@ from kstreamnb.runtime.context.record_context import Partition
 from kstreamnb.testdriver.execution.router import Router
 from kstreamnb.testdriver.execution.serializer import InputRecord, no_partition
 
-__all__ = ["InputBatch", "merge_order", "partitions_of"]
-
 
 class InputBatch:
     """Records in the order of a merge of their partitions by (timestamp, topic, partition, offset).

@@ -20,8 +20,6 @@ from kstreamnb.testdriver.execution.input_batch import InputBatch
 from kstreamnb.testdriver.execution.router import Router
 from kstreamnb.testdriver.execution.task_group import TaskGroup
 
-__all__ = ["readers_of", "run"]
-
 
 def run(router: Router, tasks: TaskGroup, batch: InputBatch) -> None:
     """Process records as the user gave them, without serialising them first."""

@@ -10,8 +10,6 @@ from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.topology.nodes import Sink
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["given_partitions"]
-
 
 def given_partitions(topology: Topology, config: Config, partitions: object) -> tuple[Mapping[str, int], int]:
     """Return the numbers of partitions by topic, and the number of all other topics.

@@ -22,8 +22,6 @@ from kstreamnb.testdriver.execution.serializer import InputRecord, Serialize, To
 from kstreamnb.topology.nodes import Sink, Source
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["Layout", "Router", "partitions_with_sources", "task_order"]
-
 Layout = Literal["split", "single"]
 
 

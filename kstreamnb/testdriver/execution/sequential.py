@@ -19,8 +19,6 @@ from kstreamnb.testdriver.execution.router import Router
 from kstreamnb.testdriver.execution.serializer import InputRecord
 from kstreamnb.testdriver.execution.task_group import TaskGroup
 
-__all__ = ["run"]
-
 
 def run(router: Router, tasks: TaskGroup, batch: InputBatch) -> None:
     """Process records one after another."""

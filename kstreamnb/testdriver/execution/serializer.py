@@ -13,8 +13,6 @@ from kstreamnb.errors import EngineError, SerdeError
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.testdriver.execution.topic_log import convert
 
-__all__ = ["InputRecord", "Serialize", "TopicRoute", "no_partition", "serializer"]
-
 InputRecord = tuple[str, int, int, object, object, Headers]
 """``(topic, partition, timestamp, key, value, headers)`` with key and value as the source of the topic reads them."""
 

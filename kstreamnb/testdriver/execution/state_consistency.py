@@ -15,8 +15,6 @@ from kstreamnb.runtime.context.task_context import TaskContext, make_stores
 from kstreamnb.runtime.task.task import Task
 from kstreamnb.topology.partitions import changelog_topic
 
-__all__ = ["ChangelogFolds", "StateCheck", "StateDifference", "differences"]
-
 _SHOWN = 50
 
 

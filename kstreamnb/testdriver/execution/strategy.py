@@ -14,8 +14,6 @@ from kstreamnb.testdriver.execution.input_batch import InputBatch
 from kstreamnb.testdriver.execution.router import Router
 from kstreamnb.testdriver.execution.task_group import TaskGroup
 
-__all__ = ["Strategy", "choose_strategy", "feed", "process"]
-
 Strategy: TypeAlias = Callable[[Router, TaskGroup, InputBatch], None]
 """``run(router, tasks, batch)``: processes a batch to the end."""
 

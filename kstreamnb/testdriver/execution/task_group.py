@@ -20,8 +20,6 @@ from kstreamnb.testdriver.execution.serializer import InputRecord, TopicRoute
 from kstreamnb.testdriver.execution.topic_log import OutputRow, TopicLog, convert
 from kstreamnb.topology.nodes import Source
 
-__all__ = ["Delivery", "OutputRoute", "TaskGroup"]
-
 Delivery = tuple[int, str, int, WireRecord]
 """``(index of the reading task, topic, partition, record)``."""
 

@@ -8,8 +8,6 @@ from kstreamnb.core.codec import SerializedValue, decode, to_bytes
 from kstreamnb.core.record import Headers, TopicRecord
 from kstreamnb.core.serde import Serde
 
-__all__ = ["OutputRow", "TopicLog", "convert"]
-
 OutputRow = tuple[str, int, int, object, object, Headers]
 """``(topic, partition, timestamp, key, value, headers)`` with key and value as `SerializedValue` or kept by a serde."""
 

@@ -25,8 +25,6 @@ from kstreamnb.testdriver.races.random_schedule import Move, RandomSchedule
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["RaceReport", "KeyDifference", "Race", "find_races"]
-
 RaceKind = Literal["result", "history", "order"]
 _KINDS: tuple[RaceKind, ...] = ("result", "history", "order")
 _MEANING = {

@@ -15,8 +15,6 @@ from kstreamnb.core.formatting import pluralize
 from kstreamnb.testdriver.execution.serializer import InputRecord
 from kstreamnb.testdriver.execution.task_group import TaskGroup
 
-__all__ = ["RandomSchedule", "Move"]
-
 _SIZES = (1, 1, 1, 2, 3, 8, 50, 1_000_000)
 
 
