@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:  # errors use this module
     from kstreamnb.errors import KStreamError
     from kstreamnb.source_location import SourceLocation
+
+_SETTINGS = 'write settings as a dict, such as {"application.id": "shop", "statestore.cache.max.bytes": 0}'
+_HEADERS = 'headers are pairs of a name and bytes: record.with_headers((*record.headers, ("name", b"value")))'
+_FROM_JAVA = {
+    "StreamsConfig": _SETTINGS,
+    "Properties": _SETTINGS,
+    "KafkaStreams": "ks.deploy(topology, …) runs it on Spark, ks.TopologyTestDriver(topology) in this process",
+    "KeyValue": "write a pair as a tuple: (key, value)",
+    "Duration": 'write a duration as a text such as "5s", or as a timedelta',
+    "Instant": 'write a time as epoch milliseconds, as a text such as "2026-01-01T09:00Z", or as a datetime',
+    "window": "a windowed key has .key, .start and .end (ms)",
+    **dict.fromkeys(("add", "remove", "lastHeader", "toArray"), _HEADERS),
+}
+"""Hints for names of Java that have no counterpart of the same name."""
 
 Raised = TypeVar("Raised", bound="KStreamError")
 
@@ -74,6 +89,19 @@ def did_you_mean(word: object, known: Iterable[str]) -> str | None:
     """
     near = difflib.get_close_matches(str(word), list(known), 1)
     return f'did you mean "{near[0]}"?' if near else None
+
+
+def from_java(name: str, known: Iterable[str]) -> str | None:
+    """Return the hint for a name in Java's spelling, None if it is not one.
+
+    Example:
+        >>> from_java("persistentKeyValueStore", ["persistent_key_value_store"])
+        'did you mean "persistent_key_value_store"?'
+        >>> from_java("window", ["key", "start", "end"])
+        'a windowed key has .key, .start and .end (ms)'
+    """
+    ours = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    return did_you_mean(ours, [ours]) if ours != name and ours in known else _FROM_JAVA.get(name)
 
 
 def message_of(error: BaseException | None) -> str:

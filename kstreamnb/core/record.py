@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from kstreamnb.errors import ConfigError, ProcessingError
+from kstreamnb.suggesting import Suggesting
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -87,7 +88,13 @@ class Change(NamedTuple):
     is_latest: bool = True
 
 
-class Windowed(NamedTuple, Generic[K]):
+class _WindowedFields(NamedTuple, Generic[K]):
+    key: K
+    start: int
+    end: int
+
+
+class Windowed(_WindowedFields[K], Suggesting):
     """A key within a window ``[start, end)`` in ms; of a session or a sliding window ``end`` is inclusive.
 
     Example:
@@ -95,9 +102,7 @@ class Windowed(NamedTuple, Generic[K]):
         shoe@0/3600000
     """
 
-    key: K
-    start: int
-    end: int
+    __slots__ = ()
 
     def __str__(self) -> str:
         return f"{self.key}@{self.start}/{self.end}"
@@ -110,7 +115,7 @@ class _RecordFields(NamedTuple):
     headers: Headers = ()
 
 
-class Record(_RecordFields, Generic[K, V]):
+class Record(_RecordFields, Suggesting, Generic[K, V]):
     """The record that a user's processor gets and forwards; immutable.
 
     Example:

@@ -35,6 +35,7 @@ from kstreamnb.core.signatures import taking
 from kstreamnb.core.time import duration_ms
 from kstreamnb.errors import ConfigError, SerdeError, did_you_mean
 from kstreamnb.java_texts import LIST_NOT_FIXED
+from kstreamnb.suggesting import Suggesting
 
 
 def _encoder(*, sort_keys: bool) -> Callable[[Any], str]:
@@ -321,7 +322,7 @@ def _built_in(name: str, serde: Serde[T], doc: str) -> Callable[[], Serde[T]]:
     return staticmethod(made)
 
 
-class Serdes:
+class Serdes(Suggesting):
     """The built-in serdes, and constructors for custom ones.
 
     Example:

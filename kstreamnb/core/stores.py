@@ -16,6 +16,7 @@ from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import NamesSerdes
 from kstreamnb.core.time import Duration, duration_ms
 from kstreamnb.errors import ConfigError, unknown
+from kstreamnb.suggesting import Suggesting
 
 StoreKind: TypeAlias = Literal[
     "key_value", "timestamped_key_value", "versioned", "window", "timestamped_window", "session", "lru", "internal"
@@ -96,7 +97,7 @@ class StoreOptions(TypedDict, total=False):
     extra: Mapping[str, Any]
 
 
-class Stores:
+class Stores(Suggesting):
     """Specs of every kind of store; options of all: ``key_serde, value_serde, logged, cached, log_config, factory``.
 
     Stores are logged and uncached by default. Durations are texts such as ``"5m"`` or timedeltas.

@@ -12,6 +12,7 @@ from typing import Self
 from kstreamnb.core.arguments import expect_number
 from kstreamnb.core.time import MAX_TIME_MS, Duration, Instant, duration_ms, instant_ms
 from kstreamnb.errors import ConfigError
+from kstreamnb.suggesting import Suggesting
 
 _NO_GRACE = "0ms"
 _LEGACY_GRACE_MS = 24 * 60 * 60 * 1000
@@ -24,7 +25,7 @@ def _check_not_negative(ms: int, what: str, java: str) -> None:
 
 
 @dataclass(frozen=True)
-class TimeWindows:
+class TimeWindows(Suggesting):
     """Windows ``[start, start + size)`` aligned to the epoch: tumbling, or hopping when they advance by less.
 
     Example:
@@ -86,7 +87,7 @@ def _check_advance(advance_ms: int, size_ms: int) -> None:
 
 
 @dataclass(frozen=True)
-class SlidingWindows:
+class SlidingWindows(Suggesting):
     """Windows ``[t, t + difference]`` with both ends included, one for each set of records within it."""
 
     difference_ms: int
@@ -118,7 +119,7 @@ class SlidingWindows:
 
 
 @dataclass(frozen=True)
-class SessionWindows:
+class SessionWindows(Suggesting):
     """Sessions: records at most ``gap`` apart belong together; both ends are records' timestamps."""
 
     gap_ms: int
@@ -145,7 +146,7 @@ class SessionWindows:
 
 
 @dataclass(frozen=True)
-class JoinWindows:
+class JoinWindows(Suggesting):
     """How far apart two joined records may be: from ``before`` earlier to ``after`` later, inclusive.
 
     Either side may be negative as long as the span between them is not. ``eager`` is the behaviour of Java's deprecated
@@ -218,7 +219,7 @@ class JoinWindows:
 
 
 @dataclass(frozen=True)
-class UnlimitedWindows:
+class UnlimitedWindows(Suggesting):
     """One window from a start to the end of time; earlier records are skipped."""
 
     start_ms: int = 0

@@ -16,6 +16,7 @@ from kstreamnb.core.serdes import serde_of
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.time import duration_ms
 from kstreamnb.errors import ConfigError, unknown
+from kstreamnb.suggesting import Suggesting
 from kstreamnb.topology.validation import check_offset_reset as check_reset
 
 T = TypeVar("T")
@@ -129,7 +130,7 @@ class Named(str):
 
 
 @attrs.frozen(slots=False)
-class Options:
+class Options(Suggesting):
     """The base of all option objects."""
 
     def changed(self, **fields: object) -> Self:

@@ -181,6 +181,18 @@ class Joined(JoinedOptions):
 
     with_grace_period = Setting[Duration]("grace")
 
+    @classmethod
+    def with_(
+        cls,
+        key_serde: SerdeLike | None = None,
+        value_serde: SerdeLike | None = None,
+        other_value_serde: SerdeLike | None = None,
+        name: str | None = None,
+        grace: Duration | None = None,
+    ) -> Self:
+        """Return options with these serdes, name and grace period, in the order of Java."""
+        return cls(key_serde, value_serde, other_value_serde, name=name, grace=grace)
+
 
 @attrs.frozen(slots=False)
 class StreamJoined(LoggedOptions, JoinedOptions):

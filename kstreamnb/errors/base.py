@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
-from kstreamnb.hints import did_you_mean
+from kstreamnb.hints import did_you_mean, from_java
 
 if TYPE_CHECKING:  # every other module imports this one
     from kstreamnb.source_location import SourceLocation
@@ -247,7 +247,9 @@ class UnknownNameError(KStreamError, AttributeError):
 
     def __init__(self, whose: str, name: str, known: Iterable[str], meant: str | None = None) -> None:
         public = [each for each in known if not each.startswith("_")] if meant is None else [meant]
-        super().__init__(f'{whose} has no "{name}"', hint=did_you_mean(meant or name, public))
+        super().__init__(
+            f'{whose} has no "{name}"', hint=from_java(name, public) or did_you_mean(meant or name, public)
+        )
         self.name = name  # tells Python that no further suggestion is needed
 
 

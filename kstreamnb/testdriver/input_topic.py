@@ -10,6 +10,7 @@ from kstreamnb.core.arguments import expect
 from kstreamnb.core.record import Headers, Record, TopicRecord
 from kstreamnb.core.time import Instant, duration_ms, format_duration, instant_ms
 from kstreamnb.errors import ConfigError
+from kstreamnb.suggesting import Suggesting
 
 Write: TypeAlias = Callable[[list[TopicRecord]], None]
 
@@ -17,7 +18,7 @@ _MISSING: Any = object()
 _NEGATIVE = "advance must be positive"
 
 
-class InputTopic:
+class InputTopic(Suggesting):
     """Pipes records into one topic; each call runs the application until nothing is left to do.
 
     The topic keeps a clock. A record without a time gets the clock's time, and the clock then advances by
@@ -35,8 +36,8 @@ class InputTopic:
         self,
         key: object,
         value: object = _MISSING,
-        *,
         at: Instant | None = None,
+        *,
         headers: Headers = (),
         partition: int | None = None,
     ) -> None:

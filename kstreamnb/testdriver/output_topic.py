@@ -9,6 +9,7 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import EngineError
 from kstreamnb.hints import did_you_mean
+from kstreamnb.suggesting import Suggesting
 
 
 class Unread(Protocol):
@@ -19,7 +20,7 @@ class Unread(Protocol):
         """Read the next record."""
 
 
-class OutputTopic:
+class OutputTopic(Suggesting):
     """Reads what the application wrote to one topic, each record once, in the order of writing."""
 
     def __init__(

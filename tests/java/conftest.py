@@ -1,4 +1,4 @@
-"""A broker, a JVM with Kafka Streams, and a Spark session for all tests of this folder."""
+"""A broker and a Spark session, as for the tests against a broker, and a JVM with Kafka Streams."""
 
 from __future__ import annotations
 
@@ -8,30 +8,19 @@ from typing import Any
 
 import pytest
 
-from kstreamnb.kafka.broker_process import local_broker
+from kstreamnb.kafka.broker_process import LocalBroker
 from tests.java.lab import Lab
 from tests.java.runner import JARS, JavaStreams
+from tests.kafka.conftest import broker, spark
+
+__all__ = ["broker", "lab", "spark"]
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[Any]:
-    """One small session."""
-    import kstreamnb as ks
-
-    settings = {
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        "spark.driver.memory": "1g",
-    }
-    session = ks.spark.spark_session("kstreamnb-java-tests", settings=settings)
-    yield session
-    session.stop()
-
-
-@pytest.fixture(scope="session")
-def lab(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+def lab(broker: LocalBroker, spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """The tools and the broker that every comparison uses."""
     if not (JARS / "classes").exists():
         pytest.skip("make test-java builds the application in Java")
     folder: Path = tmp_path_factory.mktemp("java")
-    with local_broker() as broker, JavaStreams(broker.bootstrap_servers, folder) as java:
+    with JavaStreams(broker.bootstrap_servers, folder) as java:
         yield Lab(broker.bootstrap_servers, java, spark, folder)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import kstreamnb as ks
 from kstreamnb.core.codec import SerializedValue, to_bytes
@@ -27,7 +27,13 @@ from tests.java.feeds import (
 from tests.java.runner import JavaStreams
 from tests.java.topologies import ALL, build
 
-__all__ = ["SETTINGS", "Lab", "behind_repartition", "driven"]
+__all__ = ["SETTINGS", "Lab", "driven"]
+
+Regrouped: TypeAlias = tuple[int, int, Any, Any, tuple[Any, ...]]
+"""Partition, timestamp, key, value and headers of a record of a repartition topic."""
+
+REPARTITION = "by-letter-repartition"
+"""The repartition topic of all regrouped topologies, without the application's id."""
 
 SETTINGS = {"statestore.cache.max.bytes": 0, "default_key_serde": "string", "default_value_serde": "string"}
 _PATIENCE_S = 300.0
@@ -130,10 +136,24 @@ class Lab:
         self.kit_runs(name, prefix, "adopted")
         return self.output(prefix)
 
+    def in_javas_order(self, name: str, way: str) -> Records:
+        """The output of the kit's tasks over the repartition topic in the order in which this run wrote it.
+
+        Java's half of it is read from the broker; the kit's half is the driver's, for on Spark it is a shuffle.
+        """
+        java = [row[1:2] + row[3:] for row in raw_records(self.servers, f"{name}-{way}-{REPARTITION}")]
+        java = [(*row[:-1], tuple(row[-1] or ())) for row in java]
+        first, second = regrouped(name)
+        return over_repartition(name, {"alone": java, "kit-java": [*first, *java], "java-kit": [*java, *second]}[way])
+
+
+def _driver(name: str) -> ks.TopologyTestDriver:
+    return ks.TopologyTestDriver(build(name, "d"), {**SETTINGS, "application.id": "d"}, partitions=PARTITIONS)
+
 
 def driven(name: str) -> Records:
     """Return the driver's output, each partition in order."""
-    driver = ks.TopologyTestDriver(build(name, "d"), {**SETTINGS, "application.id": "d"}, partitions=PARTITIONS)
+    driver = _driver(name)
     driver.pipe(input_records(name, "d"))
     found: Records = {}
     for record in driver.create_output_topic("d-out", "bytes", "bytes").read_records():
@@ -141,20 +161,27 @@ def driven(name: str) -> Records:
     return dict(sorted(found.items()))
 
 
-def behind_repartition(lab: Lab, name: str) -> Records:
-    """Return the output of the kit's tasks over the repartition topic that Java wrote, in Java's order."""
-    lab.alone(name)
-    prefix = f"{name}-alone"
-    topic, topology, config = f"{prefix}-by-letter-repartition", build(name, prefix), Config.of(SETTINGS)
-    plans = {
-        plan.partition: plan
-        for plan in plan_tasks(topology, config, {f"{prefix}-left": PARTITIONS})
-        if plan.source_of(topic)
-    }
-    tasks = {partition: Task(plan, Clock(0)) for partition, plan in plans.items()}
-    for _, partition, offset, timestamp, key, value, headers in raw_records(lab.servers, topic):
-        row = (offset, timestamp, SerializedValue(key), SerializedValue(value), tuple(headers or ()))
-        tasks[partition].run(topic, partition, [row])
+def regrouped(name: str) -> tuple[list[Regrouped], list[Regrouped]]:
+    """The kit's records of the repartition topic, of the input's first half and of the second."""
+    driver, records = _driver(name), input_records(name, "d")
+    topic, middle = driver.create_output_topic(f"d-{REPARTITION}", "bytes", "bytes"), len(records) // 2
+    halves = []
+    for half in (records[:middle], records[middle:]):
+        driver.pipe(half)
+        halves.append([(r.partition, r.timestamp, r.key, r.value, tuple(r.headers)) for r in topic.read_records()])
+    return halves[0], halves[1]
+
+
+def over_repartition(name: str, rows: Iterable[Regrouped]) -> Records:
+    """The output of the kit's tasks over these records of the repartition topic, in this order."""
+    topic = f"d-{REPARTITION}"
+    topics = {"d-left": PARTITIONS, "d-out": PARTITIONS}
+    plans = plan_tasks(build(name, "d"), Config.of({**SETTINGS, "application.id": "d"}), topics)
+    tasks = {plan.partition: Task(plan, Clock(0)) for plan in plans if plan.source_of(topic)}
+    for offset, (partition, timestamp, key, value, headers) in enumerate(rows):
+        tasks[partition].run(
+            topic, partition, [(offset, timestamp, SerializedValue(key), SerializedValue(value), headers)]
+        )
     found: Records = {}
     for task in tasks.values():
         for out, partition, timestamp, key, value, _ in task.drain():

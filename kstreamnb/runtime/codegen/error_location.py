@@ -16,7 +16,7 @@ from typing import Any
 from kstreamnb.core.codec import to_bytes
 from kstreamnb.core.record import Headers
 from kstreamnb.errors import KStreamError, ProcessingError, SerdeError
-from kstreamnb.hints import message_of
+from kstreamnb.hints import from_java, message_of
 from kstreamnb.java_texts import CANNOT_READ
 from kstreamnb.runtime.context.handlers import ErrorContext, answer_of
 from kstreamnb.runtime.context.task_context import TaskContext
@@ -164,10 +164,17 @@ def _error(context: TaskContext, node: str, error: BaseException, where: str, ja
         f'node "{node}" failed{fact}',
         node=node,
         detail=detail,
-        hint=getattr(error, "hint", None) or _none_hint(context, node, error),
+        hint=getattr(error, "hint", None) or _headers_hint(error) or _none_hint(context, node, error),
         origin=line or declared,
         java=java,
     )
+
+
+def _headers_hint(error: BaseException) -> str | None:
+    """Return a hint about a method of Java's headers that is called on ours, which are a tuple."""
+    if not isinstance(error, AttributeError) or not isinstance(error.obj, tuple):
+        return None
+    return from_java(error.name or "", ())
 
 
 def _none_hint(context: TaskContext, node: str, error: BaseException) -> str | None:

@@ -178,8 +178,9 @@ def test_with_takes_the_serdes_of_joins_and_table_joined_stands_before_materiali
     text, long = ks.Serdes.string(), ks.Serdes.long()
     assert ks.StreamJoined(text, long, text) == ks.StreamJoined.with_(text, long, text)
     assert ks.Joined(text, long, text, name="j") == ks.Joined.with_(text, long, text, name="j")
+    assert ks.Joined(text, long, text, name="j", grace="5s") == ks.Joined.with_(text, long, text, "j", "5s")
     with pytest.raises(TypeError, match="takes from 1 to 4 positional arguments but 5 were given"):
-        ks.Joined.with_(text, long, text, "j")
+        ks.StreamJoined.with_(text, long, text, "j")  # type: ignore[misc]
     one, other = Shop(), Shop()
     one.names.left_join(one.prices, key, pair, ks.TableJoined.as_("n"), ks.Materialized.as_("kept"))
     other.names.left_join(other.prices, key, pair, table_joined=ks.TableJoined(name="n"), store="kept")

@@ -1,0 +1,125 @@
+"""Calls as they are written in Java run here, or the error names the call to write instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import kstreamnb as ks
+from kstreamnb.errors import ProcessingError, UnknownNameError
+from kstreamnb.suggesting import Suggesting
+from tests.unit.test_completeness import METHODS
+
+SPELT = [
+    (kind, java, name)
+    for of, java, ours in METHODS
+    if issubclass(kind := getattr(ks, of, object), Suggesting)
+    and callable(getattr(kind, name := ours.rpartition(".")[2], None))
+    and not hasattr(kind, java)
+]
+"""Our class, Java's name of a method, and ours; for every class that suggests names."""
+
+
+@pytest.mark.parametrize(("kind", "java", "ours"), SPELT, ids=[f"{kind.__name__}.{java}" for kind, java, _ in SPELT])
+def test_a_name_in_javas_spelling_is_answered_with_ours(kind: Any, java: str, ours: str) -> None:
+    """The list of all of Java's names is that of the completeness test."""
+    with pytest.raises(UnknownNameError, match=f'has no "{java}"') as caught:
+        getattr(kind, java)
+    assert caught.value.__notes__ == [f'Hint: did you mean "{ours}"?']
+
+
+def test_classes_that_users_call_suggest_names() -> None:
+    """Handles, factories, options and the driver are among them."""
+    names = {kind.__name__ for kind, _, _ in SPELT}
+    assert names >= {"KStream", "KTable", "StreamsBuilder", "Stores", "Serdes", "TimeWindows", "JoinWindows", "Joined"}
+    assert names >= {"Materialized", "Suppressed", "Topology", "TopologyTestDriver", "Record"}
+
+
+def topic() -> Any:
+    """The input topic of a driver."""
+    builder = ks.StreamsBuilder("app")
+    builder.stream("in", key_serde="string", value_serde="string").to("out")
+    return ks.TopologyTestDriver(builder.build()).create_input_topic("in", "string", "string")
+
+
+STRING = ks.Serdes.string()
+HINTS: dict[str, tuple[Callable[[], object], str]] = {
+    "pipeInput": (lambda: topic().pipeInput("k", "v", 5), 'did you mean "pipe_input"?'),
+    "persistentKeyValueStore": (
+        lambda: ks.Stores.persistentKeyValueStore("s"),  # type: ignore[attr-defined]
+        'did you mean "persistent_key_value_store"?',
+    ),
+    "ofSizeWithNoGrace": (
+        lambda: ks.TimeWindows.ofSizeWithNoGrace("5s"),  # type: ignore[attr-defined]
+        'did you mean "of_size_with_no_grace"?',
+    ),
+    "String": (lambda: ks.Serdes.String(), 'did you mean "string"?'),  # type: ignore[attr-defined]
+    "window": (
+        lambda: ks.Windowed("k", 0, 5).window(),  # type: ignore[attr-defined]
+        "a windowed key has .key, .start and .end (ms)",
+    ),
+    "withValue": (
+        lambda: ks.Record("k", "v", 0).withValue("w"),  # type: ignore[attr-defined]
+        'did you mean "with_value"?',
+    ),
+    "StreamsConfig": (
+        lambda: ks.StreamsConfig.APPLICATION_ID_CONFIG,  # type: ignore[attr-defined]
+        'write settings as a dict, such as {"application.id": "shop", "statestore.cache.max.bytes": 0}',
+    ),
+    "KafkaStreams": (
+        lambda: ks.KafkaStreams(),  # type: ignore[attr-defined]
+        "ks.deploy(topology, …) runs it on Spark, ks.TopologyTestDriver(topology) in this process",
+    ),
+    "KeyValue": (
+        lambda: ks.KeyValue.pair("k", "v"),  # type: ignore[attr-defined]
+        "write a pair as a tuple: (key, value)",
+    ),
+    "Duration": (
+        lambda: ks.Duration.ofSeconds(5),  # type: ignore[attr-defined]
+        'write a duration as a text such as "5s", or as a timedelta',
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HINTS)
+def test_a_call_in_javas_shape_gets_a_hint(name: str) -> None:
+    """The hint is the call to write."""
+    call, hint = HINTS[name]
+    with pytest.raises(UnknownNameError, match=f'has no "{name}"') as caught:
+        call()
+    assert caught.value.__notes__ == [f"Hint: {hint}"]
+
+
+class AddsHeader(ks.Processor):
+    """Changes headers as in Java."""
+
+    def process(self, record: Any) -> None:
+        """Fail."""
+        record.headers.add("trace", b"1")
+
+
+def test_headers_are_changed_by_a_new_record() -> None:
+    """Java's headers are mutable, ours are a tuple."""
+    builder = ks.StreamsBuilder("app")
+    builder.stream("in").process(AddsHeader).to("out")
+    with pytest.raises(ProcessingError) as caught:
+        ks.TopologyTestDriver(builder.build()).create_input_topic("in").pipe_input("k", "v")
+    hint = 'headers are pairs of a name and bytes: record.with_headers((*record.headers, ("name", b"value")))'
+    assert f"Hint: {hint}" in caught.value.__notes__
+
+
+def test_arguments_in_javas_order_are_taken() -> None:
+    """The time of a record, and name and grace of a join, by position."""
+    given = topic()
+    given.pipe_input("k", "v", 5)
+    joined = ks.Joined.with_(STRING, STRING, STRING, "priced", "5s")
+    assert joined == ks.Joined(STRING, STRING, STRING, name="priced", grace="5s")
+
+
+def test_windowed_keys_and_records_stay_plain_tuples() -> None:
+    """Without a dict for each, and with Python's own answer about names with an underscore."""
+    for thing in (ks.Windowed("k", 0, 5), ks.Record("k", "v", 0)):
+        assert not hasattr(thing, "__dict__")
+        assert not hasattr(thing, "_missing")
