@@ -79,15 +79,11 @@ def _same_call(node: DescribedNode, child: DescribedNode, internal: frozenset[st
     """Return True if a node was made by the same DSL call as its child."""
     if node.dsl == "repartition" and child.topic in internal:
         return True
-    if node.origin is None or node.origin != child.origin or _operator(child) in _BEGINS:
+    if node.origin is None or node.origin != child.origin or dict(child.settings).get("operator", "") in _BEGINS:
         return False
     if node.kind == "source":
         return child.dsl in _JOINS and bool(set(node.topics) & internal)
     return node.dsl in _JOINS and (node.dsl == child.dsl or child.topic in internal)
-
-
-def _operator(node: DescribedNode) -> str:
-    return dict(node.settings).get("operator", "")
 
 
 def _inside(

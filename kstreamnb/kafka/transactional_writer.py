@@ -29,8 +29,6 @@ from kstreamnb.kafka.output_batch import BatchHistory, Marker, OutputBatch, Outp
 from kstreamnb.kafka.storage.checkpoint_files import Claim
 from kstreamnb.kafka.storage.claims import create_commits_topic
 
-__all__ = ["STARTED_SINCE", "Marker", "OutputBatch", "TransactionalWriter", "overtaken", "send_all"]
-
 STARTED_SINCE = "it was started again since"
 _FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}  # noqa: SLF001
 _PATIENCE_S = 600.0

@@ -32,7 +32,7 @@ def changed_cells(before: Iterable[Declaration], now: Iterable[Declaration], nam
         if not differing:
             continue
         changed.add(cell)
-        words = join_list(dict.fromkeys(_named(each, names) for each in differing), most=_MOST)
+        words = join_list(dict.fromkeys(f'"{names(each) or each.word}"' for each in differing), most=_MOST)
         verb = "added" if cell not in old else "changed"
         clauses.append(f"{differing[0].origin.place} {verb} {words}" if cell in new else f"{words} disappeared")
     return join_list(clauses, most=_MOST) or None
@@ -85,8 +85,3 @@ def _same(one: object, other: object, depth: int) -> bool:
     if type(one).__eq__ is object.__eq__:  # an object without a notion of equality: by its attributes
         return _same(getattr(one, "__dict__", {}), getattr(other, "__dict__", {}), depth - 1)
     return bool(one == other)
-
-
-def _named(declaration: Declaration, names: Names) -> str:
-    """Return what a reader calls a declaration: its variable, otherwise its word."""
-    return f'"{names(declaration) or declaration.word}"'

@@ -211,13 +211,9 @@ class Print(Stateless):
 
     def block(self) -> Block:
         """Write a line and end the stream."""
-        write, text, prefix = self.write, self.mapper or _pair, f"[{self.label}]: "
+        write, text, prefix = self.write, self.mapper or "{}, {}".format, f"[{self.label}]: "
         objects = {"print": lambda key, value: write(f"{prefix}{text(key, value)}")}
         return Block("{print}(key, value)\n{skip}", _RECORD, objects=objects)
-
-
-def _pair(key: object, value: object) -> str:
-    return f"{key}, {value}"
 
 
 @dataclass(frozen=True)

@@ -64,10 +64,6 @@ def _rows(task: str, store: Store, raw_key: Hashable, row: object) -> list[Store
     return stored_rows(task, store, merged)
 
 
-def _read(run: RecordedRun, position: int, code: Code, entry: Entry) -> RowText:
-    return "looked up", f"store {code.node}", "", format_value(entry[1]), "", ""
-
-
 def _produced(run: RecordedRun, position: int, code: Code, entry: Entry) -> RowText:
     record = run.produced(position)
     where = f"{record.topic}-{record.partition}@{record.offset}"
@@ -100,7 +96,7 @@ _CELLS: dict[str, Callable[[RecordedRun, int, Code, Entry], RowText]] = {
     "consumed": _consumed,
     "forwarded": _forwarded,
     "written": _written,
-    "read": _read,
+    "read": lambda run, at, code, entry: ("looked up", f"store {code.node}", "", format_value(entry[1]), "", ""),
     "produced": _produced,
     "dropped": _dropped,
     "state_var": _state_var_changed,

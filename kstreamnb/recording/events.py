@@ -12,24 +12,6 @@ from kstreamnb.core.operator import Details
 from kstreamnb.core.record import Headers
 from kstreamnb.runtime.context.handlers import RecordProduced
 
-__all__ = [
-    "StateVarChanged",
-    "Committed",
-    "Committing",
-    "RecordConsumed",
-    "Crashed",
-    "Dropped",
-    "Event",
-    "Forwarded",
-    "RecordProduced",
-    "Published",
-    "Punctuated",
-    "Restarted",
-    "Resumed",
-    "StoreRead",
-    "StoreWritten",
-]
-
 
 class RecordConsumed(NamedTuple):
     """A task consumed a record from one of its input partitions."""

@@ -21,6 +21,7 @@ from kstreamnb.core.record import Change, Windowed
 from kstreamnb.recording import events
 from kstreamnb.recording.events import Event
 from kstreamnb.recording.read_tracking import watch_reads
+from kstreamnb.runtime.context.handlers import RecordProduced
 from kstreamnb.runtime.context.task_context import StateVarWatch
 from kstreamnb.state.store import JournalEntry, Store
 
@@ -294,7 +295,7 @@ _EVENTS: dict[str, Callable[[Code, Entry], Event]] = {
     "forwarded": _forwarded,
     "read": lambda code, entry: events.StoreRead(code.task, code.node, entry[1]),
     "written": lambda code, entry: events.StoreWritten(code.task, code.node, *entry[1:]),
-    "produced": lambda code, entry: events.RecordProduced(code.other, *entry[1:]),
+    "produced": lambda code, entry: RecordProduced(code.other, *entry[1:]),
     "dropped": _dropped,
     "state_var": lambda code, entry: events.StateVarChanged(code.task, code.node, code.other, *entry[1:]),
     "punctuated": lambda code, entry: events.Punctuated(code.task, code.node, code.other, entry[1]),

@@ -266,7 +266,7 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
     def _positions_from(self, raw_key: Hashable, time: int) -> list[P]:
         """Return the visible positions of a key that are not before a time, ascending."""
         if not self._positions:
-            for key, position in sorted((k for k in self.raw if k is not None), key=_position_of):
+            for key, position in sorted((k for k in self.raw if k is not None), key=lambda raw_key: raw_key[1]):
                 self._positions.add(key, position)
         positions = self._positions.get(raw_key)
         if positions is None:
@@ -319,7 +319,3 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         self.apply(None, self._clock(max(time, self.retention.observed_ms)))
         for raw_key in self._expired():
             self.apply(raw_key, None)
-
-
-def _position_of(raw_key: TimedKey[P]) -> P:
-    return raw_key[1]

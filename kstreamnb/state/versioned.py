@@ -197,7 +197,7 @@ class VersionedRows(Store[SegmentKey, Any]):
             next_ms, ended = row
             versions.setdefault((next_ms, key), None)  # deleted unless a version begins there
             versions.update({(valid_from, key): value for valid_from, value in ended if valid_from < next_ms})
-        for (valid_from, key), value in sorted(versions.items(), key=_time_of):
+        for (valid_from, key), value in sorted(versions.items(), key=lambda version: version[0][0]):
             yield key, value, valid_from, ()
 
     def _replay(self, key: bytes, value: bytes | None, timestamp: int) -> None:
@@ -205,10 +205,6 @@ class VersionedRows(Store[SegmentKey, Any]):
             journal, self._journal = self._journal, None
             self._put(self._key_from(key), None if value is None else self._row_from(value, timestamp), timestamp)
             self._journal = journal
-
-
-def _time_of(version: tuple[tuple[int, Hashable], object]) -> int:
-    return version[0][0]
 
 
 def _find(row: Ended, at_ms: int) -> tuple[int, int, int, object]:

@@ -17,7 +17,7 @@ from kstreamnb.replays.replay import Replay
 from kstreamnb.replays.replay_sample import replay
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan
-from kstreamnb.topology.nodes import Node, ProcessorNode, Source
+from kstreamnb.topology.nodes import ProcessorNode, Source
 from kstreamnb.topology.topology import Topology
 from kstreamnb.validation.issue import Issue
 from kstreamnb.validation.key_changes import key_change_findings
@@ -110,17 +110,13 @@ def _null_hint(topology: Topology, name: str, drop: Drop) -> str:
     """Return the remedy for a failure: session merges and deletions send null values."""
     if drop.value is not None:
         return "make the function accept such values, or filter them out first"
-    merges = any(_is_session(topology.nodes[above]) for above in _above(topology, name))
+    merges = any(isinstance(topology.nodes[above].traits.windows, SessionWindows) for above in _above(topology, name))
     why = (
         "a session merge emits null for the session that it replaces"
         if merges
         else "a table emits null for a deleted row"
     )
     return f"{why}; test value is not None first"
-
-
-def _is_session(node: Node) -> bool:
-    return isinstance(node.traits.windows, SessionWindows)
 
 
 def _above(topology: Topology, name: str) -> list[str]:

@@ -15,7 +15,7 @@ from kstreamnb.display.time_picture import time_facts, to_time_svg
 from kstreamnb.errors import EngineError
 from kstreamnb.notebook.widgets.base import Facts, FactsWidget, esm
 from kstreamnb.notebook.widgets.graphs import described, edge_ids, flow_order, picture, things
-from kstreamnb.recording.events import Forwarded, Punctuated, RecordConsumed, RecordProduced
+from kstreamnb.recording.events import Forwarded, Punctuated, RecordConsumed
 from kstreamnb.recording.steps import Drop, Step
 from kstreamnb.recording.store_rows import StoredRow
 from kstreamnb.replays.analysis.snapshot import Snapshot
@@ -23,6 +23,7 @@ from kstreamnb.replays.analysis.state_diff import RowChange
 from kstreamnb.replays.analysis.time_sources import sources_of
 from kstreamnb.replays.navigation import Breakpoint
 from kstreamnb.replays.replay import Replay
+from kstreamnb.runtime.context.handlers import RecordProduced
 from kstreamnb.samples.text import parse_cell
 
 _ROWS = 50

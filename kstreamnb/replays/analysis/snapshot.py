@@ -15,7 +15,6 @@ from kstreamnb.hints import unknown
 from kstreamnb.recording.recorded_run import RecordedRun, Waiting
 from kstreamnb.recording.store_rows import StoredRow, stored_rows
 from kstreamnb.replays.analysis.open_windows import OpenWindow, open_windows
-from kstreamnb.state.store import Store
 
 
 @dataclass(frozen=True)
@@ -130,12 +129,10 @@ class Snapshot(Tabular):
     def table(self) -> Iterator[tuple[str, ...]]:
         """Yield stream time and stores of each task."""
         for task, time in self.stream_time.items():
-            stores = [(name, len(stored_rows(task, store, self.raw(task, name)))) for name, store in self._stores(task)]
+            held = self._run.tasks[task].stores.items()
+            stores = [(name, len(stored_rows(task, store, self.raw(task, name)))) for name, store in held]
             rows = ", ".join(f"{name} {pluralize(number, 'row')}" for name, number in stores)
             yield task, "not begun" if time < 0 else format_time(time), rows or "no stores"
-
-    def _stores(self, task: str) -> list[tuple[str, Store]]:
-        return list(self._run.tasks[task].stores.items())
 
 
 def edge_counts(run: RecordedRun, step: int) -> dict[tuple[str, str], int]:

@@ -205,11 +205,6 @@ class _Rows(TimeSource):
                     yield TimeSpan(key, *bounds, None, None, ((each.step, format_value(each.row.value)),))
 
 
-def _has(run: RecordedRun, task: str, store: str) -> bool:
-    """Return whether a task has a store."""
-    return store in run.tasks[task].stores
-
-
 class _Side(NamedTuple):
     """One side of a join: where its records arrive, and the node that joins them on arrival, if one does."""
 
@@ -274,7 +269,7 @@ class _Join(TimeSource):
     def _found(self, traits: JoinTraits, arrival: NodeArrival, key: object) -> Iterator[int]:
         """Yield the steps that wrote the rows which a record found."""
         index = self.run.index
-        owner = arrival.task if _has(self.run, arrival.task, traits.store) else "global"
+        owner = arrival.task if traits.store in self.run.tasks[arrival.task].stores else "global"
         writes = index.writes(owner, traits.store)
         if traits.kind == "streams":
             for position in range(arrival.position, index.end(index.step_of(arrival.position))):

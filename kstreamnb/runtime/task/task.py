@@ -57,7 +57,8 @@ class Checkpointed:
     def snapshot(self) -> bytes:
         """Return the whole state of the task."""
         rows = {name: store.snapshot() for name, store in self.context.stores.items()}
-        return _pack(rows, {key: state_var[0] for key, state_var in self.context.state_vars.items()})
+        state_vars = {key: state_var[0] for key, state_var in self.context.state_vars.items()}
+        return pickle.dumps((_VERSION, rows, state_vars), protocol=5)
 
     def restore(self, data: bytes) -> None:
         """Replace the state by that of a snapshot."""
@@ -127,10 +128,6 @@ class Checkpointed:
         self._taken = {key: state_var[0] for key, state_var in self.context.state_vars.items()}
         for journal in (self._journals or {}).values():
             journal.clear()
-
-
-def _pack(rows: dict[str, dict[Any, Any]], state_vars: dict[tuple[str, str], Any]) -> bytes:
-    return pickle.dumps((_VERSION, rows, state_vars), protocol=5)
 
 
 def _unpack(data: bytes) -> tuple[dict[str, dict[Any, Any]], dict[tuple[str, str], Any]]:

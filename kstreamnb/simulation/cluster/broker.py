@@ -5,8 +5,8 @@ Offsets count records only; unlike Kafka's, transaction markers take none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Literal, NamedTuple, TypeAlias
 
 from kstreamnb.core.record import Headers
@@ -128,7 +128,7 @@ class Broker:
 
     def end(self, transaction: int, *, aborts: bool) -> None:
         """End a transaction: make its records visible, or hide them for good if it aborts."""
-        for partition in self._partitions():
+        for partition in chain.from_iterable(self.topics.values()):
             if partition.open.pop(transaction, None) is not None and aborts:
                 partition.aborted[transaction] = None
 
@@ -141,6 +141,3 @@ class Broker:
         if self.held.get((topic, number)) is False:
             return None
         return self.partition(topic, number).visible_end(isolation) - position
-
-    def _partitions(self) -> Iterator[PartitionLog]:
-        return (partition for partitions in self.topics.values() for partition in partitions)

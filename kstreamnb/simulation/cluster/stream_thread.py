@@ -11,6 +11,7 @@ from kstreamnb.core.time import Clock
 from kstreamnb.errors import EngineError
 from kstreamnb.recording import events
 from kstreamnb.runtime.context.config import Config
+from kstreamnb.runtime.context.handlers import RecordProduced
 from kstreamnb.runtime.context.task_plan import plan_global_task, plan_tasks
 from kstreamnb.runtime.task.task import GlobalTask, Task
 from kstreamnb.simulation.cluster.broker import Broker, Isolation
@@ -195,7 +196,7 @@ class StreamThread:
                 self._log_event("dropped", task.id, event.node, reason=event.reason)
             elif isinstance(event, events.Punctuated):
                 self._log_event("punctuated", task.id, event.node, now_ms=event.now_ms)
-            elif isinstance(event, events.RecordProduced):
+            elif isinstance(event, RecordProduced):
                 positions.append(position)
         return positions
 

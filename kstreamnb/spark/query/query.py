@@ -27,8 +27,6 @@ from kstreamnb.spark.telemetry.metrics import BatchFigures, Metric, MetricsBook,
 from kstreamnb.suggesting import Suggesting
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["Query", "QueryStatus"]
-
 _LOOK_S = 0.1
 _UNKNOWN = -1
 

@@ -10,7 +10,6 @@ from kstreamnb.core.codec import encoded
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import Clock
 from kstreamnb.errors import EngineError
-from kstreamnb.runtime.context.handlers import RecordProduced
 from kstreamnb.runtime.context.record_context import Partition, WireRecord
 from kstreamnb.runtime.context.record_queue import is_careful
 from kstreamnb.runtime.context.task_context import Recorder
@@ -181,7 +180,8 @@ class TaskGroup:
             if record.timestamp < 0 and record.key is None:
                 log.named = True
             else:
-                log.rows.append(_changelog_row(record))
+                row = (*record[:3], encoded(record.key), encoded(record.value), record.headers)
+                log.rows.append(row)
 
     def advance(self) -> None:
         """Fire the punctuators that are due by the wall clock, and process their consequences."""
@@ -230,10 +230,6 @@ class TaskGroup:
             if output.route is not None:
                 read.append((row, output))
         return read
-
-
-def _changelog_row(record: RecordProduced) -> OutputRow:
-    return (*record[:3], encoded(record.key), encoded(record.value), record.headers)
 
 
 def _may_refuse(task: Task) -> bool:
