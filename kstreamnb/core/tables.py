@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from html import escape
+from typing import TypeVar, overload
 
 from kstreamnb.core.displayed import Displayed
 
+E = TypeVar("E")
 _NUMBER = re.compile(r"[-+]?\d[\d,]*(\.\d+)?%?")
 
 
@@ -53,6 +55,22 @@ def html_table(header: Sequence[str], rows: Iterable[Sequence[str]], caption: Se
 def _alignment(cells: Sequence[str]) -> str:
     filled = [cell for cell in cells if cell not in ("", "null")]
     return "right" if filled and all(map(_NUMBER.fullmatch, filled)) else "left"
+
+
+class FrozenSequence(Sequence[E]):
+    """A sequence that never changes; subclasses set ``_items``."""
+
+    _items: Sequence[E]
+
+    @overload
+    def __getitem__(self, index: int) -> E: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[E]: ...
+    def __getitem__(self, index: int | slice) -> E | Sequence[E]:
+        return self._items[index]
+
+    def __len__(self) -> int:
+        return len(self._items)
 
 
 class Tabular(Displayed):

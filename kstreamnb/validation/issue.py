@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal, overload
+from typing import Literal
 
 from kstreamnb.core.formatting import pluralize
-from kstreamnb.core.tables import Tabular
+from kstreamnb.core.tables import FrozenSequence, Tabular
 from kstreamnb.source_location import SourceLocation
 
 Severity = Literal["error", "warning", "hint"]
@@ -36,23 +36,13 @@ class Issue:
         return "\n  ".join(line for line in lines if line)
 
 
-class Issues(Sequence[Issue], Tabular):
+class Issues(FrozenSequence[Issue], Tabular):
     """All findings, the worst first; false if there are none."""
 
     header = ("", "where", "what", "remedy", "declared at")
 
     def __init__(self, issues: Iterable[Issue]) -> None:
         self._items = tuple(sorted(dict.fromkeys(issues), key=lambda each: _ORDER.index(each.severity)))
-
-    @overload
-    def __getitem__(self, index: int) -> Issue: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Issue]: ...
-    def __getitem__(self, index: int | slice) -> Issue | Sequence[Issue]:
-        return self._items[index]
-
-    def __len__(self) -> int:
-        return len(self._items)
 
     def __repr__(self) -> str:
         return str(self)

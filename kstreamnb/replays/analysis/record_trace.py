@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import overload
 
 from kstreamnb.core.displayed import Displayed
 from kstreamnb.core.formatting import format_value
 from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.tables import FrozenSequence
 from kstreamnb.recording.record_text import describe_content, record_id
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.steps import Step
 from kstreamnb.replays.analysis.state_diff import state_diff
 
 
-class RecordTrace(Sequence[Step], Displayed):
+class RecordTrace(FrozenSequence[Step], Displayed):
     """The steps that a record caused, in order, starting with its own; ``depth`` counts the topics in between.
 
     Records that are emitted later from a store or buffer belong to the record that triggered them.
@@ -30,23 +30,13 @@ class RecordTrace(Sequence[Step], Displayed):
             self.depth[step] = depth
             for written in run.index.span(step):
                 pending += [(taken, depth + 1) for taken in run.effects.get(written, ())]
-        self._steps = [run.steps[step - 1] for step in sorted(self.depth)]
-
-    @overload
-    def __getitem__(self, index: int) -> Step: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Step]: ...
-    def __getitem__(self, index: int | slice) -> Step | Sequence[Step]:
-        return self._steps[index]
-
-    def __len__(self) -> int:
-        return len(self._steps)
+        self._items = [run.steps[step - 1] for step in sorted(self.depth)]
 
     @property
     def outputs(self) -> tuple[TopicRecord, ...]:
         """Output records that it caused, on topics that the application does not read."""
         read = self._run.effects
-        return tuple(record for step in self._steps for position, record in self._written(step) if position not in read)
+        return tuple(record for step in self for position, record in self._written(step) if position not in read)
 
     def _written(self, step: Step) -> Iterator[tuple[int, TopicRecord]]:
         for position in self._run.index.span(step.number):
@@ -55,7 +45,7 @@ class RecordTrace(Sequence[Step], Displayed):
                 yield position, run.produced(position)
 
     def __str__(self) -> str:
-        return "\n".join(line for step in self._steps for line in self._lines(step))
+        return "\n".join(line for step in self for line in self._lines(step))
 
     def _lines(self, step: Step) -> Iterator[str]:
         indent = "  " * self.depth[step.number]

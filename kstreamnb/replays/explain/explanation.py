@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, overload
+from typing import Any
 
 from kstreamnb.core.displayed import Displayed
+from kstreamnb.core.tables import FrozenSequence
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.source_location import SourceLocation
 from kstreamnb.topology.nodes import ProcessorNode
@@ -43,24 +44,11 @@ class Explanation(Displayed):
         return "\n".join(lines)
 
 
-class Explanations(Sequence[Explanation], Displayed):
+class Explanations(FrozenSequence[Explanation], Displayed):
     """Answers in the order of the run; ``nothing`` is the text shown if there are none."""
 
     def __init__(self, result: Iterable[Explanation], nothing: str) -> None:
         self._items, self.nothing = tuple(result), nothing
-
-    @overload
-    def __getitem__(self, index: int) -> Explanation: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Explanation]: ...
-    def __getitem__(self, index: int | slice) -> Explanation | Sequence[Explanation]:
-        return self._items[index]
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    def __iter__(self) -> Iterator[Explanation]:
-        return iter(self._items)
 
     def __str__(self) -> str:
         return "\n".join(map(str, self._items)) or self.nothing
