@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import builtins
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from itertools import islice
+from numbers import Integral, Real
 from types import UnionType
+from typing import Any, Literal, TypeAlias, Union, get_args, get_origin
 
 from kstreamnb.errors import ConfigError
+from kstreamnb.hints import did_you_mean
+
+_Test: TypeAlias = Callable[[Any], bool]
+_NUMBERS: Mapping[object, tuple[type, type]] = {int: (Integral, bool), float: (Real, bool)}
 
 
 def expect(value: object, kind: type | UnionType, what: str, *, hint: str | None = None) -> None:
@@ -25,12 +36,11 @@ def expect(value: object, kind: type | UnionType, what: str, *, hint: str | None
         name of a store must be str, got 5
     """
     if not isinstance(value, kind):
-        kinds = kind.__args__ if isinstance(kind, UnionType) else (kind,)
-        names = " or ".join("None" if each is type(None) else each.__name__ for each in kinds)
-        shown = (
-            repr(value) if isinstance(value, str | int | float) or value is None else f'type "{type(value).__name__}"'
-        )
-        raise ConfigError(f"{what} must be {names}, got {shown}", hint=hint)
+        raise ConfigError(f"{what} must be {_words(kind)}, got {_shown(value)}", hint=hint)
+
+
+def _shown(value: object) -> str:
+    return repr(value) if isinstance(value, str | int | float) or value is None else f'type "{type(value).__name__}"'
 
 
 def expect_number(value: object, what: str) -> None:
@@ -49,3 +59,114 @@ def expect_texts(values: object, what: str) -> tuple[str, ...]:
     for each in texts:
         expect(each, str, f"each of {what}")
     return texts
+
+
+@contextmanager
+def listening(host: str, port: int) -> Iterator[None]:
+    """Raise ConfigError if a server cannot listen on an interface and port."""
+    try:
+        yield
+    except (OSError, OverflowError, UnicodeError) as error:
+        raise ConfigError(
+            f"cannot listen on {host!a}, port {port}", detail=str(error), hint="port=0 picks a free port"
+        ) from error
+
+
+def check_arguments(function: Callable[..., object], arguments: Mapping[str, object]) -> None:
+    """Raise ConfigError for the first argument that is not of the type in the function's signature.
+
+    A public function calls it first, with ``locals()``. Text is not a list of texts, and a bool is not a number. Items
+    of Python's containers are checked, of other iterables the first one, of iterators none: they are not consumed.
+
+    Args:
+        function: the function whose annotations are read.
+        arguments: values by name; other names are ignored.
+
+    Example:
+        >>> def repeat(text: str, times: int | None = None) -> None:
+        ...     check_arguments(repeat, locals())
+        >>> try:
+        ...     repeat("a", "b")
+        ... except ConfigError as error:
+        ...     print(error)
+        times must be int or None, got 'b'
+    """
+    for name, hint, test in _tests_of(function):
+        value = arguments[name]
+        if not test(value):
+            choices = _choices(hint) if isinstance(value, str) else []
+            shown = f'"{value}"' if choices else _shown(value)
+            raise ConfigError(f"{name} must be {_words(hint)}, got {shown}", hint=did_you_mean(value, choices))
+
+
+class _Unknown:
+    """A type that is imported for type checkers only: anything passes for it."""
+
+    __class_getitem__ = classmethod(lambda cls, _: cls)
+
+
+class _Scope(dict[str, object]):
+    def __missing__(self, name: str) -> type:
+        return _Unknown
+
+
+@cache
+def _tests_of(function: Callable[..., object]) -> list[tuple[str, object, _Test]]:
+    plain = inspect.unwrap(function)
+    names = _Scope(vars(builtins) | plain.__globals__)
+    hints = {name: eval(text, {}, names) for name, text in plain.__annotations__.items() if name != "return"}
+    return [(name, hint, test) for name, hint in hints.items() if (test := _test_of(hint)) is not _anything]
+
+
+def _anything(value: object) -> bool:
+    return True
+
+
+def _test_of(hint: Any) -> _Test:
+    """Return a function that tells whether a value is of a type."""
+    kind, parts = get_origin(hint) or hint, get_args(hint)
+    if kind in (Union, UnionType):
+        choices = [_test_of(each) for each in parts]
+        return _anything if _anything in choices else lambda value: any(test(value) for test in choices)
+    if kind is Literal:
+        return lambda value: any(type(value) is type(each) and value == each for each in parts)
+    unchecked = getattr(kind, "_is_protocol", False) and not getattr(kind, "_is_runtime_protocol", False)
+    if not isinstance(kind, type) or kind in (Any, object, _Unknown) or unchecked:
+        return _anything
+    if kind is tuple and parts and ... not in parts:
+        return lambda value: isinstance(value, tuple) and len(value) == len(parts)
+    accepted, refused = _NUMBERS.get(kind, (kind, ()))
+    if parts and (kind in (Mapping, Iterable, Sequence, list) or ... in parts):
+        of_items = _of_items([_test_of(each) for each in parts if each is not ...])
+        return lambda value: isinstance(value, accepted) and not isinstance(value, str | bytes) and of_items(value)
+    return lambda value: isinstance(value, accepted) and not isinstance(value, refused)
+
+
+def _of_items(tests: list[_Test]) -> _Test:
+    if len(tests) == 2:  # of a mapping
+        of_key, of_value = tests
+        return lambda value: all(of_key(key) and of_value(item) for key, item in value.items())
+    return lambda value: (
+        isinstance(value, Iterator) or all(map(tests[0], value if _is_plain(value) else islice(value, 1)))
+    )
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, list | tuple | set | frozenset)
+
+
+def _choices(hint: Any) -> list[str]:
+    """Return the texts of all choices in a hint."""
+    parts = get_args(hint)
+    return [each for each in parts if isinstance(each, str)] or [text for each in parts for text in _choices(each)]
+
+
+def _words(hint: Any) -> str:
+    """Return the names of the types in a hint."""
+    kind, parts = get_origin(hint) or hint, get_args(hint)
+    if kind in (Union, UnionType):
+        return " or ".join(dict.fromkeys(map(_words, parts)))
+    if kind is Literal:
+        return " or ".join(f'"{each}"' if isinstance(each, str) else repr(each) for each in parts)
+    of = f" of {_words(parts[-1])}" if parts and kind in (Iterable, Sequence, list) else ""
+    return "None" if kind is type(None) else getattr(kind, "__name__", "anything") + of

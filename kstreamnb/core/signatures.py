@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TypeVar
 
+from kstreamnb.core.arguments import expect
 from kstreamnb.errors import ConfigError
 
 F = TypeVar("F")
@@ -27,6 +28,7 @@ def taking(function: F, *arguments: str, key: bool = False) -> F:
         ...     print(error)
         a function of (key, value) is called for, but this one takes (value)
     """
+    expect(key, bool, "with_key")
     arguments = ("key", *arguments) if key else arguments
     wanted = f"a function of ({', '.join(arguments)}) is called for"
     if not callable(function):

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from html import escape
 
+from kstreamnb.core.arguments import check_arguments
 from kstreamnb.course.content import Exercise, exercises
 from kstreamnb.course.forms import box, folded, selected
 from kstreamnb.errors import KStreamError
@@ -74,6 +75,7 @@ def check(name: str, answer: object) -> Verdict:
         >>> bool(course.check("count.1", [("x", 1), ("y", 1), ("x", 2), ("y", 2)]))
         True
     """
+    check_arguments(check, locals())
     exercise = _named(name)
     if answer is ...:
         return Verdict(exercise, _NO_ANSWER)
@@ -100,6 +102,7 @@ def hint(name: str, step: int = 1) -> str:
         >>> course.hint("count.1")
         'A count tells every change; how many records change one?'
     """
+    check_arguments(hint, locals())
     hints = _named(name).hints
     return hints[min(max(step, 1), len(hints)) - 1]
 
@@ -117,6 +120,7 @@ def solution(name: str) -> str:
         >>> print(course.solution("count.1"))
         answer = [("x", 1), ("y", 1), ("x", 2), ("y", 2)]
     """
+    check_arguments(solution, locals())
     return _named(name).solution
 
 

@@ -6,6 +6,7 @@ import csv
 import gzip
 from pathlib import Path
 
+from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.samples import Sample
 
@@ -31,6 +32,7 @@ def new_york_flights(limit: int = 10_000) -> Sample:
         >>> first.key, first.value["origin"], first.value["dest"], first.value["delay"]
         ('N14228', 'EWR', 'IAH', 2)
     """
+    check_arguments(new_york_flights, locals())
     with gzip.open(_FILE, "rt", encoding="utf-8", newline="") as file:
         rows = [row for row, _ in zip(csv.DictReader(file), range(limit), strict=False)]
     return Sample.from_records(

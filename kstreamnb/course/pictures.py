@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from html import unescape
 from pathlib import Path
 
+from kstreamnb.core.arguments import check_arguments
 from kstreamnb.course.forms import selected
 from kstreamnb.errors import KStreamError
 from kstreamnb.hints import unknown
@@ -46,6 +47,7 @@ def picture(name: str) -> Picture:
         >>> print(str(course.picture("count")).partition(".")[0])
         Records flow from a topic through a count with a store into a topic of updates
     """
+    check_arguments(picture, locals())
     names = sorted(path.stem for path in _DRAWINGS.glob("*.svg"))
     if name not in names:
         raise unknown("picture", name, names, error=KStreamError)

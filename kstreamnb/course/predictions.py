@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from html import escape
 
+from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.formatting import format_value
 from kstreamnb.core.tables import html_table, text_table
 from kstreamnb.course.content import Question, questions
@@ -148,6 +149,7 @@ def predict(name: str, answer: object = None) -> Prediction:
         >>> course.predict("count.updates", 3).answer
         3
     """
+    check_arguments(predict, locals())
     prediction = Prediction(_named(name))
     if answer is not None:
         prediction.give(answer)
@@ -169,6 +171,7 @@ def compare(name: str, actual: object) -> Comparison:
         >>> print(course.compare("count.updates", 5).verdict)
         As you predicted: 5.
     """
+    check_arguments(compare, locals())
     return Comparison(_named(name), _given.get(name), actual)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from kstreamnb.core.arguments import check_arguments
 from kstreamnb.errors import TopologyError
 from kstreamnb.topology.description import DescribedNode, DescribedSubtopology, TopologyDescription
 
@@ -34,6 +35,7 @@ def parse_description(text: str) -> TopologyDescription:
         >>> description.nodes()["in"].topics
         ('orders.v1',)
     """
+    check_arguments(parse_description, locals())
     groups: list[tuple[int, bool, list[dict[str, object]]]] = []
     for number, raw in enumerate(text.splitlines(), 1):
         line = raw.strip()

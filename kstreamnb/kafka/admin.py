@@ -18,6 +18,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.time import Instant, instant_ms
 from kstreamnb.errors import BrokerError, UnknownTopicError, unknown
 from kstreamnb.kafka.batch_offsets import Offsets
@@ -68,6 +69,7 @@ class Admin:
     """
 
     def __init__(self, servers: Servers, *, patience_s: float = 30.0) -> None:
+        check_arguments(Admin.__init__, locals())
         self.servers = servers
         self.patience_s = patience_s
         self._errors: list[KafkaError] = []
@@ -96,6 +98,7 @@ class Admin:
             config: settings that differ from the broker's.
             exists_ok: accept a topic that exists already; default False.
         """
+        check_arguments(Admin.create_topic, locals())
         self._reach(f'creating topic "{name}"')
         topic = NewTopic(name, partitions, replicas, config=dict(config or {}))
         try:

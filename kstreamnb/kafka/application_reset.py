@@ -17,6 +17,7 @@ from typing import TypeAlias, TypeVar
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import ConsumerGroupDescription
 
+from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.time import Duration, Instant, duration_ms
 from kstreamnb.errors import ApplicationStateError, CheckpointError, ConfigError, UnknownTopicError, unknown
 from kstreamnb.kafka.admin import Admin
@@ -116,6 +117,7 @@ def plan_reset(
         reset of "shop":
           begin topic orders at offsets 0: 0
     """
+    check_arguments(plan_reset, locals())
     admin, files = Admin(servers), None if checkpoint is None else to_files(checkpoint)
     topics = admin.topics()
     files = files if files is not None and files.exists() else None
@@ -172,6 +174,7 @@ def reset(
         reset of "shop":
           nothing to delete
     """
+    check_arguments(reset, locals())
     plan = plan_reset(
         servers,
         application,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kstreamnb.core.arguments import check_arguments
 from kstreamnb.errors import ConfigError, unknown
 
 _CLASSES = {"jdbc-sink": "io.confluent.connect.jdbc.JdbcSinkConnector"}
@@ -43,6 +44,7 @@ def connect_config(
         >>> made["name"], made["config"]["consumer.override.isolation.level"], made["config"]["insert.mode"]
         ('stock-jdbc-sink', 'read_committed', 'upsert')
     """
+    check_arguments(connect_config, locals())
     if kind not in _CLASSES:
         raise unknown("kind of connector", kind, _CLASSES, error=ConfigError)
     if tasks < 1:

@@ -7,12 +7,14 @@ import logging
 import time
 from concurrent.futures import Future
 from datetime import timedelta
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
+from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.time import duration_ms
 from kstreamnb.topology.java_order import java_hash
 
 
+@runtime_checkable
 class Sender(Protocol):
     """The method of a `RecordProducer` that the handler calls; one without ``max_block`` is accepted too."""
 
@@ -64,6 +66,7 @@ class KafkaLogHandler(logging.Handler):
         max_block: timedelta | str | None = None,
         level: int = logging.NOTSET,
     ) -> None:
+        check_arguments(KafkaLogHandler.__init__, locals())
         super().__init__(level)
         self.producer, self.topic = producer, topic
         self.app_name, self.app_version = app_name, app_version

@@ -9,6 +9,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, ClassVar, Literal, TypeAlias
 
+from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import ConfigError, MissingPackageError, SerdeError
 from kstreamnb.masking import masked, without_secrets
@@ -70,6 +71,7 @@ class SchemaRegistry:
     """
 
     def __init__(self, registry: str | Mapping[str, object]) -> None:
+        check_arguments(SchemaRegistry.__init__, locals())
         settings = {"url": registry} if isinstance(registry, str) else dict(registry)
         if not settings.get("url"):
             raise ConfigError('setting "url" of the schema registry is missing')
@@ -95,6 +97,7 @@ class SchemaRegistry:
             from_dict: converts dicts to the user's objects.
             options: those of the client with ``_`` for ``.``, such as ``auto_register_schemas=False``.
         """
+        check_arguments(SchemaRegistry.avro, locals())
         return RegistrySerde("avro", topic, schema, is_key, self._settings, _dotted(options), to_dict, from_dict)
 
     def json_schema(
@@ -108,10 +111,12 @@ class SchemaRegistry:
         **options: object,
     ) -> Serde:
         """Make a serde for JSON that is valid under a JSON Schema, given as text; arguments are those of `avro`."""
+        check_arguments(SchemaRegistry.json_schema, locals())
         return RegistrySerde("json_schema", topic, schema, is_key, self._settings, _dotted(options), to_dict, from_dict)
 
     def protobuf(self, topic: str, message: type, *, is_key: bool = False, **options: object) -> Serde:
         """Make a serde for Protobuf messages of a generated class."""
+        check_arguments(SchemaRegistry.protobuf, locals())
         return RegistrySerde("protobuf", topic, message, is_key, self._settings, _dotted(options))
 
     def __repr__(self) -> str:

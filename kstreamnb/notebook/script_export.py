@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from pathlib import Path
 
+from kstreamnb.core.arguments import check_arguments
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.errors import EngineError
 from kstreamnb.notebook.cells import loaded
@@ -67,6 +68,7 @@ def export(path: Path | str, builder: StreamsBuilder) -> None:
 
     Raises: EngineError outside IPython, if no cell declared anything, or for a secret that is computed in a cell.
     """
+    check_arguments(export, locals())
     if not loaded:
         raise EngineError("there are no cells to export", hint="run %load_ext kstreamnb first")
     sources, shell = loaded[0].sources, loaded[0].shell

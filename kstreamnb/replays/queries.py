@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from kstreamnb.core.arguments import expect
+from kstreamnb.core.arguments import check_arguments, expect
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.time import Instant
 from kstreamnb.errors import ConfigError
@@ -24,6 +24,7 @@ class Queries:
 
     def record(self, topic: str, partition: int, offset: int) -> RecordedInput:
         """Return a consumed input record; its ``.trace()`` holds everything that it caused."""
+        check_arguments(Queries.record, locals())
         return RecordedInput(self.run, topic, partition, offset)
 
     def provenance(self, record: TopicRecord | tuple[str, int, int]) -> Provenance:
@@ -68,6 +69,7 @@ class Queries:
             >>> chart.title
             'timeline of store "counts" (windows of 10s, grace 5s): 1 key, 3 records, 1 late'
         """
+        check_arguments(Queries.timeline, locals())
         return time_chart(self.run, store, Lanes.checked(by, key, between, most))
 
     def why_dropped(
@@ -80,26 +82,30 @@ class Queries:
         key: object = None,
     ) -> Explanations:
         """Explain drops: all of them, or those of one input record, node or key."""
+        check_arguments(Queries.why_dropped, locals())
         return dropped.why_dropped(self.run, topic, partition, offset, node=node, key=key)
 
     def why_open(self, store: str | None = None, key: object = None, *, at: int | None = None) -> Explanations:
         """Explain open windows after ``at`` steps (default: the end), and what would close them."""
-        expect(store, str | None, "store")
+        check_arguments(Queries.why_open, locals())
         return windows.why_open(self.run, store, key, at=at)
 
     def why_no_output(self, topic: str) -> Explanation:
         """Explain where records stopped on their way to a topic."""
-        expect(topic, str, "topic")
+        check_arguments(Queries.why_no_output, locals())
         return outputs.why_no_output(self.run, topic)
 
     def why_no_match(self, node: str | None = None, key: object = None) -> Explanations:
         """Explain why records found no partner in joins: the window they searched, and the nearest candidates."""
+        check_arguments(Queries.why_no_match, locals())
         return joins.why_no_match(self.run, node, key)
 
     def why_cut(self, topic: str | None = None) -> Explanations:
         """Explain why the topology is split into sub-topologies."""
+        check_arguments(Queries.why_cut, locals())
         return partitions.why_cut(self.run.topology, topic)
 
     def why_partition(self, key: object, topic: str | None = None) -> Explanations:
         """Explain which partition a key belongs to."""
+        check_arguments(Queries.why_partition, locals())
         return partitions.why_partition(self.run, key, topic)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
+from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.replays.replay import Replay
 from kstreamnb.runtime.context.config import Config
@@ -51,6 +52,7 @@ def replay(
         >>> print(run)
         replay of "shop": 2 records in, 1 out, 0 dropped; 1 task, step 2 of 2
     """
+    check_arguments(replay, locals())
     options: dict[str, Any] = {
         "partitions": partitions,
         "task_layout": task_layout,

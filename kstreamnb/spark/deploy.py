@@ -5,13 +5,14 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pyspark.sql import SparkSession
 
 from kstreamnb import hooks
+from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.time import Duration, Instant, duration_ms, instant_ms
-from kstreamnb.errors import ConfigError, TopologyError, unknown
+from kstreamnb.errors import ConfigError, TopologyError
 from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.kafka.storage.checkpoint_files import Checkpoint, CheckpointFiles
 from kstreamnb.runtime.context.config import Config
@@ -145,7 +146,7 @@ def deploy(
         [('b', 3)]
     """
     _refuse_other_kinds(topology, spark, sink)
-    _refuse_nonsense(slow_batch, max_records=max_records, spark_partitions=spark_partitions, memory_limit=memory_limit)
+    _refuse_nonsense(locals())
     settings, discover_ms = _settings(config, topology, application_id), duration_ms(discover, "discover")
     if spark is None and SparkSession.getActiveSession() is None:
         find_java()  # a missing package is reported before waiting for a broker
@@ -258,12 +259,14 @@ def _origin(
     return adopted, reset_positions(admin, application.id) if is_new and adopted is None else {}
 
 
-def _refuse_nonsense(slow_batch: Duration, **numbers: object) -> None:
-    if duration_ms(slow_batch, "slow_batch") <= 0:
-        raise ConfigError(f"slow_batch must be longer than 0 ms, got {slow_batch!r}")
-    for name, number in numbers.items():
+def _refuse_nonsense(arguments: Mapping[str, Any]) -> None:
+    for name in ("max_records", "spark_partitions", "memory_limit"):
+        number = arguments[name]
         if number is not None and not (isinstance(number, int) and number >= 0):
             raise ConfigError(f"{name} must be a whole number from 0, got {number!r}")
+    check_arguments(deploy, arguments)
+    if duration_ms(arguments["slow_batch"], "slow_batch") <= 0:
+        raise ConfigError(f"slow_batch must be longer than 0 ms, got {arguments['slow_batch']!r}")
 
 
 def _placed(
@@ -337,10 +340,8 @@ def _writer(
     if guarantee == "exactly_once":
         replicas = settings.replication_factor
         writer = TransactionalWriter(servers, application.id, query, config=producer, replicas=replicas)
-    elif guarantee == "at_least_once":
-        writer = AtLeastOnceWriter(servers, application.id, config=producer)
     else:
-        raise unknown("guarantee", guarantee, ("exactly_once", "at_least_once"), error=ConfigError)
+        writer = AtLeastOnceWriter(servers, application.id, config=producer)
     if producer:
         writer.new_producer()  # settings that it refuses are reported before any change
     return writer

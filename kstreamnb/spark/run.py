@@ -16,6 +16,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.progress import under_way
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
@@ -37,7 +38,7 @@ from kstreamnb.spark.execution.failures import raise_first, spark_failure
 from kstreamnb.spark.execution.record_batch import RecordBatch, pack, root_order
 from kstreamnb.spark.execution.rows import FAILURE, REPORT
 from kstreamnb.spark.io.dataframe_input import FrameInput, content_order, frame_of_records, uniform
-from kstreamnb.spark.jvm.session import query_session, spark_session
+from kstreamnb.spark.jvm.session import query_session, refuse_connect, spark_session
 from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment
 from kstreamnb.spark.planning.placement import plan_application, plan_deployment
 from kstreamnb.spark.planning.preflight import refuse_what_cannot_run
@@ -88,6 +89,8 @@ def run(
         >>> [(record.key, record.value) for record in result.records("totals")[0]]
         [('a', 1), ('b', 5), ('a', 3)]
     """
+    refuse_connect(spark)
+    check_arguments(run, locals())
     spark = spark or spark_session()
     session = query_session(spark)
     settings = Config.of(config)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
+from kstreamnb.core.arguments import check_arguments, expect
 from kstreamnb.core.operator import Forward
 from kstreamnb.core.processor import ProcessorContext
 from kstreamnb.core.record import Headers, Record, RecordMetadata
@@ -54,6 +55,7 @@ class _Task:
         self.stream_ms, self.wall_ms = -1, 0
 
     def store(self, name: str) -> Any:
+        expect(name, str, "name of a store")
         if name not in self.stores:
             known = ", ".join(f'"{each}"' for each in self.stores) or "none"
             hint = "add it with add_state_store first"
@@ -146,6 +148,7 @@ class MockProcessorContext(ProcessorContext):
         key_serde: Any = None,
         value_serde: Any = None,
     ) -> None:
+        check_arguments(MockProcessorContext.__init__, locals())
         serdes = (key_serde or Serdes.string(), value_serde or Serdes.json())
         self._task = cast("Any", _StoreTask(application_id, task_id, configs or {}, *serdes))
         super().__init__(self._task, self._task.forward_to(None))
@@ -153,6 +156,7 @@ class MockProcessorContext(ProcessorContext):
     def add_state_store(self, store: StoreSpec | Any) -> None:
         """Let the processor use a store: one made from a spec, or an object with a ``name`` as it is."""
         made = make_store(store, self._task) if isinstance(store, StoreSpec) else store
+        expect(getattr(made, "name", None), str, "name of a store")
         self._task.stores[made.name] = made
 
     def forwarded(self, child: str | None = None) -> list[CapturedForward]:
@@ -178,6 +182,7 @@ class MockProcessorContext(ProcessorContext):
 
     def set_record_metadata(self, topic: str, partition: int, offset: int) -> None:
         """Set topic, partition and offset of the current record."""
+        check_arguments(MockProcessorContext.set_record_metadata, locals())
         self._task.here = RecordMetadata(topic, partition, offset)
 
     def set_current_stream_time_ms(self, now_ms: int) -> None:

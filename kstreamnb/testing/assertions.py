@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from difflib import ndiff
 
+from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.display.diff import TopologyDiff
 from kstreamnb.display.diff import diff as described_diff
@@ -40,6 +41,7 @@ def diff(
         + | out   | 0         | 0   | "shoe" | 2     | 5    |
         "-": only first, "+": only second
     """
+    check_arguments(diff, locals())
     if isinstance(first, Described) and isinstance(second, Described):
         return described_diff(_description(first), _description(second))
     if isinstance(first, Described) or isinstance(second, Described):
@@ -56,6 +58,7 @@ def assert_topology_equal(expected: Described, actual: Described) -> None:
         >>> builder.stream("orders").to("copies")
         >>> assert_topology_equal(str(builder.build().describe()), builder.build())
     """
+    check_arguments(assert_topology_equal, locals())
     before, after = _description(expected), _description(actual)
     if before != after:
         raise AssertionError(f"the topologies differ:\n{described_diff(before, after)}")
@@ -73,6 +76,7 @@ def assert_outputs_equal(
         >>> found = Sample.from_text("topic | key | value | time \n counts | shoe | 2 | 5")
         >>> assert_outputs_equal("topic | key | value \n counts | shoe | 2", found)
     """
+    check_arguments(assert_outputs_equal, locals())
     wanted: Iterable[TopicRecord]
     if isinstance(expected, str):
         header = next(line for line in expected.splitlines() if line.strip())

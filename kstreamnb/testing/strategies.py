@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kstreamnb.core.arguments import expect_number
+from kstreamnb.core.arguments import check_arguments, expect_number
 from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.tables import Tabular
@@ -50,6 +50,7 @@ def samples(topology: Topology, example: Iterable[TopicRecord], *, records: int 
         >>> [(record.key, record.value) for record in small]
         [('ann', {'n': 3}), ('ann', {'n': 3})]
     """
+    check_arguments(samples, locals())
     from hypothesis import strategies as st
 
     expect_number(records, "records")
@@ -197,6 +198,7 @@ def counterexample(
         >>> [(record.key, record.value) for record in broken.sample]
         [('ann', 5), ('ann', 5)]
     """
+    check_arguments(counterexample, locals())
     from hypothesis import HealthCheck, Phase, find, settings
     from hypothesis.errors import NoSuchExample
 

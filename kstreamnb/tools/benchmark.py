@@ -15,9 +15,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, cast
 
+from kstreamnb.core.arguments import check_arguments
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.errors import ConfigError, EngineError, did_you_mean, extra
-from kstreamnb.hints import unknown
 from kstreamnb.simulation.cluster import ClusterDriver
 from kstreamnb.topology.topology import Topology
 
@@ -103,14 +103,13 @@ def benchmark(
         >>> found.unit, list(found.figures)
         ('s', ['restore of 1,000,000 records'])
     """
+    check_arguments(benchmark, locals())
     if name == "restore":
         return _restore(records)
     if name not in ("latency", "failover"):
         raise ConfigError(
             f'there is no benchmark "{name}"', hint=did_you_mean(name, ("latency", "failover", "restore"))
         )
-    if guarantee not in ("both", *_GUARANTEES):
-        raise unknown("guarantee", guarantee, ("both", *_GUARANTEES), error=ConfigError)
     with _deployments(spark, bootstrap_servers) as start:
         if name == "failover":
             return _failover(start, kills)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from html import escape
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.formatting import join_list, pluralize
 from kstreamnb.core.progress import under_way
 from kstreamnb.core.record import TopicRecord
@@ -147,6 +148,7 @@ def parity(
         -------+-----------+--------+-------+------
         totals | 0         | 2      | 2     | equal
     """
+    check_arguments(parity, locals())
     read = topology.sources()
     records = [record for record in sample if any(source.reads(record.topic) for source in read)]
     engines: dict[str, Callable[[], EngineOutcome]] = {

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from kstreamnb.core.arguments import expect, expect_number
+from kstreamnb.core.arguments import check_arguments, expect, expect_number
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.dsl.declarations import Handle, ReplayedDeclarations, replay
 from kstreamnb.dsl.flows import CogroupFlow, GlobalFlow, GroupFlow, KeyedFlow, StreamFlow, TableFlow
@@ -23,7 +23,7 @@ from kstreamnb.replays.preview import Preview, preview
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.topology import Topology
 
-PreviewRecords: TypeAlias = "Mapping[str, Iterable[tuple[Any, ...]]] | Iterable[TopicRecord]"
+PreviewRecords: TypeAlias = Mapping[str, Iterable[tuple[Any, ...]]] | Iterable[TopicRecord]
 """Records by topic, as ``(key, value)`` or ``(key, value, timestamp)``, or a sample."""
 
 _TOPIC = "preview"
@@ -44,6 +44,7 @@ def head(
         >>> head(orders.map_values(lambda order: order * 2), {"orders": [("shoe", 1), ("hat", 3)]})
         [('shoe', 2, 0), ('hat', 6, 1)]
     """
+    check_arguments(head, locals())
     found: list[tuple[Any, Any, int]] = []
     with TopologyTestDriver(upstream_topology(handle, into=_TOPIC), partitions=partitions) as driver:
         output = driver.create_output_topic(_TOPIC)

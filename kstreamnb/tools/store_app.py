@@ -19,7 +19,7 @@ from uuid import UUID
 from kstreamnb.core.record import ValueAndTimestamp, Windowed
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.stores import StoreSpec, VersionedRecord
-from kstreamnb.errors import StateError, unknown
+from kstreamnb.errors import ConfigError, StateError, unknown
 from kstreamnb.topology.topology import Topology
 
 HEADERS = {"Content-Type": "application/json; charset=utf-8", "X-Content-Type-Options": "nosniff"}
@@ -69,7 +69,7 @@ class StoreApp:
     def __init__(self, application: ServedApplication) -> None:
         if not hasattr(application, "topology") or _reader(application) is None:
             kind = type(application).__name__
-            raise TypeError(f"expected a driver, an application of a cluster or a query, not {kind}")
+            raise ConfigError(f"expected a driver, an application of a cluster or a query, got {kind}")
         self._application = application
 
     def answer(self, path: str, query: str) -> tuple[HTTPStatus, bytes]:

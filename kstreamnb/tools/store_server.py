@@ -13,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
+from kstreamnb.core.arguments import check_arguments, listening
 from kstreamnb.tools.store_app import HEADERS, ServedApplication, StoreApp
 
 _MOST_CONNECTIONS = 64
@@ -38,6 +39,7 @@ class StoreServer:
     """
 
     def __init__(self, server: ThreadingHTTPServer) -> None:
+        check_arguments(StoreServer.__init__, locals())
         self._server = server
         self._thread = threading.Thread(target=server.serve_forever, name="kstreamnb-serve", daemon=True)
         self.port: int = server.server_port
@@ -91,6 +93,8 @@ def serve(
             refused: a web page could use its own name to read the stores (DNS rebinding).
         token: clients must send it as ``Authorization: Bearer TOKEN``; by default none is needed.
 
+    Raises: ConfigError if the port is taken, or the interface is unknown.
+
     Example:
         >>> import json, urllib.request
         >>> from kstreamnb import StreamsBuilder, TopologyTestDriver
@@ -104,9 +108,11 @@ def serve(
         ...         print(json.load(answer))
         {'key': 'u2', 'value': 3, 'timestamp': 0}
     """
+    check_arguments(serve, locals())
     app = StoreApp(application)
     names = {"localhost", host.lower(), *(name.lower() for name in hosts)}
-    return StoreServer(_Server((host, port), app, names, token))
+    with listening(host, port):
+        return StoreServer(_Server((host, port), app, names, token))
 
 
 class _Server(ThreadingHTTPServer):

@@ -18,6 +18,9 @@ from kstreamnb.java_texts import NOT_COMPUTED
 from kstreamnb.topology.nodes import NodeGraph, Sink, Source, Subtopology
 from kstreamnb.topology.validation import refuse
 
+_MOST = 1_000_000
+"""Partitions of a topic; a cluster has at most about as many of all its topics."""
+
 
 @dataclass(frozen=True)
 class PlannedTask:
@@ -68,8 +71,9 @@ def partition_counts(topology: NodeGraph, topics: Mapping[str, int]) -> dict[str
     for topic, count in topics.items():
         expect(topic, str, "name of a topic")
         expect_number(count, f'number of partitions of "{topic}"')
-        if count < 1:
-            raise TopologyError(f'topic "{topic}" cannot have {count} partitions', java=_TOO_FEW)
+        if not 1 <= count <= _MOST:
+            java = _TOO_FEW if count < 1 else None
+            raise TopologyError(f'topic "{topic}" cannot have {count} partitions', java=java)
     subs = [sub for sub in topology.subtopologies() if not sub.is_global]
     reads = {sub.id: source_topics(topology, sub, topics) for sub in subs}
     for sub in subs:

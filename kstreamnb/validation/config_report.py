@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.tables import Tabular
 from kstreamnb.masking import without_secrets
@@ -114,6 +115,7 @@ def config_report(config: Config | Mapping[str, object] | None = None) -> Config
         fetch.min.bytes=: client; passed to the Kafka client
         num.stream.threads=4: translated; spark_session(cores=), or the cores of the cluster
     """
+    check_arguments(config_report, locals())
     given = {} if config is None else config.dotted() if isinstance(config, Config) else config
     named = {name: value for name, value in given.items() if name not in _OTHERS}
     settings = config if isinstance(config, Config) else Config.of(named)

@@ -12,7 +12,7 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.tables import Tabular
 from kstreamnb.replays.replay import Replay
 
-RunOutputs: TypeAlias = "Replay | Mapping[str, Iterable[Any]] | Iterable[Any]"
+RunOutputs: TypeAlias = Replay | Mapping[str, Iterable[Any]] | Iterable[Any]
 """A replay, records by topic, or records: `TopicRecord`, or tuples ``(key, value, timestamp)``."""
 
 _MATCHED = 2_000

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.formatting import join_list
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.time import format_duration
@@ -49,6 +50,7 @@ def check(
         >>> [(finding.severity, finding.fact) for finding in issues]
         [('error', 'topics must have the same number of partitions: "orders" has 4, "rates" has 2')]
     """
+    check_arguments(check, locals())
     records = None if sample is None else list(sample)
     counts = _counts(topology, partitions, records or ())
     settings = Config.of(config)
@@ -80,6 +82,7 @@ def check_partitions(topology: Topology, partitions: Mapping[str, int]) -> Issue
         >>> print(check_partitions(builder.build(), {"orders": 4, "out": 4}))
         nothing was found
     """
+    check_arguments(check_partitions, locals())
     return Issues(_partition_findings(topology, dict(partitions)))
 
 

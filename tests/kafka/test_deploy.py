@@ -278,7 +278,7 @@ def test_nonsense_is_refused_before_anything_starts(bench: Bench) -> None:
         ({"discover": "often"}, "often"),
         ({"slow_batch": "soon"}, "soon"),
         ({"slow_batch": "0s"}, "slow_batch must be longer than 0 ms, got '0s'"),
-        ({"guarantee": "twice"}, 'there is no guarantee "twice"'),
+        ({"guarantee": "twice"}, 'guarantee must be "exactly_once" or "at_least_once" or None, got "twice"'),
         ({"max_records": "5"}, "max_records must be a whole number from 0, got '5'"),
         ({"memory_limit": 0.5}, "memory_limit must be a whole number from 0, got 0.5"),
         ({"starting": {"nonsense-in": {7: 0}}}, 'an offset is given for partition 7 of topic "nonsense-in"'),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
-from kstreamnb.core.arguments import expect_number
 from kstreamnb.core.formatting import format_value
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.time import MAX_TIME_MS, Instant, instant_ms
@@ -28,19 +27,18 @@ class Lanes(NamedTuple):
     most: int = 12
 
     @classmethod
-    def checked(cls, by: str, key: object, between: tuple[Instant, Instant] | None, most: int) -> Lanes:
+    def checked(
+        cls, by: Literal["key", "task"], key: object, between: tuple[Instant, Instant] | None, most: int
+    ) -> Lanes:
         """Return the choice; raise EngineError or ConfigError for one that makes no picture."""
-        if by not in ("key", "task"):
-            raise EngineError(f'expected by="key" or by="task", got {by!r}')
-        expect_number(most, "most")
         if most < 1:
             raise EngineError(f"most must be at least 1, got {most}")
         if between is None:
-            return cls(by, key, None, most)  # type: ignore[arg-type]
+            return cls(by, key, None, most)
         start, end = (instant_ms(each, "between") for each in between)
         if end < start:
             raise EngineError(f"between must be (start, end), got {between}", hint="swap the two times")
-        return cls(by, key, (start, end), most)  # type: ignore[arg-type]
+        return cls(by, key, (start, end), most)
 
     def takes(self, dot: Dot) -> bool:
         """Return whether a record is part of it."""

@@ -155,6 +155,7 @@ class Config:
     @property
     def replication_factor(self) -> int:
         """Replicas of topics that `deploy` creates (``replication.factor``); -1, the default, asks the broker."""
+        expect(self.others, Mapping, "others")
         replicas = _whole("replication.factor", self.others.get("replication.factor", -1), least=-1)
         if replicas == 0:
             raise ConfigError("replication.factor must be at least 1, or -1 for the broker's default, got 0")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import EngineError, StateError
@@ -72,6 +73,7 @@ class Application(ApplicationLifecycle):
 
     def store(self, name: str) -> Any:
         """Return a view of a store over all tasks; raise StateError if no store has this name."""
+        check_arguments(Application.store, locals())
         thread = self._running_thread()
         result = [task.task.stores[name] for task in thread.tasks.values() if name in task.task.stores]
         task = thread.global_task
@@ -100,6 +102,7 @@ class Application(ApplicationLifecycle):
 
     def rebuild(self, name: str) -> None:
         """Discard a store and restore it from its changelog."""
+        check_arguments(Application.rebuild, locals())
         thread = self._running_thread()
         self._state_directory.lose(name)
         for task in thread.tasks.values():
@@ -112,6 +115,7 @@ class Application(ApplicationLifecycle):
 
         Each row goes to the partition of its key, like new input records.
         """
+        check_arguments(Application.repartition, locals())
         if self.status == "running":
             raise EngineError(f'application "{self.id}" is running', hint="close it first")
         tasks = [task.task for task in self._tasks.values()]

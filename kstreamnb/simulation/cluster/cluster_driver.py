@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Literal, Self
 
+from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.codec import encode, key_partitioner, to_bytes
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
@@ -64,6 +65,7 @@ class ClusterDriver:
         trace: bool = True,
         verify: bool | None = None,
     ) -> None:
+        check_arguments(ClusterDriver.__init__, locals())
         start = wall_clock if type(wall_clock) is int else instant_ms(wall_clock, "start of the wall clock")
         self.clock = Clock(start)
         self.applications: dict[str, Application] = {}
@@ -94,6 +96,7 @@ class ClusterDriver:
 
         Raises: EngineError if its id is taken.
         """
+        check_arguments(ClusterDriver.add_application, locals())
         chosen = Config.of(config)
         name = chosen.application_id or topology.name or "app"
         if name in self.applications:
@@ -115,6 +118,7 @@ class ClusterDriver:
         auto_advance: timedelta | str | None = None,
     ) -> InputTopic:
         """Return a topic to pipe records into; serdes default to those with which an application reads it."""
+        check_arguments(ClusterDriver.create_input_topic, locals())
         now = self.clock.now_ms if start is None else start if type(start) is int else instant_ms(start, "start")
         step = 0 if auto_advance is None else duration_ms(auto_advance, "advance between records")
         keys, values = self._read_serdes(topic)
@@ -133,6 +137,7 @@ class ClusterDriver:
         isolation: Isolation = "read_committed",
     ) -> OutputTopic:
         """Return a topic to read from its beginning; "read_uncommitted" also shows records that may yet be aborted."""
+        check_arguments(ClusterDriver.create_output_topic, locals())
         reader = TopicReader(self._broker, topic, isolation)
 
         def serdes() -> tuple[Serde, Serde]:
@@ -159,6 +164,7 @@ class ClusterDriver:
 
     def run_ready(self, limit: int | None = None) -> int:
         """Let all applications poll and process until nothing is ready; return the number of records processed."""
+        check_arguments(ClusterDriver.run_ready, locals())
         done = 0
         while limit is None or done < limit:
             made = 0
@@ -177,15 +183,18 @@ class ClusterDriver:
 
     def delay(self, topic: str, partition: int = 0, *, lag: Literal["known", "unknown"] = "known") -> None:
         """Delay fetches of a partition until `deliver`; consumers know its ``lag`` or not."""
+        check_arguments(ClusterDriver.delay, locals())
         self._broker.partition(topic, partition)
         self._broker.held[topic, partition] = lag == "known"
 
     def deliver(self, topic: str, partition: int = 0) -> None:
         """Resume delayed fetches of a partition."""
+        check_arguments(ClusterDriver.deliver, locals())
         self._broker.held.pop((topic, partition), None)
 
     def add_partitions(self, topic: str, partitions: int) -> None:
         """Increase a topic's partition count, as ``kafka-topics --alter`` does; records stay in place."""
+        check_arguments(ClusterDriver.add_partitions, locals())
         self._broker.add_partitions(topic, partitions)
 
     def produced_topic_names(self) -> set[str]:

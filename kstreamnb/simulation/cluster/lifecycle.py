@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Literal
 
+from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.time import Clock
 from kstreamnb.errors import EngineError, StateError
 from kstreamnb.runtime.context.config import Config
@@ -64,6 +65,7 @@ class ApplicationLifecycle:
         Work since the last commit is lost: under exactly-once its output is aborted, under at-least-once it stays and
         is written again. "after_commit" crashes before stores are flushed to the state directory.
         """
+        check_arguments(ApplicationLifecycle.crash, locals())
         if when == "now":
             self._crash()
         else:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Literal
 
+from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.time import duration_ms, format_duration
 from kstreamnb.errors import EngineError
@@ -76,6 +77,7 @@ class ConsumerGroup(OffsetTable):
         probing_interval: timedelta | str = "10m",
         loads: Mapping[str, int] | None = None,
     ) -> None:
+        check_arguments(ConsumerGroup.__init__, locals())
         self.id = id
         self.log = topics if isinstance(topics, OffsetLog) else OffsetLog(topics)
         self.now_ms = 0
@@ -161,6 +163,7 @@ class ConsumerGroup(OffsetTable):
     # --- members ---
     def join(self, name: str, *, capacity: int = 1, listener: Listener | None = None) -> None:
         """Add a member, or restart a crashed one with its state directory."""
+        check_arguments(ConsumerGroup.join, locals())
         known = self._members.get(name)
         if known is not None and known.silent_since_ms is None:
             raise EngineError(f'"{name}" is a member of group "{self.id}" already')
@@ -172,10 +175,12 @@ class ConsumerGroup(OffsetTable):
 
     def leave(self, name: str) -> None:
         """Remove a member in an orderly way: others take over at once."""
+        check_arguments(ConsumerGroup.leave, locals())
         self._remove(self._member(name), "left")
 
     def crash(self, name: str) -> None:
         """Stop a member without leaving: the group notices when its session times out."""
+        check_arguments(ConsumerGroup.crash, locals())
         member = self._member(name)
         member.silent_since_ms = self.now_ms
         self._log_event("crashed", name, member.owned)
@@ -194,6 +199,7 @@ class ConsumerGroup(OffsetTable):
         self, name: str, *, max_records: int | None = None, timeout: timedelta | str = "1s"
     ) -> tuple[tuple[str, int], ...]:
         """Return partition and offset of the next records; if there are none, wait until the timeout."""
+        check_arguments(ConsumerGroup.poll, locals())
         self._notice_partitions()
         member = self._member(name)
         member.busy_since_ms = None
@@ -214,6 +220,7 @@ class ConsumerGroup(OffsetTable):
 
     def commit(self, name: str, metadata: str = "") -> dict[str, int]:
         """Commit the offset after the member's last record, with metadata; return offsets by partition."""
+        check_arguments(ConsumerGroup.commit, locals())
         member = self._member(name)
         own = {
             partition: member.positions[partition]
@@ -226,6 +233,7 @@ class ConsumerGroup(OffsetTable):
 
     def seek(self, name: str, partition: str, offset: int) -> None:
         """Move a member's position; committed offsets stay until its next commit."""
+        check_arguments(ConsumerGroup.seek, locals())
         member = self._member(name)
         if partition not in member.owned:
             raise EngineError(
@@ -237,6 +245,7 @@ class ConsumerGroup(OffsetTable):
         self, to: Literal["earliest", "latest"] | int, *, dry_run: bool = False
     ) -> dict[str, tuple[int | None, int]]:
         """Commit other offsets for a group without members; return old and new offsets by partition."""
+        check_arguments(ConsumerGroup.reset_offsets, locals())
         if self._members:
             raise EngineError(
                 f'group "{self.id}" is active', detail=f"members: {', '.join(self._members)}", hint="stop them first"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kstreamnb.core.arguments import check_arguments
 from kstreamnb.errors import ConfigError, extra
 from kstreamnb.simulation.log.log import Log
 
@@ -39,6 +40,7 @@ def create_topic(
         userLogins-2 | 3      | 3, 1     | 3, 1    | 0     | 0              | 0
         userLogins-3 | 1      | 1, 2     | 1, 2    | 0     | 0              | 0
     """
+    check_arguments(create_topic, locals())
     if isinstance(on, Log):
         if config:
             raise ConfigError(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from functools import partial
 from random import Random
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
+from kstreamnb.core.arguments import check_arguments, expect_texts
 from kstreamnb.core.codec import StreamPartitioner, partition_for
 from kstreamnb.core.formatting import join_list, pluralize
 from kstreamnb.core.record import Headers, TopicRecord
@@ -67,6 +69,7 @@ class Log(OffsetTable):
         key_serde: Serde | None = None,
         value_serde: Serde | None = None,
     ) -> None:
+        check_arguments(Log.__init__, locals())
         if brokers < 1:
             raise ConfigError(f"brokers must be at least 1, got {brokers}")
         self.brokers = brokers
@@ -105,8 +108,7 @@ class Log(OffsetTable):
             >>> log.append("logins", "tom", "in", at=1_000).timestamp
             3000
         """
-        if timestamp_type not in get_args(TimestampType):
-            raise unknown("timestamp_type", timestamp_type, get_args(TimestampType), error=ConfigError)
+        check_arguments(Log.create_topic, locals())
         if name in self._topics.topics:
             raise EngineError(f'topic "{name}" exists already', detail=f"it has {self._count(name)} partitions")
         if partitions < 1:
@@ -127,6 +129,7 @@ class Log(OffsetTable):
 
     def describe(self, topic: str) -> TopicLayout:
         """Return leaders, replicas and offsets of each partition."""
+        check_arguments(Log.describe, locals())
         self._known(topic)
         result = []
         for number in range(self._count(topic)):
@@ -154,6 +157,7 @@ class Log(OffsetTable):
         The key's hash chooses the partition unless ``partition`` or ``partitioner`` is given; records without a key are
         spread round-robin. With ``acks="leader"`` followers get the record on `replicate`, and readers see it then.
         """
+        check_arguments(Log.append, locals())
         self._known(topic)
         data = record_bytes(topic, key, value, self.key_serde, self.value_serde)
         chosen = self._partition_for(topic, key, value, data[0], partitioner) if partition is None else partition
@@ -179,6 +183,7 @@ class Log(OffsetTable):
             >>> [(name, record.value, record.offset) for name, record in result]
             [('a', 1, 0), ('a', 2, 1), ('b', 3, 2), ('b', 4, 3)]
         """
+        check_arguments(Log.interleave, locals())
         random = Random(seed)
         waiting = {name: list(pairs) for name, pairs in producers.items()}
         result = []
@@ -189,9 +194,13 @@ class Log(OffsetTable):
 
     def producer(self, **settings: Any) -> LogProducer:
         """Return a producer that batches records; see `LogProducer` for settings."""
-        record = LogProducer(self, **settings)
-        self._producers.append(record)
-        return record
+        known = list(inspect.signature(LogProducer).parameters)[1:]
+        for name in settings:
+            if name not in known:
+                raise unknown("setting", name, known, error=ConfigError)
+        producer = LogProducer(self, **settings)
+        self._producers.append(producer)
+        return producer
 
     def replicate(self) -> None:
         """Let all in-sync replicas fetch what their leaders have."""
@@ -209,12 +218,14 @@ class Log(OffsetTable):
     # --- reading ---
     def reader(self, *topics: str) -> LogReader:
         """Return a reader of topics, positioned at the beginning."""
+        expect_texts(topics, "topics")
         for topic in topics:
             self._known(topic)
         return LogReader(self, [f"{topic}-{number}" for topic in topics for number in range(self._count(topic))])
 
     def records(self, partition: str, start: int = 0, limit: int | None = None) -> list[TopicRecord]:
         """Return committed records of a partition such as ``logins-0``, beginning with an offset."""
+        check_arguments(Log.records, locals())
         high = self.offsets[partition].high
         if self._copies[partition].leader is None:
             raise self._offline(partition)
@@ -233,6 +244,7 @@ class Log(OffsetTable):
     # --- brokers ---
     def fail(self, broker: int) -> None:
         """Fail a broker: in-sync replicas take over its partitions; partitions without one go offline."""
+        check_arguments(Log.fail, locals())
         self._check_broker(broker)
         if broker not in self._down:
             self._down.append(broker)
@@ -240,6 +252,7 @@ class Log(OffsetTable):
 
     def recover(self, broker: int) -> None:
         """Restart a failed broker as a follower."""
+        check_arguments(Log.recover, locals())
         self._check_broker(broker)
         if broker in self._down:
             self._down.remove(broker)

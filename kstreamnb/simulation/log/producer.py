@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.codec import StreamPartitioner
 from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.record import TopicRecord
@@ -138,6 +139,7 @@ class LogProducer:
         retry_backoff: timedelta | str = "100ms",
         partitioner: StreamPartitioner | None = None,
     ) -> None:
+        check_arguments(LogProducer.__init__, locals())
         if idempotent and max_in_flight > _NUMBERED:
             raise ConfigError(
                 f"max_in_flight must be at most {_NUMBERED} for an idempotent producer, got {max_in_flight}",
@@ -194,11 +196,13 @@ class LogProducer:
 
         Waiting for the future advances the log's clock.
         """
+        check_arguments(LogProducer.send, locals())
         data = record_bytes(topic, key, value, self.log.key_serde, self.log.value_serde)
         self.log.describe(topic)
         chosen = partition
         if chosen is None:
             chosen = self.log._partition_for(topic, key, value, data[0], self._partitioner)  # noqa: SLF001 - its other half
+        _ = self.log.offsets[f"{topic}-{chosen}"]  # raises for an unknown partition
         size = sum(len(side) for side in data if side is not None)
         if self.buffered_bytes + size > self._buffer_bytes:
             self._make_room(topic, size)
@@ -221,6 +225,7 @@ class LogProducer:
             >>> [record.value for record in log.records("logs-0")]
             ['B', 'A']
         """
+        check_arguments(LogProducer.lose, locals())
         self._to_lose += requests
 
     def flush(self) -> None:

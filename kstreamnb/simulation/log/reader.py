@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.errors import EngineError
 
@@ -29,6 +30,7 @@ class LogReader:
 
     def read(self, limit: int | None = None) -> list[TopicRecord]:
         """Return the next records, at most ``limit``, partition by partition."""
+        check_arguments(LogReader.read, locals())
         result: list[TopicRecord] = []
         for partition, at in self._positions.items():
             wanted = None if limit is None else limit - len(result)
@@ -39,6 +41,7 @@ class LogReader:
 
     def seek(self, partition: str, offset: int) -> None:
         """Move a position, also backwards."""
+        check_arguments(LogReader.seek, locals())
         if partition not in self._positions:
             raise EngineError(f'the reader does not read "{partition}"', hint=f"it reads {', '.join(self._positions)}")
         self._positions[partition] = offset

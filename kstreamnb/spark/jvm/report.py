@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 
 from kstreamnb.errors import SparkError
 from kstreamnb.spark.jvm.patches import patch_lines
-from kstreamnb.spark.jvm.session import PATCHES
+from kstreamnb.spark.jvm.session import PATCHES, require_session
 
 _SHOWN = (
     "spark.master",
@@ -38,7 +38,7 @@ def spark_report(spark: SparkSession | None = None) -> str:
         spark.master = local[2,4]
         spark.driver.memory = ...
     """
-    session = spark or SparkSession.getActiveSession()
+    session = SparkSession.getActiveSession() if spark is None else require_session(spark)
     if session is None:
         raise SparkError("no Spark session is active", hint="spark_session() starts one")
     settings = [f"{name} = {session.conf.get(name, 'default of Spark')}" for name in _SHOWN]

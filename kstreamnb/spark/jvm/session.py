@@ -22,6 +22,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, SparkSession
 
 import kstreamnb
+from kstreamnb.core.arguments import check_arguments, expect
 from kstreamnb.errors import ConfigError, JvmGoneError, MissingJavaError, SparkError
 from kstreamnb.kafka.temp_dirs import temp_dir
 from kstreamnb.spark.jvm.constants import LARGEST_FUNCTION, NO_JVM
@@ -109,6 +110,7 @@ def spark_session(
         >>> spark.range(3).count()
         3
     """
+    check_arguments(spark_session, locals())
     active = _active()
     if active is not None:
         return active
@@ -228,6 +230,7 @@ def refuse_connect(spark: object) -> None:
 def require_session(spark: SparkSession) -> SparkSession:
     """Return the session; raise SparkError if it was stopped, JvmGoneError if its JVM is gone."""
     refuse_connect(spark)
+    expect(spark, SparkSession, "spark", hint="pass what spark_session() returns")
     try:
         stopped = bool(spark.sparkContext._jsc.sc().isStopped())  # noqa: SLF001
     except AttributeError:  # stopped in this process

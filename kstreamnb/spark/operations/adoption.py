@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.operator import EMITTED
 from kstreamnb.core.tables import Tabular
 from kstreamnb.errors import ApplicationStateError, CheckpointError, KStreamError
@@ -145,6 +146,7 @@ def adopt(
         >>> found.problems
         ('group "visits" has no committed offsets', 'store "counts": there is no topic "visits-counts-changelog"')
     """
+    check_arguments(adopt, locals())
     from kstreamnb.kafka.admin import Admin
 
     folder = local_folder(checkpoint)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kstreamnb.core.arguments import expect
+from kstreamnb.core.arguments import check_arguments, expect
 from kstreamnb.core.time import Duration, duration_ms, format_duration
 from kstreamnb.errors import ConfigError, extra
 from kstreamnb.spark.operations.prometheus import exposed_name
@@ -80,6 +80,7 @@ def alert_rules(
         >>> alert_rules(interval="10s")[0].expression.partition(" and ")[0]
         'increase(kafka_streams_stream_thread_commit_total[50s]) == 0'
     """
+    check_arguments(alert_rules, locals())
     interval_ms, latency_ms = duration_ms(interval, "interval"), duration_ms(process_latency, "process_latency")
     stalled_ms = 5 * interval_ms if stalled_after is None else duration_ms(stalled_after, "stalled_after")
     commits, lag = _exposed(_THREAD, "commit-total"), _exposed(_FETCH, "records-lag-max")
@@ -177,6 +178,7 @@ def alerts(
         >>> [[alert.name for alert in alerts(*readings, elapsed=elapsed)] for elapsed in ("1s", "5m")]
         [['lag grows'], ['stalled', 'lag grows']]
     """
+    check_arguments(alerts, locals())
     for name, each in (("before", before), ("now", now)):
         expect(each, Iterable, name, hint="pass what query.metrics() returns")
     expect(rules, Iterable | None, "rules", hint="pass rules of alert_rules()")
@@ -218,6 +220,7 @@ def prometheus_rules(rules: Iterable[Alert] | None = None) -> str:
           rules:
           - alert: Stalled
     """
+    check_arguments(prometheus_rules, locals())
     with extra("yaml"):
         import yaml
     entries = [

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.time import Duration, duration_ms, format_duration
 from kstreamnb.errors import ConfigError
@@ -64,6 +65,7 @@ def scaling_decision(
         >>> decision.instances, decision.reason
         (4, '1,500 records/s arrive and 130,000 wait; one instance processes 500 records/s')
     """
+    check_arguments(scaling_decision, locals())
     _check(readings, instances, partitions)
     seconds = _elapsed_ms(readings, elapsed) / 1000
     first, last = readings[0], readings[-1]

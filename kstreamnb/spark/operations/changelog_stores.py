@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.tables import Tabular
 from kstreamnb.errors import StateError, unknown
@@ -99,6 +100,7 @@ def read_changelogs(
         >>> print(stores.title, list(stores["counts"]))
         changelogs of "visits": 1 store []
     """
+    check_arguments(read_changelogs, locals())
     from kstreamnb.kafka.admin import Admin
 
     admin, settings = Admin(bootstrap_servers), Config.of(config or {})

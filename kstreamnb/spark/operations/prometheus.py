@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from http.server import HTTPServer
 from typing import TYPE_CHECKING
 
+from kstreamnb.core.arguments import check_arguments, listening
 from kstreamnb.errors import extra
 from kstreamnb.spark.telemetry.metrics import Metric
 
@@ -43,6 +44,7 @@ def serve_metrics(port: int = 0, *, host: str = "127.0.0.1") -> MetricsServer:
 
     Raises:
         MissingPackageError: prometheus_client is not installed.
+        ConfigError: the port is taken, or the interface is unknown.
 
     Example:
         >>> server = serve_metrics()
@@ -50,13 +52,15 @@ def serve_metrics(port: int = 0, *, host: str = "127.0.0.1") -> MetricsServer:
         True
         >>> server.close()
     """
+    check_arguments(serve_metrics, locals())
     with extra("metrics"):
         from prometheus_client import CollectorRegistry, start_http_server
     from kstreamnb.spark.query.active_queries import active
 
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collector(lambda: [metric for query in active() for metric in query.metrics()]))
-    return MetricsServer(*start_http_server(port, addr=host, registry=registry), host)
+    with listening(host, port):
+        return MetricsServer(*start_http_server(port, addr=host, registry=registry), host)
 
 
 def exposed_name(metric: Metric) -> str:

@@ -12,6 +12,7 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from kstreamnb.core.arguments import check_arguments
 from kstreamnb.errors import ApplicationStateError, CheckpointError, ConfigError
 from kstreamnb.kafka.storage.checkpoint_files import Checkpoint, CheckpointFiles
 from kstreamnb.spark.execution.failures import spark_failure
@@ -55,6 +56,7 @@ def rescale(
         ...     print(error)
         folder "no-such-folder" is not a checkpoint
     """
+    check_arguments(rescale, locals())
     folder = checkpoint_files(checkpoint, spark)
     manifest = read_manifest(folder)
     if manifest is None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from kstreamnb.core.arguments import expect
 from kstreamnb.errors import ApplicationStateError
 from kstreamnb.spark.execution.state_codec import unpack_delta
 from kstreamnb.spark.execution.worker_cache import AnyTask, empty_task
@@ -40,6 +41,7 @@ def rebuilt_stores(query: Query) -> Iterator[RebuiltStore]:
     Raises:
         ApplicationStateError: a batch was published that the checkpoint has not committed.
     """
+    expect(query, Query, "query", hint="pass what deploy() returns")
     with query.control.action.busy:
         _await_commit(query)
         states = read_states(query.spark, query.deployment, query.control.files)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
+from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.displayed import Displayed
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment
@@ -26,6 +27,7 @@ _OWN_PROCESSOR = f"what it does outside of its stores is done again {_AGAIN}"
 _RESENT = f"its records are published again {_AGAIN}"
 
 
+@runtime_checkable
 class RepeatingSink(Protocol):
     """The part of a sink that a plan reads: what it repeats when a batch comes again, empty for nothing."""
 
@@ -171,6 +173,7 @@ def plan(
         shuffles: 1; tasks at once: 4
         max parallelism: 4 of sub-topology 0, 4 of sub-topology 1
     """
+    check_arguments(plan, locals())
     given = partitions if isinstance(partitions, Mapping) else {}
     default = partitions if isinstance(partitions, int) else None
     settings = Config.of(config)

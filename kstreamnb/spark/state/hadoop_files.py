@@ -14,6 +14,7 @@ from py4j.java_gateway import JavaObject, JVMView  # type: ignore[import-untyped
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
+from kstreamnb.core.arguments import check_arguments
 from kstreamnb.errors import EngineError, JvmGoneError, StorageError
 from kstreamnb.kafka.storage.checkpoint_files import MANIFEST, Checkpoint, CheckpointFiles, LocalFiles, local_folder
 from kstreamnb.spark.jvm.constants import NO_JVM
@@ -41,6 +42,7 @@ def checkpoint_files(checkpoint: Checkpoint, spark: SparkSession | None = None) 
         >>> checkpoint_files("checkpoints/shop").name
         'shop'
     """
+    check_arguments(checkpoint_files, locals())
     if isinstance(checkpoint, CheckpointFiles):
         return checkpoint
     folder = local_folder(checkpoint)

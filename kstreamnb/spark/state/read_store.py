@@ -8,6 +8,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from kstreamnb.core.arguments import check_arguments
 from kstreamnb.errors import CheckpointError
 from kstreamnb.kafka.storage.checkpoint_files import Checkpoint
 from kstreamnb.runtime.context.config import Config
@@ -53,6 +54,7 @@ def read_store(
         ...     print(error)
         folder "no-such-folder" is not a checkpoint
     """
+    check_arguments(read_store, locals())
     folder = checkpoint_files(checkpoint, spark)
     old = read_manifest(folder)
     if old is None:

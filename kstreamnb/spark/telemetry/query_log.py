@@ -10,6 +10,7 @@ import json
 import logging
 from pathlib import Path
 
+from kstreamnb.core.arguments import check_arguments
 from kstreamnb.errors import KStreamError, ProcessingError
 from kstreamnb.spark.telemetry.metrics import BatchFigures
 
@@ -73,6 +74,7 @@ def log_to(path: Path | str) -> logging.Handler:
         >>> handler = log_to("queries.jsonl")
         >>> logging.getLogger("kstreamnb.query").removeHandler(handler)
     """
+    check_arguments(log_to, locals())
     handler = logging.FileHandler(path, encoding="utf-8", delay=True)
     handler.setFormatter(JsonLines())
     _LOG.addHandler(handler)

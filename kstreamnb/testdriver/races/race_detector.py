@@ -9,6 +9,7 @@ from itertools import combinations
 from random import Random
 from typing import Literal
 
+from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.codec import decode
 from kstreamnb.core.formatting import format_time, format_value, join_list, pluralize
 from kstreamnb.core.progress import under_way
@@ -192,6 +193,7 @@ def find_races(
         >>> print(find_races(topology, [TopicRecord("orders", -1, -1, 0, "shoe", 1)], schedules=10))
         no race found: 10 orders (seed 0), one outcome
     """
+    check_arguments(find_races, locals())
     runs = _Runs(topology, Config.of(config), partitions)
     records = runs.placed(sample)
     with under_way("orders", schedules) as done:

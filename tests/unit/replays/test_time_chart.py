@@ -214,7 +214,7 @@ def test_a_selection_that_makes_no_picture_is_refused() -> None:
     run = clicks(lambda by_key: by_key.count(store="counts"))
     with pytest.raises(StateError, match='store "count"'):
         run.timeline("count")
-    with pytest.raises(EngineError, match='expected by="key" or by="task"'):
+    with pytest.raises(ConfigError, match='by must be "key" or "task", got "window"'):
         run.timeline(by="window")  # type: ignore[arg-type]
     with pytest.raises(EngineError, match="between must be"):
         run.timeline(between=(5, 1))
