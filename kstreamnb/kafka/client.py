@@ -30,7 +30,7 @@ _REFUSED = {  # a record, which would be the same in a second attempt; with the 
     KafkaError.INVALID_RECORD: "give the record a key: its topic is compacted",
 }
 Client = TypeVar("Client")
-_LOG = logging.getLogger("kstreamnb.query.kafka")
+LOG = logging.getLogger("kstreamnb.query.kafka")
 _ADDRESS = 'give "host:port", or a dict of librdkafka settings with "bootstrap.servers"'
 _USUAL = {"log_level": 2, "reconnect.backoff.max.ms": 1000}  # a broker that was away is found again within a second
 _FROM_JAVA = {
@@ -46,8 +46,8 @@ def _with_fields(record: logging.LogRecord) -> bool:
     return True
 
 
-_LOG.addHandler(logging.NullHandler())
-_LOG.addFilter(_with_fields)
+LOG.addHandler(logging.NullHandler())
+LOG.addFilter(_with_fields)
 
 
 def connection(
@@ -89,12 +89,14 @@ def client(kind: Callable[[dict[str, object]], Client], settings: Mapping[str, o
         Kafka's client refuses its settings: Invalid value for configuration property "request.required.acks"
     """
     try:
-        return kind({"logger": _LOG, **settings})
+        return kind({"logger": LOG, **settings})
     except KafkaException as error:
         raise ConfigError(
             f"Kafka's client refuses its settings: {error.args[0].str()}",
             hint="names and values are those of librdkafka, some of which differ from Java's",
         ) from error
+    except SystemError as error:  # a text that has no UTF-8
+        raise ConfigError(f"Kafka's client refuses its settings: {error.__cause__}") from error
 
 
 def _translated(name: str, value: object) -> tuple[str, object]:

@@ -13,13 +13,14 @@ from typing import Self, TypeAlias
 
 from confluent_kafka import KafkaError, Message, Producer
 
+from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.codec import StreamPartitioner
 from kstreamnb.core.record import Headers, TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.time import duration_ms, format_duration
 from kstreamnb.errors import BufferExhaustedError
-from kstreamnb.kafka.client import Servers, client, connection, kafka_error, sendable_time, shown_servers
+from kstreamnb.kafka.client import LOG, Servers, client, connection, kafka_error, sendable_time, shown_servers
 from kstreamnb.kafka.partitioners import checked_partition, record_bytes
 
 DeliveryCallback: TypeAlias = Callable[[TopicRecord | None, Exception | None], None]
@@ -65,6 +66,7 @@ class RecordProducer:
         max_block: timedelta | str = "1m",
         patience_s: float = 60.0,
     ) -> None:
+        check_arguments(RecordProducer.__init__, locals())
         self.servers, self.patience_s = servers, patience_s
         self._partitioner, self._counts = partitioner, dict[str, int]()
         self._block_ms = duration_ms(max_block, "longest wait for room")
@@ -177,7 +179,10 @@ def _poll(reference: weakref.ref[RecordProducer]) -> None:
     while (owner := reference()) is not None:
         producer = owner._producer  # noqa: SLF001 - its own thread
         del owner  # only this thread would keep it alive
-        producer.poll(_POLL_S)
+        try:
+            producer.poll(_POLL_S)
+        except Exception:  # of a user's callback: later records are still reported
+            LOG.exception("a delivery callback failed")
 
 
 def produce(
@@ -201,6 +206,7 @@ def produce(
         ...     produce(broker.bootstrap_servers, sample)
         2
     """
+    check_arguments(produce, locals())
     futures = []
     with RecordProducer(servers, key_serde=key_serde, value_serde=value_serde) as producer:
         for record in records:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from kstreamnb.errors import KStreamError, ProcessingError
+from kstreamnb.hints import message_of
 from kstreamnb.runtime.context.handlers import UncaughtHandler, uncaught_answer
 from kstreamnb.spark.query.lifecycle import Actor
 from kstreamnb.spark.query.query import Query
@@ -44,7 +45,11 @@ class RestartPolicy:
         """Ask the handler about an error; never twice about the same failure without a batch in between."""
         if not getattr(error, "restartable", True):
             return False
-        if uncaught_answer(self._handler, error) != "replace_thread":
+        try:
+            if uncaught_answer(self._handler, error) != "replace_thread":
+                return False
+        except Exception as own:  # of the user's handler, whose caller nobody waits for
+            error.add_note(f"Hint: mend the uncaught handler; it failed: {message_of(own)}")
             return False
         node, coordinates = (error.node, error.coordinates) if isinstance(error, ProcessingError) else ("", None)
         failure = (type(error), node, coordinates, self._query.control.action.last.number)

@@ -6,7 +6,9 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from kstreamnb.core.arguments import check_arguments
 from kstreamnb.errors import SparkError
+from kstreamnb.hints import message_of
 
 if TYPE_CHECKING:  # a query registers itself here
     from kstreamnb.spark.query.query import Query
@@ -47,8 +49,10 @@ def stop_all(timeout_s: float = 5.0) -> tuple[Query, ...]:
         >>> stop_all()
         ()
     """
+    check_arguments(stop_all, locals())
     queries = active()
-    threads = [threading.Thread(target=query.stop, daemon=True) for query in queries]
+    failures: dict[str, str] = {}
+    threads = [threading.Thread(target=_stop, args=(query, failures), daemon=True) for query in queries]
     for thread in threads:
         thread.start()
     end = time.monotonic() + timeout_s
@@ -57,4 +61,13 @@ def stop_all(timeout_s: float = 5.0) -> tuple[Query, ...]:
     late = [query.application for query, thread in zip(queries, threads, strict=True) if thread.is_alive()]
     if late:
         raise SparkError(f"queries did not stop within {timeout_s:g} s: {', '.join(late)}")
+    if failures:
+        raise SparkError(f"queries failed to stop: {', '.join(failures)}", detail="; ".join(failures.values()))
     return queries
+
+
+def _stop(query: Query, failures: dict[str, str]) -> None:
+    try:
+        query.stop()
+    except Exception as error:
+        failures[query.application] = message_of(error)

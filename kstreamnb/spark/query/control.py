@@ -169,7 +169,10 @@ class QueryControl:
             raise
 
     def _attend(self, relay: Relay) -> None:
-        """Start the threads of one start: its companions, and the one that waits for the end of the stream."""
+        """Start the threads of one start: its companions, and the one that waits for the end of the stream.
+
+        None of them may die in silence: the query would seem to run on, unguarded.
+        """
         handle = self.handle
         assert handle is not None
 
@@ -178,14 +181,19 @@ class QueryControl:
             relay.detach()
             try:
                 self.on_end(handle)
-            except Exception as error:  # whatever else is wrong, the query must not appear to be running
+            except Exception as error:
                 self.fail(spark_failure(f'the query of "{self.application}"', error), Actor.QUERY)
                 raise
 
+        def accompany(companion: Companion) -> None:
+            try:
+                companion(lambda: self.handle is handle)
+            except Exception as error:
+                self.end_with(spark_failure(f'{type(companion).__name__} of "{self.application}"', error))
+
         threading.Thread(target=await_end, daemon=True, name="kstreamnb-end").start()
         for companion in self.companions:
-            lasts = (lambda: self.handle is handle,)
-            threading.Thread(target=companion, args=lasts, daemon=True, name="kstreamnb-companion").start()
+            threading.Thread(target=accompany, args=(companion,), daemon=True, name="kstreamnb-companion").start()
 
     # --- end --------------------------------------------------------------------------------------------------------
     def on_end(self, handle: QueryHandle) -> None:

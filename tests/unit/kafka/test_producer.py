@@ -116,3 +116,17 @@ def test_a_full_buffer_blocks_as_long_as_it_may_and_raises() -> None:
     producer.flush()
     assert sent == len(told)
     assert all(record is None and isinstance(error, EngineError) for record, error in told)
+
+
+def test_a_callback_that_fails_keeps_no_other_future_waiting(caplog: pytest.LogCaptureFixture) -> None:
+    """Its error is logged; the thread that completes futures goes on."""
+
+    def fail(record: object, error: object) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    producer = RecordProducer({"bootstrap.servers": NOWHERE, "delivery.timeout.ms": 300, "linger.ms": 0})
+    first = producer.send("my-topic", "k", 1, delivered=fail)
+    assert isinstance(first.exception(20), EngineError)
+    second = producer.send("my-topic", "k", 2)
+    assert isinstance(second.exception(20), EngineError)
+    assert "a delivery callback failed" in caplog.messages

@@ -61,3 +61,14 @@ def test_a_query_that_the_user_has_stopped_is_left_alone(tmp_path: Path) -> None
     RestartPolicy(query, "replace_thread")(lambda: True)
     assert State.ABANDONED is query.control.lifecycle.state
     assert "failed" == query.status(lag=False).state
+
+
+def test_a_handler_that_fails_is_told_with_the_error_it_was_asked_about(tmp_path: Path) -> None:
+    """Nobody waits for its caller: the query shows what it failed of, and what the handler did."""
+
+    def handler(error: BaseException) -> str:
+        raise ZeroDivisionError("division by zero")
+
+    error = at_record(1)
+    assert not RestartPolicy(query_without_spark(tmp_path), handler).restarts_after(error)
+    assert error.__notes__[-1] == "Hint: mend the uncaught handler; it failed: division by zero"

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import kstreamnb as ks
 from kstreamnb.kafka.storage.checkpoint_lock import in_use
 from kstreamnb.spark.execution.failures import TOO_SLOW
+from kstreamnb.spark.query.batch_handler import Relay
 from kstreamnb.spark.query.lifecycle import Actor, State
-from tests.unit.spark.query.streams import UnreachableSink, launch, query_without_spark
+from tests.unit.spark.query.streams import EndedStream, UnreachableSink, launch, query_without_spark
 
 
 def test_a_recovery_that_fails_is_the_error_of_the_query(tmp_path: Path) -> None:
@@ -88,3 +92,35 @@ def test_stopping_twice_is_stopping(tmp_path: Path, times: int) -> None:
     for _ in range(times):
         query.stop()
     assert "stopped" == query.status(lag=False).state
+
+
+class RunningStream(EndedStream):
+    """Spark's object for a stream that runs until it is stopped."""
+
+    isActive = True
+
+    def awaitTermination(self) -> None:
+        """Its caller asks again."""
+
+    def stop(self) -> None:
+        """It has ended."""
+        self.isActive = False
+
+
+def test_a_companion_that_fails_ends_the_query_with_its_error(tmp_path: Path) -> None:
+    """It watches the query's topics or restarts it: without it the query would seem to be guarded."""
+
+    class Watcher:
+        def __call__(self, lasts: Callable[[], bool]) -> None:
+            raise OSError("too many open files")
+
+    query = query_without_spark(tmp_path)
+    stream: Any = RunningStream(None)
+    launch(query, None).streaming = stream
+    query.control.companions.append(Watcher())
+    query.control._attend(Relay(query.control.action))
+    end = time.monotonic() + 20
+    while stream.isActive and time.monotonic() < end:
+        time.sleep(0.01)
+    assert not query.is_active()
+    assert 'Watcher of "again" failed: too many open files' == str(query.exception())
