@@ -296,7 +296,7 @@ def test_nonsense_is_refused_before_anything_starts(bench: Bench) -> None:
         bench.deploy(ks.StreamsBuilder("nonsense"))  # type: ignore[arg-type]
     for checkpoint, words in (
         ("s3://bucket/shop", "cannot be reached"),
-        (None, "cannot be None"),
+        (None, "checkpoint must be str or Path or CheckpointFiles, got None"),
         ("", "cannot be ''"),
     ):
         with pytest.raises(ks.KStreamError, match=words):
