@@ -79,7 +79,7 @@ def load_application(application: str) -> Topology:
     return value
 
 
-def _is_builder(value: Any) -> bool:
+def _is_builder(value: object) -> bool:
     from kstreamnb.dsl.builder import StreamsBuilder
 
     return isinstance(value, StreamsBuilder)

@@ -275,7 +275,7 @@ class TableJoins(Handle, Generic[K, V]):
     ) -> KTable[K, V3]: ...
     @spelled_out(TableJoined, Materialized)
     def join(
-        self, other: KTable[Any, Any], *functions: Any, **keywords: Unpack[AllTableJoinKeywords]
+        self, other: KTable[Any, Any], *functions: object, **keywords: Unpack[AllTableJoinKeywords]
     ) -> KTable[K, Any]:
         """Join each row with the other table's row of the same key, or of a foreign key; drop rows without one.
 
@@ -359,7 +359,7 @@ class TableJoins(Handle, Generic[K, V]):
     ) -> KTable[K, V3]: ...
     @spelled_out(TableJoined, Materialized)
     def left_join(
-        self, other: KTable[Any, Any], *functions: Any, **keywords: Unpack[AllTableJoinKeywords]
+        self, other: KTable[Any, Any], *functions: object, **keywords: Unpack[AllTableJoinKeywords]
     ) -> KTable[K, Any]:
         """Join as `join` does, and keep rows of this table without a partner, with None in its place.
 

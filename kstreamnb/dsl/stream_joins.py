@@ -119,7 +119,7 @@ class StreamJoins(Handle, Generic[K, V]):
         name: str | None = None,
     ) -> KStream[K, V3]: ...
     @spelled_out(StreamJoined, Joined)
-    def join(self, other: Handle, *arguments: Any, **keywords: Unpack[AllJoinKeywords]) -> KStream[K, Any]:
+    def join(self, other: Handle, *arguments: object, **keywords: Unpack[AllJoinKeywords]) -> KStream[K, Any]:
         """Join each record with the matching ones of another stream, or with the row of a table.
 
         - ``join(stream, joiner, windows)``: with the other stream's records of the same key within the windows;
@@ -219,7 +219,7 @@ class StreamJoins(Handle, Generic[K, V]):
         name: str | None = None,
     ) -> KStream[K, V3]: ...
     @spelled_out(StreamJoined, Joined)
-    def left_join(self, other: Handle, *arguments: Any, **keywords: Unpack[AllJoinKeywords]) -> KStream[K, Any]:
+    def left_join(self, other: Handle, *arguments: object, **keywords: Unpack[AllJoinKeywords]) -> KStream[K, Any]:
         """Join as `join` does, and emit each record of this stream without a partner with None in its place.
 
         Shape: KStream[K, V], other -> KStream[K, V2]; n x m -> matches and misses; key kept; store: as `join`, and one
@@ -274,7 +274,7 @@ class StreamJoins(Handle, Generic[K, V]):
         **keywords: Unpack[StreamJoinKeywords],
     ) -> KStream[K, V3]: ...
     @spelled_out(StreamJoined, Joined)
-    def outer_join(self, other: Handle, *arguments: Any, **keywords: Unpack[AllJoinKeywords]) -> KStream[K, Any]:
+    def outer_join(self, other: Handle, *arguments: object, **keywords: Unpack[AllJoinKeywords]) -> KStream[K, Any]:
         """Join two streams as `join` does, and emit each record of either without a partner with None in its place.
 
         Shape: KStream[K, V], KStream[K, V2] -> KStream[K, V3]; n x m -> matches and misses; key kept; store: two

@@ -43,7 +43,7 @@ class RegistrySerde(Serde):
         """Return the format and the subject, such as ``avro<orders-value>``."""
         return f"{self.format}<{self.topic}-{'key' if self.is_key else 'value'}>"
 
-    def _write(self, value: Any) -> bytes:
+    def _write(self, value: object) -> bytes:
         try:
             data: bytes = _serializer(self)(value, _context(self.topic, is_key=self.is_key))
         except Exception as error:

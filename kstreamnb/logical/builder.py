@@ -95,7 +95,7 @@ class GraphBuilder:
         self.nodes[node.id] = changed
         return changed  # type: ignore[return-value]
 
-    def repartition(self, prefix: str, **fields: Any) -> Repartition:
+    def repartition(self, prefix: str, **fields: object) -> Repartition:
         """A repartition node that is not added yet."""
         node, self.index = repartition_node(self.index, prefix, **fields)
         return node

@@ -11,7 +11,7 @@ from typing import Any
 from kstreamnb.errors import extra
 
 
-def explorer(thing: Any) -> Any:
+def explorer(thing: object) -> Any:
     """Open the graph of a topology, a builder, a stream, a table, or a replay with its counts.
 
     Zoom, search, fold and unfold; a click on a node shows its code, cell, stores, serdes and counts. The widget's
@@ -25,7 +25,7 @@ def explorer(thing: Any) -> Any:
     return _made("explorer", "Explorer", thing)
 
 
-def stepper(replay: Any) -> Any:
+def stepper(replay: object) -> Any:
     """Open a replay to step through: forwards, backwards, to the next breakpoint.
 
     The widget moves the replay's own position, so ``replay.now`` is what it shows.
@@ -41,7 +41,7 @@ def stepper(replay: Any) -> Any:
     return _made("stepper", "Stepper", replay)
 
 
-def browse(store: Any) -> Any:
+def browse(store: object) -> Any:
     """Open the rows of a store: of a replay's snapshot, a test driver or a running deployment.
 
     Example:
@@ -56,7 +56,7 @@ def browse(store: Any) -> Any:
     return _made("browser", "StoreBrowser", store)
 
 
-def edit(sample: Any) -> Any:
+def edit(sample: object) -> Any:
     """Open a sample as an editable table; the widget's ``sample`` is the edited copy, the original stays.
 
     Example:
@@ -69,7 +69,7 @@ def edit(sample: Any) -> Any:
     return _made("editor", "SampleEditor", sample)
 
 
-def panel(query: Any) -> Any:
+def panel(query: object) -> Any:
     """Open a deployment: state, rates, lag, stores, dead letters and the last error, with Stop and Restart.
 
     Example:
@@ -85,6 +85,6 @@ def panel(query: Any) -> Any:
 
 
 @extra("notebook")
-def _made(module: str, name: str, thing: Any) -> Any:
+def _made(module: str, name: str, thing: object) -> Any:
     """Create a widget; its class is imported only now."""
     return getattr(import_module(f"kstreamnb.notebook.widgets.{module}"), name)(thing)

@@ -187,7 +187,7 @@ def timestamp_ms(value: object, what: str) -> int:
     return time
 
 
-def plain_value(value: Any) -> Any:
+def plain_value(value: object) -> Any:
     """A value of a frame as JSON can hold it: times and decimals become text, NaN becomes None."""
     if value is None or isinstance(value, (str, bool, int, bytes)):
         return value

@@ -16,7 +16,7 @@ from kstreamnb.samples.text import format_cell
 Schema = tuple[tuple[str, str], ...]
 
 
-def frame_kind(frame: Any) -> str:
+def frame_kind(frame: object) -> str:
     """``pandas`` or ``spark``; raises ConfigError for anything else."""
     package = type(frame).__module__.partition(".")[0]
     if package in ("pandas", "pyspark") and hasattr(frame, "columns"):

@@ -32,7 +32,7 @@ def record_line(record: TopicRecord) -> str:
     return _line(fields)
 
 
-def _cell(value: Any) -> dict[str, str]:
+def _cell(value: object) -> dict[str, str]:
     """Return the cell for a value that JSON cannot hold: bytes, ids, keys within windows."""
     return {_CELL: stored_cell(value)}
 

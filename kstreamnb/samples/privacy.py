@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # its class lists these functions
     from kstreamnb.samples.sample import Sample
 
 
-def redact(self: Sample, *fields: str, replacement: Any = "***") -> Sample:
+def redact(self: Sample, *fields: str, replacement: object = "***") -> Sample:
     """Blank out fields of dict values, such as ``"card"`` or ``"customer.name"``; also within lists.
 
     Records that could not be decoded lose their bytes, and headers lose their values, because their content is unknown.
@@ -47,7 +47,7 @@ def hash_keys(self: Sample, *fields: str, salt: str) -> Sample:
     expect(salt, str, "salt")
     secret = hashlib.sha256(salt.encode(errors="surrogatepass")).digest()
 
-    def hashed(value: Any) -> str | None:
+    def hashed(value: object) -> str | None:
         if value is None:
             return None
         return hashlib.blake2b(format_cell(value).encode(), digest_size=8, key=secret).hexdigest()
@@ -65,7 +65,7 @@ def _changing(sample: Sample, fields: Sequence[str], change: Callable[[Any], Any
         if sample.records and not any(_has(record.value, path) for record in sample.records):
             raise ConfigError(f'no record has the field "{field}"')
 
-    def changed(value: Any) -> Any:
+    def changed(value: object) -> Any:
         for path in paths.values():
             value = _changed(value, path, change)
         return value
@@ -73,7 +73,7 @@ def _changing(sample: Sample, fields: Sequence[str], change: Callable[[Any], Any
     return changed
 
 
-def _has(value: Any, path: tuple[str, ...]) -> bool:
+def _has(value: object, path: tuple[str, ...]) -> bool:
     if isinstance(value, list):
         return any(_has(item, path) for item in value)
     if not isinstance(value, dict) or path[0] not in value:
@@ -81,7 +81,7 @@ def _has(value: Any, path: tuple[str, ...]) -> bool:
     return len(path) == 1 or _has(value[path[0]], path[1:])
 
 
-def _changed(value: Any, path: tuple[str, ...], change: Callable[[Any], Any]) -> Any:
+def _changed(value: object, path: tuple[str, ...], change: Callable[[Any], Any]) -> Any:
     if isinstance(value, list):
         return [_changed(item, path, change) for item in value]
     if not isinstance(value, dict) or path[0] not in value:

@@ -102,7 +102,7 @@ class Sample(Suggesting):
     @extra("samples")
     def from_dataframe(
         cls,
-        frame: Any,
+        frame: object,
         *,
         topic: str,
         timestamp: str,
@@ -112,7 +112,7 @@ class Sample(Suggesting):
         partitions: int | None = None,
         order_by: str | Sequence[str] = (),
         key_serde: Serde | None = None,
-        **draw: Any,
+        **draw: object,
     ) -> Sample:
         """A sample of the rows of a pandas or Spark frame.
 
@@ -134,7 +134,7 @@ class Sample(Suggesting):
 
     @classmethod
     @extra("samples")
-    def from_parquet(cls, path: Path | str, *, topic: str | None = None, **columns: Any) -> Sample:
+    def from_parquet(cls, path: Path | str, *, topic: str | None = None, **columns: object) -> Sample:
         """A sample of a Parquet file: one that `to_parquet` wrote, or any other when its columns are named.
 
         ``topic``, ``key``, ``timestamp``, ``value``, ``partition``, ``partitions`` and ``key_serde`` are those of
@@ -147,7 +147,7 @@ class Sample(Suggesting):
         return cls(records, tuple(metadata.get("notes", (f"from {Path(path).name}",))), schema)
 
     @classmethod
-    def from_json_lines(cls, path: Path | str, *, topic: str | None = None, **columns: Any) -> Sample:
+    def from_json_lines(cls, path: Path | str, *, topic: str | None = None, **columns: object) -> Sample:
         """A sample of a file of JSON lines: records that `to_json_lines` wrote, or values whose fields are named."""
         roles, options = _roles(topic, columns)
         file = _file(path)

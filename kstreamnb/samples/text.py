@@ -28,7 +28,7 @@ _RULE = re.compile(r"[\s|:+-]*-[\s|:+-]*")
 _JSON_START = frozenset('"{[')
 
 
-def format_cell(value: Any, *, iso: bool = False) -> str:
+def format_cell(value: object, *, iso: bool = False) -> str:
     """Return a key or value as a cell; `parse_cell` restores it. ``iso`` writes the ends of windows as ISO text.
 
     Example:
@@ -55,7 +55,7 @@ def format_cell(value: Any, *, iso: bool = False) -> str:
     return text.replace("|", "\\|")
 
 
-def stored_cell(value: Any) -> str:
+def stored_cell(value: object) -> str:
     """Return a key or value as a cell for a file; raises ConfigError for a value that would not be restored equal."""
     cell = format_cell(value).replace("\\|", "|")
     if parse_cell(cell) != value:
@@ -119,7 +119,7 @@ def _parse_headers(text: str) -> Headers:
     return tuple((name, None if item is None else _header_bytes(item)) for name, item in pairs)
 
 
-def _is_header(pair: Any) -> bool:
+def _is_header(pair: object) -> bool:
     """Return whether something is a header's name and its value, a text or None."""
     return (
         isinstance(pair, (list, tuple))

@@ -56,7 +56,7 @@ def run(
     inputs: Mapping[str, Any] | Iterable[TopicRecord],
     config: Config | Mapping[str, Any] | None = None,
     partitions: Mapping[str, int] | int = 1,
-    wall_clock: Any = 0,
+    wall_clock: object = 0,
     spark_partitions: int | None = None,
     keep_stores: bool = True,
 ) -> RunResult:

@@ -174,7 +174,7 @@ class CachedStore(Store[RawKey, Row]):
             if entry.dirty:
                 self._dirty[raw_key] = None
 
-    def apply(self, raw_key: RawKey | InCache | None, row: Any) -> None:
+    def apply(self, raw_key: RawKey | InCache | None, row: object) -> None:
         """Change one row of the store or one entry of the cache silently; None deletes."""
         if type(raw_key) is InCache:
             self._apply_cached(raw_key.raw_key, row)  # type: ignore[arg-type] # a key of this store

@@ -265,7 +265,7 @@ class Store(Generic[RawKey, Row]):
         """The value of a row without its timestamp."""
         return row[0] if self.timestamped and row is not None else row
 
-    def _logged_value(self, row: Any) -> Any:
+    def _logged_value(self, row: object) -> Any:
         return self._wire_value(row)
 
     def _key_bytes(self, raw_key: RawKey) -> bytes:

@@ -305,7 +305,7 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         """Time first, as in Kafka's in-memory stores."""
         raise NotImplementedError
 
-    def _row_time(self, raw_key: TimedKey[P], row: Any, timestamp: int) -> int:
+    def _row_time(self, raw_key: TimedKey[P], row: object, timestamp: int) -> int:
         return super()._row_time(raw_key, row, self._time(raw_key[1]))
 
     def _replay(self, key: bytes, value: bytes | None, timestamp: int) -> None:

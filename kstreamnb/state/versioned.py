@@ -113,7 +113,7 @@ class VersionedRows(Store[SegmentKey, Any]):
         gap = ((next_ms, None),) if next_ms < valid_from else ()
         self.write(raw_key, (valid_to, (version, *gap, *versions)))
 
-    def write(self, raw_key: SegmentKey | None, row: Any) -> None:
+    def write(self, raw_key: SegmentKey | None, row: object) -> None:
         """Change one raw row and note it; None deletes."""
         self._note(raw_key, self.raw.get(raw_key), row)
         self.apply(raw_key, row)

@@ -92,7 +92,7 @@ class WindowRows(TimedRows[int]):
         if not self.spec.persistent and not retention.retention_ms:
             return put_slowly  # a row that is too old on arrival
 
-        def put(key: Any, value: Any, window_start: int) -> None:
+        def put(key: object, value: object, window_start: int) -> None:
             observed_ms = retention.observed_ms
             late = window_start < retention.accepted_from
             if late or window_start >= retention.next_expiry or value is None or watched[0]:

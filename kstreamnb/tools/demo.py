@@ -130,7 +130,7 @@ def _frames(limit: int | None) -> dict[str, Any]:
     """Three frames with key, value (a dict) and timestamp (ms), in order of arrival."""
     import pandas
 
-    def records(keys: Any, values: list[dict[str, Any]], timestamps: Any) -> Any:
+    def records(keys: object, values: list[dict[str, Any]], timestamps: object) -> Any:
         return pandas.DataFrame({"key": keys, "value": values, "timestamp": timestamps}).reset_index(drop=True)
 
     def rows(frame: Any) -> list[dict[str, Any]]:
@@ -185,7 +185,7 @@ def on_driver(topology: ks.Topology, flights: Flights) -> tuple[OutputRows, int]
     return outputs, late
 
 
-def on_frames(topology: ks.Topology, flights: Flights, spark: Any) -> OutputRows:
+def on_frames(topology: ks.Topology, flights: Flights, spark: object) -> OutputRows:
     """Return the output of the same tasks over Spark DataFrames."""
     result = ks.run(topology, spark=spark, inputs=flights.sample, partitions=PARTITIONS, keep_stores=False)
     found = _outputs(record for topic in OUTPUTS for records in result.records(topic).values() for record in records)
@@ -193,7 +193,7 @@ def on_frames(topology: ks.Topology, flights: Flights, spark: Any) -> OutputRows
     return found
 
 
-def on_kafka(topology: ks.Topology, flights: Flights, spark: Any, say: Say) -> OutputRows:
+def on_kafka(topology: ks.Topology, flights: Flights, spark: object, say: Say) -> OutputRows:
     """Return what a deployment wrote to Kafka, read back with read_committed."""
     from kstreamnb.kafka.admin import Admin
     from kstreamnb.kafka.capture import CaptureLimits, capture

@@ -99,7 +99,7 @@ class FactsWidget(anywidget.AnyWidget):
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.label}>"
 
-    def _repr_mimebundle_(self, **options: Any) -> Any:
+    def _repr_mimebundle_(self, **options: object) -> Any:
         live = super()._repr_mimebundle_(**options)
         data, metadata = live if live is not None else ({}, {})
         forms = self.forms()

@@ -43,7 +43,7 @@ class StoreTable(Tabular):
     def __len__(self) -> int:
         return len(self.rows)
 
-    def get(self, key: object, default: Any = None) -> Any:
+    def get(self, key: object, default: object = None) -> Any:
         """Return the value of a key, or ``default``."""
         return next((row.value for row in self.rows if row.key == key), default)
 

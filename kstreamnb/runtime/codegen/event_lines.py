@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from kstreamnb.core.record import Change, Windowed
 from kstreamnb.runtime.codegen.function_builder import FunctionBuilder
@@ -43,7 +42,7 @@ def add_produced(
 
 
 def end_lines(
-    builder: FunctionBuilder, recorder: Recorder, watch: StateVarWatch, state_vars: Any, committed: str
+    builder: FunctionBuilder, recorder: Recorder, watch: StateVarWatch, state_vars: object, committed: str
 ) -> list[str]:
     """Return lines for the end of a record: state that changed outside of stores, and a commit that flushes nothing.
 

@@ -100,13 +100,13 @@ def _partitions(sink: Sink, context: TaskContext, key_serde: Serde) -> Callable[
     encode, count, partitioner = encoder(key_serde), context.plan.count, sink.partitioner
     ask: Any = getattr(partitioner, "partitions", partitioner)
 
-    def default(topic: str, key: Any, value: Any) -> Iterable[int]:
+    def default(topic: str, key: object, value: object) -> Iterable[int]:
         partition_of = by_key.get(topic)
         if partition_of is None:
             partition_of = by_key[topic] = key_partitioner(key_serde, count(topic))
         return (partition_of(encode(key)),)
 
-    def choose(topic: str, key: Any, value: Any) -> Iterable[int]:
+    def choose(topic: str, key: object, value: object) -> Iterable[int]:
         chosen = ask(topic, key, value, count(topic))
         if chosen is None:
             return default(topic, key, value)

@@ -234,7 +234,7 @@ def _whole(name: str, value: Any, *, least: int = 0) -> int:
     return number
 
 
-def _flag(name: str, value: Any) -> bool:
+def _flag(name: str, value: object) -> bool:
     if isinstance(value, bool):
         return value
     if str(value).lower() in ("true", "false"):

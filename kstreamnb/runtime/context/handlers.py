@@ -88,7 +88,7 @@ UncaughtAnswer: TypeAlias = Literal["replace_thread", "shutdown_client", "shutdo
 UncaughtHandler: TypeAlias = "UncaughtAnswer | Callable[[BaseException], UncaughtAnswer]"
 
 
-def uncaught_handler_of(value: Any) -> UncaughtHandler:
+def uncaught_handler_of(value: object) -> UncaughtHandler:
     """An uncaught handler from a function, or from one of the three answers in Python's or Java's writing."""
     return value if callable(value) else _uncaught(value)
 
@@ -98,7 +98,7 @@ def uncaught_answer(handler: UncaughtHandler, error: BaseException) -> UncaughtA
     return _uncaught(handler(error)) if callable(handler) else handler
 
 
-def _uncaught(answer: Any) -> UncaughtAnswer:
+def _uncaught(answer: object) -> UncaughtAnswer:
     word = str(answer).rsplit(".", 1)[-1].lower()
     if word not in get_args(UncaughtAnswer):
         known = ", ".join(f'"{each}"' for each in get_args(UncaughtAnswer))

@@ -41,10 +41,10 @@ class Recorder(Protocol):
     keep: Callable[[Any], Any]
     atoms: frozenset[type]
 
-    def number(self, kind: str, task: str, node: str = "", other: Any = None) -> int:
+    def number(self, kind: str, task: str, node: str = "", other: object = None) -> int:
         """The number for entries of a kind about a node."""
 
-    def add(self, kind: str, task: str, node: str, other: Any, *rest: Any) -> None:
+    def add(self, kind: str, task: str, node: str, other: object, *rest: object) -> None:
         """Append one entry."""
 
     @property
@@ -92,7 +92,7 @@ class TaskContext:
         self.processors: dict[str, object] = {}
         self.closers: list[Callable[[], None]] = []
 
-    def state_var(self, node: str, name: str, initial: Any) -> list[Any]:
+    def state_var(self, node: str, name: str, initial: object) -> list[Any]:
         """Return a state variable of a node, with the content restored for it, if any."""
         key = (node, name)
         state_var = self.state_vars.get(key)

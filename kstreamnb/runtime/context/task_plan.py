@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 from kstreamnb.core.serde import Serde, complete
 from kstreamnb.runtime.context.config import Config
@@ -65,11 +64,11 @@ class TaskPlan:
         fitting = [source for source in mine if source.pattern is not None and source.reads(topic)]
         return next(iter(named + fitting), None)
 
-    def key_serde(self, serde: Any = None) -> Serde:
+    def key_serde(self, serde: object = None) -> Serde:
         """A node's key serde with the application's default filled in."""
         return self._complete(serde, self.config.default_key_serde)
 
-    def value_serde(self, serde: Any = None) -> Serde:
+    def value_serde(self, serde: object = None) -> Serde:
         """A node's value serde with the application's default filled in."""
         return self._complete(serde, self.config.default_value_serde)
 
@@ -77,7 +76,7 @@ class TaskPlan:
         """Key and value serde of a source or sink."""
         return self.key_serde(node.key_serde), self.value_serde(node.value_serde)
 
-    def _complete(self, serde: Any, default: Serde) -> Serde:
+    def _complete(self, serde: object, default: Serde) -> Serde:
         chosen = default if serde is None else serde
         return complete(chosen, self.config.default_key_serde, self.config.default_value_serde)  # type: ignore[no-any-return]
 

@@ -279,7 +279,7 @@ class Executor:
             record_context.restore(saved[0])
             stamp[0], resumed[0] = saved[1:]
 
-    def _note(self, kind: str, node: str = "", other: Any = None, *rest: Any) -> None:
+    def _note(self, kind: str, node: str = "", other: object = None, *rest: object) -> None:
         """Record changes of state variables so far, then an event."""
         if self._watch is not None and self.context.recorder is not None:
             self._watch()

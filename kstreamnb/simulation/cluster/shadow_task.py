@@ -17,7 +17,7 @@ class ShadowTask:
         self.task = Task(plan, self._clock, global_task)
         self._ahead: list[tuple[str, Any]] = []
 
-    def note(self, kind: str, what: Any) -> None:
+    def note(self, kind: str, what: object) -> None:
         """Note a record or punctuation of the task."""
         self._ahead.append((kind, what))
 

@@ -81,7 +81,7 @@ class ApplicationRecorder(ClusterRecording):
         self._watching: dict[str, StateVarWatch] = {}
         self._taken_up = 0
 
-    def number(self, kind: str, task: str, node: str = "", other: Any = None) -> int:
+    def number(self, kind: str, task: str, node: str = "", other: object = None) -> int:
         """Return the number of a code of this application."""
         code = Code(kind, f"{self.application}/{task}", node, other)
         result = self._own.get(code)

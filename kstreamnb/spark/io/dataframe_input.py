@@ -47,7 +47,9 @@ class FrameInput:
         return (self.order_by,) if isinstance(self.order_by, str) else tuple(self.order_by)
 
 
-def uniform(spark: SparkSession, topic: str, given: Any, *, serdes: tuple[Serde, Serde], partitions: int) -> DataFrame:
+def uniform(
+    spark: SparkSession, topic: str, given: object, *, serdes: tuple[Serde, Serde], partitions: int
+) -> DataFrame:
     """A topic's rows as columns p, ts, k, v, h if there are headers, and o0, o1, … if an order was given.
 
     Raises: ConfigError when a column is missing or has a type that cannot serve.
@@ -136,7 +138,7 @@ def _dicts(names: Sequence[str], table: Mapping[str, list[Any]], count: int) -> 
     return (dict(zip(names, row, strict=True)) for row in rows)
 
 
-def _ms(time: Any, topic: str, column: str) -> int:
+def _ms(time: object, topic: str, column: str) -> int:
     if hasattr(time, "timestamp") and getattr(time, "tzinfo", None) is not None:
         return round(time.timestamp() * 1000)
     if isinstance(time, int):

@@ -84,7 +84,7 @@ def _cannot(what: str) -> str:
     return f"{what} cannot be sent to Spark's workers"
 
 
-def _failure(part: Any) -> str | None:
+def _failure(part: object) -> str | None:
     """Return why an object cannot be pickled, in one line; None if it can."""
     try:
         cloudpickle.dumps(part, 5)
@@ -93,7 +93,7 @@ def _failure(part: Any) -> str | None:
     return None
 
 
-def _held(part: Any, seen: set[int]) -> Iterator[str]:
+def _held(part: object, seen: set[int]) -> Iterator[str]:
     """Names of the captured objects of an operator's functions that cannot be pickled."""
     if id(part) in seen:
         return

@@ -24,13 +24,13 @@ class StoreView:
         self._parts = list(parts)
         self._kind = type(self._over(self._parts))
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: object) -> Any:
         found = self.get(key)
         if found is None:
             raise KeyError(key)
         return found
 
-    def __contains__(self, key: Any) -> bool:
+    def __contains__(self, key: object) -> bool:
         return self.get(key) is not None
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
