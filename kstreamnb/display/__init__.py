@@ -3,6 +3,7 @@
 Pure functions independent of notebooks: `mimebundle` returns what a notebook front end requests from an object.
 """
 
+from kstreamnb.display.charts import to_charts_svg
 from kstreamnb.display.dot import to_dot
 from kstreamnb.display.graph import Box, Edge, GraphView, Item, Overlay, graph_view, overlay_of_changes, upstream_of
 from kstreamnb.display.logical import logical_view
@@ -32,6 +33,7 @@ __all__ = [
     "overlay_of_run",
     "picture_forms",
     "picture_of",
+    "to_charts_svg",
     "to_dot",
     "to_html",
     "to_mermaid",

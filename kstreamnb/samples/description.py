@@ -191,6 +191,16 @@ def _holders(fields: Mapping[str, _Field], path: str, records: int) -> int:
 
 def _partition(topic: str, partition: int, records: list[TopicRecord]) -> PartitionDescription:
     keys = {format_cell(record.key) for record in records if record.key is not None}
-    size = sum(len(format_cell(part).encode()) for record in records for part in (record.key, record.value))
     times = [record.timestamp for record in records]
+    size = sum(map(size_of, records))
     return PartitionDescription(topic, partition, len(records), len(keys), size, min(times), max(times))
+
+
+def size_of(record: TopicRecord) -> int:
+    """Return the bytes of a record's key and value as a text table has them.
+
+    Example:
+        >>> size_of(TopicRecord("orders", 0, 0, 0, "shoe", {"n": 1}))
+        11
+    """
+    return len(format_cell(record.key).encode()) + len(format_cell(record.value).encode())

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from math import ceil
 from typing import Any
 
+from kstreamnb.charts import Bars, Charted, Charts
 from kstreamnb.core.codec import SerializedValue
-from kstreamnb.core.displayed import Displayed
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.time import format_duration, format_ms
+from kstreamnb.samples.description import size_of
 from kstreamnb.samples.text import format_cell
 
 _STEPS_MS = [
@@ -19,6 +22,7 @@ _STEPS_MS = [
     *(step * size for size in (1000, 60_000) for step in (1, 2, 5, 10, 15, 20, 30)),
     *(step * 3_600_000 for step in (1, 2, 3, 6, 12, 24, 48, 72, 168)),
 ]
+_CLASSES_MS = (1000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000)
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,19 @@ class Lateness:
         """The distance that a share of the records keeps to."""
         return self.sorted_ms[max(0, ceil(share * len(self.sorted_ms)) - 1)] if self.sorted_ms else 0
 
+    def classes(self) -> tuple[tuple[str, int], ...]:
+        """Count the records in order, those up to one second late, up to ten seconds, and so on to the latest.
+
+        Example:
+            >>> Lateness((0, 0, 500, 90_000)).classes()
+            (('in order', 2), ('up to 1s', 1), ('up to 10s', 0), ('up to 1m', 0), ('up to 10m', 1))
+        """
+        ends = [bisect_right(self.sorted_ms, limit) for limit in (0, *_CLASSES_MS)]
+        names = ["in order", *(f"up to {format_duration(limit)}" for limit in _CLASSES_MS), "later"]
+        counts = [end - start for start, end in pairwise((0, *ends, len(self.sorted_ms)))]
+        last = max((number for number, count in enumerate(counts) if count), default=0)
+        return tuple(zip(names, counts, strict=True))[: last + 1]
+
     def suggested_grace_ms(self, share: float = 0.999) -> int:
         """The least round duration that keeps a share of the records, whatever their windows."""
         wanted = self.quantile_ms(share)
@@ -52,7 +69,10 @@ class Lateness:
 
 @dataclass(frozen=True)
 class TopicStatistics:
-    """One topic of a sample. ``top_keys`` are the most frequent ones; ``partitions`` counts records."""
+    """One topic of a sample. ``top_keys`` are the most frequent ones; ``partitions`` counts records.
+
+    ``bytes`` holds the size of each partition's keys and values, as a text table has them.
+    """
 
     topic: str
     records: int
@@ -65,6 +85,16 @@ class TopicStatistics:
     first_ms: int
     last_ms: int
     lateness: Lateness
+    bytes: tuple[tuple[int, int], ...] = ()
+
+    def bars(self, of: str) -> Iterator[Bars]:
+        """Yield charts of lateness, keys and partitions; ``of`` ends their titles."""
+        others = self.records - self.null_keys - sum(count for _, count in self.top_keys)
+        rest = ((f"{self.keys - len(self.top_keys):,} other keys", others),) if others else ()
+        yield Bars(f"behind stream time on arrival{of}", "records", self.lateness.classes())
+        yield Bars(f"by key{of}", "records", (*self.top_keys, *rest))
+        for unit, counts in (("records", self.partitions), ("bytes", self.bytes)):
+            yield Bars(f"by partition{of}", unit, tuple((f"partition {place}", count) for place, count in counts))
 
     @property
     def skew(self) -> float:
@@ -98,8 +128,8 @@ class TopicStatistics:
 
 
 @dataclass(frozen=True)
-class SampleStatistics(Displayed):
-    """Statistics of every topic of a sample.
+class SampleStatistics(Charted):
+    """Statistics of every topic of a sample: text, and charts of lateness, keys and partitions.
 
     Example:
         >>> records = [TopicRecord("orders", 0, at, time, "shoe", 1) for at, time in enumerate((0, 60_000, 15_000))]
@@ -119,6 +149,15 @@ class SampleStatistics(Displayed):
             if each.topic == topic:
                 return each
         raise KeyError(topic)
+
+    @property
+    def charts(self) -> Charts:
+        """The charts of every topic, with the facts that are no bars as notes."""
+        alone = len(self.topics) == 1
+        bars = [bar for each in self.topics for bar in each.bars("" if alone else f": {each.topic}")]
+        facts = [[" ".join(line.split()) for line in str(each).splitlines()] for each in self.topics]
+        notes = [line for first, time, *_, grace in facts for line in (first, time, grace)]
+        return Charts("statistics of a sample", tuple(bars), tuple(notes or ["no records"]))
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.topics)) or "no records"
@@ -146,7 +185,9 @@ def _topic(topic: str, records: list[TopicRecord], top: int) -> TopicStatistics:
     partitions = Counter(record.partition for record in records)
     greatest: dict[int, int] = {}
     late = []
+    sizes: Counter[int] = Counter()
     for record in records:
+        sizes[record.partition] += size_of(record)
         before = max(greatest.get(record.partition, record.timestamp), record.timestamp)
         greatest[record.partition] = before
         late.append(before - record.timestamp)
@@ -163,4 +204,5 @@ def _topic(topic: str, records: list[TopicRecord], top: int) -> TopicStatistics:
         min(times),
         max(times),
         Lateness(tuple(sorted(late))),
+        tuple(sorted(sizes.items())),
     )

@@ -1,0 +1,69 @@
+"""Small charts of figures: bars by name or lines over time, each with a unit; drawn by `kstreamnb.display`."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+from kstreamnb.core.displayed import Displayed
+
+
+@dataclass(frozen=True)
+class Bars:
+    """One bar for each name. ``unit`` is that of the values."""
+
+    title: str
+    unit: str
+    rows: tuple[tuple[str, float], ...]
+
+    def __str__(self) -> str:
+        return f"{self.title} ({self.unit}): {', '.join(f'{name} {value:,g}' for name, value in self.rows) or 'none'}"
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Values over time: points of (epoch ms, value). ``unit`` is that of the values."""
+
+    title: str
+    unit: str
+    points: tuple[tuple[int, float], ...]
+
+    def __str__(self) -> str:
+        values = [value for _, value in self.points]
+        figures = f"{min(values):,g} to {max(values):,g}, now {values[-1]:,g}" if values else "nothing yet"
+        return f"{self.title} ({self.unit}): {figures}"
+
+
+class Charted(Displayed):
+    """A value that displays as text and a picture of charts."""
+
+    @property
+    @abstractmethod
+    def charts(self) -> Charts:
+        """The charts that are drawn."""
+
+
+@dataclass(frozen=True)
+class Charts(Charted):
+    """Charts side by side, with lines of text above them.
+
+    Example:
+        >>> print(Charts("orders", (Bars("by partition", "records", (("0", 3), ("1", 5))),)))
+        orders
+        by partition (records): 0 3, 1 5
+    """
+
+    title: str
+    each: tuple[Bars | Lines, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def charts(self) -> Charts:
+        """The charts themselves."""
+        return self
+
+    def __str__(self) -> str:
+        return "\n".join([self.title, *self.notes, *map(str, self.each)])
+
+    def __repr__(self) -> str:
+        return f"<{self.title}: {len(self.each)} charts>"
