@@ -117,9 +117,11 @@ class Lab:
         self.kit_runs(name, prefix)
         return self.output(prefix)
 
-    def kit_then_java(self, name: str) -> Records:
-        """Run the kit over one half, then Java over the other."""
-        prefix = self.prepare(name, "kit-java")
+    def kit_then_java(self, name: str, *, logged_later: bool = False) -> Records:
+        """Run the kit over one half, then Java over the other; changelogs may be turned on after the first half."""
+        prefix = self.prepare(name, "later-java" if logged_later else "kit-java")
+        if logged_later:
+            self.kit_runs(name, prefix)
         query = self.deploy(name, prefix, changelogs=True)
         print(query.hand_over(_PATIENCE_S))
         feed(self.servers, name, prefix, 1)
@@ -144,7 +146,7 @@ class Lab:
         java = [row[1:2] + row[3:] for row in raw_records(self.servers, f"{name}-{way}-{REPARTITION}")]
         java = [(*row[:-1], tuple(row[-1] or ())) for row in java]
         first, second = regrouped(name)
-        return over_repartition(name, {"alone": java, "kit-java": [*first, *java], "java-kit": [*java, *second]}[way])
+        return over_repartition(name, {"alone": java, "java-kit": [*java, *second]}.get(way, [*first, *java]))
 
 
 def _driver(name: str) -> ks.TopologyTestDriver:

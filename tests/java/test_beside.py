@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
+
 import pytest
 
+from tests.java.changelogs import NAMES
 from tests.java.feeds import Records
 from tests.java.lab import Lab, driven
 from tests.java.topologies import ALL, build
@@ -27,6 +30,10 @@ def agree(name: str, way: str, one: Records, other: Records) -> bool:
     equal = final(one) == final(other) if name in OVERTAKEN else one == other
     kind = "last values " * (name in OVERTAKEN) + "in Java's order " * (name in REGROUPED and way != "Spark")
     print(f"\n{name:28} {way:16} {kind}{'equal' if equal else 'DIFFERENT'}")
+    for partition in () if equal else sorted({*one, *other}):
+        pairs = enumerate(zip_longest(one.get(partition, []), other.get(partition, [])))
+        differing = [(at, *pair) for at, pair in pairs if pair[0] != pair[1]]
+        print(f"partition {partition}: {len(differing)} differ: {differing[:3]}")
     return equal
 
 
@@ -64,3 +71,11 @@ def test_the_kit_continues_java(lab: Lab, name: str) -> None:
     found = lab.java_then_kit(name)
     expected = lab.in_javas_order(name, "java-kit") if name in REGROUPED else lab.twice(name)
     assert agree(name, "Java, then kit", found, expected)
+
+
+@pytest.mark.parametrize("name", [*NAMES, "count", "tumbling", "foreign-key-join", "table-group", "processor"])
+def test_java_restores_changelogs_that_were_turned_on_later(lab: Lab, name: str) -> None:
+    """S0-22: the first deployment with ``changelogs=True`` writes the whole state, without a new record."""
+    found = lab.kit_then_java(name, logged_later=True)
+    expected = lab.in_javas_order(name, "later-java") if name in REGROUPED else lab.twice(name)
+    assert agree(name, "snapshot, Java", found, expected)
