@@ -19,10 +19,22 @@ REGROUPED = ("table-group", "regroup", "regroup-windows")
 OVERTAKEN = ("foreign-key-join",)
 """Java drops answers that another subscription has overtaken, and two of its runs differ: last values are equal."""
 
+MOVED_BY_RESTORE = ("suppress-table",)
+"""A key that leaves Java's buffer and returns within one commit interval has no tombstone between the two rows. Java's
+restore then keeps the place of the first one and emits too early, depending on when it committed: a move through the
+changelog is compared with Java without a restart."""
+
 
 def final(records: Records) -> dict[bytes | None, bytes | None]:
     """The last value of each key."""
     return {key: value for rows in records.values() for key, value, _ in rows}
+
+
+def unmoved(lab: Lab, name: str, way: str) -> Records:
+    """Return what half and half must be equal to."""
+    if name in REGROUPED:
+        return lab.in_javas_order(name, way)
+    return lab.alone(name) if name in MOVED_BY_RESTORE else lab.twice(name)
 
 
 def agree(name: str, way: str, one: Records, other: Records) -> bool:
@@ -61,21 +73,18 @@ def test_spark_and_java_agree(lab: Lab, name: str) -> None:
 def test_java_continues_the_kit(lab: Lab, name: str) -> None:
     """S0-22: half by the kit and half by Java equals Java with a restart."""
     found = lab.kit_then_java(name)
-    expected = lab.in_javas_order(name, "kit-java") if name in REGROUPED else lab.twice(name)
-    assert agree(name, "kit, then Java", found, expected)
+    assert agree(name, "kit, then Java", found, unmoved(lab, name, "kit-java"))
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_the_kit_continues_java(lab: Lab, name: str) -> None:
     """S0-22: half by Java and half by the kit equals Java with a restart."""
     found = lab.java_then_kit(name)
-    expected = lab.in_javas_order(name, "java-kit") if name in REGROUPED else lab.twice(name)
-    assert agree(name, "Java, then kit", found, expected)
+    assert agree(name, "Java, then kit", found, unmoved(lab, name, "java-kit"))
 
 
 @pytest.mark.parametrize("name", [*NAMES, "count", "tumbling", "foreign-key-join", "table-group", "processor"])
 def test_java_restores_changelogs_that_were_turned_on_later(lab: Lab, name: str) -> None:
     """S0-22: the first deployment with ``changelogs=True`` writes the whole state, without a new record."""
     found = lab.kit_then_java(name, logged_later=True)
-    expected = lab.in_javas_order(name, "later-java") if name in REGROUPED else lab.twice(name)
-    assert agree(name, "snapshot, Java", found, expected)
+    assert agree(name, "snapshot, Java", found, unmoved(lab, name, "later-java"))
