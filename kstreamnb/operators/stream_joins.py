@@ -29,6 +29,9 @@ from kstreamnb.operators.store_protocols import PendingStore
 Combine: TypeAlias = Callable[[Any, Any, Any], Any]
 """``combine(key, this, other)``: the joined value, whichever side the node is on."""
 
+_NOT_SEARCHED = -MAX_TIME_MS
+"""Earliest pending record of a store that was not searched yet."""
+
 
 def combiner(joiner: ValueJoiner, *, with_key: bool = False, is_left: bool = True) -> Combine:
     """Make a joiner of ``(left, right)`` or ``(key, left, right)`` one of this and the other side's value."""
@@ -127,7 +130,8 @@ class StreamStreamJoin(Operator):
         time, earliest = [MAX_TIME_MS], [MAX_TIME_MS]
         if pending is not None:
             time = context.shared_state_var(f"{self.tracker}-time", -1)
-            earliest = context.shared_state_var(f"{self.tracker}-earliest", MAX_TIME_MS)
+            # Not MAX_TIME_MS: a store restored from its changelog may hold records, so the first record searches it.
+            earliest = context.shared_state_var(f"{self.tracker}-earliest", _NOT_SEARCHED)
         give_expired = self._bind_expiry(pending, forward, time, earliest)
         is_left, other_is_left, wait = self.is_left, not self.is_left, ahead + self.grace_ms
 
@@ -153,7 +157,7 @@ class StreamStreamJoin(Operator):
             if pending is None or until < time[0]:
                 forward(key, combine(key, value, None), timestamp, headers)
             else:
-                earliest[0] = min(earliest[0], timestamp)
+                earliest[0] = timestamp if earliest[0] == _NOT_SEARCHED else min(earliest[0], timestamp)
                 pending.add(timestamp, is_left, key, value)
 
         return join

@@ -60,6 +60,16 @@ def test_a_run_that_begins_with_the_state_of_another_continues_it(name: str) -> 
     assert found == wanted
 
 
+def test_the_first_record_searches_a_join_for_records_without_a_partner() -> None:
+    """S0-22: in memory alone is the time of the earliest of them, and Java's first record searches for it, too."""
+    first = driver_of("stream-left-join")
+    first.pipe([ks.TopicRecord("d-left", 0, 0, 0, "k", "alone")])
+    assert not written(first)
+    driver = driver_of("stream-left-join", state_of(first))
+    driver.pipe([ks.TopicRecord("d-right", 0, 0, 60_000, "k", "late")])
+    assert written(driver) == {0: [("k", "alone,null", 0)]}
+
+
 def test_a_replay_shows_the_state_with_which_it_began() -> None:
     """S0-22: before the first step."""
     driver = driver_of("count")
