@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.operator import EMITTED
@@ -31,6 +31,7 @@ from kstreamnb.spark.planning.placement import plan_deployment
 from kstreamnb.spark.state.changelog_restore import Entries, logged_stores, read_topics, restore_tasks, stores_of
 from kstreamnb.spark.state.checkpoint_manifest import manifest_of, write_manifest
 from kstreamnb.spark.state.store_view import StoreView, stores_named, tasks_with
+from kstreamnb.state.versioned import VersionedRows
 from kstreamnb.topology.topology import Topology
 
 if TYPE_CHECKING:  # Kafka's client is loaded by connections alone
@@ -271,10 +272,20 @@ def _restored(found: FoundState, topics: Mapping[str, str], entries: Entries) ->
         return restore_tasks(found.deployment, {}, {})
     for name in sorted(readable_stores(found.deployment.application.topology) & topics.keys()):
         try:
-            list(islice(view_of_store(found.deployment, tasks, name), _LOOKED_AT))
+            _read_first_rows(_stores_of(found.deployment, tasks, name))
         except (KStreamError, ValueError, TypeError, UnicodeError) as error:
             found.problems.append(f'store "{name}": its serdes cannot read topic "{topics[name]}": {error}')
     return tasks
+
+
+def _read_first_rows(stores: Iterable[Any]) -> None:
+    """Decode some rows of every partition; a versioned store lists no keys, but has the history of each."""
+    for store in stores:
+        if isinstance(store, VersionedRows):
+            for raw_key in islice(filter(None, store.raw), _LOOKED_AT):
+                list(store.history(store.keys.decode(raw_key[0])))
+        else:
+            list(islice(StoreView(store.name, [store]), _LOOKED_AT))
 
 
 def readable_stores(topology: Topology) -> set[str]:
@@ -284,8 +295,11 @@ def readable_stores(topology: Topology) -> set[str]:
 
 def view_of_store(deployment: Deployment, tasks: Mapping[str, AnyTask], name: str) -> StoreView:
     """Return a store over all partitions, read only."""
-    parts = [store for task in tasks_with(deployment, name) for store in stores_named(tasks[task.name], name)]
-    return StoreView(name, parts)
+    return StoreView(name, _stores_of(deployment, tasks, name))
+
+
+def _stores_of(deployment: Deployment, tasks: Mapping[str, AnyTask], name: str) -> list[Any]:
+    return [store for task in tasks_with(deployment, name) for store in stores_named(tasks[task.name], name)]
 
 
 def _described(found: FoundState) -> Adoption:

@@ -57,6 +57,20 @@ def test_functions_that_change_their_value_do_not_change_the_next_order() -> Non
     assert not found
 
 
+def test_old_input_of_a_regrouped_window_is_a_race_of_two_records() -> None:
+    """S0-22: a task that reads ahead closes the window of the other one, as in Kafka Streams on old records."""
+    builder = ks.StreamsBuilder("regroup")
+    groups = builder.stream("in").group_by(lambda key, value: value, name="by-value")
+    counts = groups.windowed_by(ks.TimeWindows.of_size_with_no_grace("10ms")).count(store="windows")
+    counts.to_stream().map(lambda key, count: (key.key, count)).to("out")
+    old = [ks.TopicRecord("in", n % 2, -1, n * 10, f"k{n % 2}", "all") for n in range(20)]
+    race = find_races(builder.build(), old, schedules=20, seed=1, partitions=2).race
+    assert race is not None
+    assert {0, 1} == {record.partition for record in race.sample}
+    lost = {difference.where: (difference.usual, difference.other) for difference in race.differences}
+    assert {'store "windows"': ((1,), ()), 'topic "out"': ((1, 1), (1,))} == lost
+
+
 def test_the_same_seed_gives_the_same_report() -> None:
     """Reports can be compared, and a race can be replayed."""
     once, again = (find_races(joined(), CLICKS, schedules=20, seed=5, partitions=2) for _ in range(2))
