@@ -42,9 +42,9 @@ def hash_keys(self: Sample, *fields: str, salt: str) -> Sample:
     Equal keys stay equal, so joins and counts are preserved; partitions stay those of the real keys. Raises ConfigError
     if no record has a field.
     """
+    expect(salt, str, "salt")
     if not salt:
         raise ConfigError("a hash without a salt can be undone by guessing", hint='give salt="…" and keep it')
-    expect(salt, str, "salt")
     secret = hashlib.sha256(salt.encode(errors="surrogatepass")).digest()
 
     def hashed(value: object) -> str | None:

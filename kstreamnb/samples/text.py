@@ -18,6 +18,7 @@ from kstreamnb.core.record import Headers, TopicRecord, ValueAndTimestamp, Windo
 from kstreamnb.core.tables import text_table
 from kstreamnb.core.time import duration_ms, format_ms, instant_ms
 from kstreamnb.errors import ConfigError
+from kstreamnb.hints import unknown
 from kstreamnb.samples.columns import UNASSIGNED, number_offsets, timestamp_ms
 
 COLUMNS = ("topic", "key", "value", "time", "partition", "offset", "headers")
@@ -172,6 +173,9 @@ def record_cells(rows: Sequence[TopicRecord], names: Sequence[str]) -> list[list
         "offset": lambda row: str(row.offset),
         "headers": lambda row: _format_headers(row.headers),
     }
+    for name in names:
+        if name not in writers:
+            raise unknown("column", name, writers, error=ConfigError)
     return [[writers[name](row) for name in names] for row in rows]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self
 
-from kstreamnb.core.arguments import expect, expect_texts
+from kstreamnb.core.arguments import check_arguments, expect, expect_texts
 from kstreamnb.core.displayed import Displayed
 from kstreamnb.core.operator import Operator
 from kstreamnb.core.processor import ProcessorSupplier, UserProcessor
@@ -267,7 +267,7 @@ class Topology(Suggesting, Displayed):
 
     def to_json(self, *, origins: bool = False, indent: int | None = 2) -> str:
         """The description as a JSON document (see `kstreamnb.topology.document`)."""
-        expect(indent, int | None, "indent")
+        check_arguments(Topology.to_json, locals())
         return document.to_json(self.description(), origins=origins, indent=indent)
 
     def fingerprint(self) -> str:

@@ -38,9 +38,11 @@ def read_config(path: Path | str) -> Config:
     import yaml
 
     expect(path, Path | str, "path")
-    if not Path(path).is_file():
-        raise ConfigError(f'there is no file "{path}"')
-    content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise ConfigError(f'file "{path}" cannot be read', detail=str(error)) from error
+    content = yaml.safe_load(text)
     if not isinstance(content, dict):
         raise ConfigError(f'file "{Path(path).name}" holds no settings', hint="write one `name: value` per line")
     leaves = dict(_leaves(content))

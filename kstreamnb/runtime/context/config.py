@@ -122,6 +122,7 @@ class Config:
     others: Mapping[str, Any] = field(default_factory=dict, repr=False)  # passwords among them
 
     def __post_init__(self) -> None:
+        expect(self.others, Mapping, "others")
         if self.application_id is not None:
             _check_application_id(self.application_id)
         for name in ("default_key_serde", "default_value_serde"):
@@ -155,7 +156,6 @@ class Config:
     @property
     def replication_factor(self) -> int:
         """Replicas of topics that `deploy` creates (``replication.factor``); -1, the default, asks the broker."""
-        expect(self.others, Mapping, "others")
         replicas = _whole("replication.factor", self.others.get("replication.factor", -1), least=-1)
         if replicas == 0:
             raise ConfigError("replication.factor must be at least 1, or -1 for the broker's default, got 0")
@@ -227,7 +227,9 @@ def _serde(value: Any) -> Serde:
 def _whole(name: str, value: Any, *, least: int = 0) -> int:
     try:
         number = int(value)
-    except (TypeError, ValueError):
+        if isinstance(value, float) and number != value:
+            raise ValueError(value)
+    except (OverflowError, TypeError, ValueError):
         raise ConfigError(f'setting "{name}" has to be a whole number, not "{value}"') from None
     if number < least:
         raise ConfigError(f'setting "{name}" cannot be less than {least}: {number}')
