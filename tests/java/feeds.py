@@ -11,7 +11,8 @@ from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.bounded_reader import BoundedReader, fetch, pieces_between
 from kstreamnb.kafka.capture import ends_of
 from kstreamnb.kafka.producer import produce
-from tests.java.topologies import INPUTS
+from tests.java.examples import INPUT
+from tests.java.topologies import INPUTS, TABLE_FIRST
 
 __all__ = [
     "COUNT",
@@ -52,15 +53,22 @@ def input_records(name: str, prefix: str) -> list[ks.TopicRecord]:
     """
     chance = random.Random(7)
     topics, found = topics_of(name, prefix), []
+    table_first = name in TABLE_FIRST
     for at in range(COUNT):
         calm = 0 <= at - COUNT // 2 < _CALM
         late = chance.randrange(_JITTER_MS) if chance.random() < 0.2 else chance.randrange(400)
         late = (0 if calm else late) - _GAP_MS * (at >= COUNT // 2)
-        side = at >= COUNT // 4 if name == "global-join" else not at % len(topics)
+        side = at >= COUNT // 4 if table_first else not at % len(topics)
+        moment = _START_MS + at * _STEP_MS - late // 97 * 97 + at % 97
+        if name in INPUT:
+            of = INPUT[name][not side]
+            assert of is not None
+            found.append(ks.TopicRecord(topics[not side], -1, at, moment, *of(chance, at)))
+            continue
         topic, key = topics[not side], f"k{chance.randrange(9)}"
         deletes = topic.endswith("-right") and chance.random() < 0.05
         value = None if deletes else f"{chance.choice('abcdefgh')}{chance.randrange(9)}{at % 7}"
-        found.append(ks.TopicRecord(topic, -1, at, _START_MS + at * _STEP_MS - late // 97 * 97 + at % 97, key, value))
+        found.append(ks.TopicRecord(topic, -1, at, moment, key, value))
     return found
 
 

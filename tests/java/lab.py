@@ -23,17 +23,23 @@ from tests.java.feeds import (
     new_topics,
     raw_records,
     records_of,
+    topics_of,
 )
 from tests.java.runner import JavaStreams
 from tests.java.topologies import ALL, build
 
-__all__ = ["SETTINGS", "Lab", "driven"]
+__all__ = ["REPARTITION", "SETTINGS", "Lab", "driven", "run_in_driver"]
 
 Regrouped: TypeAlias = tuple[int, int, Any, Any, tuple[Any, ...]]
 """Partition, timestamp, key, value and headers of a record of a repartition topic."""
 
-REPARTITION = "by-letter-repartition"
-"""The repartition topic of all regrouped topologies, without the application's id."""
+REPARTITION = {
+    "word-count": "counts-store-repartition",
+    "page-view": "by-region-repartition",
+    "temperature": "KSTREAM-REDUCE-STATE-STORE-0000000002-repartition",
+    **dict.fromkeys(("table-group", "regroup", "regroup-windows"), "by-letter-repartition"),
+}
+"""The only repartition topic of a topology, without the application's id."""
 
 SETTINGS = {"statestore.cache.max.bytes": 0, "default_key_serde": "string", "default_value_serde": "string"}
 _PATIENCE_S = 300.0
@@ -55,9 +61,9 @@ class Lab:
             feed(self.servers, name, prefix, half)
         return prefix
 
-    def java_runs(self, name: str, prefix: str) -> None:
-        """Let Java process the available input."""
-        self.java.run(prefix, name, prefix, committed_topics(name, prefix))
+    def java_runs(self, name: str, prefix: str, *stores: str) -> list[dict[str, str]]:
+        """Let Java process the available input; return the rows of stores before it stops."""
+        return self.java.run(prefix, name, prefix, committed_topics(name, prefix), stores)
 
     def deploy(self, name: str, prefix: str, checkpoint: str = "checkpoint", **options: Any) -> Any:
         """Deploy the topology with the prefix as its application id."""
@@ -143,7 +149,7 @@ class Lab:
 
         Java's half of it is read from the broker; the kit's half is the driver's, for on Spark it is a shuffle.
         """
-        java = [row[1:2] + row[3:] for row in raw_records(self.servers, f"{name}-{way}-{REPARTITION}")]
+        java = [row[1:2] + row[3:] for row in raw_records(self.servers, f"{name}-{way}-{REPARTITION[name]}")]
         java = [(*row[:-1], tuple(row[-1] or ())) for row in java]
         first, second = regrouped(name)
         return over_repartition(name, {"alone": java, "java-kit": [*java, *second]}.get(way, [*first, *java]))
@@ -153,12 +159,17 @@ def _driver(name: str) -> ks.TopologyTestDriver:
     return ks.TopologyTestDriver(build(name, "d"), {**SETTINGS, "application.id": "d"}, partitions=PARTITIONS)
 
 
-def driven(name: str) -> Records:
-    """Return the driver's output, each partition in order."""
+def run_in_driver(name: str) -> ks.TopologyTestDriver:
+    """Return a driver that has processed the whole input."""
     driver = _driver(name)
     driver.pipe(input_records(name, "d"))
+    return driver
+
+
+def driven(name: str) -> Records:
+    """Return the driver's output, each partition in order."""
     found: Records = {}
-    for record in driver.create_output_topic("d-out", "bytes", "bytes").read_records():
+    for record in run_in_driver(name).create_output_topic("d-out", "bytes", "bytes").read_records():
         found.setdefault(record.partition, []).append((record.key, record.value, record.timestamp))
     return dict(sorted(found.items()))
 
@@ -166,7 +177,7 @@ def driven(name: str) -> Records:
 def regrouped(name: str) -> tuple[list[Regrouped], list[Regrouped]]:
     """The kit's records of the repartition topic, of the input's first half and of the second."""
     driver, records = _driver(name), input_records(name, "d")
-    topic, middle = driver.create_output_topic(f"d-{REPARTITION}", "bytes", "bytes"), len(records) // 2
+    topic, middle = driver.create_output_topic(f"d-{REPARTITION[name]}", "bytes", "bytes"), len(records) // 2
     halves = []
     for half in (records[:middle], records[middle:]):
         driver.pipe(half)
@@ -176,8 +187,8 @@ def regrouped(name: str) -> tuple[list[Regrouped], list[Regrouped]]:
 
 def over_repartition(name: str, rows: Iterable[Regrouped]) -> Records:
     """The output of the kit's tasks over these records of the repartition topic, in this order."""
-    topic = f"d-{REPARTITION}"
-    topics = {"d-left": PARTITIONS, "d-out": PARTITIONS}
+    topic = f"d-{REPARTITION[name]}"
+    topics = dict.fromkeys([*topics_of(name, "d"), "d-out"], PARTITIONS)
     plans = plan_tasks(build(name, "d"), Config.of({**SETTINGS, "application.id": "d"}), topics)
     tasks = {plan.partition: Task(plan, Clock(0)) for plan in plans if plan.source_of(topic)}
     for offset, (partition, timestamp, key, value, headers) in enumerate(rows):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -49,8 +50,9 @@ class JavaStreams:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(30)
+        with self._process:
+            self._process.stdin.close()
+            self._process.wait(30)
         self._log.close()
 
     def ask(self, *words: str) -> str:
@@ -68,6 +70,10 @@ class JavaStreams:
         """Java's description of a topology, over topics with the prefix "p"."""
         return self.ask("describe", name, "p").replace("\\n", "\n")
 
+    def rows(self, application: str, store: str) -> dict[str, str]:
+        """Ask a running application for all rows of a key-value store."""
+        return dict(row.split("=", 1) for row in self.ask("rows", application, store).split())
+
     def start(self, application: str, name: str, prefix: str) -> None:
         """Start an application."""
         self.ask("start", application, name, prefix)
@@ -76,11 +82,14 @@ class JavaStreams:
         """Stop an application and delete its local state."""
         self.ask("stop", application)
 
-    def run(self, application: str, name: str, prefix: str, topics: list[str]) -> None:
-        """Run an application over the records that its input topics have now."""
+    def run(
+        self, application: str, name: str, prefix: str, topics: list[str], stores: Iterable[str] = ()
+    ) -> list[dict[str, str]]:
+        """Run an application over the records that its input topics have now; return the rows of these stores."""
         self.start(application, name, prefix)
         try:
             self.await_input(application, topics)
+            return [self.rows(application, store) for store in stores]
         finally:
             self.stop(application)
 

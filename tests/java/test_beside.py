@@ -7,17 +7,18 @@ from itertools import zip_longest
 import pytest
 
 from tests.java.changelogs import NAMES
+from tests.java.examples import EXAMPLES
 from tests.java.feeds import Records
-from tests.java.lab import Lab, driven
+from tests.java.lab import REPARTITION, Lab, driven, run_in_driver
 from tests.java.topologies import ALL, build
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
-REGROUPED = ("table-group", "regroup", "regroup-windows")
+REGROUPED = tuple(REPARTITION)
 """Behind a repartition Java's order is that in which its tasks happened to write: the kit is given the same order."""
 
-OVERTAKEN = ("foreign-key-join",)
-"""Java drops answers that another subscription has overtaken, and two of its runs differ: last values are equal."""
+LAST_VALUES = ("foreign-key-join", "music", "orders")
+"""Two runs of Java differ: it drops answers that another subscription has overtaken, or two repartition topics mix."""
 
 MOVED_BY_RESTORE = ("suppress-table",)
 """A key that leaves Java's buffer and returns within one commit interval has no tombstone between the two rows. Java's
@@ -39,8 +40,8 @@ def unmoved(lab: Lab, name: str, way: str) -> Records:
 
 def agree(name: str, way: str, one: Records, other: Records) -> bool:
     """Compare two runs; print a line of the table."""
-    equal = final(one) == final(other) if name in OVERTAKEN else one == other
-    kind = "last values " * (name in OVERTAKEN) + "in Java's order " * (name in REGROUPED and way != "Spark")
+    equal = final(one) == final(other) if name in LAST_VALUES else one == other
+    kind = "last values " * (name in LAST_VALUES) + "in Java's order " * (name in REGROUPED and way != "Spark")
     print(f"\n{name:28} {way:16} {kind}{'equal' if equal else 'DIFFERENT'}")
     for partition in () if equal else sorted({*one, *other}):
         pairs = enumerate(zip_longest(one.get(partition, []), other.get(partition, [])))
@@ -88,3 +89,16 @@ def test_java_restores_changelogs_that_were_turned_on_later(lab: Lab, name: str)
     """S0-22: the first deployment with ``changelogs=True`` writes the whole state, without a new record."""
     found = lab.kit_then_java(name, logged_later=True)
     assert agree(name, "snapshot, Java", found, unmoved(lab, name, "later-java"))
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_of_kafka_and_java_agree(lab: Lab, name: str) -> None:
+    """S0-22: description and output; of the music charts also the answers to interactive queries."""
+    assert str(build(name, "p").describe()).strip() == lab.java.describe(name).strip()
+    prefix = lab.prepare(name, "alone", (0, 1))
+    stores = ["top-five-songs-by-genre"] if name == "music" else []
+    answers = lab.java_runs(name, prefix, *stores)
+    kit = lab.in_javas_order(name, "alone") if name in REGROUPED else driven(name)
+    assert agree(name, "driver", kit, lab.output(prefix))
+    driver = run_in_driver(name)
+    assert answers == [dict(driver.store(store).all()) for store in stores]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import kstreamnb as ks
+from tests.java.examples import EXAMPLES, INPUT
 
 __all__ = ["ALL", "INPUTS", "build"]
 
@@ -255,7 +256,7 @@ ALL: dict[str, Callable[[Any, str], None]] = {
 def build(name: str, prefix: str) -> ks.Topology:
     """Build a topology of the table, over the topics of a prefix."""
     builder = ks.StreamsBuilder(prefix)
-    ALL[name](builder, prefix)
+    (EXAMPLES.get(name) or ALL[name])(builder, prefix)
     return builder.build()
 
 
@@ -274,4 +275,8 @@ INPUTS = dict.fromkeys(ALL, ("left",)) | dict.fromkeys(
     ],
     ("left", "right"),
 )
+INPUTS |= {name: ("left",) if right is None else ("left", "right") for name, (_, right) in INPUT.items()}
 """Input topics of a topology, without the prefix."""
+
+TABLE_FIRST = ("global-join", "page-view", "music")
+"""Topologies whose right topic is filled before the left one."""

@@ -7,17 +7,23 @@ import java.time.Duration;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Properties;
+import java.util.TreeMap;
+import java.util.stream.Collectors;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.CloseOptions;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StreamsBuilder;
+import org.apache.kafka.streams.StoreQueryParameters;
 import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.Topology;
 import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThreadExceptionResponse;
+import org.apache.kafka.streams.state.KeyValueIterator;
+import org.apache.kafka.streams.state.QueryableStoreTypes;
+import org.apache.kafka.streams.state.ReadOnlyKeyValueStore;
 
 /**
  * Runs topologies with the real runtime, as told by lines on standard input: "start ID TOPOLOGY PREFIX", "stop ID",
- * "describe TOPOLOGY PREFIX". Each is answered by one line: "ok", or "failed" and the reason.
+ * "rows ID STORE", "describe TOPOLOGY PREFIX". Each is answered by one line: "ok" or the answer, or "failed" and the reason.
  */
 public final class Runner {
     private final String servers;
@@ -46,6 +52,7 @@ public final class Runner {
                 case "start": start(words[1], words[2], words[3]); return "ok";
                 case "stop": stop(words[1]); return "ok";
                 case "check": check(words[1]); return "ok";
+                case "rows": return rows(words[1], words[2]);
                 case "describe": return topology(words[1], words[2]).describe().toString().replace("\n", "\\n");
                 default: return "failed: unknown command " + words[0];
             }
@@ -68,6 +75,17 @@ public final class Runner {
         });
         running.put(id, streams);
         streams.start();
+    }
+
+    /** An interactive query: all rows of a key-value store in the order of their keys. */
+    private String rows(final String id, final String store) {
+        final ReadOnlyKeyValueStore<String, Object> view = running.get(id).store(
+            StoreQueryParameters.fromNameAndType(store, QueryableStoreTypes.keyValueStore()));
+        final TreeMap<String, Object> found = new TreeMap<>();
+        try (KeyValueIterator<String, Object> rows = view.all()) {
+            rows.forEachRemaining(row -> found.put(row.key, row.value));
+        }
+        return found.entrySet().stream().map(row -> row.getKey() + "=" + row.getValue()).collect(Collectors.joining(" "));
     }
 
     private void check(final String id) throws Throwable {

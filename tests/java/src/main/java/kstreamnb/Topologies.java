@@ -77,6 +77,7 @@ final class Topologies {
     }
 
     static {
+        Examples.addTo(ALL);
         ALL.put("count", (b, p) -> writePlain(grouped(b, p).count(Materialized.as("counts")), p));
         ALL.put("reduce-in-memory", (b, p) -> writePlain(
             grouped(b, p).reduce(Topologies::last, Materialized.as(Stores.inMemoryKeyValueStore("texts"))), p));
