@@ -109,9 +109,12 @@ def test_it_shows_what_the_query_is_doing(notebook: Notebook, widget: Locator) -
     figures = widget.locator(".ks-figures")
     expect(figures).to_contain_text(re.compile(r"in20 records, [\d,.]+/s"))
     expect(figures).to_contain_text("lag0 records")
+    expect(figures).to_contain_text("restarts0")
     expect(figures).to_contain_text(re.compile(r"duration[\d,.]+ (ms|s|min)"))
     expect(figures).to_contain_text("dead letters")
-    expect(widget.get_by_role("img", name=re.compile("records in in the last"))).to_be_visible()
+    charts = widget.get_by_role("region", name="charts")
+    expect(charts).to_contain_text("batch time (ms)")
+    expect(charts.locator(".ks-point").first).to_be_visible()
     expect(widget.get_by_role("table", name="Tasks")).to_contain_text("0_1")  # the partitions of k0 and k1
     expect(widget.get_by_role("table", name="Dropped")).to_contain_text("late")
     notebook.picture(widget, "panel")

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from kstreamnb.core.formatting import pluralize
+from kstreamnb.core.formatting import format_value, pluralize
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.tables import text_table
-from kstreamnb.display import Overlay, graph_view
+from kstreamnb.display import Overlay, graph_view, to_charts_svg
 from kstreamnb.errors import EngineError
+from kstreamnb.kafka.admin import Admin
+from kstreamnb.kafka.capture import capture
 from kstreamnb.masking import without_secrets
 from kstreamnb.notebook.handle_display import error_words
 from kstreamnb.notebook.widgets.base import Facts, FactsWidget, esm
 from kstreamnb.notebook.widgets.graphs import picture
+from kstreamnb.spark.contracts import OffsetSource
+from kstreamnb.spark.io.offset_source import KafkaOffsetSource
+from kstreamnb.spark.query.lifecycle import Actor
 from kstreamnb.spark.query.query import Query
 from kstreamnb.spark.telemetry.metrics import BatchFigures, Metric
+from kstreamnb.spark.telemetry.query_charts import lag_trend
 from kstreamnb.topology.labels import node_title
 
+_LETTERS, _LONGEST = 5, 100
 _UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
 
@@ -34,6 +43,7 @@ class DeployPanel(FactsWidget):
             raise EngineError(f"expected a query, got {type(query).__name__}", hint="pass the result of ks.deploy")
         self.query = query
         self._rows: dict[str, int] = {}
+        self._letters: list[list[str]] = []
         super().__init__(f'deployment "{query.application}"')
 
     def make_facts(self) -> Facts:
@@ -41,22 +51,27 @@ class DeployPanel(FactsWidget):
         query = self.query
         status, error = query.status(lag=False), query.exception()
         metrics, recent = query.metrics(), query.recent()
-        failed = getattr(error, "node", "") or ""
+        trend = lag_trend(tuple(query.book.lags))
+        failed, last_error = getattr(error, "node", "") or "", query.control.lifecycle.last_error
         return {
             "application": query.application,
             "state": status.state,
             "figures": [
-                *_figures(status.batch, metrics, recent, _dead_letters(query, metrics)),
+                *_figures(status.batch, metrics, recent, _dead_letters(query, metrics), trend),
+                ["restarts", _restarts(query.control.starts)],
                 *([["slow batch", status.slow]] if status.slow else []),
             ],
-            "series": _series(recent),
+            "charts": to_charts_svg(query.charts()),
             "stores": [
                 [name, f"{self._rows[name]:,}" if name in self._rows else "not counted"] for name in query.stores
             ],
             "tasks": _tasks(metrics),
             "drops": [[self._title(node), *more] for node, *more in _drops(metrics)],
             "node": self._title(failed),
-            "failure": "" if error is None else without_secrets(error_words(error)),
+            "failure": "" if last_error is None else without_secrets(error_words(last_error)),
+            "over": last_error is not None and error is None,
+            "letters": self._letters,
+            "has_letters": query.deployment.application.config.dead_letter_topic is not None,
             "svg": self._failed_graph(failed) if failed else "",
         }
 
@@ -75,6 +90,7 @@ class DeployPanel(FactsWidget):
         if facts["tasks"]:
             lines += text_table(("task", "records", "dropped", "state"), facts["tasks"]).splitlines()
         lines += [f"  dropped: {number} at {node} ({why})" for node, why, number in facts["drops"]]
+        lines += ["  dead letter " + ", ".join(letter) for letter in facts["letters"]]
         lines += [f"  last error: {facts['failure']}"] if facts["failure"] else []
         return {"text/plain": "\n".join(line.rstrip() for line in lines)}
 
@@ -94,7 +110,13 @@ class DeployPanel(FactsWidget):
         """Count the rows of every store by reading them."""
         self._rows = {name: sum(1 for _ in self.query.store(name).all()) for name in self.query.stores}
 
-    commands: ClassVar = {"refresh": refresh, "stop": stop, "restart": restart, "count": count}
+    def look(self) -> None:
+        """Read the last dead letters: key, value, and the error that each carries in its headers."""
+        topic = self.query.deployment.application.config.dead_letter_topic
+        if topic is not None:
+            self._letters = _last_letters(self.query.control.source, topic)
+
+    commands: ClassVar = {"refresh": refresh, "stop": stop, "restart": restart, "count": count, "look": look}
 
     def _title(self, node: str) -> str:
         """Return a node's title in the graph; its name if it is not in the graph."""
@@ -106,7 +128,7 @@ class DeployPanel(FactsWidget):
 
 
 def _figures(
-    batch: int, metrics: Sequence[Metric], recent: Sequence[BatchFigures], letters: int | None
+    batch: int, metrics: Sequence[Metric], recent: Sequence[BatchFigures], letters: int | None, trend: str = ""
 ) -> list[list[str]]:
     """Return the headline figures, each with its unit."""
     value = {(each.group, each.name): each.value for each in metrics}
@@ -119,13 +141,13 @@ def _figures(
         ["duration", "" if last is None else _ms(last.seconds * 1000)],
         ["in", _rate(value, "consumer-fetch-manager-metrics", "records-consumed")],
         ["out", _rate(value, "producer-metrics", "record-send")],
-        ["lag", pluralize(int(lag), "record")],
+        ["lag", pluralize(int(lag), "record") + (f", {trend}" if trend else "")],
         ["dropped", pluralize(int(dropped), "record")],
         ["dead letters", "no topic for them" if letters is None else f"{letters:,}"],
         ["state", _size(state)],
     ]
     if last is not None and last.latency_ms is not None:
-        rows.append(["age of output", _ms(last.latency_ms[1])])
+        rows.append(["event time of output", f"{_ms(last.latency_ms[1])} ago"])
     return rows
 
 
@@ -165,27 +187,31 @@ def _dead_letters(query: Query, metrics: Iterable[Metric]) -> int | None:
     return int(sum(each.value for each in metrics if each.name == "records-produced-total" and named in each.tags))
 
 
-def _series(recent: Sequence[BatchFigures]) -> list[dict[str, object]]:
-    """Return lines to draw, one value per batch, each with a description."""
-    lines = {
-        "records in": [each.consumed for each in recent],
-        "records out": [each.published for each in recent],
-        "ms a batch": [round(each.seconds * 1000) for each in recent],
-        "dropped": [each.dropped for each in recent],
-    }
-    return [
-        {
-            "name": name,
-            "values": values,
-            "last": f"{values[-1]:,}" if values else "",
-            "says": f"{name} in the last {len(values)} batches: {_range(values)}",
-        }
-        for name, values in lines.items()
-    ]
+def _last_letters(source: OffsetSource, topic: str) -> list[list[str]]:
+    """Return the newest dead letters: the place of the record, its key and value, and the error."""
+    if not isinstance(source, KafkaOffsetSource):
+        return []
+    admin = Admin(source.servers)
+    first, end = admin.offsets([topic], "earliest")[topic], admin.offsets([topic])[topic]
+    start = {topic: {part: max(first[part], last - _LETTERS) for part, last in end.items()}}
+    found = capture(source.servers, [topic], from_=start, value_serde=Serdes.string()).records
+    return [_letter(record) for record in sorted(found, key=lambda each: -each.timestamp)[:_LETTERS]]
 
 
-def _range(values: Sequence[int]) -> str:
-    return f"{min(values):,} to {max(values):,}, now {values[-1]:,}" if values else "nothing yet"
+def _letter(record: TopicRecord) -> list[str]:
+    about = {name: (value or b"").decode(errors="replace") for name, value in record.headers}
+    topic, partition, offset, kind, message = (
+        about.get(f"__streams.errors.{name}", "") for name in ("topic", "partition", "offset", "exception", "message")
+    )
+    place, error = f"{topic}-{partition}@{offset}", without_secrets(f"{kind}: {message}")
+    return [place, *(format_value(part)[:_LONGEST] for part in (record.key, record.value)), error[: 2 * _LONGEST]]
+
+
+def _restarts(starts: Mapping[Actor, int]) -> str:
+    """Return how often the query started again, and how often automatically."""
+    automatic = sum(count for actor, count in starts.items() if actor is not Actor.USER)
+    again = max(0, sum(starts.values()) - 1)
+    return f"{again:,}, {automatic:,} automatic" if automatic else f"{again:,}"
 
 
 def _tasks(metrics: Iterable[Metric]) -> list[list[str]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from contextlib import ExitStack, suppress
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -49,6 +50,7 @@ class QueryControl:
         lifecycle: its state.
         companions: functions that run during each start, each in a thread.
         handle: the stream of the last start; None before the first.
+        starts: the number of starts by their cause.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class QueryControl:
         self.action = BatchAction(sink, stores, log, self.lifecycle, self._require_checkpoint)
         self.companions: list[Companion] = []
         self.handle: QueryHandle | None = None
+        self.starts: Counter[Actor] = Counter()
         self._starts = threading.RLock()  # held during a start
         self._attempts = (-2, 0)  # the last batch at the last restart attempts, and their number
 
@@ -96,6 +99,7 @@ class QueryControl:
             runs = self.lifecycle.state in _LAUNCHED
             if after not in (None, self.handle) or not self.lifecycle.apply(LifecycleEvent.START, actor):
                 return False
+            self.starts[actor] += 1
             if runs and actor is not Actor.QUERY:
                 self.action.log.note("stopped", batch=self.action.last.number)
             self.deployment, self.source = deployment or self.deployment, source or self.source

@@ -116,6 +116,11 @@ class Lifecycle:
         with self._changed:
             return self._error if self._state in (State.FAILED, State.ABANDONED) else None
 
+    @property
+    def last_error(self) -> KStreamError | None:
+        """The last error that ended a start, also after a restart."""
+        return self._error
+
     def apply(self, event: LifecycleEvent, actor: Actor, error: KStreamError | None = None) -> bool:
         """Make the transition of an event; returns False, and changes nothing, if the table does not allow it.
 

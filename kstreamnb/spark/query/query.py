@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from pyspark.sql import SparkSession
 
+from kstreamnb.charts import Charts
 from kstreamnb.errors import KStreamError
 from kstreamnb.kafka.batch_offsets import count_between
 from kstreamnb.kafka.storage.checkpoint_files import LocalFiles
@@ -24,6 +25,7 @@ from kstreamnb.spark.query.query_status import QueryStatus, describe_query
 from kstreamnb.spark.query.signals import asked_to_end
 from kstreamnb.spark.state.live_stores import LiveView
 from kstreamnb.spark.telemetry.metrics import BatchFigures, Metric, MetricsBook, lag_between
+from kstreamnb.spark.telemetry.query_charts import query_charts
 from kstreamnb.suggesting import Suggesting
 from kstreamnb.topology.topology import Topology
 
@@ -184,6 +186,13 @@ class Query(Suggesting):
     def recent(self) -> tuple[BatchFigures, ...]:
         """Return the figures of the last batches, oldest first."""
         return tuple(self.book.recent)
+
+    def charts(self) -> Charts:
+        """Return rates, batch time, state and drops of the last batches, and the lag at each look, as a picture.
+
+        The lag is read by `metrics`, as the panel does every second; times are UTC.
+        """
+        return query_charts(self.application, self.recent(), tuple(self.book.lags))
 
     def watch(self, function: BatchListener) -> Callable[[], None]:
         """Call a function with the figures of every batch, in Spark's thread.

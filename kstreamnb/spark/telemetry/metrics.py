@@ -79,6 +79,7 @@ class BatchFigures(NamedTuple):
         suppressed: Kafka had the batch already.
         latency_ms: least, mean and greatest age of its output; None without output.
         processed: records that its tasks processed, with those of internal topics.
+        state_bytes: size of the state of all tasks after it.
     """
 
     number: int
@@ -91,6 +92,7 @@ class BatchFigures(NamedTuple):
     suppressed: bool = False
     latency_ms: tuple[float, float, float] | None = None
     processed: int = 0
+    state_bytes: int = 0
 
 
 @dataclass
@@ -128,6 +130,7 @@ class MetricsBook:
         self.tasks: dict[str, _TaskTotals] = defaultdict(_TaskTotals)
         self.states: dict[str, int] = defaultdict(int)  # how tasks obtained their state: from memory, by a rebuild, …
         self.recent: deque[BatchFigures] = deque(maxlen=_REMEMBERED)
+        self.lags: deque[tuple[int, int]] = deque(maxlen=_REMEMBERED)  # epoch ms and waiting records, when looked at
         self._window: deque[tuple[float, BatchFigures]] = deque()
         self._latency = (0.0, 0.0, 0.0)
 
@@ -157,6 +160,7 @@ class MetricsBook:
             suppressed=done.suppressed,
             latency_ms=latency,
             processed=sum(report["consumed"] for report in reports),
+            state_bytes=sum(task.state_bytes for task in self.tasks.values()),
         )
         self.recent.append(figures)
         now = time.monotonic()
@@ -214,6 +218,8 @@ class MetricsBook:
         ]
         reading = Metrics(sorted([*own, *self._of_tasks(client), *([] if lag is None else _lag_metrics(client, lag))]))
         reading.taken_s = time.monotonic()
+        if lag is not None:
+            self.lags.append((int(time.time() * 1000), sum(lag.values())))  # noqa: TID251 - the time of the reading
         return reading
 
     def _in_window(self) -> list[BatchFigures]:

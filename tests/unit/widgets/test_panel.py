@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from kstreamnb.notebook.widgets.panel import _drops, _figures, _ms, _series, _size, _tasks
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.notebook.widgets.panel import _drops, _figures, _letter, _ms, _restarts, _size, _tasks
+from kstreamnb.spark.query.lifecycle import Actor
 from kstreamnb.spark.telemetry.metrics import BatchFigures, Metric
+from kstreamnb.spark.telemetry.query_charts import lag_trend, query_charts
 
 TASK = (("application-id", "shop"), ("task-id", "0_1"))
 METRICS = [
@@ -41,7 +44,7 @@ def test_figures_are_read_with_their_units() -> None:
         ["dropped", "2 records"],
         ["dead letters", "4"],
         ["state", "2.5 MB"],
-        ["age of output", "20 ms"],
+        ["event time of output", "20 ms ago"],
     ]
 
 
@@ -51,16 +54,37 @@ def test_before_the_first_batch_nothing_is_made_up() -> None:
     assert figures["batch"] == "none yet"
     assert figures["duration"] == ""
     assert figures["dead letters"] == "no topic for them"
-    assert "age of output" not in figures
+    assert "event time of output" not in figures
 
 
-def test_lines_say_in_words_what_they_draw() -> None:
-    """A line has a text alternative for screen readers."""
-    lines = {each["name"]: each for each in _series(RECENT)}
-    assert lines["records in"]["values"] == [10, 30]
-    assert lines["ms a batch"]["last"] == "250"
-    assert lines["dropped"]["says"] == "dropped in the last 2 batches: 0 to 2, now 2"
-    assert next(each["says"] for each in _series([])).endswith("nothing yet")
+def test_charts_have_units_and_say_in_words_what_they_draw() -> None:
+    """Rates, batch time, state, drops and lag over time, each with its unit."""
+    charts = query_charts("shop", RECENT, [(1000, 9), (2000, 7)])
+    assert [str(each) for each in charts.each] == [
+        "in (records per batch): 10 to 30, now 30",
+        "out (records per batch): 0 to 5, now 0",
+        "batch time (ms): 250 to 500, now 250",
+        "state (bytes): 0 to 0, now 0",
+        "dropped (records per batch): 0 to 2, now 2",
+        "lag (records): 7 to 9, now 7",
+    ]
+    assert all(str(each).endswith("nothing yet") for each in query_charts("shop", [], []).each)
+
+
+def test_lag_has_a_trend_and_restarts_their_cause() -> None:
+    """Only the last half minute counts; the first start is the deployment."""
+    assert lag_trend([(0, 900), (60_000, 5), (70_000, 8)]) == "rising"
+    assert dict(_figures(7, METRICS, RECENT, 4, "falling"))["lag"] == "7 records, falling"
+    assert _restarts({Actor.USER: 1}) == "0"
+    assert _restarts({Actor.USER: 2, Actor.COMPANION: 3}) == "4, 3 automatic"
+
+
+def test_a_dead_letter_names_its_record_and_the_error() -> None:
+    """The place of the record and the error are in its headers."""
+    about = {"topic": "orders", "partition": "1", "offset": "7", "exception": "ValueError", "message": "not a price"}
+    headers = tuple((f"__streams.errors.{name}", text.encode()) for name, text in about.items())
+    record = TopicRecord("dead", 0, 0, 5, "ann", "-1", headers)
+    assert _letter(record) == ["orders-1@7", '"ann"', '"-1"', "ValueError: not a price"]
 
 
 def test_tasks_and_drops_have_a_row_each() -> None:
