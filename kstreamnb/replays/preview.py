@@ -28,6 +28,7 @@ class Preview(Tabular):
         dropped: the number of records that were dropped on the way.
         is_table: the records are changes of a table, shown as ``+I``, ``-U``, ``+U`` and ``-D``.
         available: the number of input records of the sample.
+        partitions: the greatest number of partitions of a topic that it read.
     """
 
     records: tuple[TopicRecord, ...]
@@ -36,6 +37,7 @@ class Preview(Tabular):
     dropped: int = 0
     is_table: bool = False
     available: int = 0
+    partitions: int = 1
 
     @property
     def header(self) -> tuple[str, ...]:  # type: ignore[override]  # it follows from the kind of handle
@@ -55,6 +57,14 @@ class Preview(Tabular):
             return f"the first {pluralize(len(self), noun)}, from {taken}{late}"
         shown = shown_of(len(self), self.total, noun)
         return f"{shown}, from {pluralize(self.taken, 'input record')}{late}"
+
+    def more(self) -> Iterator[str]:
+        """Say why a replay may drop other records, if any were dropped."""
+        if self.dropped:
+            yield (
+                f"This preview ran over {pluralize(self.partitions, 'partition')} per topic. A replay over another "
+                "number may drop others: stream time is per task. replay.why_dropped() explains each."
+            )
 
     def table(self) -> Iterator[tuple[str, ...]]:
         """Yield the records as text; an update of a table is two rows, the old and the new."""
@@ -121,7 +131,8 @@ def preview(
         topology: the nodes upstream of a handle, as ``upstream_topology(handle)`` returns them.
         sample: records of any topics.
         n: the number of records to show.
-        partitions: partitions of topics by name, or one number for all; default 1.
+        partitions: partitions of topics by name, or one number for all; by default as many as the
+            records' partitions need.
         config: settings by Python's or Kafka's names.
         into: the output topic.
         limit: run only the first ``limit`` records of the sample; default all.
@@ -131,7 +142,8 @@ def preview(
     records = [record for record in sample if any(source.reads(record.topic) for source in sources)][:limit]
     topics = dict.fromkeys([*(topic for source in sources for topic in source.topics), *(r.topic for r in records)])
     user_topics = [topic for topic in topics if topic not in topology.internal_topics]
-    counts = partitions if isinstance(partitions, Mapping) else dict.fromkeys(user_topics, partitions or 1)
+    own = max((record.partition + 1 for record in records), default=1)
+    counts = partitions if isinstance(partitions, Mapping) else dict.fromkeys(user_topics, partitions or max(own, 1))
     settings: dict[str, Any] = {"partitions": {**counts, into: 1}, "changelogs": False}
     with TopologyTestDriver(_shown_as_is(topology, into), config, **settings) as driver:
         if records:
@@ -140,7 +152,8 @@ def preview(
         total = output.queue_size()
         first = tuple(output.read_record() for _ in range(min(n, total)))
         dropped = sum(driver.metrics()["dropped-records-total"].values())
-    return Preview(first, total, len(records), dropped, is_table)
+    most = max(map(int, counts.values()), default=1)
+    return Preview(first, total, len(records), dropped, is_table, partitions=most)
 
 
 def _shown_as_is(topology: Topology, into: str) -> Topology:

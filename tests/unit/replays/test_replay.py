@@ -262,3 +262,19 @@ def test_entries_are_found_by_their_numbers_however_many_there_are(codes: int) -
     assert [number for number, _ in log] == list(numbers)
     wanted = [n in (1, codes - 1) for n in range(codes)]
     assert [1, codes - 1, codes + 1, 2 * codes - 1] == positions_of(wanted, numbers)
+
+
+def test_a_preview_that_dropped_says_over_how_many_partitions_it_ran() -> None:
+    """Key b makes a's second record late in one partition; a sample with partitions is previewed over its own."""
+    builder = ks.StreamsBuilder("late")
+    windows = ks.TimeWindows.of(size="10s", grace="0s")
+    counts = builder.stream("in").group_by_key().windowed_by(windows).count()
+    rows = [(0, 1000, "a"), (1, 60_000, "b"), (0, 2000, "a")]
+    builder.sample = ks.Sample.from_records([("in", 0, at, time, key, 1) for at, (_, time, key) in enumerate(rows)])
+    shown = str(counts.head())
+    assert "1 dropped on the way" in shown
+    assert "over 1 partition per topic" in shown
+    assert "replay.why_dropped()" in shown
+    placed = ks.Sample.from_records([("in", place, at, time, key, 1) for at, (place, time, key) in enumerate(rows)])
+    assert (counts.head(placed).dropped, counts.head(placed).partitions) == (0, 2)
+    assert not ks.replay(builder.build(), placed, partitions=2).drops
