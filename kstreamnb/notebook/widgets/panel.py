@@ -61,7 +61,7 @@ class DeployPanel(FactsWidget):
                 ["restarts", _restarts(query.control.starts)],
                 *([["slow batch", status.slow]] if status.slow else []),
             ],
-            "charts": to_charts_svg(query.charts()),
+            "charts": to_charts_svg(query.charts),
             "stores": [
                 [name, f"{self._rows[name]:,}" if name in self._rows else "not counted"] for name in query.stores
             ],

@@ -187,8 +187,9 @@ class Query(Suggesting):
         """Return the figures of the last batches, oldest first."""
         return tuple(self.book.recent)
 
+    @property
     def charts(self) -> Charts:
-        """Return rates, batch time, state and drops of the last batches, and the lag at each look, as a picture.
+        """Rates, batch time, state and drops of the last batches, and the lag at each look.
 
         The lag is read by `metrics`, as the panel does every second; times are UTC.
         """
