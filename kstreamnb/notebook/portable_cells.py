@@ -16,7 +16,7 @@ from IPython.core.inputtransformer2 import TransformerManager
 from kstreamnb.core.formatting import pluralize
 from kstreamnb.errors import KStreamError
 from kstreamnb.notebook.secrets import from_environment
-from kstreamnb.notebook.variables import read_names, statements, written_names
+from kstreamnb.notebook.variables import plain_source, read_names, statements, written_names
 from kstreamnb.samples import Sample
 
 _ELSEWHERE = re.compile(
@@ -73,8 +73,12 @@ def portable(cells: Iterable[CellRun], place: Path) -> tuple[list[str], list[str
 
 def _without_secrets(source: str) -> str:
     """Return a cell that reads its secrets from the environment; a cell without any stays as it is."""
-    nodes, names = from_environment(_statements(source))
-    return "\n".join(["import os", *map(ast.unparse, nodes)]) if names else source
+    transformed = TransformerManager().transform_cell(source)
+    if not statements(transformed):
+        return source
+    plain = plain_source(transformed)
+    text, names = from_environment(plain)
+    return source if text == plain else "\n".join([*(["import os"] if names else []), text.rstrip("\n")])
 
 
 def _statements(source: str) -> list[ast.stmt]:

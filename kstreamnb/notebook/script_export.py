@@ -11,7 +11,7 @@ from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.errors import EngineError
 from kstreamnb.notebook.cells import loaded
 from kstreamnb.notebook.secrets import from_environment
-from kstreamnb.notebook.variables import read_names, statements, written_names
+from kstreamnb.notebook.variables import edited, plain_source, read_names, span, written_names
 
 _MAIN = '''
 
@@ -83,7 +83,8 @@ def script(
     sources: Mapping[Hashable, str], makers: Iterable[Hashable], builder: str, transform: Callable[[str], str]
 ) -> str:
     """Return a script of the cells ``makers`` and of all that they need, with a command line."""
-    trees = {cell: _statements(transform(source)) for cell, source in sources.items()}
+    texts = {cell: _without_displays(transform(source)) for cell, source in sources.items()}
+    trees = {cell: ast.parse(text).body for cell, text in texts.items()}
     wanted = {cell for cell in makers if cell in trees}
     if not wanted:
         raise EngineError("nothing of the topology comes from a cell", hint="run its cells after %load_ext kstreamnb")
@@ -96,8 +97,8 @@ def script(
         done = not more
     chunks, hidden = [], dict[str, None]()
     for cell in (cell for cell in trees if cell in wanted and trees[cell]):
-        nodes, names = from_environment(trees[cell])
-        chunks.append("\n".join(map(ast.unparse, nodes)))
+        text, names = from_environment(texts[cell])
+        chunks.append(text.strip("\n"))
         hidden |= dict.fromkeys(names)
     note = f" It reads {', '.join(hidden)} from the environment." if hidden else ""
     title = f'"""A topology of Kafka Streams, exported from a notebook.{note}"""'
@@ -105,9 +106,33 @@ def script(
     return "\n\n".join([*begin, *chunks]) + "\n" + _MAIN.replace("{builder}", builder)
 
 
-def _statements(source: str) -> list[ast.stmt]:
-    """Return a cell's statements without magics, displays and previews."""
-    return [node for node in statements(source) if not _only_shows(node)]
+def _without_displays(source: str) -> str:
+    """Return a cell's text, as it is written, without magics, displays and previews."""
+    try:
+        text = plain_source(source)
+    except SyntaxError:
+        return ""
+    edits = []
+    for row in _rows(ast.parse(text).body):
+        kept = [node for node in row if not _only_shows(node)]
+        begin, end = span(text, row[0], row[-1])
+        if not kept:  # with the comment behind it
+            line_end = text.find("\n", end)
+            edits.append((begin, len(text) if line_end < 0 else line_end + 1, ""))
+        elif len(kept) < len(row):
+            edits.append((begin, end, "; ".join(text[slice(*span(text, node))] for node in kept)))
+    return edited(text, edits)
+
+
+def _rows(nodes: Iterable[ast.stmt]) -> list[list[ast.stmt]]:
+    """Return statements grouped by the lines that they share."""
+    rows: list[list[ast.stmt]] = []
+    for node in nodes:
+        if rows and rows[-1][-1].end_lineno == node.lineno:
+            rows[-1].append(node)
+        else:
+            rows.append([node])
+    return rows
 
 
 def _only_shows(node: ast.stmt) -> bool:

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+import tokenize
+from collections.abc import Iterator
+from io import StringIO
 
 from kstreamnb.errors import EngineError
+from kstreamnb.notebook.variables import edited, span
 
 _SECRET = re.compile(
     r"password|passwd|passphrase|(^|[._-])pwd$|secret|credential|[._]pem$|(^|[._-])token$|[._-]token[._-]|jaas"
@@ -23,6 +26,8 @@ _SECRET_TEXT = re.compile(
     r"(?<![^\s,/])[^\s,/:@]+:[^\s,/:@]+@[\w.-]+:\d+",
     re.IGNORECASE,
 )
+_WORD = re.compile(r"\b(token|pwd|(api|access|private|signing)[ _-]?key)\b", re.IGNORECASE)
+_LEFT_OUT = "# left out: a comment that mentions a secret"
 _LOOKUP = re.compile(
     r"environ|getenv|getpass|keyring|vault|get_?(secret|password|token)|^open$|read_(text|bytes)|^input$"
 )
@@ -33,29 +38,47 @@ _SETTER = re.compile(r"(set|put|add|with|option|config)")
 _Values = tuple[tuple[str, ast.expr], ...]
 
 
-def from_environment(statements: Iterable[ast.stmt]) -> tuple[list[ast.stmt], tuple[str, ...]]:
-    """Return statements that read secrets from the environment, and the names of its variables.
+def from_environment(source: str) -> tuple[str, tuple[str, ...]]:
+    """Return a source that reads secrets from the environment, and the names of the variables that it reads.
+
+    Layout and comments stay; a comment that mentions a secret, or repeats one, is replaced.
 
     Raises: EngineError with the line of a secret that cannot be replaced; the message does not repeat it.
 
     Example:
-        >>> code = 'servers = {"bootstrap.servers": "broker:9092", "sasl.password": "s3cret"}'
-        >>> (statement,), names = from_environment(ast.parse(code).body)
-        >>> print(ast.unparse(statement), names)
-        servers = {'bootstrap.servers': 'broker:9092', 'sasl.password': os.environ['SASL_PASSWORD']} ('SASL_PASSWORD',)
+        >>> text, names = from_environment('login = {"sasl.password": "s3cret"}  # for the shop')
+        >>> print(text, names)
+        login = {"sasl.password": os.environ['SASL_PASSWORD']}  # for the shop ('SASL_PASSWORD',)
     """
-    replacer = _Replacer()
-    replaced = [replacer.visit(statement) for statement in statements]
-    for statement in replaced:
-        _check(statement)
-    return replaced, tuple(dict.fromkeys(replacer.names))
+    tree, replacer = ast.parse(source), _Replacer()
+    replacer.visit(tree)
+    _check(tree)
+    found = replacer.found
+    edits = [(*span(source, secret), ast.unparse(lookup)) for secret, lookup, _ in found]
+    result = edited(source, [*edits, *_comments(source, {str(secret.value) for secret, _, _ in found})])
+    if ast.dump(ast.parse(result)) != ast.dump(tree):  # Python does not say where an f-string's parts are
+        raise _refusal("it is a part of a text that is put together", found[0][0].lineno)
+    return result, tuple(dict.fromkeys(name for _, _, name in found))
+
+
+def _comments(source: str, secrets: set[str]) -> Iterator[tuple[int, int, str]]:
+    """Replace comments that mention a secret or repeat one, and those that follow in the next lines."""
+    lines, last = source.splitlines(keepends=True), -1
+    for token in tokenize.generate_tokens(StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            text = token.string
+            hides = _SECRET.search(text.replace(" ", "_")) or _WORD.search(text) or _SECRET_TEXT.search(text)
+            if hides or any(each in text for each in secrets) or row == last + 1:
+                begin, last = sum(map(len, lines[: row - 1])) + column, row
+                yield begin, begin + len(text), _LEFT_OUT
 
 
 class _Replacer(ast.NodeTransformer):
     """Replaces each plain text under a secret's name by a lookup in the environment."""
 
     def __init__(self) -> None:
-        self.names: list[str] = []
+        self.found: list[tuple[ast.Constant, ast.expr, str]] = []
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
         """Replace the secrets that a node gives to names, then those below it."""
@@ -74,13 +97,14 @@ class _Replacer(ast.NodeTransformer):
         if id(part) not in secrets or not isinstance(part, ast.Constant):
             return part
         name = re.sub(r"\W", "_", secrets[id(part)]).upper()
-        self.names.append(name)
-        return ast.copy_location(ast.parse(f"os.environ[{name!r}]", mode="eval").body, part)
+        lookup = ast.parse(f"os.environ[{name!r}]", mode="eval").body
+        self.found.append((part, lookup, name))
+        return ast.copy_location(lookup, part)
 
 
-def _check(statement: ast.AST) -> None:
-    """Raise EngineError for a secret that is left in a statement."""
-    for node in ast.walk(statement):
+def _check(tree: ast.AST) -> None:
+    """Raise EngineError for a secret that is left."""
+    for node in ast.walk(tree):
         for name, value in _named_values(node):
             if _SECRET.search(name) and any(_texts(value)):
                 raise _refusal(f'"{name}" is set to a computed text or to bytes', value.lineno)

@@ -96,21 +96,49 @@ class Variables:
 def statements(source: str) -> list[ast.stmt]:
     """Return the statements of a cell's Python, also those run by ``%%time`` and similar magics."""
     try:
-        body = ast.parse(source).body
+        return ast.parse(plain_source(source)).body
     except SyntaxError:
         return []
-    return [part for node in body for part in _run_by_magic(node) or [node]]
 
 
-def _run_by_magic(node: ast.stmt) -> list[ast.stmt]:
-    """Return the statements that a magic runs in the notebook's namespace."""
+def plain_source(source: str) -> str:
+    """Return a cell's Python with the code that ``%%time`` and similar magics run in their place.
+
+    Raises: SyntaxError for a cell that is not Python.
+    """
+    magics = [(node, code) for node in ast.parse(source).body if (code := _run_by_magic(node)) is not None]
+    return edited(source, [(*span(source, node), plain_source(code)) for node, code in magics])
+
+
+def _run_by_magic(node: ast.stmt) -> str | None:
+    """Return the code that a magic runs in the notebook's namespace."""
     match node:
         case ast.Expr(
             ast.Call(ast.Attribute(attr="run_cell_magic" | "run_line_magic"), [ast.Constant(word), *_, code])
         ):
             if word in _RUN_CODE and isinstance(code, ast.Constant):
-                return statements(TransformerManager().transform_cell(str(code.value)))
-    return []
+                return TransformerManager().transform_cell(str(code.value)).rstrip("\n")
+    return None
+
+
+def span(source: str, first: ast.stmt | ast.expr, last: ast.stmt | ast.expr | None = None) -> tuple[int, int]:
+    """Return where a node, or the text from one to another, begins and ends in a source, in characters."""
+    last = last or first
+    start = min([first, *getattr(first, "decorator_list", ())], key=lambda node: node.lineno)
+    begin = _place(source, start.lineno, start.col_offset) - (start is not first)  # a decorator begins after its @
+    return begin, _place(source, last.end_lineno or 1, last.end_col_offset or 0)
+
+
+def _place(source: str, line: int, byte: int) -> int:
+    lines = source.split("\n")
+    return sum(len(each) + 1 for each in lines[: line - 1]) + len(lines[line - 1].encode()[:byte].decode())
+
+
+def edited(source: str, edits: Iterable[tuple[int, int, str]]) -> str:
+    """Return a source with parts, given by begin and end, replaced by other texts."""
+    for begin, end, text in sorted(edits, reverse=True):
+        source = source[:begin] + text + source[end:]
+    return source
 
 
 def read_names(nodes: Iterable[ast.stmt]) -> set[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from pathlib import Path
 
 import pytest
@@ -70,8 +69,7 @@ HARMLESS = [
 @pytest.mark.parametrize("code", REPLACED)
 def test_a_plain_text_under_a_secrets_name_is_read_from_the_environment(code: str) -> None:
     """The script names the variable, not the value."""
-    statements, names = from_environment(ast.parse(code).body)
-    text = "\n".join(map(ast.unparse, statements))
+    text, names = from_environment(code)
     assert "hunter2" not in text
     assert names
     assert f"os.environ[{names[0]!r}]" in text
@@ -81,7 +79,7 @@ def test_a_plain_text_under_a_secrets_name_is_read_from_the_environment(code: st
 def test_any_other_spelling_of_a_secret_refuses_the_export_with_its_line(code: str) -> None:
     """The error names the line and does not repeat the secret."""
     with pytest.raises(EngineError, match="cannot export a secret") as caught:
-        from_environment(ast.parse(f"first = 1\n{code}").body)
+        from_environment(f"first = 1\n{code}")
     text = "\n".join([str(caught.value), *caught.value.__notes__])
     assert "hunter2" not in text
     assert "line 2" in text or "line 3" in text
@@ -90,9 +88,43 @@ def test_any_other_spelling_of_a_secret_refuses_the_export_with_its_line(code: s
 @pytest.mark.parametrize("code", HARMLESS)
 def test_data_and_lookups_stay(code: str) -> None:
     """Similar words are data, and a secret read elsewhere is not in the script."""
-    statements, names = from_environment(ast.parse(code).body)
-    assert ast.unparse(ast.parse(code)) == "\n".join(map(ast.unparse, statements))
-    assert names == ()
+    assert (code, ()) == from_environment(code)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "n = 1  # hunter2 is the password",
+        '# settings["sasl.password"] = "hunter2"\nn = 1',
+        "# password:\n# hunter2\nn = 1",
+        'password = "hunter2"  # hunter2 is old',
+        "n = 1  # broker at me:hunter2@broker:9092",
+        "# api key = hunter2",
+    ],
+)
+def test_comments_that_mention_a_secret_are_replaced(code: str) -> None:
+    """Their place says so; the code stays."""
+    text, _ = from_environment(code)
+    assert "hunter2" not in text
+    assert "# left out: a comment that mentions a secret" in text
+
+
+def test_comments_and_layout_stay_around_a_replaced_secret() -> None:
+    """Only the secret changes, also after letters of several bytes and over several lines."""
+    code = 'login = {  # für den Laden\n    "é": 1, "sasl.password": (\n        "hun"\n        "ter2"),\n}  # key: shop'
+    text, _ = from_environment(code)
+    parts = 'login = {  # für den Laden\n    "é": 1, "sasl.password": (\n        os.environ[\'SASL_PASSWORD\']),\n'
+    assert f"{parts}}}  # key: shop" == text
+
+
+def test_a_secret_inside_an_f_string_is_replaced_or_refused() -> None:
+    """It is never left, and never replaced at a wrong place."""
+    code = "text = f\"{login(password='hunter2')} to {shop}\""
+    try:
+        text, _ = from_environment(code)
+    except EngineError as error:
+        text = str(error)
+    assert "hunter2" not in text
 
 
 def test_a_saved_regression_notebook_holds_no_secret(tmp_path: Path) -> None:
