@@ -19,6 +19,7 @@ _FROM_JAVA = {
     "KafkaStreams": "ks.deploy(topology, …) runs it on Spark, ks.TopologyTestDriver(topology) in this process",
     "KeyValue": "write a pair as a tuple: (key, value)",
     "Duration": 'write a duration as a text such as "5s", or as a timedelta',
+    "WindowedSerdes": "ks.Serdes.time_windowed(…) and ks.Serdes.session_windowed(…) make them",
     "Instant": 'write a time as epoch milliseconds, as a text such as "2026-01-01T09:00Z", or as a datetime',
     "window": "a windowed key has .key, .start and .end (ms)",
     **dict.fromkeys(("add", "remove", "lastHeader", "toArray"), _HEADERS),

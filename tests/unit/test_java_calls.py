@@ -76,6 +76,10 @@ HINTS: dict[str, tuple[Callable[[], object], str]] = {
         lambda: ks.KeyValue.pair("k", "v"),  # type: ignore[attr-defined]
         "write a pair as a tuple: (key, value)",
     ),
+    "WindowedSerdes": (
+        lambda: ks.WindowedSerdes.timeWindowedSerdeFrom(STRING),  # type: ignore[attr-defined]
+        "ks.Serdes.time_windowed(…) and ks.Serdes.session_windowed(…) make them",
+    ),
     "Duration": (
         lambda: ks.Duration.ofSeconds(5),  # type: ignore[attr-defined]
         'write a duration as a text such as "5s", or as a timedelta',
