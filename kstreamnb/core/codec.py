@@ -139,7 +139,7 @@ def key_partitioner(serde: Serde, partitions: int) -> Callable[[Wire], int]:
     the same result.
     """
     if partitions < 1:
-        raise ConfigError(f"{partitions} partitions are too few")
+        raise ConfigError(f"partitions must be at least 1, got {partitions}")
     if partitions == 1:
         return lambda key: 0
     memo: dict[Any, int] = {}

@@ -26,13 +26,13 @@ def taking(function: F, *arguments: str, key: bool = False) -> F:
         ...     taking(lambda value: value > 2, *RECORD)
         ... except ConfigError as error:
         ...     print(error)
-        a function of (key, value) is called for, but this one takes (value)
+        expected a function taking (key, value), but this one takes (value)
     """
     expect(key, bool, "with_key")
     arguments = ("key", *arguments) if key else arguments
-    wanted = f"a function of ({', '.join(arguments)}) is called for"
+    wanted = f"expected a function taking ({', '.join(arguments)})"
     if not callable(function):
-        raise ConfigError(f'{wanted}, and not type "{type(function).__name__}"')
+        raise ConfigError(f'{wanted}, got type "{type(function).__name__}"')
     try:
         signature = inspect.signature(function, follow_wrapped=False)
     except (TypeError, ValueError):

@@ -63,7 +63,7 @@ class _Lowering:
     @singledispatchmethod
     def lower(self, node: nodes.LogicalNode) -> None:
         """Add the topology nodes that a node stands for."""
-        raise TopologyError(f"nothing is known about nodes of type {type(node).__name__}")
+        raise TopologyError(f"no lowering is defined for nodes of type {type(node).__name__}")
 
     @lower.register
     def _source(self, node: nodes.StreamSource) -> None:

@@ -75,7 +75,7 @@ def key_codec(serde: Serde) -> KeyCodec:
         if type(key) in plain and serde.keeps(key):
             return key
         if key is None:
-            raise StateError("a store was asked for the key None", java="key cannot be null")
+            raise StateError("the key of a store must not be None", java="key cannot be null")
         if type(key) is Windowed and type(key.key) in plain and Windowed in serde.plain and serde.keeps(key):
             return key
         data = serde.serialize(key) or b""

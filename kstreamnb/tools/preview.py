@@ -121,7 +121,7 @@ def _replayed(handle: Handle) -> ReplayedDeclarations:
     log = handle.declaration_log
     sound = log.sound()
     if handle.declaration not in sound:
-        hint = "run its cell again, and those of what it was made from"
+        hint = "run its cell again, and the cells of its parents"
         raise TopologyError(f"{handle.declaration} is stale", hint=hint, origin=handle.origin)
     try:
         made = replay(sound, persistent=log.persistent)

@@ -204,7 +204,7 @@ def check_supplier(node: str, supplier: object) -> Callable[[], object]:
     """Return a supplier of processors; raise TopologyError if it cannot be called."""
     if not callable(supplier):
         raise TopologyError(
-            f'node "{node}" got a {type(supplier).__name__} instead of something that makes processors',
+            f'node "{node}" got a {type(supplier).__name__} instead of a supplier of processors',
             hint="pass the class itself or a function without arguments that makes a new processor",
         )
     return taking(supplier)
@@ -220,7 +220,7 @@ def supplied_stores(node: str, supplier: object) -> tuple[StoreSpec, ...]:
         return tuple(supplier.stores())
     processor = make()
     if not hasattr(processor, "process") and not hasattr(processor, "transform"):
-        fact = f'the supplier of node "{node}" makes no processor but an object of type "{type(processor).__name__}"'
+        fact = f'the supplier of node "{node}" returned an object of type "{type(processor).__name__}", not a processor'
         raise TopologyError(fact, hint="a processor has process(record); a table's transformer transform(key, value)")
     if processor is make():
         kind = type(supplier).__name__

@@ -156,7 +156,7 @@ def _astray(topology: Topology) -> Iterator[Issue]:
             yield Issue(
                 "warning",
                 f'"{name}"',
-                f'keys were changed by "{changed.name}": its store sees only what of a key came to its task',
+                f'keys were changed by "{changed.name}": its store sees only records that reached its task',
                 "put repartition() between the two",
                 node.origin,
             )

@@ -47,7 +47,7 @@ def test_a_plan_prints_levels_tasks_shuffles_stores_and_edges() -> None:
         "shuffles: 1; tasks at once: 8",
         "max parallelism: 8 of sub-topology 0, 4 of sub-topology 1",
         "at least once: KSTREAM-PEEK-0000000001, for its function runs again when a batch is repeated after a failure",
-        "at least once: KSTREAM-PROCESSOR-0000000011, for what it does outside of its stores is done again when a "
+        "at least once: KSTREAM-PROCESSOR-0000000011, for its effects outside of its stores are repeated when a "
         "batch is repeated after a failure",
     ]
 
@@ -183,7 +183,7 @@ def test_functions_with_much_data_are_refused_where_spark_would_lose_them() -> N
     """The session's limit applies, in Spark's notation for sizes."""
     for limit in ("1m", "2048K", "1073741824", "1g"):
         refuse_what_is_too_large(900_000, limit)
-    with pytest.raises(ks.errors.SparkError, match="this session hands on 512k at most"):
+    with pytest.raises(ks.errors.SparkError, match="this session sends 512k at most"):
         refuse_what_is_too_large(900_000, "512k")
 
 

@@ -35,7 +35,7 @@ def merge_repartitions(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Optimiz
     return work.finish(), tuple(explained)
 
 
-STAYS = "records with changed keys come on another way, too, on which Kafka Streams would repartition them no more"
+STAYS = "records with changed keys also arrive on another path, on which Kafka Streams would no longer repartition them"
 
 
 class _Work:

@@ -134,7 +134,7 @@ _REASONS: dict[str, _Rule] = {
     "late": _late,
     "expired": _expired,
     "null key": _said("its key is null, and rows are found by key", "give it a key before, with select_key()"),
-    "null value": _said("its value is null, and there is nothing to add or to join"),
+    "null value": _said("its value is null, so there is nothing to add or to join"),
     "null foreign key": _said("its foreign key is null, so no row of the other table can belong to it"),
     "negative timestamp": _said("its timestamp is negative", "choose a timestamp extractor that gives another time"),
     "out of order": _said("it is older than the latest version of its row, which is kept"),

@@ -95,7 +95,7 @@ def _far(
         remedy = f"a window wider by {format_duration(numbers['distance_ms'])} would have found it"
     else:
         keys = dict.fromkeys(format_value(other.key) for other in others)
-        there = f"its keys are {join_list(keys)}" if keys else "it got no record at all"
+        there = f"its keys are {join_list(keys)}" if keys else "it received no record"
         answer, because = (
             f"{what}: {window}, and no record of its key came on the other side; {there}",
             _elsewhere(arrival, others),

@@ -139,7 +139,7 @@ _NO_ROW = "there was no row for it in the table (see why_no_match)"
 def _reason(traits: OperatorTraits, children: list[str], arrival: NodeArrival) -> str:
     new = arrival.value.new if isinstance(arrival.value, Change) else arrival.value
     if (test := traits.condition) is not None:
-        return unmet(test.predicate, arrival.key, new, negate=test.negate) or "its predicate did not let it by"
+        return unmet(test.predicate, arrival.key, new, negate=test.negate) or "its predicate did not hold"
     if traits.branches:
         wanted = [branch.predicate for branch in traits.branches if branch.child in children]
         facts = [unmet(predicate, arrival.key, new) for predicate in wanted]
@@ -148,7 +148,7 @@ def _reason(traits: OperatorTraits, children: list[str], arrival: NodeArrival) -
         return "its result is held back until the window closes (see why_open)"
     if traits.join is not None:
         return _JOINS[traits.join.kind]
-    return "its key is null" if arrival.key is None else "nothing came of it there"
+    return "its key is null" if arrival.key is None else "it had no result there"
 
 
 _JOINS = {

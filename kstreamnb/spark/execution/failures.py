@@ -96,7 +96,7 @@ def spark_failure(what: str, error: BaseException) -> EngineError:
         return StorageError(
             f"{what} failed: its files cannot be written",
             detail=f"the system says: {full.group()}",
-            hint="make room where the checkpoint and Spark's local files are, then deploy again: the query continues",
+            hint="free disk space for the checkpoint and Spark's local files, then deploy again: the query continues",
         )
     missing = _NO_MODULE.search(text)
     if missing is not None:
@@ -133,7 +133,7 @@ def worker_died(what: str, error: BaseException, positions: Sequence[str]) -> En
         return None
     return SparkError(
         f"{what} failed: a worker process died",
-        detail=f"it was at {'; '.join(positions)}" if positions else "it had not begun with a task",
+        detail=f"it was at {'; '.join(positions)}" if positions else "it had not started a task",
         hint="a function may have ended it (os._exit, a crash in C code), or the system, for lack of memory: see "
         "the kernel's log, lower max_records or memory_limit, then deploy again: the query continues",
     )

@@ -96,14 +96,14 @@ def few_replicas(topic: str, replicas: int, brokers: int) -> str | None:
 
     Example:
         >>> few_replicas("shop-commits", 1, 3)
-        'topic "shop-commits" has 1 replica on 3 brokers: if that is lost, nobody knows which batches Kafka has; ...
+        'topic "shop-commits" has 1 replica on 3 brokers: if that is lost, it is unknown which batches Kafka has; ...
         >>> few_replicas("shop-commits", 1, 1)
     """
     if brokers < _REPLICAS or replicas >= _REPLICAS:
         return None
     return (
         f'topic "{topic}" has {replicas} {"replica" if replicas == 1 else "replicas"} on {brokers} brokers: if '
-        f"{'that is' if replicas == 1 else 'they are'} lost, nobody knows which batches Kafka has; set "
+        f"{'that is' if replicas == 1 else 'they are'} lost, it is unknown which batches Kafka has; set "
         f'"replication.factor" to {_REPLICAS} for new topics, and reassign this one (kafka-reassign-partitions)'
     )
 

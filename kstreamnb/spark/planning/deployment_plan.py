@@ -23,7 +23,7 @@ _SIDE_EFFECTS = {
     "peek": f"its function runs again {_AGAIN}",
     "print": f"it prints again {_AGAIN}, and into the log of Spark's workers",
 }
-_OWN_PROCESSOR = f"what it does outside of its stores is done again {_AGAIN}"
+_OWN_PROCESSOR = f"its effects outside of its stores are repeated {_AGAIN}"
 _RESENT = f"its records are published again {_AGAIN}"
 
 
@@ -128,7 +128,7 @@ class DeploymentPlan(Displayed):
             ids = ", ".join(map(str, circle))
             lines.append(f"in one place: sub-topologies {ids} feed each other, so all their tasks run as one")
         lines += [f"through Kafka: {topic} is read back with the next batch" for topic in self.through_kafka]
-        lines += [f"several writers: {topic}; only the order of each of them is sure" for topic in self.shared]
+        lines += [f"several writers: {topic}; only the order of each writer is defined" for topic in self.shared]
         lines += [f"at least once: {node}, for {why}" for node, why in self.at_least_once]
         return "\n".join(lines)
 

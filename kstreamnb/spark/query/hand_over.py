@@ -93,7 +93,7 @@ def _drain(query: Query, timeout_s: float) -> None:
         if last_begun(query.control.files) == last_batch(query.control.files):
             return
     raise ApplicationStateError(
-        f'"{query.application}" did not finish its last batch', hint="call hand_over() again once its input is calm"
+        f'"{query.application}" did not finish its last batch', hint="call hand_over() again once its input is idle"
     )
 
 

@@ -56,7 +56,7 @@ def test_null_keys_and_single_partitions_go_to_partition_0():
     """Without a key there is no choice."""
     assert 0 == key_partitioner(Serdes.string(), 4)(None)
     assert 0 == key_partitioner(Serdes.string(), 1)("KEY-1")
-    with pytest.raises(ConfigError, match="0 partitions are too few"):
+    with pytest.raises(ConfigError, match="partitions must be at least 1, got 0"):
         key_partitioner(Serdes.string(), 0)
 
 

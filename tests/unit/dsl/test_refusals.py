@@ -112,19 +112,19 @@ def test_a_function_of_other_arguments_is_refused_where_it_is_said(
     """Instead of a TypeError at the first record, far from the line."""
     with pytest.raises(ConfigError) as caught:
         declared(Shop())
-    assert f"a function of {wanted} is called for, but this one takes {taken}" in caught.value.message
+    assert f"expected a function taking {wanted}, but this one takes {taken}" in caught.value.message
 
 
 def test_what_is_no_function_is_refused() -> None:
     """The name of a function is not a function."""
-    with pytest.raises(ConfigError, match=re.escape('of (value) is called for, and not type "str"')):
+    with pytest.raises(ConfigError, match=re.escape('expected a function taking (value), got type "str"')):
         Shop().orders.map_values("upper")
 
 
 def test_a_sink_is_given_a_function_of_records_and_batch() -> None:
     """Refused before a query starts, instead of in its first batch."""
     for sink in (ks.spark.FunctionSink, ks.spark.FrameSink):
-        with pytest.raises(ConfigError, match=r"batch\) is called for, but this one takes \(records\)"):
+        with pytest.raises(ConfigError, match=r"batch\), but this one takes \(records\)"):
             sink(lambda records: None)  # type: ignore[arg-type, misc]
 
 

@@ -262,5 +262,5 @@ def test_a_topology_says_what_optimising_did_and_what_it_left() -> None:
     moved, stays = builder.build(optimize=True).explain()
     assert ("a-repartition-source",) == moved.before == moved.after
     assert ("b-repartition-source",) == stays.before == stays.after
-    assert "come on another way" in str(stays)
+    assert "arrive on another path" in str(stays)
     assert builder.build().explain() == ()

@@ -228,7 +228,7 @@ def test_explaining_a_predicate_does_not_run_it_again() -> None:
     builder.stream("in").filter(lambda key, value: known(value)).to("out")
     run = replay(builder.build(), [ks.TopicRecord("in", 0, 0, 5, "k", 7)])
     before = list(calls)
-    assert "its predicate did not let it by" in str(run.why_no_output("out"))
+    assert "its predicate did not hold" in str(run.why_no_output("out"))
     assert before == calls == [7]
 
 

@@ -43,7 +43,7 @@ FRAMES: dict[str, tuple[pd.DataFrame, dict[str, Any], str]] = {
     "a partition that is a word": (column(p=["x"]), {"partition": "p"}, "column \"p\" holds 'x' in row 0"),
     "a missing partition": (column(p=[0, None]), {"partition": "p"}, 'column "p" holds None in row 1'),
     "a partition below zero": (column(p=[-3]), {"partition": "p"}, 'column "p" holds -3 in row 0'),
-    "no partitions": (column(v=[1]), {"partitions": 0}, "0 partitions are too few"),
+    "no partitions": (column(v=[1]), {"partitions": 0}, "partitions must be at least 1, got 0"),
     "keys of another type": (column(k=[1]), {"partitions": 2}, 'serde "string" cannot write a value of type "int"'),
 }  # fmt: skip
 

@@ -103,12 +103,12 @@ def test_a_store_may_be_added_again_when_it_is_the_same_object() -> None:
 def test_a_supplier_must_make_processors_and_new_ones() -> None:
     """An instance is not a supplier, and a supplier that returns one processor repeatedly is detected."""
     shared = Pass()
-    with pytest.raises(TopologyError, match="instead of something that makes processors"):
+    with pytest.raises(TopologyError, match="instead of a supplier of processors"):
         base().add_processor("n", shared, "s")
     with pytest.raises(TopologyError) as caught:
         base().add_processor("n", lambda: shared, "s")
     assert "generates single reference" in (caught.value.java or "")
-    with pytest.raises(TopologyError, match='makes no processor but an object of type "int"'):
+    with pytest.raises(TopologyError, match='returned an object of type "int", not a processor'):
         base().add_processor("n", lambda: 5, "s")
 
 
