@@ -37,7 +37,8 @@ _PASSING = {
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.NOT_COORDINATOR,
-    KafkaError.NOT_LEADER_FOR_PARTITION,  # a topic that has just been made
+    KafkaError.NOT_LEADER_FOR_PARTITION,  # a topic that has just been created
+    KafkaError._NOENT,  # noqa: SLF001 - likewise: "No leaders found"
 }
 
 

@@ -49,7 +49,8 @@ def test_nothing_is_lost_or_doubled_with_a_checkpoint_on_hdfs(
     for name, blow in blows.items():
         blow()
         figures[name] = running.await_output(running.published() + 2)
-    assert running.expected() == running.finish()
+    counts = running.finish()
+    assert running.expected() == counts
     assert running.expected_letters() == running.letters()
     assert {"kstreamnb", "rules"} <= set(running.starts[0]["shipped"])
     with capsys.disabled():
@@ -72,7 +73,8 @@ def test_nothing_is_lost_or_doubled_with_a_checkpoint_in_an_object_store(
     for blow in (running.kill_driver, cluster.kill_executor):
         blow()
         running.await_output(running.published() + 2)
-    assert running.expected() == running.finish()
+    counts = running.finish()
+    assert running.expected() == counts
 
 
 @pytest.mark.skipif(shutil.which("unshare") is None, reason="needs unshare to hide a folder from a worker")
