@@ -1,11 +1,13 @@
-"""Small charts of figures: bars by name or lines over time, each with a unit; drawn by `kstreamnb.display`."""
+"""Figures to draw: bars by name, lines over time, and costs on a graph; drawn by `kstreamnb.display`."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kstreamnb.core.displayed import Displayed
+from kstreamnb.topology.topology import Topology
 
 
 @dataclass(frozen=True)
@@ -67,3 +69,15 @@ class Charts(Charted):
 
     def __repr__(self) -> str:
         return f"<{self.title}: {len(self.each)} charts>"
+
+
+@dataclass(frozen=True)
+class CostPicture(Displayed):
+    """A topology with the share of each node in the cost, 0 to 1, painted as heat, and notes beside nodes."""
+
+    topology: Topology
+    shares: Mapping[str, float]
+    notes: Mapping[str, str]
+
+    def __repr__(self) -> str:
+        return f"<cost of {self.topology.name or 'a topology'}: {'; '.join(self.notes.values()) or 'no figures yet'}>"

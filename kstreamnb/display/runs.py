@@ -8,6 +8,7 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 
+from kstreamnb.charts import CostPicture
 from kstreamnb.core.formatting import format_time, format_value, pluralize, shown_of
 from kstreamnb.core.tables import Tabular, html_table, text_table
 from kstreamnb.display.graph import Overlay
@@ -69,10 +70,20 @@ def overlay_of_profile(profile: RunProfile) -> Overlay:
     heat, notes = {}, {}
     for each in profile.nodes:
         share = profile.weight(each)
-        heat[each.node] = sum(share >= least for least in _HEAT)
+        heat[each.node] = _depth(share)
         size = pluralize(each.bytes, "byte") if each.cpu_share is None else f"{each.cpu_share:.0%} CPU"
         notes[each.node] = f"{pluralize(each.records, 'record')}, {size}"
     return Overlay(notes=notes, heat=heat)
+
+
+def _depth(share: float) -> int:
+    return sum(share >= least for least in _HEAT)
+
+
+@picture_of.register
+def _(model: CostPicture) -> GraphPicture:
+    heat = {node: _depth(share) for node, share in model.shares.items()}
+    return GraphPicture.of(model.topology, Overlay(notes=dict(model.notes), heat=heat))
 
 
 @picture_of.register

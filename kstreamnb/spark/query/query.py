@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from pyspark.sql import SparkSession
 
-from kstreamnb.charts import Charts
+from kstreamnb.charts import Charts, CostPicture
 from kstreamnb.errors import KStreamError
 from kstreamnb.kafka.batch_offsets import count_between
 from kstreamnb.kafka.storage.checkpoint_files import LocalFiles
@@ -26,6 +26,7 @@ from kstreamnb.spark.query.signals import asked_to_end
 from kstreamnb.spark.state.live_stores import LiveView
 from kstreamnb.spark.telemetry.metrics import BatchFigures, Metric, MetricsBook, lag_between
 from kstreamnb.spark.telemetry.query_charts import query_charts
+from kstreamnb.spark.telemetry.query_cost import query_cost
 from kstreamnb.suggesting import Suggesting
 from kstreamnb.topology.topology import Topology
 
@@ -194,6 +195,11 @@ class Query(Suggesting):
         The lag is read by `metrics`, as the panel does every second; times are UTC.
         """
         return query_charts(self.application, self.recent(), tuple(self.book.lags))
+
+    @property
+    def cost(self) -> CostPicture:
+        """The graph painted by what its tasks cost since the query was made; ``ks.widgets.explorer`` takes it."""
+        return query_cost(self.topology, self.metrics())
 
     def watch(self, function: BatchListener) -> Callable[[], None]:
         """Call a function with the figures of every batch, in Spark's thread.
