@@ -22,7 +22,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -199,7 +199,7 @@ class Ordeal:
         victim = "sleep" if self.victim == ASLEEP else self.victim
         life = self._begin(victim=victim, skip=1, times=runs - before)
         if keeper := {"broker": self._keep_broker, ASLEEP: self._keep_awake}.get(self.victim):
-            threading.Thread(target=keeper, args=(life,), daemon=True).start()
+            threading.Thread(target=self._attend, args=(keeper, life), daemon=True).start()
         while not ended:
             ended = life.process.poll() is not None
             while self.lives < before + sum("blow" in line for line in life.said()):
@@ -208,6 +208,14 @@ class Ordeal:
         code = self._end(life)
         if code or self.lives < runs:
             self._wrong(f"the process ended with {code} after {self.lives} kills: {life.words()}")
+
+    def _attend(self, keeper: Callable[[Life], None], life: Life) -> None:
+        """Run what keeps a life going; a life that lost it would wait half an hour."""
+        try:
+            keeper(life)
+        except Exception as error:
+            self._wrong(f"{keeper.__name__} of process {life.number} failed: {error}")
+            life.process.kill()
 
     def _keep_broker(self, life: Life) -> None:
         """Restart the broker whenever it was killed."""
