@@ -24,6 +24,8 @@ __all__ = ["__version__", *_names]
 hooks.install(
     mimebundle=hooks.lazy("kstreamnb.display", "mimebundle"),
     draw=hooks.lazy("kstreamnb.display", "draw"),
+    pandas_frame=hooks.lazy("kstreamnb.samples.frames", "pandas_frame"),
+    spark_frame=hooks.lazy("kstreamnb.samples.frames", "spark_frame"),
     node_seconds=hooks.lazy("kstreamnb.tools.cpu_profile", "node_seconds"),
     preview=hooks.lazy("kstreamnb.tools.preview", "first_records"),
 )

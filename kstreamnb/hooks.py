@@ -30,6 +30,8 @@ class Hooks:
         preview: ``(handle, sample, n)`` to the first n records that reach a stream or table.
         cell_of: code file name to the name of its notebook cell; None for a file that is not a cell.
         identities: tells which declarations of a notebook are the same; see `kstreamnb.dsl.declarations`.
+        pandas_frame: ``(columns)`` to a pandas frame; columns of times are in ms.
+        spark_frame: ``(columns, session)`` to a Spark frame.
         node_seconds: ``(replay)`` to CPU seconds by node, measured in another run of its input.
         progress: ``(unit, total, poll)`` to a context that watches a long operation and yields ``advance``.
         pre_deploy: ``(topology, session, config, partitions)``, called before a deployment; it raises to prevent it.
@@ -40,6 +42,8 @@ class Hooks:
     preview: Callable[[Any, Any, int], Any] | None = None
     cell_of: Callable[[str], str | None] | None = None
     identities: Any = None
+    pandas_frame: Callable[[dict[str, list[object]]], Any] | None = None
+    spark_frame: Callable[[dict[str, list[object]], Any], Any] | None = None
     node_seconds: Callable[[Any], dict[str, float]] | None = None
     progress: Callable[[str, int | None, Poll | None], AbstractContextManager[Advance]] | None = None
     pre_deploy: Callable[[Any, Any, Any, Mapping[str, int]], None] | None = None

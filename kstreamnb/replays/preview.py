@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,6 +11,7 @@ from kstreamnb.core.formatting import format_time, format_value, pluralize, show
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.tables import Tabular
+from kstreamnb.frames import Framed
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.nodes import Sink
@@ -18,7 +19,7 @@ from kstreamnb.topology.topology import Topology
 
 
 @dataclass(frozen=True)
-class Preview(Tabular):
+class Preview(Tabular, Framed):
     """The first records at a node.
 
     Attributes:
@@ -66,10 +67,16 @@ class Preview(Tabular):
                 "number may drop others: stream time is per task. replay.why_dropped() explains each."
             )
 
+    def _frame_rows(self) -> tuple[Sequence[str], Iterable[Sequence[object]]]:
+        names = ("change", "key", "value", "timestamp") if self.is_table else ("key", "value", "timestamp")
+        return names, ((*kind, record.key, record.value, record.timestamp) for kind, record in self._rows())
+
+    def _rows(self) -> Iterable[tuple[tuple[str, ...], TopicRecord]]:
+        return _changes(self.records) if self.is_table else (((), record) for record in self.records)
+
     def table(self) -> Iterator[tuple[str, ...]]:
         """Yield the records as text; an update of a table is two rows, the old and the new."""
-        rows = _changes(self.records) if self.is_table else (((), record) for record in self.records)
-        for kind, record in rows:
+        for kind, record in self._rows():
             yield (*kind, format_value(record.key), format_value(record.value), format_time(record.timestamp))
 
 

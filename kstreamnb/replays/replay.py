@@ -11,6 +11,7 @@ from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.heap import collector_paused
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.errors import KStreamError
+from kstreamnb.frames import Records
 from kstreamnb.recording.read_tracking import stores_to_watch
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.steps import Drop, Steps
@@ -84,9 +85,9 @@ class Replay(Navigation, Queries, Suggesting, Displayed):
         """All dropped records with their reasons."""
         return tuple(self.run.drops())
 
-    def output(self, topic: str) -> list[TopicRecord]:
-        """Return the records written to a topic."""
-        return self.run.output(topic)
+    def output(self, topic: str) -> Records:
+        """Return the records written to a topic, as a list with `to_pandas` and `to_spark`."""
+        return Records(self.run.output(topic))
 
     def counts(self) -> dict[tuple[str, str], int]:
         """Count records per edge of the graph: (topic, source), (parent, child) and (sink, topic)."""

@@ -8,7 +8,8 @@ from typing import Any
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import Instant, instant_ms
-from kstreamnb.errors import ConfigError
+from kstreamnb.errors import ConfigError, extra
+from kstreamnb.frames import TIMES
 from kstreamnb.samples.arrow import records_of_table
 from kstreamnb.samples.columns import Roles, make_records, number_offsets, plain_value, timestamps_ms, without_gc
 from kstreamnb.samples.text import format_cell
@@ -150,3 +151,41 @@ def _spark_times(frame: Any, name: str) -> Any:
 
 def _by_content(record: TopicRecord) -> tuple[int, str, str]:
     return record.timestamp, format_cell(record.key), format_cell(record.value)
+
+
+@extra("samples")
+def pandas_frame(columns: dict[str, list[object]]) -> Any:
+    """Return columns as a pandas frame, with times as ``datetime64[ms, UTC]``."""
+    import numpy
+    import pandas
+
+    frame = pandas.DataFrame({name: pandas.Series(column, dtype=object) for name, column in columns.items()})
+    frame = frame.infer_objects()
+    for name in _times(columns):
+        times = pandas.Series(numpy.array(columns[name], "datetime64[ms]"))
+        frame[name] = times.dt.tz_localize("UTC")
+    return frame
+
+
+@extra("samples")
+def spark_frame(columns: dict[str, list[object]], spark: Any) -> Any:
+    """Return columns as a Spark frame of a session, or of the active one."""
+    import pyarrow
+    from pyspark.sql import SparkSession
+
+    session = spark or SparkSession.getActiveSession()
+    if session is None:
+        raise ConfigError("no Spark session is active", hint="give one: to_spark(ks.spark.spark_session())")
+    kinds = dict.fromkeys(_times(columns), pyarrow.timestamp("ms", "UTC"))
+    arrays = {}
+    for name, column in columns.items():
+        try:
+            arrays[name] = pyarrow.array(column, kinds.get(name))
+        except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError) as error:
+            fact = f'column "{name}" has values without a common type of Spark'
+            raise ConfigError(fact, detail=str(error), hint="use to_pandas()") from error
+    return session.createDataFrame(pyarrow.table(arrays))
+
+
+def _times(columns: dict[str, list[object]]) -> list[str]:
+    return [name for name in TIMES if name in columns]

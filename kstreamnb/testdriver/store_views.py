@@ -2,64 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, TypeAlias, cast
+from collections.abc import Sequence
+from typing import TypeAlias, cast
 
-from kstreamnb.core.formatting import format_time, format_value, pluralize
-from kstreamnb.core.record import ValueAndTimestamp
-from kstreamnb.core.tables import Tabular
+from kstreamnb.frames import TabularRows
 from kstreamnb.state import Store
 from kstreamnb.state.query_views import VIEWS, KeyValueView, SessionView, VersionedView, View, WindowView
 from kstreamnb.state.query_views import view_of as state_view_of
 
-_SHOWN = 10
 
-
-class _TabularView(Tabular):
-    """A table of a view's first rows."""
-
-    name: str
-    header = ("key", "value", "time")
-
-    @property
-    def title(self) -> str:
-        """The store's name and its number of rows."""
-        return f'store "{self.name}": {pluralize(len(self._rows()), "row")}'
-
-    def table(self) -> Iterator[tuple[str, ...]]:
-        """Yield the first rows as text."""
-        for key, value in self._rows()[:_SHOWN]:
-            timed = isinstance(value, ValueAndTimestamp)
-            yield (
-                format_value(key),
-                format_value(value.value if timed else value),
-                format_time(value.timestamp) if timed else "",
-            )
-
-    def more(self) -> Iterator[str]:
-        """Yield the number of rows if not all are shown."""
-        rows = len(self._rows())
-        return iter([f"{_SHOWN} of {rows:,}"] if rows > _SHOWN else [])
-
-    def _rows(self) -> list[tuple[Any, Any]]:
-        """Return all rows; none of a store that can only look up keys."""
-        read = getattr(self, "all", None)
-        return [] if read is None else list(read())
-
-
-class DisplayedKeyValueView(_TabularView, KeyValueView):
+class DisplayedKeyValueView(TabularRows, KeyValueView):
     """Rows by key, over all partitions."""
 
 
-class DisplayedWindowView(_TabularView, WindowView):
+class DisplayedWindowView(TabularRows, WindowView):
     """Rows by key and window start, over all partitions."""
 
 
-class DisplayedSessionView(_TabularView, SessionView):
+class DisplayedSessionView(TabularRows, SessionView):
     """Aggregates by session, over all partitions."""
 
 
-class DisplayedVersionedView(_TabularView, VersionedView):
+class DisplayedVersionedView(TabularRows, VersionedView):
     """Rows with their history, over all partitions."""
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
+from kstreamnb.core.record import TopicRecord, Windowed
 from kstreamnb.errors import ConfigError
+from kstreamnb.frames import Records
 from kstreamnb.samples import Sample
 
 pytestmark = pytest.mark.spark
@@ -70,3 +72,14 @@ def test_times_without_a_zone_are_refused(spark):
         Sample.from_dataframe(frame.selectExpr("sku", "cast(sold_at as timestamp_ntz) sold_at"), **ROLES)
     with pytest.raises(ConfigError, match='there is no column "sku"'):
         Sample.from_dataframe(frame.drop("sku"), **ROLES)
+
+
+def test_records_become_a_spark_frame_with_structs_and_times(spark):
+    """Windows are columns of timestamps; values without a common type are refused by column."""
+    window = Windowed("hat", 0, 10_000)
+    frame = Records([TopicRecord("sales", 0, 0, 1000, window, {"pieces": 2})]).to_spark(spark)
+    row = frame.selectExpr("key", "value.pieces", "unix_millis(timestamp)", "unix_millis(window_end)").first()
+    assert ("hat", 2, 1000, 10_000) == tuple(row)
+    mixed = Records([TopicRecord("sales", 0, at, 0, "hat", value) for at, value in enumerate([1, "two"])])
+    with pytest.raises(ConfigError, match='column "value" has values without a common type'):
+        mixed.to_spark(spark)

@@ -126,7 +126,11 @@ def test_stores_are_read_from_the_checkpoint(spark: Any, tmp_path: Path) -> None
     driver = ks.TopologyTestDriver(topology, partitions=3)
     driver.pipe(ks.TopicRecord(topic, -1, at, time, key, value) for at, (topic, key, value, time) in enumerate(rows))
     for name in ("first", "second"):
-        assert dict(driver.get_key_value_store(name).all()) == dict(query.store(name).all())
+        view, expected = query.store(name), driver.get_key_value_store(name)
+        assert dict(expected.all()) == dict(view.all())
+        assert view.to_pandas().equals(expected.to_pandas())
+        assert f'store "{name}": {len(view)} rows at batch 2' == str(view).splitlines()[0]
+        assert "<table>" in view._repr_mimebundle_()["text/html"]
     with pytest.raises(ks.errors.StateError, match='there is no store "frist"'):
         query.store("frist")
 

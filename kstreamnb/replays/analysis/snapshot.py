@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from kstreamnb.core.arguments import expect
 from kstreamnb.core.formatting import format_time, format_value, pluralize
-from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.tables import Tabular
 from kstreamnb.errors import StateError
+from kstreamnb.frames import Framed, Records
 from kstreamnb.hints import unknown
 from kstreamnb.recording.recorded_run import RecordedRun, Waiting
 from kstreamnb.recording.store_rows import StoredRow, stored_rows
@@ -18,7 +18,7 @@ from kstreamnb.replays.analysis.open_windows import OpenWindow, open_windows
 
 
 @dataclass(frozen=True)
-class StoreTable(Tabular):
+class StoreTable(Tabular, Framed):
     """Rows of a store over all its partitions: ``table[key]``, or iterate over the rows."""
 
     name: str
@@ -50,6 +50,9 @@ class StoreTable(Tabular):
     def to_dict(self) -> dict[Any, Any]:
         """Return values by key; if a key has several rows, the last one wins."""
         return {row.key: row.value for row in self.rows}
+
+    def _frame_rows(self) -> tuple[Sequence[str], Iterable[Sequence[object]]]:
+        return StoredRow._fields, self.rows
 
     @property
     def title(self) -> str:
@@ -112,9 +115,9 @@ class Snapshot(Tabular):
         """Return records that no task had consumed yet: remaining input, and records between tasks."""
         return tuple(self._run.waiting(self.step))
 
-    def output(self, topic: str) -> list[TopicRecord]:
+    def output(self, topic: str) -> Records:
         """Return the records written to a topic so far."""
-        return self._run.output(topic, self.step)
+        return Records(self._run.output(topic, self.step))
 
     def counts(self) -> dict[tuple[str, str], int]:
         """Count records per edge of the graph so far; topics have the topology's names."""

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
+from kstreamnb.core.displayed import Displayed
 from kstreamnb.errors import StateError, did_you_mean
+from kstreamnb.frames import Framed, TabularRows
 from kstreamnb.spark.planning.deployment import Deployment, Replica, TaskPlacement
 from kstreamnb.state.query_views import view_of
 
 
-class StoreView:
+class _ReadRows(TabularRows):
+    """The rows of a store at one moment."""
+
+    def __init__(self, name: str, rows: Iterable[tuple[Any, Any]], since: str) -> None:
+        self.name, self.since, self._read = name, since, list(rows)
+
+    @property
+    def title(self) -> str:
+        """The store's name, its number of rows, and the batch that they are from."""
+        return f"{super().title}{self.since}"
+
+    def _rows(self) -> list[tuple[Any, Any]]:
+        return self._read
+
+
+class StoreView(Displayed, Framed):
     """A store of any kind, read only: it has the interface of the test driver's stores, over all partitions.
 
     Rows of timestamped stores are their values; with ``timestamps`` they are `ValueAndTimestamp`. ``batch`` is the
@@ -59,9 +76,32 @@ class StoreView:
     def _ask(self, name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
         return getattr(self._over(self._parts), name)(*arguments, **options)
 
+    def _now(self) -> _ReadRows:
+        """Return the rows of one moment: a display reads them once, because the query continues."""
+        rows = self.all() if "all" in self._reads else ()
+        return _ReadRows(self.name, rows, self._since())
+
+    def _since(self) -> str:
+        return "" if self.batch is None else f" at batch {self.batch}"
+
+    def _frame_rows(self) -> tuple[Sequence[str], Iterable[Sequence[object]]]:
+        if "all" not in self._reads:
+            raise StateError(f'store "{self.name}" has no rows to list', hint="ask it by key, or read its history")
+        return ("key", "value"), self.all()
+
+    def __str__(self) -> str:
+        return str(self._now())
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
+
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, str]:
+        return self._now()._repr_mimebundle_(include, exclude)
+
     def __repr__(self) -> str:
-        since = "" if self.batch is None else f" at batch {self.batch}"
-        return f'<StoreView of "{self.name}": {len(self._parts)} partitions{since}>'
+        return f'<StoreView of "{self.name}": {len(self._parts)} partitions{self._since()}>'
 
 
 def tasks_with(deployment: Deployment, name: str) -> list[TaskPlacement]:
