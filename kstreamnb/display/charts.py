@@ -17,6 +17,7 @@ _TOP, _FOOT, _SIDE, _NAMES = 26, 30, 14, 104
 _LONGEST = 17  # letters of a name beside its bar
 _MOST_BARS = 8
 _NOTE = 15
+_SHORTEST_MS = 10_000  # one point alone still has an axis
 
 CSS = (
     PAGE_CSS
@@ -86,8 +87,9 @@ def _lines(canvas: Canvas, chart: Lines, left: float, top: float) -> None:
     if not chart.points:
         canvas.text(start, top + _TOP + 20, "nothing yet")
         return
-    ticks, hours = number_ticks(max(values)), time_ticks(times[0], max(times[-1], times[0] + 1), most=5)
-    x = Scale(times[0], max(times[-1], times[0] + 1), start, left + _WIDTH - _SIDE - 10)
+    end = max(times[-1], times[0] + _SHORTEST_MS)
+    ticks, hours = number_ticks(max(values)), time_ticks(times[0], end, most=5)
+    x = Scale(times[0], end, start, left + _WIDTH - _SIDE - 10)
     y = Scale(0, ticks[-1], bottom, top + _TOP)
     for tick in ticks:
         canvas.add("line", kind="ks-grid", x1=start, y1=y(tick), x2=left + _WIDTH - _SIDE - 10, y2=y(tick))
