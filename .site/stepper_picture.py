@@ -37,11 +37,13 @@ CSS = """
 
 
 def readme_code() -> str:
-    """Return the README's example without its prompts."""
-    block = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    """Return the README's example without its prompts, on the lines where it stands there."""
+    text = (ROOT / "README.md").read_text()
+    block = re.search(r"```python\n(.*?)```", text, re.DOTALL)
     assert block is not None
-    lines = [line for line in block[1].splitlines() if line.startswith((">>> ", "... "))]
-    return "\n".join(line[4:] for line in lines)
+    above = text[: block.start(1)].count("\n")
+    lines = (line[4:] if line.startswith((">>> ", "... ")) else "" for line in block[1].splitlines())
+    return "\n" * above + "\n".join(lines)
 
 
 def example() -> ks.Replay:
