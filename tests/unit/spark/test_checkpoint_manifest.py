@@ -72,7 +72,7 @@ def test_a_disk_that_takes_no_more_is_said_in_the_systems_words() -> None:
     error = spark_failure('the query of "shop"', RuntimeError(text))
     assert 'the query of "shop" failed: its files cannot be written' == error.message
     assert "the system says: No space left on device" == error.detail
-    assert "make room" in (error.hint or "")
+    assert "free disk space" in (error.hint or "")
 
 
 def test_a_damaged_page_is_named_with_the_way_out(tmp_path: Path) -> None:
