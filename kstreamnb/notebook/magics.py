@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from functools import reduce
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_cell_magic, magics_class
@@ -12,6 +13,9 @@ from IPython.core.magic_arguments import argument, magic_arguments, parse_argstr
 
 import kstreamnb as ks
 from kstreamnb.notebook.tracebacks import whole_traceback
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
 
 _Verb: TypeAlias = "Callable[[KsMagics, Namespace, str | None], object]"
 _VERBS: dict[str, _Verb] = {}
@@ -56,15 +60,24 @@ class KsMagics(Magics):
         return function(self, parse_argstring(function, rest), cell)
 
     def named(self, name: str) -> Any:
-        """Return the value of a user's variable."""
-        if name not in self.shell.user_ns:
-            raise UsageError(f'no variable is named "{name}"')
-        return self.shell.user_ns[name]
+        """Return the value of a user's variable, or of an attribute such as ``builder.sample``."""
+        variable, *attributes = name.split(".")
+        if variable not in self.shell.user_ns:
+            raise UsageError(f'no variable is named "{variable}"')
+        return reduce(getattr, attributes, self.shell.user_ns[variable])
 
     def topology(self, name: str) -> Any:
         """Return the topology in a variable, or build that of the builder in it."""
         thing = self.named(name)
         return thing.build() if isinstance(thing, ks.StreamsBuilder) else thing
+
+
+def complete(shell: InteractiveShell, event: Any) -> list[str]:
+    """Return what may follow ``%ks``: a verb, then variables."""
+    begun = event.line.split()[: -1 if event.symbol else None]
+    if len(begun) == 1 or begun[1:] == ["help"]:
+        return [*_VERBS, "help"]
+    return [name for name in shell.user_ns if not name.startswith("_")]
 
 
 def _help(verb: str) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from IPython.core.completer import provisionalcompleter
 from IPython.core.error import UsageError
 
 from kstreamnb.masking import masked
@@ -136,6 +137,22 @@ def test_cells_that_were_timed_or_captured_are_in_the_script(shell: Shell, tmp_p
     shell.run(f"%ks export builder {tmp_path}/app.py")
     ended = subprocess.run([sys.executable, f"{tmp_path}/app.py"], capture_output=True, text=True, check=False)
     assert f"fingerprint: {shell.value('builder').build().fingerprint()}\n" in ended.stdout, ended.stderr
+
+
+def test_verbs_are_completed_and_attributes_are_taken(shell: Shell) -> None:
+    """``%ks he`` offers head, ``%ks head wo`` the variable; a sample may be ``builder.sample``."""
+    with provisionalcompleter():
+        offered = {
+            line: {each.text for each in shell.ip.Completer.completions(line, len(line))}
+            for line in ("%ks ", "%ks he", "%ks head wo", "%ks head ")
+        }
+    assert {"graph", "head", "help"} <= offered["%ks "]
+    assert {"head", "help"} == offered["%ks he"]
+    assert "words" in offered["%ks head wo"]
+    assert "graph" not in offered["%ks head "]
+    assert "from 1 input record" in shell.run("%ks head words builder.sample")
+    with pytest.raises(UsageError, match='no variable is named "nobody"'):
+        shell.ip.run_line_magic("ks", "head words nobody.sample")
 
 
 def test_an_exported_script_keeps_the_authors_text(shell: Shell, tmp_path: Path) -> None:

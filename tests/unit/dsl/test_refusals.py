@@ -257,3 +257,18 @@ def test_a_store_that_is_given_whole_takes_no_store_type_besides() -> None:
         ks.Materialized("prices", versioned="1h", store_type="in_memory")
     with pytest.raises(ConfigError, match='store "prices" already has a type'):
         ks.Materialized(ks.Stores.in_memory_key_value_store("prices")).with_store_type("persistent")
+
+
+@pytest.mark.parametrize(
+    ("call", "hint"),
+    [
+        (lambda shop: shop.orders.count(), "group_by_key().count"),
+        (lambda shop: shop.orders.to_table().to("out"), "to_stream().to"),
+        (lambda shop: shop.orders.group_by_key().to_stream(), "count().to_stream"),
+    ],
+)
+def test_a_call_that_lacks_a_step_names_the_step(call: Callable[[Any], object], hint: str) -> None:
+    """The hint is what to write."""
+    with pytest.raises(ks.errors.UnknownNameError) as caught:
+        call(Shop())
+    assert f'Hint: did you mean "{hint}"?' in caught.value.__notes__
