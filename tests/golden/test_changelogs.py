@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.java.changelogs import NAMES, kept, written
+from tests.java.changelogs import EXAMPLE_NAMES, NAMES, kept, written
 
 Log = dict[tuple[str, str], list[tuple[str, str, str]]]
 """By topic and key: time, value and headers."""
@@ -18,7 +18,7 @@ def by_key(records: list[list[str]]) -> Log:
     return found
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, *EXAMPLE_NAMES])
 def test_every_record_of_a_changelog_is_that_of_kafka_streams(name: str) -> None:
     """S1-38: keys with their sequence numbers, values, headers, and times except those that the producer sets."""
     java, mine = by_key(kept()[name]), by_key(written(name))

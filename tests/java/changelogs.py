@@ -16,7 +16,7 @@ from tests.java.feeds import input_records
 from tests.java.runner import JARS
 from tests.java.topologies import build
 
-__all__ = ["NAMES", "kept", "written"]
+__all__ = ["EXAMPLE_NAMES", "NAMES", "kept", "written"]
 
 NAMES = (
     "suppress-windows",
@@ -28,6 +28,8 @@ NAMES = (
     "versioned-join",
     "table-outer-join",
 )
+EXAMPLE_NAMES = ("page-view", "temperature", "music", "orders")
+"""Of Kafka's examples, those whose values have no blanks."""
 _KEPT = Path(__file__).with_name("changelogs.txt.xz")
 
 
@@ -67,4 +69,6 @@ def _ask(name: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    _KEPT.write_bytes(lzma.compress("\n".join(line for name in NAMES for line in _ask(name)).encode()))
+    _KEPT.write_bytes(
+        lzma.compress("\n".join(line for name in (*NAMES, *EXAMPLE_NAMES) for line in _ask(name)).encode())
+    )
