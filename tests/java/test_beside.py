@@ -26,8 +26,8 @@ restore then keeps the place of the first one and emits too early, depending on 
 changelog is compared with Java without a restart."""
 
 LOST_BY_RESTART = ("versioned-join",)
-"""A restarted Java writes other records of a join with grace: 121, 121 and 22 by partition instead of 125, 116 and 20. The
-kit that continues Java is compared with Java without a restart."""
+"""A restarted Java writes other records of a join with grace: 121, 121 and 22 by partition instead of 125, 116 and 20.
+The kit that continues Java is compared with Java without a restart."""
 
 
 def final(records: Records) -> dict[bytes | None, bytes | None]:
