@@ -117,12 +117,16 @@ def pipe(magics: KsMagics, options: Namespace, cell: str | None) -> object:
 
 @_verb(
     _topology,
-    argument("sample", help="a variable: a sample"),
+    _sample,
     argument("--partitions", type=int, help="partitions of every topic"),
 )
 def replay(magics: KsMagics, options: Namespace, _cell: str | None) -> object:
     """Run a sample through a topology and record every event."""
-    return ks.replay(magics.topology(options.topology), magics.named(options.sample), partitions=options.partitions)
+    given = magics.named(options.sample) if options.sample else None
+    sample = getattr(magics.named(options.topology), "sample", None) if given is None else given
+    if sample is None:
+        raise UsageError("name a sample, or a builder whose sample is set")
+    return ks.replay(magics.topology(options.topology), sample, partitions=options.partitions)
 
 
 @_verb(argument("replay", help="a variable: a replay"), argument("count", nargs="?", type=int, default=1, help="steps"))

@@ -139,6 +139,14 @@ def test_cells_that_were_timed_or_captured_are_in_the_script(shell: Shell, tmp_p
     assert f"fingerprint: {shell.value('builder').build().fingerprint()}\n" in ended.stdout, ended.stderr
 
 
+def test_a_replay_takes_the_builders_sample(shell: Shell) -> None:
+    """As previews do; a topology has none, and the error says what to name."""
+    assert "1 record in, 2 out, 0 dropped" in shell.run("%ks replay builder")
+    shell.run("built = builder.build()")
+    with pytest.raises(UsageError, match="name a sample, or a builder whose sample is set"):
+        shell.ip.run_line_magic("ks", "replay built")
+
+
 def test_verbs_are_completed_and_attributes_are_taken(shell: Shell) -> None:
     """``%ks he`` offers head, ``%ks head wo`` the variable; a sample may be ``builder.sample``."""
     with provisionalcompleter():
