@@ -201,6 +201,6 @@ def size_of(record: TopicRecord) -> int:
 
     Example:
         >>> size_of(TopicRecord("orders", 0, 0, 0, "shoe", {"n": 1}))
-        11
+        12
     """
     return len(format_cell(record.key).encode()) + len(format_cell(record.value).encode())

@@ -58,7 +58,7 @@ def refuse_what_is_too_large(size: int, limit: str) -> None:
         ...     refuse_what_is_too_large(3 << 20, "1m")
         ... except SparkError as error:
         ...     print(error)
-        the topology with its functions has 3,145,728 bytes, and this session hands on 1m at most
+        the topology with its functions has 3,145,728 bytes, and this session sends 1m at most
     """
     words = re.fullmatch(r"(\d+)([kmgt]?)b?", limit.lower())
     most = int(words[1]) << 10 * " kmgt".index(words[2] or " ") if words else 1 << 20
