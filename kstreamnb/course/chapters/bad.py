@@ -9,27 +9,38 @@ from kstreamnb.course.judging import called
 
 __all__ = ["JUDGES"]
 
-_READINGS = (b'{"a": 1, "b": 2}', b"{oops", b'{"a": 1, "b": 0}', b'{"a": 3, "b": 4}')
+_PAIRS = (
+    ({"a": 1, "b": 2}, "has no fault"),
+    ({"a": 1, "b": 0}, "divides by zero"),
+    ({"a": 1}, "has no b"),
+    ({"a": "one", "b": 2}, "has a word for a number"),
+)
 
 
-def _settings(answer: object) -> str:
-    if not isinstance(answer, dict):
-        return "give the settings as a dict, from name to value."
+def _handler(answer: object) -> str:
+    if not callable(answer):
+        return "give the function itself, without calling it."
+    for pair, what in _PAIRS:
+        stopped = _stopped_by(answer, pair)
+        bug = "zero" not in what and "no fault" not in what
+        if stopped and not bug:
+            return f"the application stops at the pair {pair}, which {what}: {stopped}."
+        if bug and not stopped:
+            return f"the pair {pair}, which {what}, is skipped in silence: that is a bug, and nobody hears of it."
+    return ""
+
+
+def _stopped_by(handler: object, pair: dict[str, object]) -> str:
+    """Return why the application stops at a pair, or nothing if it goes on."""
     builder = ks.StreamsBuilder("answer")
-    builder.stream("pairs").map_values(lambda pair: pair["a"] / pair["b"]).to("ratios")
-    topic = answer.get("errors.dead.letter.queue.topic.name")
-    if not isinstance(topic, str) or not topic:
-        return "no dead-letter topic is named, so records that fail would be lost."
-    with ks.TopologyTestDriver(builder.build(), cast("dict[str, object]", answer)) as driver:
-        pairs = driver.create_input_topic("pairs", value_serde="bytes")
-        for number, data in enumerate(_READINGS):
-            try:
-                pairs.pipe_input("k", data, at=number)
-            except ks.KStreamError as error:
-                moment = "is not JSON" if number == 1 else "divides by zero"
-                return f"the application stops at the record that {moment}: {error}."
-        letters = driver.create_output_topic(topic, value_serde="bytes").queue_size()
-    return "" if letters == 2 else f"{letters} records are in the topic {topic!r}, not the two that fail."
+    builder.stream("pairs").map_values(lambda value: value["a"] / value["b"]).to("ratios")
+    settings = {"processing.exception.handler": handler}
+    with ks.TopologyTestDriver(builder.build(), cast("dict[str, object]", settings)) as driver:
+        try:
+            driver.create_input_topic("pairs").pipe_input("k", pair, at=0)
+        except ks.KStreamError as error:
+            return str(error)
+    return ""
 
 
 def _celsius(answer: object) -> str:
@@ -45,4 +56,4 @@ def _celsius(answer: object) -> str:
     return ""
 
 
-JUDGES = {"bad.1": _settings, "bad.2": _celsius}
+JUDGES = {"bad.1": _handler, "bad.2": _celsius}

@@ -405,36 +405,17 @@ ANSWERS: dict[str, Answers] = {
     ),
     "bad.1": Answers(
         right=[
-            {
-                "deserialization_handler": "continue",
-                "processing.exception.handler": "continue",
-                "errors.dead.letter.queue.topic.name": "dead",
-            },
-            {
-                "default.deserialization.exception.handler": "continue",
-                "processing.exception.handler": "continue",
-                "errors.dead.letter.queue.topic.name": "letters",
-            },
-            {
-                "deserialization.exception.handler": "LogAndContinueExceptionHandler",
-                "processing.exception.handler": "continue",
-                "errors.dead.letter.queue.topic.name": "bad",
-            },
+            lambda context, error: "continue" if isinstance(error, ZeroDivisionError) else "fail",
+            lambda context, error: "continue" if type(error).__name__ == "ZeroDivisionError" else "fail",
+            lambda context, error: "fail" if isinstance(error, KeyError | TypeError) else "continue",
         ],
         wrong=[
-            {"deserialization.exception.handler": "continue"},
-            {"deserialization.exception.handler": "continue", "errors.dead.letter.queue.topic.name": "dead"},
-            {"processing.exception.handler": "continue", "errors.dead.letter.queue.topic.name": "dead"},
-            {
-                "deserialization.exception.handler": "continue",
-                "processing.exception.handler": "fail",
-                "errors.dead.letter.queue.topic.name": "dead",
-            },
-            {
-                "deserialization.exception.handler": "skip",
-                "processing.exception.handler": "continue",
-                "errors.dead.letter.queue.topic.name": "dead",
-            },
+            lambda context, error: "continue",
+            lambda context, error: "fail",
+            lambda context, error: None,
+            lambda context, error: "continue" if isinstance(error, ArithmeticError | LookupError) else "fail",
+            lambda context, error: "fail" if isinstance(error, ZeroDivisionError) else "continue",
+            lambda error: "continue",
             "continue",
         ],
     ),
