@@ -12,6 +12,7 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.tables import Tabular
 from kstreamnb.frames import Framed
+from kstreamnb.replays.replay_sample import sample_partitions
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.nodes import Sink
@@ -64,7 +65,8 @@ class Preview(Tabular, Framed):
         if self.dropped:
             yield (
                 f"This preview ran over {pluralize(self.partitions, 'partition')} per topic. A replay over another "
-                "number may drop others: stream time is per task. replay.why_dropped() explains each."
+                "number may drop others: stream time is per task. To explain each: "
+                f"ks.replay(topology, sample, partitions={self.partitions}).why_dropped()."
             )
 
     def _frame_rows(self) -> tuple[Sequence[str], Iterable[Sequence[object]]]:
@@ -149,8 +151,8 @@ def preview(
     records = [record for record in sample if any(source.reads(record.topic) for source in sources)][:limit]
     topics = dict.fromkeys([*(topic for source in sources for topic in source.topics), *(r.topic for r in records)])
     user_topics = [topic for topic in topics if topic not in topology.internal_topics]
-    own = max((record.partition + 1 for record in records), default=1)
-    counts = partitions if isinstance(partitions, Mapping) else dict.fromkeys(user_topics, partitions or max(own, 1))
+    own = partitions or sample_partitions(records)
+    counts = own if isinstance(own, Mapping) else dict.fromkeys(user_topics, own)
     settings: dict[str, Any] = {"partitions": {**counts, into: 1}, "changelogs": False}
     with TopologyTestDriver(_shown_as_is(topology, into), config, **settings) as driver:
         if records:

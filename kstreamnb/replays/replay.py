@@ -17,6 +17,7 @@ from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.steps import Drop, Steps
 from kstreamnb.recording.trace import Recording
 from kstreamnb.replays.analysis.run_profile import RunProfile, run_profile
+from kstreamnb.replays.explain.dropped import stream_times
 from kstreamnb.replays.navigation import Navigation
 from kstreamnb.replays.queries import Queries
 from kstreamnb.runtime.task.task import Task
@@ -121,11 +122,16 @@ class Replay(Navigation, Queries, Suggesting, Displayed):
         positions = [positions for _, positions in self.run.index.of_kind("consumed")]
         records = sum(len(result) for result, fed in zip(positions, taken, strict=True) if fed) + self.run.refused
         out = sum(len(self.output(topic)) for topic in self.topics)
-        parts = [f"{pluralize(records, 'record')} in", f"{out:,} out", f"{len(self.drops):,} dropped"]
+        parts = [f"{pluralize(records, 'record')} in", f"{out:,} out", self._dropped()]
         name = f' of "{self.topology.name}"' if self.topology.name else ""
         progress = f"step {self.position:,} of {len(self.steps):,}"
         stale = f"; stale: {self.topology.stale}" if self.topology.stale else ""
         return f"replay{name}: {', '.join(parts)}; {pluralize(len(self.run.tasks), 'task')}, {progress}{stale}"
+
+    def _dropped(self) -> str:
+        """Return the number of drops, and the call that explains it and why a preview may drop others."""
+        explain = " (see why_dropped())" if self.drops or stream_times(self.run) > 1 else ""
+        return f"{len(self.drops):,} dropped{explain}"
 
     def __repr__(self) -> str:
         return f"<{self}>"

@@ -34,7 +34,8 @@ def replay(
     Args:
         topology: the topology to run.
         sample: records of any topics, such as a `Sample`.
-        partitions: partitions of topics by name, or one number for all; default 1.
+        partitions: partitions of topics by name, or one number for all; default: as many as the partitions of the
+            records need, as for previews.
         config: settings by Python's or Kafka's names.
         task_layout: see `TopologyTestDriver`; default "split".
         wall_clock: the fixed wall-clock time: epoch milliseconds, ISO text or an aware datetime; default 0.
@@ -53,11 +54,22 @@ def replay(
         replay of "shop": 2 records in, 1 out, 0 dropped; 1 task, step 2 of 2
     """
     check_arguments(replay, locals())
+    records = list(sample)
     options: dict[str, Any] = {
-        "partitions": partitions,
+        "partitions": sample_partitions(records) if partitions is None else partitions,
         "task_layout": task_layout,
         "wall_clock": wall_clock,
         "stores": stores,
     }
     driver = TopologyTestDriver(topology, config, cache=cache, **options)
-    return Replay.of(driver, sample)
+    return Replay.of(driver, records)
+
+
+def sample_partitions(records: Iterable[TopicRecord]) -> int:
+    """Return the least number of partitions per topic that holds all records; 1 if none names its partition.
+
+    Example:
+        >>> sample_partitions([TopicRecord("orders", 3, 0, 0, "ann", "hat")])
+        4
+    """
+    return max((record.partition + 1 for record in records), default=1) or 1

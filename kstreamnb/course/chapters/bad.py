@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import kstreamnb as ks
 from kstreamnb.course.judging import called
 
 __all__ = ["JUDGES"]
 
-_PAIRS = (
+_PAIRS: tuple[tuple[dict[str, object], str], ...] = (
     ({"a": 1, "b": 2}, "has no fault"),
     ({"a": 1, "b": 0}, "divides by zero"),
     ({"a": 1}, "has no b"),
@@ -31,11 +29,11 @@ def _handler(answer: object) -> str:
 
 
 def _stopped_by(handler: object, pair: dict[str, object]) -> str:
-    """Return why the application stops at a pair, or nothing if it goes on."""
+    """Return why the application stops at a pair, or nothing if it continues."""
     builder = ks.StreamsBuilder("answer")
     builder.stream("pairs").map_values(lambda value: value["a"] / value["b"]).to("ratios")
-    settings = {"processing.exception.handler": handler}
-    with ks.TopologyTestDriver(builder.build(), cast("dict[str, object]", settings)) as driver:
+    settings: dict[str, object] = {"processing.exception.handler": handler}
+    with ks.TopologyTestDriver(builder.build(), settings) as driver:
         try:
             driver.create_input_topic("pairs").pipe_input("k", pair, at=0)
         except ks.KStreamError as error:

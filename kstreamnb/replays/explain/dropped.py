@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -41,7 +42,19 @@ def why_dropped(
         if chosen and node in (None, drop.node) and (key is None or drop.key == key):
             result.append(_explained(run, drop))
     asked = f"record {topic}-{partition}@{offset}" if offset is not None else "record"
-    return Explanations(result, f"no {asked} was dropped")
+    clocks = stream_times(run)
+    own = f"{clocks} tasks each have their own stream time; over another number of partitions, others may be late"
+    return Explanations(result, f"no {asked} was dropped" + (f": {own}" if clocks > 1 else ""))
+
+
+def stream_times(run: RecordedRun) -> int:
+    """Return the greatest number of tasks of a sub-topology if their stream times decide what is late; otherwise 0."""
+    of_time = [
+        task
+        for task, each in run.tasks.items()
+        if any(store.spec.kind.endswith(("window", "session", "versioned")) for store in each.stores.values())
+    ]
+    return max(Counter(task.partition("_")[0] for task in of_time).values(), default=0)
 
 
 def _explained(run: RecordedRun, drop: Drop) -> Explanation:

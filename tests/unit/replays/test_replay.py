@@ -274,7 +274,38 @@ def test_a_preview_that_dropped_says_over_how_many_partitions_it_ran() -> None:
     shown = str(counts.head())
     assert "1 dropped on the way" in shown
     assert "over 1 partition per topic" in shown
-    assert "replay.why_dropped()" in shown
+    assert "ks.replay(topology, sample, partitions=1).why_dropped()" in shown
     placed = ks.Sample.from_records([("in", place, at, time, key, 1) for at, (place, time, key) in enumerate(rows)])
     assert (counts.head(placed).dropped, counts.head(placed).partitions) == (0, 2)
     assert not ks.replay(builder.build(), placed, partitions=2).drops
+
+
+@pytest.mark.parametrize(("partitions", "dropped"), [(1, 2), (4, 1)])
+def test_previews_and_replays_of_a_sample_drop_the_same_records_or_say_why(partitions: int, dropped: int) -> None:
+    """By default both run over the partitions that the sample names, where each task has its own stream time."""
+    builder = ks.StreamsBuilder("late")
+    windows = ks.TimeWindows.of(size="10s", grace="0s")
+    counts = builder.stream("in").group_by_key().windowed_by(windows).count(store="counts")
+    counts.to_stream().to("out")
+    rows = [(0, 1000, "a"), (3, 60_000, "d"), (0, 2000, "a"), (0, 70_000, "a"), (0, 3000, "a")]
+    rows = [(place % partitions, time, key) for place, time, key in rows]
+    sample = ks.Sample.from_records([("in", place, at, time, key, 1) for at, (place, time, key) in enumerate(rows)])
+    preview, run = counts.head(sample), ks.replay(builder.build(), sample)
+    assert preview.dropped == len(run.drops) == dropped
+    assert f"{dropped} dropped (see why_dropped())" in str(run)
+    assert f"partitions={partitions}).why_dropped()" in str(preview)
+
+
+def test_a_run_without_drops_says_that_other_partitions_have_other_stream_times() -> None:
+    """With one task, or without windows, no other number of partitions drops other records, and nothing is said."""
+    builder = ks.StreamsBuilder("late")
+    windows = ks.TimeWindows.of(size="10s", grace="0s")
+    builder.stream("in").group_by_key().windowed_by(windows).count(store="counts").to_stream().to("out")
+    sample = ks.Sample.from_records([("in", 0, 0, 1000, "a", 1)])
+    four = ks.replay(builder.build(), sample, partitions=4)
+    assert "0 dropped (see why_dropped());" in str(four)
+    assert "4 tasks each have their own stream time" in str(four.why_dropped())
+    assert "0 dropped;" in str(ks.replay(builder.build(), sample))
+    plain = ks.StreamsBuilder("plain")
+    plain.stream("in").group_by_key().count(store="counts").to_stream().to("out")
+    assert "0 dropped;" in str(ks.replay(plain.build(), sample, partitions=4))
