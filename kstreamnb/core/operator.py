@@ -206,6 +206,7 @@ class OperatorTraits:
         emit_on_close: whether it forwards only final results of windows.
         condition: the predicate that decides about every record.
         branches: the predicates that decide to which child a record goes, first match first.
+        effect: whether it calls a function for what that does, and not for a result.
         user_code: whether it runs a user's processor, which may punctuate, keep state and read every global store.
         reads_global: whether it may look up rows of a global store, to which no node is connected.
         sends_old: whether it has a field ``send_old``: it can forward old values.
@@ -223,6 +224,7 @@ class OperatorTraits:
     emit_on_close: bool = False
     condition: Condition | None = None
     branches: tuple[Condition, ...] = ()
+    effect: bool = False
     user_code: bool = False
     reads_global: bool = False
     sends_old: bool = False

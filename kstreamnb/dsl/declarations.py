@@ -272,6 +272,11 @@ class BuiltVersion:
         """Return the present declarations; copies, because a cell that runs again may change them in place."""
         return cls(log, tuple(copy(each) for each in log.declarations()))
 
+    @property
+    def sample(self) -> Iterable[TopicRecord] | None:
+        """The builder's present sample."""
+        return self.log.sample
+
     def changes(self) -> str | None:
         """Say what changed since; None if nothing did."""
         self.log.settle()

@@ -152,8 +152,8 @@ class SerdeError(KStreamError, ValueError):
 class ProcessingError(KStreamError):
     """A user's function or an operator failed on a record; the original is ``__cause__``.
 
-    ``node`` names the node, ``coordinates`` the record (topic, partition, offset, timestamp in ms);
-    the key and value are never in the text.
+    ``node`` names the node, ``coordinates`` the record (topic, partition, offset, timestamp in ms); ``record`` is its
+    key and value. Both are never in the text, which logs keep, and do not leave the process; notebooks display them.
 
     Cause: a function met a record that it does not expect, such as a missing field or a zero.
 
@@ -185,6 +185,10 @@ class ProcessingError(KStreamError):
     ) -> None:
         super().__init__(message, detail=detail, hint=hint, origin=origin, java=java)
         self.node, self.coordinates = node, coordinates
+        self.record: tuple[object, object] | None = None
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.message, {**self.__dict__, "record": None})
 
 
 class StateError(KStreamError, LookupError):

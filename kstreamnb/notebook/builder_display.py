@@ -9,7 +9,8 @@ from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.dsl.declarations import Declaration, DeclarationLog, replay
 from kstreamnb.errors import KStreamError
 from kstreamnb.logical.lowering import lower
-from kstreamnb.notebook.handle_display import declared_in, error_text
+from kstreamnb.notebook.handle_display import declared_in
+from kstreamnb.notebook.tracebacks import error_page, error_text
 from kstreamnb.topology.topology import Topology
 
 
@@ -18,18 +19,16 @@ def show_builder(builder: StreamsBuilder) -> tuple[dict[str, str], GraphPicture 
     log = builder.declaration_log
     log.settle()
     notes = [f"stale: {reason}; {reason.action}" for reason in {**log.outdated, **log.lost}.values()]
+    text = "\n".join([repr(builder), *notes])
+    page = f"<p><b>{escape(repr(builder))}</b></p>" + "".join(f"<p>{escape(note)}</p>" for note in notes)
     try:
         topology, drawn = _drawn(log)
         marks, words = _marks(log, topology, drawn)
     except KStreamError as error:
-        text = "\n".join([repr(builder), *notes, error_text(error)])
-        return {"text/plain": text, "text/html": f"<pre>{escape(text)}</pre>"}, None
-    paragraphs = "".join(f"<p>{escape(note)}</p>" for note in notes)
-    data = {
-        "text/plain": "\n".join([repr(builder), *notes]),
-        "text/html": f"<p><b>{escape(repr(builder))}</b></p>{paragraphs}",
-    }
-    return data, GraphPicture(topology.description(), Overlay(notes=words, marks=marks))
+        return {"text/plain": f"{text}\n{error_text(error)}", "text/html": page + error_page(error)}, None
+    return {"text/plain": text, "text/html": page}, GraphPicture(
+        topology.description(), Overlay(notes=words, marks=marks)
+    )
 
 
 def _drawn(log: DeclarationLog) -> tuple[Topology, tuple[Declaration, ...]]:

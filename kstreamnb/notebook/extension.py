@@ -14,6 +14,7 @@ from kstreamnb.dsl.declarations import Handle
 from kstreamnb.errors import KStreamError
 from kstreamnb.notebook.builder_display import show_builder
 from kstreamnb.notebook.cells import Cells, loaded
+from kstreamnb.notebook.completion import COMPLETION, matcher_of
 from kstreamnb.notebook.handle_display import HandleDisplay
 from kstreamnb.notebook.outputs import Parts, formatter, parts_of
 from kstreamnb.notebook.parity_check import ParityCheck
@@ -43,7 +44,7 @@ def load(shell: InteractiveShell) -> None:
     hooks.install(
         identities=cells,
         cell_of=cells.place,
-        pre_deploy=ParityCheck(shell),
+        pre_deploy=ParityCheck(),
         progress=ProgressBar(lambda: _bar_output(cells)),
     )
     tracebacks = Tracebacks(shell, cells)
@@ -62,6 +63,7 @@ def load(shell: InteractiveShell) -> None:
     shell.register_magics(KsMagics)
     for magic in ("%ks", "%%ks"):
         shell.set_hook("complete_command", complete, str_key=magic)
+    shell.Completer.custom_matchers.append(matcher_of(shell))
     print(_line())  # noqa: T201 - the one line that loading prints
 
 
@@ -77,6 +79,8 @@ def unload(shell: InteractiveShell) -> None:
     for kind in _SHOWN:
         shell.display_formatter.mimebundle_formatter.pop(kind, None)
     shell.set_custom_exc((), None)
+    matchers = shell.Completer.custom_matchers
+    matchers[:] = [each for each in matchers if getattr(each, "matcher_identifier", "") != COMPLETION]
     del KStreamError._render_traceback_  # type: ignore[attr-defined]
     shell.kstreamnb_cells = None
 

@@ -9,16 +9,16 @@ from html import escape
 from kstreamnb.display import GraphPicture, Overlay, mimebundle
 from kstreamnb.dsl.declarations import Declaration, Handle
 from kstreamnb.errors import KStreamError
-from kstreamnb.hints import message_of
 from kstreamnb.notebook.cells import Cells
 from kstreamnb.notebook.changes import Shown, changes, gone
 from kstreamnb.notebook.functions import functions_of
+from kstreamnb.notebook.tracebacks import error_page, error_text
 from kstreamnb.tools.preview import has_records, upstream_part
 from kstreamnb.topology.topology import Topology
 from kstreamnb.topology.user_names import bound_variable
 from kstreamnb.validation.field_checks import field_findings
 
-_NEXT = {
+NEXT = {
     "stream": "filter, map_values, group_by_key, join, to",
     "table": "filter, map_values, join, group_by, to_stream",
     "global_table": "stream.join(this, key_selector, joiner)",
@@ -56,8 +56,8 @@ class HandleDisplay:
         try:
             return self._parts(handle)
         except KStreamError as error:
-            text = f"{handle!r}\n{error_text(error)}"
-            return {"text/plain": text, "text/html": f"<pre>{escape(text)}</pre>"}, None
+            page = f"<p>{escape(repr(handle))}</p>{error_page(error)}"
+            return {"text/plain": f"{handle!r}\n{error_text(error)}", "text/html": page}, None
 
     def _parts(self, handle: Handle) -> tuple[dict[str, str], GraphPicture]:
         topology = upstream_part(handle)
@@ -72,7 +72,7 @@ class HandleDisplay:
         notes = _unknown_fields(handle, topology)
         notes += [f"gone since the last run: {', '.join(lost)}"] if lost else []
         notes += [*dict.fromkeys(str(outdated[nodes[name]]) for name in old), *_orphans(handle)]
-        notes.append(f"next: {_NEXT[handle.kind]}")
+        notes.append(f"next: {NEXT[handle.kind]}")
         variable = bound_variable(handle.origin, handle.declaration.word)
         label = " · ".join([*([variable] if variable else []), handle.declaration.word])
         title = f"{type(handle).__name__} {label}"
@@ -97,30 +97,14 @@ def declared_in(topology: Topology, declarations: Collection[Declaration]) -> di
     return {name: declaration for name, declaration in makers.items() if declaration is not None}
 
 
-def error_text(error: KStreamError) -> str:
-    """Return an error with its type, cause and notes."""
-    return f"{type(error).__name__}: {error_words(error)}"
-
-
-def error_words(error: BaseException) -> str:
-    """Return an error's message, cause and notes, line by line."""
-    cause = error.__cause__
-    because = (
-        []
-        if cause is None or isinstance(cause, KStreamError)
-        else [f"Cause: {type(cause).__name__}: {message_of(cause)}"]
-    )
-    return "\n".join([str(error), *because, *getattr(error, "__notes__", ())])
-
-
 def _first_rows(handle: Handle) -> _FirstRows:
     if handle.declaration_log.sample is None or not has_records(handle):
         return _FirstRows()
     try:
         bundle = mimebundle(handle.head())
     except KStreamError as error:
-        text, node = error_text(error), getattr(error, "node", "")
-        return _FirstRows(text, f"<pre>{escape(text)}</pre>", {node: "failed"} if node else {})
+        node = getattr(error, "node", "")
+        return _FirstRows(error_text(error), error_page(error), {node: "failed"} if node else {})
     return _FirstRows(bundle["text/plain"], bundle["text/html"])
 
 

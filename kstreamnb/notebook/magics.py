@@ -122,10 +122,7 @@ def pipe(magics: KsMagics, options: Namespace, cell: str | None) -> object:
 )
 def replay(magics: KsMagics, options: Namespace, _cell: str | None) -> object:
     """Run a sample through a topology and record every event."""
-    given = magics.named(options.sample) if options.sample else None
-    sample = getattr(magics.named(options.topology), "sample", None) if given is None else given
-    if sample is None:
-        raise UsageError("name a sample, or a builder whose sample is set")
+    sample = magics.named(options.sample) if options.sample else None
     return ks.replay(magics.topology(options.topology), sample, partitions=options.partitions)
 
 

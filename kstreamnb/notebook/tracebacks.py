@@ -1,5 +1,8 @@
 """Renders the kit's errors: the user's frames, the message and its notes; ``%ks traceback`` shows every frame.
 
+A failing record is named with its key and value, which the error's own text never contains: logs keep that. Kafka's
+text is folded away.
+
 Python's own errors that come from inside the kit are shown as ever, up to the user's line.
 
 The node whose function failed is marked in the next picture of its topology.
@@ -9,12 +12,14 @@ from __future__ import annotations
 
 import sysconfig
 import traceback
+from html import escape
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from kstreamnb.core.formatting import format_value
 from kstreamnb.display import GraphPicture, Overlay
-from kstreamnb.errors import KStreamError
+from kstreamnb.errors import KStreamError, ProcessingError
 from kstreamnb.hints import message_of
 from kstreamnb.notebook.cells import Cells
 from kstreamnb.source_location import origin_of
@@ -25,6 +30,7 @@ if TYPE_CHECKING:
 
 _PACKAGE = str(Path(__file__).parent.parent)
 _LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+_JAVA = "Kafka Streams says: "
 _CLASH = 'each execution counts as a new cell here: remove an earlier one with builder.forget("cell …")'
 
 
@@ -61,10 +67,10 @@ class Tracebacks:
         """Return the lines that IPython prints instead of a full traceback."""
         self.shell.kstreamnb_error = error
         self._failed = getattr(error, "node", "")
-        lines = [f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())]
+        lines = [error_text(error)]
         if not self.cells.ids_are_sent and "already" in f"{error} {error.java}":
             lines.append(f"Hint: {_CLASH}")
-        lines.append(f"More: {error.url}")
+        lines.append(f"More: {error.url}" + ("; %ks traceback shows what Kafka Streams says" if java_of(error) else ""))
         cause = error.__cause__
         if cause is not None:
             lines += ["", "Caused by:", *_frames(cause), f"{type(cause).__name__}: {message_of(cause)}"]
@@ -106,3 +112,58 @@ def whole_traceback(shell: InteractiveShell) -> str:
     if error is None:
         return "no error of kstreamnb so far"
     return "".join(traceback.format_exception(error)).rstrip()
+
+
+def fact_of(error: BaseException) -> str:
+    """Return what failed; for a user's function the function's error and the record.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder, Sample, replay
+        >>> builder = StreamsBuilder("shop")
+        >>> builder.stream("orders").map_values(lambda order: order["m"]).to("out")
+        >>> try:
+        ...     replay(builder.build(), Sample.from_records([("orders", 0, 0, 5, "a", {"n": 1})]))
+        ... except ProcessingError as error:
+        ...     print(fact_of(error))
+        KeyError 'm' at orders-0@0 key "a" value {"n": 1}
+    """
+    cause = error.__cause__
+    if not isinstance(error, ProcessingError) or error.record is None or error.coordinates is None:
+        return message_of(error)
+    key, value = map(format_value, error.record)
+    topic, partition, offset, _ = error.coordinates
+    own = cause is None or isinstance(cause, KStreamError)
+    fact = str(error) if own else f"{type(cause).__name__} {message_of(cause)}".rstrip()
+    return f"{fact} at {topic}-{partition}@{offset} key {key} value {value}"
+
+
+def notes_of(error: BaseException) -> list[str]:
+    """Return the notes of an error without Kafka's text; the cause and the node that the fact does not name."""
+    cause, fact = error.__cause__, fact_of(error)
+    named = cause is None or isinstance(cause, KStreamError) or fact.startswith(f"{type(cause).__name__} ")
+    because = [] if named else [f"Cause: {type(cause).__name__}: {message_of(cause)}"]
+    node = f'Node: "{error.node}"' if isinstance(error, ProcessingError) and error.node not in fact else None
+    notes = [note for note in getattr(error, "__notes__", ()) if not note.startswith(_JAVA)]
+    return [*because, *([node] if node else []), *notes]
+
+
+def java_of(error: BaseException) -> str:
+    """Return Kafka's text for the same mistake, or nothing."""
+    return next((note for note in getattr(error, "__notes__", ()) if note.startswith(_JAVA)), "")
+
+
+def error_words(error: BaseException) -> str:
+    """Return an error without its type, line by line, Kafka's text last."""
+    return "\n".join(filter(None, [fact_of(error), *notes_of(error), java_of(error)]))
+
+
+def error_text(error: BaseException) -> str:
+    """Return an error with its type and notes, line by line."""
+    return "\n".join([f"{type(error).__name__}: {fact_of(error)}", *notes_of(error)])
+
+
+def error_page(error: BaseException) -> str:
+    """Return an error as HTML, Kafka's text folded."""
+    title, _, rest = java_of(error).partition(": ")
+    folded = f"<details><summary>{escape(title)}</summary>{escape(rest)}</details>" if title else ""
+    return f'<pre style="white-space:pre-wrap">{escape(error_text(error))}</pre>{folded}'

@@ -174,6 +174,7 @@ class Peek(Stateless):
     """
 
     action: Callable[[Any, Any], object]
+    traits = OperatorTraits("none", effect=True)
 
     def block(self) -> Block:
         """Call the action."""
@@ -189,6 +190,7 @@ class Foreach(Stateless):
     """
 
     action: Callable[[Any, Any], object]
+    traits = OperatorTraits("none", effect=True)
 
     def block(self) -> Block:
         """Call the action and end the stream."""
@@ -208,6 +210,7 @@ class Print(Stateless):
     label: str
     write: Callable[[str], object] = print
     mapper: KeyValueMapper | None = None
+    traits = OperatorTraits("none", effect=True)
 
     def block(self) -> Block:
         """Write a line and end the stream."""

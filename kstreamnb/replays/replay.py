@@ -125,8 +125,9 @@ class Replay(Navigation, Queries, Suggesting, Displayed):
         parts = [f"{pluralize(records, 'record')} in", f"{out:,} out", self._dropped()]
         name = f' of "{self.topology.name}"' if self.topology.name else ""
         progress = f"step {self.position:,} of {len(self.steps):,}"
-        stale = f"; stale: {self.topology.stale}" if self.topology.stale else ""
-        return f"replay{name}: {', '.join(parts)}; {pluralize(len(self.run.tasks), 'task')}, {progress}{stale}"
+        stale = f"stale: {self.topology.stale}" if self.topology.stale else None
+        notes = "".join(f"; {note}" for note in (self.topology.unwritten, stale) if note)
+        return f"replay{name}: {', '.join(parts)}; {pluralize(len(self.run.tasks), 'task')}, {progress}{notes}"
 
     def _dropped(self) -> str:
         """Return the number of drops, and the call that explains it and why a preview may drop others."""

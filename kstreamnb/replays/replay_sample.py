@@ -8,6 +8,7 @@ from typing import Any
 
 from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.record import TopicRecord
+from kstreamnb.errors import ConfigError
 from kstreamnb.replays.replay import Replay
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.task.initial_state import InitialState
@@ -18,7 +19,7 @@ from kstreamnb.topology.topology import Topology
 
 def replay(
     topology: Topology,
-    sample: Iterable[TopicRecord],
+    sample: Iterable[TopicRecord] | None = None,
     partitions: Mapping[str, int] | int | None = None,
     *,
     config: Config | Mapping[str, object] | None = None,
@@ -33,7 +34,7 @@ def replay(
 
     Args:
         topology: the topology to run.
-        sample: records of any topics, such as a `Sample`.
+        sample: records of any topics, such as a `Sample`; default the ``sample`` of the topology's builder.
         partitions: partitions of topics by name, or one number for all; default: as many as the partitions of the
             records need, as for previews.
         config: settings by Python's or Kafka's names.
@@ -42,7 +43,8 @@ def replay(
         cache: use record caches, flushed after every record; default as configured.
         stores: the state to begin with, such as `read_changelogs` returns it; default empty stores.
 
-    Raises: ProcessingError and other errors of the run; attribute ``replay`` holds the replay up to the error.
+    Raises: ConfigError without a sample; ProcessingError and other errors of the run, whose attribute ``replay`` holds
+        the replay up to the error.
 
     Example:
         >>> from kstreamnb import Sample, StreamsBuilder
@@ -54,7 +56,10 @@ def replay(
         replay of "shop": 2 records in, 1 out, 0 dropped; 1 task, step 2 of 2
     """
     check_arguments(replay, locals())
-    records = list(sample)
+    given = topology.sample if sample is None else sample
+    if given is None:
+        raise ConfigError("there is no sample to replay", hint="write replay(topology, sample), or set builder.sample")
+    records = list(given)
     options: dict[str, Any] = {
         "partitions": sample_partitions(records) if partitions is None else partitions,
         "task_layout": task_layout,

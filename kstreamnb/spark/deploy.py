@@ -239,6 +239,8 @@ def _refuse_other_kinds(topology: object, spark: object, sink: object) -> None:
             raise ConfigError(f"expected a {name}, got {type(value).__name__}", hint=hint)
     if isinstance(topology, Topology):
         _refuse_stale(topology)
+        if topology.unwritten:
+            raise TopologyError(topology.unwritten)
 
 
 def _refuse_stale(topology: Topology) -> None:

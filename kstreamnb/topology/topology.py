@@ -12,8 +12,9 @@ from typing import Any, Protocol, Self
 
 from kstreamnb.core.arguments import check_arguments, expect, expect_texts
 from kstreamnb.core.displayed import Displayed
-from kstreamnb.core.operator import Operator
+from kstreamnb.core.operator import NO_TRAITS, Operator
 from kstreamnb.core.processor import ProcessorSupplier, UserProcessor
+from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import TopologyError
 from kstreamnb.source_location import SourceLocation, user_origin
@@ -39,6 +40,10 @@ class BuiltFrom(Protocol):
 
     def changes(self) -> str | None:
         """Say what changed since the topology was built, such as ``cell 6 changed "big"``; None if nothing did."""
+
+    @property
+    def sample(self) -> Iterable[TopicRecord] | None:
+        """The records that the builder's previews run on now."""
 
 
 @dataclass(eq=True, repr=False)
@@ -282,6 +287,26 @@ class Topology(Suggesting, Displayed):
         """
         changes = None if self.built_from is None else self.built_from.changes()
         return None if changes is None else f"built before {changes}; run builder.build() again"
+
+    @property
+    def sample(self) -> Iterable[TopicRecord] | None:
+        """The present sample of the builder that built this; None without one, and after pickling."""
+        return None if self.built_from is None else self.built_from.sample
+
+    @property
+    def unwritten(self) -> str | None:
+        """Say that a run would leave nothing behind, and what to do.
+
+        None if anything is written to a topic or kept in a store, or if a function may do it: a user's processor,
+        ``foreach``, ``peek`` or ``print``.
+        """
+        kept = self.stores or self.global_stores or any(map(self._has_effect, self.nodes.values()))
+        return None if kept else 'nothing is written: end a stream with `.to("topic")`'
+
+    def _has_effect(self, node: Node) -> bool:
+        traits = node.traits if isinstance(node, ProcessorNode) else NO_TRAITS
+        internal = isinstance(node, Sink) and isinstance(node.topic, str) and node.topic in self.internal_topics
+        return (isinstance(node, Sink) and not internal) or traits.user_code or traits.effect
 
     def __getstate__(self) -> dict[str, object]:
         # Workers of Spark and files know no declarations: those hold the notebook's variables.

@@ -61,6 +61,7 @@ def check(
         *_astray(topology),
         *_unbounded(topology),
         *_writers(topology),
+        *_unwritten(topology),
         *changelog_findings(topology),
         *folder_findings(folders or {}),
     ]
@@ -212,3 +213,10 @@ def _writers(topology: Topology) -> Iterator[Issue]:
                 f'topic "{topic}"',
                 f"sub-topologies {join_list(map(str, subs))} write to it: their records have no common order",
             )
+
+
+def _unwritten(topology: Topology) -> Iterator[Issue]:
+    """A run would leave nothing behind."""
+    if topology.unwritten:
+        fact, _, remedy = topology.unwritten.partition(": ")
+        yield Issue("warning", "the topology", fact, remedy)

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from kstreamnb.errors import DOCUMENTATION
-from tests.browser.lab import Lab, Notebook
+from tests.browser.lab import ARTEFACTS, Lab, Notebook
 
 pytestmark = [pytest.mark.browser]
 
@@ -76,7 +76,7 @@ def notebook(lab: Lab) -> Iterator[Notebook]:
     [
         (MISTYPED, "error-mistyped", ('UnknownNameError: a KStream has no "filtr"', 'did you mean "filter"?')),
         (WRONG, "error-topology", ('TopologyError: topic "orders" is read both as a stream and as a table', "cell 4")),
-        (POISON, "error-record", ("ProcessingError", "Caused by", "KeyError: 'price'")),
+        (POISON, "error-record", ('KeyError \'price\' at orders-0@0 key "o4" value {"pieces": 1}', "Caused by")),
     ],
     ids=["mistyped", "topology", "record"],
 )
@@ -125,3 +125,19 @@ def test_names_of_the_users_stay_text_in_pictures(notebook: Notebook) -> None:
     expect(shown.locator(".jp-RenderedSVG img")).to_have_attribute("src", re.compile("window.hurt"))
     assert notebook.page.evaluate("() => window.hurt === undefined")
     assert shown.locator("script, img[src=x]").count() == 0
+
+
+def test_tab_offers_operators_first(notebook: Notebook) -> None:
+    """JupyterLab keeps the order of the kernel: the usual next operators, then the others."""
+    editor = notebook.page.locator(".jp-Cell .cm-content").last
+    notebook.run(NASTY, source="pass")
+    editor.click()
+    editor.press("ControlOrMeta+A")
+    editor.press_sequentially("spent.")
+    editor.press("Tab")
+    offered = notebook.page.locator(".jp-Completer-item .jp-Completer-match")
+    expect(offered.first).to_be_visible()
+    names = offered.all_inner_texts()
+    notebook.page.screenshot(path=ARTEFACTS / "completion.png")
+    notebook.page.keyboard.press("Escape")
+    assert ["filter", "map_values", "group_by_key", "join", "to", "filter_not"] == names[:6]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ import pytest
 from IPython.core.completer import provisionalcompleter
 from IPython.core.error import UsageError
 
+import kstreamnb as ks
+from kstreamnb.errors import ConfigError, TopologyError
 from kstreamnb.masking import masked
 from kstreamnb.notebook.secrets import from_environment
 from tests.notebook.shells import Shell, loaded_shell
@@ -140,11 +143,15 @@ def test_cells_that_were_timed_or_captured_are_in_the_script(shell: Shell, tmp_p
 
 
 def test_a_replay_takes_the_builders_sample(shell: Shell) -> None:
-    """As previews do; a topology has none, and the error says what to name."""
+    """As previews do, and a topology takes that of the builder that built it; without one the error says what to do."""
     assert "1 record in, 2 out, 0 dropped" in shell.run("%ks replay builder")
+    assert "1 record in, 2 out, 0 dropped" in shell.run("ks.replay(builder.build())")
     shell.run("built = builder.build()")
-    with pytest.raises(UsageError, match="name a sample, or a builder whose sample is set"):
-        shell.ip.run_line_magic("ks", "replay built")
+    assert "1 record in, 2 out, 0 dropped" in shell.run("%ks replay built")
+    shell.run("builder.sample = None")
+    with pytest.raises(ConfigError, match="there is no sample to replay") as refused:
+        shell.ip.run_line_magic("ks", "replay builder")
+    assert refused.value.hint == "write replay(topology, sample), or set builder.sample"
 
 
 def test_verbs_are_completed_and_attributes_are_taken(shell: Shell) -> None:
@@ -261,8 +268,60 @@ def test_a_handle_says_what_changed_since_its_cell_ran_last(shell: Shell) -> Non
 def test_a_preview_that_fails_names_the_node_and_the_cause(shell: Shell) -> None:
     """The user's exception is shown with its text, not only its type."""
     shown = shell.run('words.map_values(lambda word: {}["missing"])')
-    assert "failed with KeyError" in shown
-    assert "Cause: KeyError: 'missing'" in shown
+    assert """ProcessingError: KeyError 'missing' at text-0@0 key "a" value "to be"\n""" in shown
+
+
+def test_a_failure_names_its_record_and_folds_the_text_of_kafka_streams(shell: Shell) -> None:
+    """The notebook shows the values; the error's own text, which logs keep, does not, nor does a pickled error."""
+    broken = """broken = words.map_values(lambda word: {"m": 1}["n"])\nbroken.to("broken")\nbroken"""
+    shown = shell.run(broken, "broken")
+    assert """KeyError 'n' at text-0@0 key "a" value "to be"\nNode: "KSTREAM-MAPVALUES-0000000""" in shown
+    assert "Kafka Streams says" not in shown
+    bundle, _ = shell.ip.display_formatter.format(shell.value("broken"))
+    assert "<details><summary>Kafka Streams says</summary>Exception caught in process." in bundle["text/html"]
+    raised = shell.run("ks.replay(builder.build())")
+    assert """ProcessingError: KeyError 'n' at text-0@0 key "a" value "to be"\n""" in raised
+    assert "Exception caught in process" not in raised
+    assert "Kafka Streams says: Exception caught in process." in shell.run("%ks traceback")
+    error, shell.ip.kstreamnb_error.replay = shell.ip.kstreamnb_error, None  # a replay holds the lambdas
+    assert error.record == ("a", "to be")
+    assert "to be" not in "".join([str(error), *error.__notes__])
+    assert pickle.loads(pickle.dumps(error)).record is None
+
+
+def test_a_topology_that_writes_nothing_says_so(shell: Shell) -> None:
+    """A replay, a check and a deployment name the missing step; stores and effects count as results."""
+    shell.run('lone = ks.StreamsBuilder("lone")\nlone.sample = builder.sample\ntexts = lone.stream("text")')
+    shell.run("short = texts.filter(lambda key, text: len(text) < 9)")
+    sentence = 'nothing is written: end a stream with `.to("topic")`'
+    assert f"step 1 of 1; {sentence}" in shell.run("ks.replay(lone.build())")
+    assert "nothing is written" in shell.run("ks.testing.check(lone.build())")
+    with pytest.raises(TopologyError, match="nothing is written"):
+        ks.deploy(shell.value("lone").build(), checkpoint="nowhere", bootstrap_servers="localhost:1")
+    for end in ("short.foreach(print)", 'short.group_by_key().count(store="n")', 'short.to("short")'):
+        shell.run(end, "end")
+        assert shell.value("lone").build().unwritten is None, end
+    shell.run("short.repartition()", "end")
+    assert shell.value("lone").build().unwritten == sentence
+
+
+@pytest.mark.parametrize("jedi", [True, False])
+def test_operators_are_completed_first(shell: Shell, jedi: bool) -> None:
+    """The usual next ones, then the others by name, then attributes; the names of other values as ever."""
+    shell.ip.Completer.use_jedi = jedi
+
+    def offered(text: str) -> list[str]:
+        with provisionalcompleter():
+            return [each.text for each in shell.ip.Completer.completions(text, len(text))]
+
+    names = offered("x = words.")
+    assert ["filter", "map_values", "group_by_key", "join", "to", "filter_not", "flat_map"] == names[:7]
+    assert names.index("to_table") < names.index("declaration")
+    assert ["map_values", "map", "merge"] == offered("words.m")
+    assert ["stream", "table", "global_table", "build", "sample"] == offered("builder.")[:5]
+    assert "upper" in offered("split.__name__.up")[0]
+    shell.run("%unload_ext kstreamnb")
+    assert "filter" not in offered("x = words.")[0]
 
 
 def test_a_stale_handle_is_shown_with_the_reason(shell: Shell) -> None:

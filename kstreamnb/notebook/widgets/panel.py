@@ -14,7 +14,7 @@ from kstreamnb.errors import EngineError
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.capture import capture
 from kstreamnb.masking import without_secrets
-from kstreamnb.notebook.handle_display import error_words
+from kstreamnb.notebook.tracebacks import error_words
 from kstreamnb.notebook.widgets.base import Facts, FactsWidget, esm
 from kstreamnb.notebook.widgets.graphs import picture
 from kstreamnb.spark.contracts import OffsetSource

@@ -13,7 +13,7 @@ from traceback import walk_stack, walk_tb
 from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import Any
 
-from kstreamnb.core.codec import to_bytes
+from kstreamnb.core.codec import decode, to_bytes
 from kstreamnb.core.record import Headers
 from kstreamnb.errors import KStreamError, ProcessingError, SerdeError
 from kstreamnb.hints import from_java, message_of
@@ -135,7 +135,21 @@ def processing_error(
         java = java or CANNOT_READ
     failure = _error(context, node, original(error), where, java or f"Exception caught in process. {place}")
     failure.coordinates = (str(topic), partition, offset, timestamp)
+    failure.record = _key_and_value(context)
     return failure
+
+
+def _key_and_value(context: TaskContext) -> tuple[object, object] | None:
+    """Return the current record's key and value, as their bytes if they cannot be read; None without a source."""
+    record, plan = context.record_context, context.plan
+    source, wire = plan.topology.nodes.get(record.source), record.record()[2:4]
+    if not isinstance(source, Source):
+        return None
+    try:
+        key, value = map(decode, plan.serdes(source), wire)
+    except Exception:  # the serde may belong to the user and raise anything; the failure itself is reported
+        key, value = wire
+    return key, value
 
 
 def punctuation_error(
@@ -158,7 +172,7 @@ def _error(context: TaskContext, node: str, error: BaseException, where: str, ja
     declared: SourceLocation | None = getattr(context.plan.topology.nodes.get(node), "origin", None)
     frame = _user_frame(error.__traceback__)
     line = None if frame is None else origin_of(*frame)
-    detail = f"{where}; node declared at {declared}" if line and declared else where
+    detail = f"{where}; node declared at {declared}" if line and declared and line != declared else where
     fact = f": {error.message}" if isinstance(error, KStreamError) else f" with {type(error).__name__}"
     return ProcessingError(
         f'node "{node}" failed{fact}',
