@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2] / "kstreamnb"
 SPINE = ("core", "topology", "operators", "logical", "dsl", "state", "runtime")
-SPINE_LINES = 11_450
+SPINE_LINES = 11_500
 MODULE_LINES, DSL_MODULE_LINES, FUNCTION_LINES, CLASS_METHODS = 450, 600, 60, 12
 
 # Fronts list the methods users call: their size is that of Kafka Streams' own interfaces. The list may only shrink.
@@ -155,7 +155,7 @@ def test_no_module_is_unfinished() -> None:
 
 
 def test_the_spine_can_be_read_in_an_afternoon(record_property: pytest.RecordProperty) -> None:
-    """S1-43: the core, with descriptions and labels of topologies and typed signatures, stays under 11,450 lines."""
+    """S1-43: the core, with descriptions and labels of topologies and typed signatures, stays under 11,500 lines."""
     lines = {package: sum(map(code_lines, (ROOT / package).rglob("*.py"))) for package in SPINE}
     print(f"lines of code in the spine: {sum(lines.values())} of less than {SPINE_LINES}: {lines}")
     record_property("spine_lines", sum(lines.values()))
