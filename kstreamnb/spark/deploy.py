@@ -38,7 +38,7 @@ from kstreamnb.spark.operations.slow_batches import SlowBatches
 from kstreamnb.spark.operations.topic_discovery import TopicDiscovery, application_over
 from kstreamnb.spark.operations.topic_watcher import TopicWatcher, refuse_replaced_topics
 from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment, WorkerOptions
-from kstreamnb.spark.planning.placement import plan_deployment
+from kstreamnb.spark.planning.placement import plan_deployment, useful_partitions
 from kstreamnb.spark.planning.preflight import refuse_what_cannot_run, refuse_what_is_too_large
 from kstreamnb.spark.query.query import Query
 from kstreamnb.spark.state.checkpoint_manifest import (
@@ -110,7 +110,8 @@ def deploy(
         max_records: records a batch at most, those first by event time; 0 for no limit. The default lets a backlog of
             any size through in batches whose transactions end in time.
         tick: how often wall-clock punctuators are checked, if the topology has users' processors.
-        spark_partitions: state partitions of the query, fixed by its first start; as many as cores by default.
+        spark_partitions: state partitions of the query, fixed by its first start until `ks.spark.rescale`; by default
+            as many as cores, but no more than the widest level has tasks.
         memory_limit: bytes of state that one worker keeps in memory.
         fail_on_loss: end the query when records were removed before they were read.
         create_topics: create output topics that do not exist, with the partitions of the widest input.
@@ -172,12 +173,12 @@ def deploy(
     sink = sink or KafkaSink(_writer(servers, application, name, guarantee, own))
     options = _options(folder, adopts=is_new and adopted is not None)
     options = replace(options, kafka=sink.kafka, memory_limit=memory_limit, verify=verify, changelogs=changelogs)
-    slots = spark_partitions or (old.spark_partitions if old is not None else session.sparkContext.defaultParallelism)
-    deployment = _placed(name, application, slots, options, old)
+    cores = session.sparkContext.defaultParallelism
+    deployment = _placed(name, application, spark_partitions or _partitions(application, cores, old), options, old)
     refuse_foreign_progress(admin, deployment, folder, adopted, reset)
     tick_ms = duration_ms(tick, "tick") if any(task.punctuates for task in deployment.tasks) else 0
     trigger_ms = None if available_now else _trigger_ms(trigger, settings, config)
-    stream = StreamSettings(folder, trigger_ms, max_records, tick_ms, session.sparkContext.defaultParallelism)
+    stream = StreamSettings(folder, trigger_ms, max_records, tick_ms, cores)
     if parity and old is None and (pre_deploy := hooks.current().pre_deploy):
         pre_deploy(topology, session, settings, application.partitions)
     ids = admin.identities(application.inputs)
@@ -269,6 +270,11 @@ def _refuse_nonsense(arguments: Mapping[str, Any]) -> None:
     check_arguments(deploy, arguments)
     if duration_ms(arguments["slow_batch"], "slow_batch") <= 0:
         raise ConfigError(f"slow_batch must be longer than 0 ms, got {arguments['slow_batch']!r}")
+
+
+def _partitions(application: ApplicationPlan, cores: int, old: Manifest | None) -> int:
+    """Return the default of state partitions: those of the first start, or as many as can be used."""
+    return useful_partitions(application, cores) if old is None else old.spark_partitions
 
 
 def _placed(

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 import kstreamnb as ks
+from kstreamnb.runtime.context.config import Config
+from kstreamnb.spark.planning.placement import plan_application, useful_partitions
 from kstreamnb.spark.planning.preflight import refuse_what_is_too_large
 
 
@@ -203,3 +205,13 @@ def test_tasks_are_divided_evenly_over_executors(executors: int, shares: list[in
     places = ks.plan(builder.build(), 6, spark_partitions=executors).tasks_by_partition
     assert shares == sorted(map(len, places))
     assert [f"0_{number}" for number in range(6)] == sorted(task for place in places for task in place)
+
+
+@pytest.mark.parametrize(("cores", "partitions", "expected"), [(16, 3, 3), (2, 3, 2), (1, 3, 1), (16, 1, 1)])
+def test_a_query_has_no_more_state_partitions_than_tasks_that_run_at_once(
+    cores: int, partitions: int, expected: int
+) -> None:
+    """S1-09: on 16 cores, three tasks a level use three; with fewer cores, each core gets one."""
+    topics = {"sales": partitions, "cities": partitions, "out": 9, "copies": 9}
+    application = plan_application(shop(), Config(), topics, direct=True)
+    assert expected == useful_partitions(application, cores)

@@ -27,7 +27,7 @@ from kstreamnb.spark.execution.worker_cache import AnyTask
 from kstreamnb.spark.io.changelog_topics import changelog_topics
 from kstreamnb.spark.operations.topic_discovery import application_over
 from kstreamnb.spark.planning.deployment import Deployment
-from kstreamnb.spark.planning.placement import plan_deployment
+from kstreamnb.spark.planning.placement import plan_deployment, useful_partitions
 from kstreamnb.spark.state.changelog_restore import Entries, logged_stores, read_topics, restore_tasks, stores_of
 from kstreamnb.spark.state.checkpoint_manifest import manifest_of, write_manifest
 from kstreamnb.spark.state.store_view import StoreView, stores_named, tasks_with
@@ -127,7 +127,8 @@ def adopt(
         checkpoint: the folder of the new checkpoint; it must not have one.
         bootstrap_servers: ``host:port``, or librdkafka's settings with ``bootstrap.servers`` among them.
         config: the application's settings; serdes and handlers as in Java.
-        spark_partitions: state partitions of the query. Default: as many as this machine has cores.
+        spark_partitions: state partitions of the query. Default: as many as this machine has cores, but no more than
+            the widest level has tasks.
         dry_run: only look, and return the findings. Default: False.
 
     Raises:
@@ -162,7 +163,8 @@ def adopt(
         settings = replace(settings, application_id=application_id)
     application = application_over(topology, settings, admin.topics())
     query = str(uuid.uuid4())  # noqa: TID251 - a new checkpoint is a new identity
-    found = find_state(admin, plan_deployment(query, [application], spark_partitions or os.cpu_count() or 1))
+    slots = spark_partitions or useful_partitions(application, os.cpu_count() or 1)
+    found = find_state(admin, plan_deployment(query, [application], slots))
     adoption = _described(found)
     if dry_run:
         return adoption

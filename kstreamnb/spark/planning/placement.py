@@ -138,6 +138,18 @@ def plan_deployment(
     )
 
 
+def useful_partitions(application: ApplicationPlan, cores: int) -> int:
+    """Return how many state partitions an application can use: one a core, but no more than a level has tasks.
+
+    A state partition without a task costs a Python worker and a state store in every batch.
+    """
+    widths: dict[int, int] = {}
+    for plans in _plans(application):
+        level = application.levels[plans[0].subtopologies[0]]
+        widths[level] = widths.get(level, 0) + 1
+    return max(1, min(cores, max(widths.values(), default=1)))
+
+
 def _plans(application: ApplicationPlan) -> Iterator[tuple[TaskPlan, ...]]:
     """Return plans that run as one: each alone, but those of a cycle together."""
     together: dict[object, list[TaskPlan]] = {}  # in the order of their first members
