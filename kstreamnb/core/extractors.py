@@ -37,7 +37,12 @@ class FailOnInvalidTimestamp:
     """
 
     def extract(self, record: TopicRecord, partition_time_ms: int) -> int:
-        """The record's timestamp, if it is one."""
+        """The record's timestamp, if it is one.
+
+        Args:
+            record: the record as it was read.
+            partition_time_ms: greatest timestamp so far in the record's partition, in epoch milliseconds; not used.
+        """
         if record.timestamp < 0:
             raise negative_timestamp(*record[:4])
         return record.timestamp
@@ -65,7 +70,12 @@ class LogAndSkipOnInvalidTimestamp:
     """
 
     def extract(self, record: TopicRecord, partition_time_ms: int) -> int:
-        """The record's timestamp, as it is."""
+        """The record's timestamp, as it is.
+
+        Args:
+            record: the record as it was read.
+            partition_time_ms: greatest timestamp so far in the record's partition, in epoch milliseconds; not used.
+        """
         return record.timestamp
 
 
@@ -79,7 +89,13 @@ class UsePartitionTimeOnInvalidTimestamp:
     """
 
     def extract(self, record: TopicRecord, partition_time_ms: int) -> int:
-        """The record's timestamp or the greatest before it."""
+        """The record's timestamp or the greatest before it.
+
+        Args:
+            record: the record as it was read.
+            partition_time_ms: greatest timestamp so far in the record's partition, in epoch milliseconds; -1 before the
+                first.
+        """
         if record.timestamp >= 0:
             return record.timestamp
         if partition_time_ms < 0:
@@ -95,6 +111,9 @@ class UsePartitionTimeOnInvalidTimestamp:
 class WallclockTimestampExtractor:
     """The wall clock of the engine at the time it takes the record; the engine passes its clock with `on`.
 
+    Args:
+        clock: an object with ``now_ms``, in epoch milliseconds. Default: None; the engine passes its own with `on`.
+
     Example:
         >>> from types import SimpleNamespace
         >>> extractor = WallclockTimestampExtractor().on(SimpleNamespace(now_ms=7))
@@ -105,11 +124,20 @@ class WallclockTimestampExtractor:
     clock: Clock | None = field(default=None, compare=False)
 
     def on(self, clock: Clock) -> Self:
-        """The same extractor, reading a clock."""
+        """The same extractor, reading a clock.
+
+        Args:
+            clock: an object with ``now_ms``, in epoch milliseconds.
+        """
         return type(self)(clock)
 
     def extract(self, record: TopicRecord, partition_time_ms: int) -> int:
-        """The clock's time."""
+        """The clock's time.
+
+        Args:
+            record: the record as it was read; its own timestamp is not used.
+            partition_time_ms: greatest timestamp so far in the record's partition, in epoch milliseconds; not used.
+        """
         if self.clock is None:
             hint = "the engine hands in its clock with on(clock)"
             raise ConfigError("the wall clock extractor has no clock", hint=hint)

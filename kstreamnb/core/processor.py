@@ -42,6 +42,10 @@ class PunctuationType:
 class ProcessorContext:
     """The context of a processor: forwards records, provides stores, schedules punctuations and reads the clocks.
 
+    Args:
+        context: the context of the node, from the engine that runs the task.
+        forward: function that passes a record to all children of the node.
+
     Example:
         >>> class Clocked(Processor):
         ...     def process(self, record):
@@ -61,7 +65,12 @@ class ProcessorContext:
         self._to_child: dict[str, Forward] = {}
 
     def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
-        """Forward a record to all children, or to the named one; raises ProcessingError if there is none."""
+        """Forward a record to all children, or to the named one; raises ProcessingError if there is none.
+
+        Args:
+            record: the `Record` to forward, often ``record.with_value(…)``.
+            child: name of the one child that gets it. Default: all children.
+        """
         if not isinstance(record, Record):
             raise ProcessingError(
                 f'processor "{self.node}" forwarded a "{type(record).__name__}" instead of a record',
@@ -76,7 +85,11 @@ class ProcessorContext:
         to_child(*record)
 
     def get_state_store(self, name: str) -> Any:
-        """A store connected to this processor, or a global store; raises StateError otherwise."""
+        """A store connected to this processor, or a global store; raises StateError otherwise.
+
+        Args:
+            name: name of the store, as it was declared.
+        """
         store = self._context.store(name)
         store = getattr(store, "for_user", store)
         return _ReadOnlyStore(name, store) if self._context.only_reads(name) else store
@@ -89,7 +102,15 @@ class ProcessorContext:
         *,
         start: datetime | str | int | None = None,
     ) -> Cancellable:
-        """Call ``callback(now_ms)`` every ``interval`` of stream time or wall clock, first at ``start``."""
+        """Call ``callback(now_ms)`` every ``interval`` of stream time or wall clock, first at ``start``.
+
+        Args:
+            interval: time between two calls, such as "10s"; at least 1 ms.
+            kind: `PunctuationType.STREAM_TIME` or `PunctuationType.WALL_CLOCK_TIME`.
+            callback: function ``(now_ms) -> None``; gets the time of the clock in epoch milliseconds.
+            start: instant of the first call. Default: the first record in stream time, one interval from now on the
+                wall clock.
+        """
         start_ms = None if start is None else instant_ms(start, "start of a punctuator")
         return self._context.schedule(duration_ms(interval, "interval of a punctuator"), kind, callback, start_ms)
 
@@ -152,11 +173,19 @@ class Processor(Generic[KIn, VIn, KOut, VOut]):
     context: ProcessorContext
 
     def init(self, context: ProcessorContext) -> None:
-        """Called once for each task before its first record."""
+        """Called once for each task before its first record.
+
+        Args:
+            context: the context of the task; the default keeps it as ``self.context``.
+        """
         self.context = context
 
     def process(self, record: Record[KIn, VIn]) -> None:
-        """Called for every record."""
+        """Called for every record.
+
+        Args:
+            record: the next `Record`; forward results with ``self.context.forward``.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no process(record)")
 
     def close(self) -> None:
@@ -199,7 +228,11 @@ class FixedKeyRecord(Record[K, V]):
     __slots__ = ()
 
     def with_key(self, key: object) -> Record[Any, V]:
-        """Raises ProcessingError: the key is fixed."""
+        """Raises ProcessingError: the key is fixed.
+
+        Args:
+            key: not accepted.
+        """
         raise ProcessingError("process_values may not change the key", hint=_USE_PROCESS)
 
 

@@ -20,6 +20,10 @@ Headers = tuple[tuple[str, bytes | None], ...]
 class TopicPartition(NamedTuple):
     """One partition of one topic.
 
+    Args:
+        topic: name of the topic.
+        partition: number of the partition, counted from 0.
+
     Example:
         >>> print(*TopicPartition("orders", 3))
         orders 3
@@ -33,6 +37,15 @@ class TopicRecord(NamedTuple):
     """A record of a topic, as samples contain and output topics return it.
 
     ``timestamp`` is in ms; ``offset`` counts from 0 in each partition.
+
+    Args:
+        topic: name of the topic.
+        partition: number of the partition, counted from 0.
+        offset: position in its partition, counted from 0.
+        timestamp: event time in epoch milliseconds.
+        key: the deserialised key, or None.
+        value: the deserialised value; None deletes a row of a table.
+        headers: pairs of a name and bytes, in order. Default: none.
 
     Example:
         >>> record = TopicRecord("orders", 0, 17, 1_767_258_000_000, "shoe", {"pieces": 2})
@@ -52,6 +65,11 @@ class TopicRecord(NamedTuple):
 class RecordMetadata(NamedTuple):
     """Topic, partition and offset of the current record; (None, -1, -1) inside a punctuator.
 
+    Args:
+        topic: name of the topic, None inside a punctuator.
+        partition: number of the partition, -1 inside a punctuator.
+        offset: position in the partition, -1 inside a punctuator.
+
     Example:
         >>> RecordMetadata("orders", 3, 17)
         RecordMetadata(topic='orders', partition=3, offset=17)
@@ -65,6 +83,10 @@ class RecordMetadata(NamedTuple):
 class ValueAndTimestamp(NamedTuple):
     """A value of a timestamped store and the event time (ms) it is valid from.
 
+    Args:
+        value: the value of the row.
+        timestamp: event time of its last update, in epoch milliseconds.
+
     Example:
         >>> row = ValueAndTimestamp(5, 1000)
         >>> row.value, row.timestamp
@@ -77,6 +99,11 @@ class ValueAndTimestamp(NamedTuple):
 
 class Change(NamedTuple):
     """One update of a table: the new value, the old one if requested, and whether it is the latest.
+
+    Args:
+        new: the new value; None deletes the row.
+        old: the value before, if a node downstream needs it. Default: None.
+        is_latest: False if the update is older than the row, as in a versioned table. Default: True.
 
     Example:
         >>> Change(new=2, old=1)
@@ -96,6 +123,12 @@ class _WindowedFields(NamedTuple, Generic[K]):
 
 class Windowed(_WindowedFields[K], Suggesting):
     """A key within a window ``[start, end)`` in ms; of a session or a sliding window ``end`` is inclusive.
+
+    Args:
+        key: the key of the record.
+        start: first instant of the window in epoch milliseconds, inclusive.
+        end: last instant of the window in epoch milliseconds; exclusive, but inclusive for sessions and sliding
+            windows.
 
     Example:
         >>> print(Windowed("shoe", 0, 3_600_000))
@@ -118,6 +151,12 @@ class _RecordFields(NamedTuple):
 class Record(_RecordFields, Suggesting, Generic[K, V]):
     """The record that a user's processor gets and forwards; immutable.
 
+    Args:
+        key: the key, or None.
+        value: the value, or None.
+        timestamp: event time in epoch milliseconds, at least 0.
+        headers: pairs of a name and bytes, in order. Default: none.
+
     Example:
         >>> Record("shoe", 1, 1000).with_value(2)
         Record(key='shoe', value=2, timestamp=1000, headers=())
@@ -137,17 +176,33 @@ class Record(_RecordFields, Suggesting, Generic[K, V]):
         return super().__new__(cls, key, value, timestamp, headers)
 
     def with_key(self, key: object) -> Record[Any, V]:
-        """The same record under another key."""
+        """The same record under another key.
+
+        Args:
+            key: the new key, or None.
+        """
         return tuple.__new__(type(self), (key, self.value, self.timestamp, self.headers))
 
     def with_value(self, value: object) -> Record[K, Any]:
-        """The same record with another value."""
+        """The same record with another value.
+
+        Args:
+            value: the new value, or None.
+        """
         return tuple.__new__(type(self), (self.key, value, self.timestamp, self.headers))
 
     def with_timestamp(self, timestamp: int) -> Self:
-        """The same record at another event time (ms, not negative)."""
+        """The same record at another event time (ms, not negative).
+
+        Args:
+            timestamp: the new event time in epoch milliseconds, at least 0.
+        """
         return type(self)(self.key, self.value, timestamp, self.headers)
 
     def with_headers(self, headers: Headers) -> Self:
-        """The same record with other headers."""
+        """The same record with other headers.
+
+        Args:
+            headers: pairs of a name and bytes (or None), which replace all headers.
+        """
         return tuple.__new__(type(self), (self.key, self.value, self.timestamp, tuple(headers)))

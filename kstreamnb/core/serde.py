@@ -54,7 +54,11 @@ class Serde(Generic[T]):
     width: int | None = None
 
     def serialize(self, value: T | None) -> bytes | None:
-        """Kafka's bytes of a value; None for None; raises SerdeError for a value that it does not write."""
+        """Kafka's bytes of a value; None for None; raises SerdeError for a value that it does not write.
+
+        Args:
+            value: a value of one of the types in ``writes``, or None.
+        """
         if value is None:
             return None
         if not isinstance(value, self.writes):
@@ -67,7 +71,11 @@ class Serde(Generic[T]):
             raise self._unwritable(value, f"{type(error).__name__}: {error}") from error
 
     def deserialize(self, data: bytes | None) -> T:
-        """A new value from bytes; None for None; raises SerdeError for bytes that it does not read."""
+        """A new value from bytes; None for None; raises SerdeError for bytes that it does not read.
+
+        Args:
+            data: bytes of a key or value, or None.
+        """
         if data is None:
             return None  # type: ignore[return-value] # None stays None, whatever the type
         try:
@@ -79,15 +87,27 @@ class Serde(Generic[T]):
             raise self._unreadable(data, why, java=self.unreadable) from error
 
     def keeps(self, value: T) -> bool:
-        """Return whether a value of a plain type would come back from its bytes unchanged."""
+        """Return whether a value of a plain type would come back from its bytes unchanged.
+
+        Args:
+            value: a value whose exact type is in ``plain``.
+        """
         return True
 
     def copy_value(self, value: T) -> T | None:
-        """Return the value that its bytes would decode to, if known without serializing; otherwise None."""
+        """Return the value that its bytes would decode to, if known without serializing; otherwise None.
+
+        Args:
+            value: a value that the serde can write.
+        """
         return None
 
     def partition_bytes(self, value: T | None) -> bytes | None:
-        """The bytes that choose a key's partition: its own, or those of the inner key of a windowed one."""
+        """The bytes that choose a key's partition: its own, or those of the inner key of a windowed one.
+
+        Args:
+            value: a key, or None.
+        """
         return self.serialize(value)
 
     def _write(self, value: T) -> bytes:

@@ -345,12 +345,21 @@ class Serdes(Suggesting):
 
     @staticmethod
     def json(*, sort_keys: bool = False) -> Serde:
-        """JSON as compact UTF-8; the default for values. As a key it needs sorted names."""
+        """JSON as compact UTF-8; the default for values. As a key it needs sorted names.
+
+        Args:
+            sort_keys: write the names of an object in alphabetical order, so that equal objects have equal bytes.
+                Default: False.
+        """
         return JsonSerde(sort_keys=sort_keys)
 
     @staticmethod
     def list_serde(inner: Serde[T]) -> Serde[list[T | None]]:
-        """Lists of what ``inner`` writes."""
+        """Lists of what ``inner`` writes.
+
+        Args:
+            inner: serde of the elements.
+        """
         return ListSerde(inner)
 
     @staticmethod
@@ -359,13 +368,22 @@ class Serdes(Suggesting):
 
         A number of milliseconds is accepted too, as in Java's serde. Without ``inner`` the key uses the application's
         default serde.
+
+        Args:
+            inner: serde of the key in the window. Default: the application's ``default.key.serde``.
+            size: size of the windows, such as "5m", or a number of milliseconds. Default: None; windows that are read
+                have no end.
         """
         whole = size is None or (isinstance(size, int) and not isinstance(size, bool))
         return TimeWindowedSerde(inner, size if whole else duration_ms(size, "window size"))  # type: ignore[arg-type]
 
     @staticmethod
     def session_windowed(inner: Serde | None = None) -> Serde[Windowed[object]]:
-        """Keys within sessions; without ``inner`` the key uses the application's default serde."""
+        """Keys within sessions; without ``inner`` the key uses the application's default serde.
+
+        Args:
+            inner: serde of the key in the session. Default: the application's ``default.key.serde``.
+        """
         return SessionWindowedSerde(inner)
 
     @staticmethod
@@ -376,7 +394,15 @@ class Serdes(Suggesting):
         name: str = "custom",
         immutable: Iterable[type] = (),
     ) -> Serde[T]:
-        """A serde of two functions: value to bytes, bytes to value; neither ever gets None."""
+        """A serde of two functions: value to bytes, bytes to value; neither ever gets None.
+
+        Args:
+            serializer: function ``(value) -> bytes``.
+            deserializer: function ``(data) -> value``.
+            name: name of the serde in errors and descriptions. Default: "custom".
+            immutable: types whose instances cannot be mutated and survive a round trip; they are not copied. Default:
+                none.
+        """
         taking(serializer, "value")
         taking(deserializer, "data")
         expect(immutable, Iterable, "immutable")
@@ -386,7 +412,11 @@ class Serdes(Suggesting):
 
     @staticmethod
     def named(name: str) -> Serde:
-        """The built-in serde of that name, such as ``long`` or ``list<string>``."""
+        """The built-in serde of that name, such as ``long`` or ``list<string>``.
+
+        Args:
+            name: the name, in which inner serdes are in angle brackets.
+        """
         return serde_named(name)
 
 

@@ -37,6 +37,25 @@ class StoreSpec(NamesSerdes):
     ``put(key, row)`` and ``all()``; windows ``fetch(key, start)``, ``put(key, row, start)`` and ``all()``; sessions
     ``fetch_session(key, start, end)``, ``put(session, row)``, ``remove(session)`` and ``fetch(None)``, which gives all.
 
+    Args:
+        name: name of the store: letters, digits, ".", "_" and "-".
+        kind: "key_value", "timestamped_key_value", "versioned", "window", "timestamped_window", "session" or "lru".
+        key_serde: serde of the keys, or its name. Default: that of the stream or table, else the application's.
+        value_serde: serde of the values, or its name. Default: that of the stream or table, else the application's.
+        retention_ms: how long rows of windows and sessions are kept, in milliseconds of stream time. Default: None.
+        window_size_ms: size of the windows in milliseconds. Default: None, for stores without windows.
+        retain_duplicates: keep several rows with the same key and window start, as stream joins need. Default: False.
+        history_ms: how long old versions of a versioned store are kept, in milliseconds of stream time. Default: None.
+        segment_ms: length of a segment, which expires as a whole, in milliseconds. Default: computed as Kafka does.
+        max_entries: greatest number of rows of an ``lru`` store. Default: None, for other kinds.
+        persistent: follow the expiry rules of RocksDB stores, not those of in-memory stores. Default: True.
+        logged: write every change to a changelog topic. Default: True.
+        cached: collect updates, and forward only the last one of a key at a commit. Default: False.
+        changelog_topic: topic that serves as the changelog. Default: a topic of the application's own.
+        log_config: settings of the changelog topic, as pairs of a name and a text. Default: none.
+        factory: function ``(spec) -> rows`` that creates your own storage. Default: None, the kit's.
+        extra: further settings for a ``factory``. Default: none.
+
     Example:
         >>> spec = StoreSpec("counts", "key_value", key_serde="string", value_serde="long")
         >>> spec.value_serde.name, spec.logged, spec.cached
@@ -72,6 +91,11 @@ NOT_PUT = -(2**63)
 @dataclass(frozen=True)
 class VersionedRecord:
     """A value with the half-open time ``[timestamp, valid_to)`` (ms) it is valid in; ``valid_to`` None is open.
+
+    Args:
+        value: the value of this version.
+        timestamp: instant from which it is valid, in epoch milliseconds.
+        valid_to: instant at which the next version replaces it, in epoch milliseconds. Default: None, still valid.
 
     Example:
         >>> VersionedRecord("gold", 10, valid_to=20)
@@ -111,22 +135,42 @@ class Stores(Suggesting):
 
     @staticmethod
     def persistent_key_value_store(name: str, **options: Unpack[StoreOptions]) -> StoreSpec:
-        """Rows by key, kept as Kafka's RocksDB store keeps them."""
+        """Rows by key, kept as Kafka's RocksDB store keeps them.
+
+        Args:
+            name: name of the store.
+            options: options of every store. Default: logged and not cached.
+        """
         return _spec(name, "key_value", options)
 
     @staticmethod
     def in_memory_key_value_store(name: str, **options: Unpack[StoreOptions]) -> StoreSpec:
-        """Rows by key, kept as Kafka's in-memory store keeps them."""
+        """Rows by key, kept as Kafka's in-memory store keeps them.
+
+        Args:
+            name: name of the store.
+            options: options of every store. Default: logged and not cached.
+        """
         return _spec(name, "key_value", options, persistent=False)
 
     @staticmethod
     def persistent_timestamped_key_value_store(name: str, **options: Unpack[StoreOptions]) -> StoreSpec:
-        """Rows by key with the event time of each."""
+        """Rows by key with the event time of each.
+
+        Args:
+            name: name of the store.
+            options: options of every store. Default: logged and not cached.
+        """
         return _spec(name, "timestamped_key_value", options)
 
     @staticmethod
     def lru_map(name: str, max_entries: int, **options: Unpack[StoreOptions]) -> StoreSpec:
         """The ``max_entries`` most recently used rows.
+
+        Args:
+            name: name of the store.
+            max_entries: greatest number of rows; a further one evicts the least recently used.
+            options: options of every store. Default: logged and not cached.
 
         Raises: ConfigError when ``max_entries`` is negative.
         """
@@ -140,6 +184,13 @@ class Stores(Suggesting):
         name: str, *, history: Duration, segment_interval: Duration | None = None, **options: Unpack[StoreOptions]
     ) -> StoreSpec:
         """Rows by key with their history, kept for ``history`` of stream time.
+
+        Args:
+            name: name of the store.
+            history: how long old versions are kept, in stream time, such as "7d".
+            segment_interval: length of a segment, which expires as a whole. Default: computed from ``history`` as Kafka
+                does.
+            options: options of every store. Default: logged; versioned stores are never cached.
 
         Raises: ConfigError when ``history`` is negative, ``segment_interval`` is not positive or it is to be cached.
         """
@@ -165,6 +216,13 @@ class Stores(Suggesting):
     ) -> StoreSpec:
         """Rows by key and window start; expires by whole segments.
 
+        Args:
+            name: name of the store.
+            retention: how long rows are kept, in stream time, such as "1d"; at least ``window_size``.
+            window_size: size of the windows, such as "5m".
+            retain_duplicates: keep several rows with the same key and window start. Default: False.
+            options: options of every store. Default: logged and not cached.
+
         Raises: ConfigError when a duration is negative or ``retention`` is shorter than ``window_size``.
         """
         retention_ms = _at_least(0, retention, "retention", "retentionPeriod cannot be negative")
@@ -182,7 +240,14 @@ class Stores(Suggesting):
     def in_memory_window_store(
         name: str, *, retention: Duration, window_size: Duration, **options: Unpack[StoreOptions]
     ) -> StoreSpec:
-        """Rows by key and window start; expires exactly. Takes what `persistent_window_store` takes."""
+        """Rows by key and window start; expires exactly. Takes what `persistent_window_store` takes.
+
+        Args:
+            name: name of the store.
+            retention: how long rows are kept, in stream time, such as "1d"; at least ``window_size``.
+            window_size: size of the windows, such as "5m".
+            options: ``retain_duplicates`` and the options of every store. Default: logged and not cached.
+        """
         spec = Stores.persistent_window_store(name, retention=retention, window_size=window_size, **options)
         return replace(spec, persistent=False)
 
@@ -190,13 +255,25 @@ class Stores(Suggesting):
     def persistent_timestamped_window_store(
         name: str, *, retention: Duration, window_size: Duration, **options: Unpack[StoreOptions]
     ) -> StoreSpec:
-        """Rows by key and window start with the event time of each. Takes what `persistent_window_store` takes."""
+        """Rows by key and window start with the event time of each. Takes what `persistent_window_store` takes.
+
+        Args:
+            name: name of the store.
+            retention: how long rows are kept, in stream time, such as "1d"; at least ``window_size``.
+            window_size: size of the windows, such as "5m".
+            options: ``retain_duplicates`` and the options of every store. Default: logged and not cached.
+        """
         spec = Stores.persistent_window_store(name, retention=retention, window_size=window_size, **options)
         return replace(spec, kind="timestamped_window")
 
     @staticmethod
     def persistent_session_store(name: str, *, retention: Duration, **options: Unpack[StoreOptions]) -> StoreSpec:
         """Aggregates by session; expires by whole segments.
+
+        Args:
+            name: name of the store.
+            retention: how long sessions are kept after their end, in stream time, such as "1d".
+            options: options of every store. Default: logged and not cached.
 
         Raises: ConfigError when ``retention`` is negative.
         """
@@ -207,6 +284,11 @@ class Stores(Suggesting):
     def in_memory_session_store(name: str, *, retention: Duration, **options: Unpack[StoreOptions]) -> StoreSpec:
         """Aggregates by session; expires exactly.
 
+        Args:
+            name: name of the store.
+            retention: how long sessions are kept after their end, in stream time, such as "1d".
+            options: options of every store. Default: logged and not cached.
+
         Raises: ConfigError when ``retention`` is negative.
         """
         spec = Stores.persistent_session_store(name, retention=retention, **options)
@@ -216,7 +298,14 @@ class Stores(Suggesting):
     def key_value_store_builder(
         supplier: StoreSpec, key_serde: Serde | str | None, value_serde: Serde | str | None, **options: Any
     ) -> StoreSpec:
-        """``supplier`` with serdes, and with other ``options`` when given; the same for every kind of store."""
+        """``supplier`` with serdes, and with other ``options`` when given; the same for every kind of store.
+
+        Args:
+            supplier: the spec to complete, from another method of `Stores`.
+            key_serde: serde of the keys, or its name; None for the application's default.
+            value_serde: serde of the values, or its name; None for the application's default.
+            options: fields of `StoreSpec` to replace. Default: none.
+        """
         expect(supplier, StoreSpec, "supplier", hint='write for example Stores.in_memory_key_value_store("name")')
         known = [each.name for each in fields(StoreSpec)]
         for option in options:

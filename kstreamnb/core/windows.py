@@ -28,6 +28,12 @@ def _check_not_negative(ms: int, what: str, java: str) -> None:
 class TimeWindows(Suggesting):
     """Windows ``[start, start + size)`` aligned to the epoch: tumbling, or hopping when they advance by less.
 
+    Args:
+        size_ms: size of the windows in milliseconds, at least 1.
+        grace_ms: how long late records are accepted after a window's end, in milliseconds of stream time. Default: 0.
+        advance_ms: milliseconds between the starts of two windows, at most the size. Default: the size, tumbling
+            windows.
+
     Example:
         >>> TimeWindows.of(size="10s", advance="5s").windows_for(12_000)
         range(5000, 12001, 5000)
@@ -50,28 +56,51 @@ class TimeWindows(Suggesting):
 
     @classmethod
     def of(cls, *, size: Duration, grace: Duration = _NO_GRACE, advance: Duration | None = None) -> Self:
-        """Windows of a size, waiting ``grace`` for late records, tumbling or advancing by ``advance``."""
+        """Windows of a size, waiting ``grace`` for late records, tumbling or advancing by ``advance``.
+
+        Args:
+            size: size of the windows, such as "1h".
+            grace: how long late records are accepted after a window's end, in stream time. Default: 0 ms.
+            advance: time between the starts of two windows, at most the size. Default: the size, tumbling windows.
+        """
         windows = cls(duration_ms(size, "window size"), duration_ms(grace, "grace"))
         return windows if advance is None else windows.advance_by(advance)
 
     @classmethod
     def of_size_with_no_grace(cls, size: Duration) -> Self:
-        """Tumbling windows that close at their end."""
+        """Tumbling windows that close at their end.
+
+        Args:
+            size: size of the windows, such as "1h".
+        """
         return cls.of(size=size)
 
     @classmethod
     def of_size_and_grace(cls, size: Duration, after_window_end: Duration) -> Self:
-        """Tumbling windows with a grace period after their end."""
+        """Tumbling windows with a grace period after their end.
+
+        Args:
+            size: size of the windows, such as "1h".
+            after_window_end: how long late records are accepted after a window's end, in stream time.
+        """
         return cls.of(size=size, grace=after_window_end)
 
     def advance_by(self, advance: Duration) -> Self:
-        """Hopping windows: one starts every ``advance``."""
+        """Hopping windows: one starts every ``advance``.
+
+        Args:
+            advance: time between the starts of two windows, more than 0 and at most the size.
+        """
         advance_ms = duration_ms(advance, "advance")
         _check_advance(advance_ms, self.size_ms)
         return replace(self, advance_ms=advance_ms)
 
     def windows_for(self, timestamp: int) -> range:
-        """Starts (ms) of the windows that a timestamp is in, earliest first."""
+        """Starts (ms) of the windows that a timestamp is in, earliest first.
+
+        Args:
+            timestamp: event time in epoch milliseconds.
+        """
         first = max(0, timestamp - self.size_ms + self.advance_ms) // self.advance_ms * self.advance_ms
         return range(first, timestamp + 1, self.advance_ms)
 
@@ -88,7 +117,12 @@ def _check_advance(advance_ms: int, size_ms: int) -> None:
 
 @dataclass(frozen=True)
 class SlidingWindows(Suggesting):
-    """Windows ``[t, t + difference]`` with both ends included, one for each set of records within it."""
+    """Windows ``[t, t + difference]`` with both ends included, one for each set of records within it.
+
+    Args:
+        difference_ms: greatest time between two records of a window, in milliseconds.
+        grace_ms: how long late records are accepted after a window's end, in milliseconds of stream time. Default: 0.
+    """
 
     difference_ms: int
     grace_ms: int = 0
@@ -104,23 +138,43 @@ class SlidingWindows(Suggesting):
 
     @classmethod
     def of(cls, *, difference: Duration, grace: Duration = _NO_GRACE) -> Self:
-        """Windows of records at most ``difference`` apart."""
+        """Windows of records at most ``difference`` apart.
+
+        Args:
+            difference: greatest time between two records of a window, such as "10s".
+            grace: how long late records are accepted after a window's end, in stream time. Default: 0 ms.
+        """
         return cls(duration_ms(difference, "time difference"), duration_ms(grace, "grace"))
 
     @classmethod
     def of_time_difference_with_no_grace(cls, difference: Duration) -> Self:
-        """Sliding windows that close as soon as stream time passes their end."""
+        """Sliding windows that close as soon as stream time passes their end.
+
+        Args:
+            difference: greatest time between two records of a window, such as "10s".
+        """
         return cls.of(difference=difference)
 
     @classmethod
     def of_time_difference_and_grace(cls, difference: Duration, after_window_end: Duration) -> Self:
-        """Sliding windows with a grace period after their end."""
+        """Sliding windows with a grace period after their end.
+
+        Args:
+            difference: greatest time between two records of a window, such as "10s".
+            after_window_end: how long late records are accepted after a window's end, in stream time.
+        """
         return cls.of(difference=difference, grace=after_window_end)
 
 
 @dataclass(frozen=True)
 class SessionWindows(Suggesting):
-    """Sessions: records at most ``gap`` apart belong together; both ends are records' timestamps."""
+    """Sessions: records at most ``gap`` apart belong together; both ends are records' timestamps.
+
+    Args:
+        gap_ms: greatest time between neighbouring records of a session, in milliseconds.
+        grace_ms: how long late records are accepted after a session's end and gap, in milliseconds of stream time.
+            Default: 0.
+    """
 
     gap_ms: int
     grace_ms: int = 0
@@ -131,17 +185,31 @@ class SessionWindows(Suggesting):
 
     @classmethod
     def of(cls, *, gap: Duration, grace: Duration = _NO_GRACE) -> Self:
-        """Sessions that end after a gap longer than ``gap``."""
+        """Sessions that end after a gap longer than ``gap``.
+
+        Args:
+            gap: greatest time between neighbouring records of a session, such as "30m".
+            grace: how long late records are accepted after a session's end and gap, in stream time. Default: 0 ms.
+        """
         return cls(duration_ms(gap, "gap"), duration_ms(grace, "grace"))
 
     @classmethod
     def of_inactivity_gap_with_no_grace(cls, gap: Duration) -> Self:
-        """Sessions that close once stream time is a gap past their end."""
+        """Sessions that close once stream time is a gap past their end.
+
+        Args:
+            gap: greatest time between neighbouring records of a session, such as "30m".
+        """
         return cls.of(gap=gap)
 
     @classmethod
     def of_inactivity_gap_and_grace(cls, gap: Duration, after_window_end: Duration) -> Self:
-        """Sessions that close a gap and a grace period after their end."""
+        """Sessions that close a gap and a grace period after their end.
+
+        Args:
+            gap: greatest time between neighbouring records of a session, such as "30m".
+            after_window_end: how long late records are accepted after a session's end and gap, in stream time.
+        """
         return cls.of(gap=gap, grace=after_window_end)
 
 
@@ -151,6 +219,12 @@ class JoinWindows(Suggesting):
 
     Either side may be negative as long as the span between them is not. ``eager`` is the behaviour of Java's deprecated
     ``JoinWindows.of``: an unmatched record is emitted at once, not when its window has closed.
+
+    Args:
+        before_ms: how much earlier the other record may be, in milliseconds.
+        after_ms: how much later the other record may be, in milliseconds.
+        grace_ms: how long late records are accepted after a window's end, in milliseconds of stream time. Default: 0.
+        eager: emit a record without a match at once, as Java's deprecated windows do. Default: False.
     """
 
     before_ms: int
@@ -182,7 +256,14 @@ class JoinWindows(Suggesting):
         after: Duration | None = None,
         grace: Duration = _NO_GRACE,
     ) -> Self:
-        """The same span on both sides, or each side's own; a missing one is the difference, or 0."""
+        """The same span on both sides, or each side's own; a missing one is the difference, or 0.
+
+        Args:
+            difference: greatest time between the two records on either side, such as "5m". Default: None.
+            before: how much earlier the other record may be. Default: ``difference``, or 0 ms without one.
+            after: how much later the other record may be. Default: ``difference``, or 0 ms without one.
+            grace: how long late records are accepted after a window's end, in stream time. Default: 0 ms.
+        """
         if difference is None and before is None and after is None:
             raise ConfigError("a join window has neither a difference nor a before or after")
         both = _NO_GRACE if difference is None else difference
@@ -191,36 +272,65 @@ class JoinWindows(Suggesting):
 
     @classmethod
     def of_time_difference_with_no_grace(cls, difference: Duration) -> Self:
-        """Records at most ``difference`` apart, without grace for late ones."""
+        """Records at most ``difference`` apart, without grace for late ones.
+
+        Args:
+            difference: greatest time between the two records on either side, such as "5m".
+        """
         return cls.of(difference=difference)
 
     @classmethod
     def of_time_difference_and_grace(cls, difference: Duration, after_window_end: Duration) -> Self:
-        """Records at most ``difference`` apart, with grace for late ones."""
+        """Records at most ``difference`` apart, with grace for late ones.
+
+        Args:
+            difference: greatest time between the two records on either side, such as "5m".
+            after_window_end: how long late records are accepted after a window's end, in stream time.
+        """
         return cls.of(difference=difference, grace=after_window_end)
 
     @classmethod
     def of_legacy(cls, difference: Duration) -> Self:
-        """Java's deprecated ``JoinWindows.of``: a day of grace, and unmatched results at once."""
+        """Java's deprecated ``JoinWindows.of``: a day of grace, and unmatched results at once.
+
+        Args:
+            difference: greatest time between the two records on either side, such as "5m".
+        """
         span_ms = duration_ms(difference, "time difference")
         return cls(span_ms, span_ms, _LEGACY_GRACE_MS, eager=True)
 
     def before(self, difference: Duration) -> Self:
-        """The other record may be this much earlier."""
+        """The other record may be this much earlier.
+
+        Args:
+            difference: how much earlier the other record may be, such as "5m".
+        """
         return replace(self, before_ms=duration_ms(difference, "before"))
 
     def after(self, difference: Duration) -> Self:
-        """The other record may be this much later."""
+        """The other record may be this much later.
+
+        Args:
+            difference: how much later the other record may be, such as "5m".
+        """
         return replace(self, after_ms=duration_ms(difference, "after"))
 
     def grace(self, after_window_end: Duration) -> Self:
-        """How long late records are accepted."""
+        """How long late records are accepted.
+
+        Args:
+            after_window_end: how long late records are accepted after a window's end, in stream time.
+        """
         return replace(self, grace_ms=duration_ms(after_window_end, "grace"))
 
 
 @dataclass(frozen=True)
 class UnlimitedWindows(Suggesting):
-    """One window from a start to the end of time; earlier records are skipped."""
+    """One window from a start to the end of time; earlier records are skipped.
+
+    Args:
+        start_ms: start of the window in epoch milliseconds. Default: 0.
+    """
 
     start_ms: int = 0
 
@@ -239,13 +349,25 @@ class UnlimitedWindows(Suggesting):
 
     @classmethod
     def of(cls, *, start: Instant = 0) -> Self:
-        """One window from ``start``."""
+        """One window from ``start``.
+
+        Args:
+            start: start of the window, such as "2026-01-01T00:00Z". Default: the epoch.
+        """
         return cls(instant_ms(start, "window start"))
 
     def start_on(self, start: Instant) -> Self:
-        """One window from ``start``."""
+        """One window from ``start``.
+
+        Args:
+            start: start of the window, such as "2026-01-01T00:00Z" or epoch milliseconds.
+        """
         return replace(self, start_ms=instant_ms(start, "window start"))
 
     def windows_for(self, timestamp: int) -> range:
-        """The window's start, or no window for an earlier record."""
+        """The window's start, or no window for an earlier record.
+
+        Args:
+            timestamp: event time in epoch milliseconds.
+        """
         return range(self.start_ms, self.start_ms + (timestamp >= self.start_ms))

@@ -93,7 +93,7 @@ def hint(name: str, step: int = 1) -> str:
 
     Args:
         name: the exercise, such as ``"count.1"``.
-        step: 1 for the smallest hint; after the last one, the last is repeated.
+        step: 1 for the smallest hint; after the last one, the last is repeated. Default: 1.
 
     Raises: KStreamError for an unknown name.
 

@@ -23,7 +23,7 @@ def new_york_flights(limit: int = 10_000) -> Sample:
     arrive out of order. ``delay`` is in minutes, None for cancelled flights; ``distance`` is in miles.
 
     Args:
-        limit: the number of flights, at most 10,000.
+        limit: the number of flights, at most 10,000. Default: 10,000.
 
     Source: the tables of the R package nycflights13, from the Bureau of Transportation Statistics.
 

@@ -17,6 +17,12 @@ class TopologyDiff(Displayed):
 
     ``state`` has a sentence for each store or repartition topic that an upgrade would orphan or create.
 
+    Args:
+        added: names of nodes, stores and topics that only the second topology has. Default: none.
+        removed: names that only the first topology has. Default: none.
+        changed: pairs of a name and how it differs. Default: none.
+        state: one sentence for each store or topic whose data an upgrade would orphan or create. Default: none.
+
     Example:
         >>> print(TopologyDiff(added=('processor "large"',), changed=(('sink "out"', "topic: b -> c"),)))
         + processor "large"

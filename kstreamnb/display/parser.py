@@ -24,6 +24,9 @@ _ARROW = re.compile(r"(-->|<--)\s*(.*)")
 def parse_description(text: str) -> TopologyDescription:
     """Parse a printed description; printing the result gives ``text`` again, in Java's layout.
 
+    Args:
+        text: what `Topology.describe` or Java's ``TopologyDescription`` prints.
+
     Raises: TopologyError with the line when it is neither a node nor an edge, or when edges contradict each other.
 
     Example:

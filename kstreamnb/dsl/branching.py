@@ -58,22 +58,40 @@ class Branched(Options):
 
     @classmethod
     def as_(cls, name: str) -> Self:
-        """Return options with this name."""
+        """Return options with this name.
+
+        Args:
+            name: name of the branch, which is appended to the prefix of the split.
+        """
         return cls(name)
 
     @classmethod
     def with_function(cls, function: BranchFunction, name: str | None = None) -> Self:
-        """Return options of a branch that a function changes."""
+        """Return options of a branch that a function changes.
+
+        Args:
+            function: function ``(stream) -> stream``; its result replaces the branch.
+            name: name of the branch. Default: None, its number.
+        """
         return cls(name, function)
 
     @classmethod
     def with_consumer(cls, consumer: BranchConsumer, name: str | None = None) -> Self:
-        """Return options of a branch that ends in a consumer."""
+        """Return options of a branch that ends in a consumer.
+
+        Args:
+            consumer: function ``(stream) -> None``; gets the branch, which is then not in the result of the split.
+            name: name of the branch. Default: None, its number.
+        """
         return cls(name, None, consumer)
 
 
 class BranchedKStream(Handle, Generic[K, V], kind="split"):
     """A stream that is being split: add branches, then end with `default_branch` or `no_default_branch`.
+
+    Args:
+        declaration_log: declarations of the builder that the stream belongs to.
+        declaration: the split.
 
     Example:
         >>> from kstreamnb import StreamsBuilder, head

@@ -291,6 +291,10 @@ class Handle(Suggesting):
     """The user's reference to a declaration, from which further ones are made.
 
     ``kind`` names a class; `declare` returns a handle of the class with the wanted name.
+
+    Args:
+        log: declarations of the builder that this handle belongs to.
+        declaration: the operation whose result the handle stands for.
     """
 
     kind: ClassVar[str] = ""
@@ -333,6 +337,13 @@ class Handle(Suggesting):
 
     def declare(self, kind: str, word: str, emit: Emit, *others: Handle, **arguments: object) -> H:  # type: ignore[type-var]  # the class follows from the kind, and mypy takes it from the caller
         """Declare an operation on this handle and ``others``; return a handle of a kind.
+
+        Args:
+            kind: kind of the new handle, such as "stream".
+            word: name of the operation, as errors show it.
+            emit: function that adds the operation's nodes to the topology when it is built.
+            others: further handles that the operation reads.
+            arguments: arguments of the operation, for displays and for ``name``.
 
         Raises: TopologyError when the name is illegal or the handles are of different builders.
         """

@@ -290,7 +290,7 @@ class TableJoins(Handle, Generic[K, V]):
             other: the other table, of the same builder.
             functions: the foreign key, if any, and the joiner, by position; a `TableJoined`, a `Named` and a
                 `Materialized` may follow, as in Java.
-            joiner: function ``(left, right)`` that returns the value of the result.
+            joiner: function ``(left, right)`` that returns the value of the result. Required.
             foreign_key: function ``(value)`` that returns the key of the other table's row; ``(key, value)`` if
                 ``with_key``; None: no partner. Default: join by key.
             with_key: whether the foreign key's function takes the key as well. Default: False.
@@ -371,7 +371,7 @@ class TableJoins(Handle, Generic[K, V]):
             other: the other table, of the same builder.
             functions: the foreign key, if any, and the joiner, by position; a `TableJoined`, a `Named` and a
                 `Materialized` may follow, as in Java.
-            joiner: function ``(left, right)`` that returns the value of the result; ``right`` may be None.
+            joiner: function ``(left, right)`` that returns the value of the result; ``right`` may be None. Required.
             foreign_key: function ``(value)`` that returns the key of the other table's row; ``(key, value)`` if
                 ``with_key``; None: no partner. Default: join by key.
             with_key: whether the foreign key's function takes the key as well. Default: False.

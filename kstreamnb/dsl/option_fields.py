@@ -136,6 +136,9 @@ class Options(Suggesting):
     def changed(self, **fields: object) -> Self:
         """Return a copy with some fields replaced; converters and validators run again.
 
+        Args:
+            fields: new values by name of the field.
+
         Raises: ConfigError for an unknown field.
         """
         check_known(type(self), fields)
@@ -225,7 +228,11 @@ class NamedOptions(Options):
 
     @classmethod
     def as_(cls, name: str) -> Self:
-        """Return options with this name."""
+        """Return options with this name.
+
+        Args:
+            name: name of the operator's node in the topology.
+        """
         return cls(name=name)
 
     with_name = Setting[str]("name")
@@ -245,9 +252,20 @@ class TopicOptions(NamedOptions):
     def with_(
         cls, key_serde: SerdeLike | None = None, value_serde: SerdeLike | None = None, *, name: str | None = None
     ) -> Self:
-        """Return options with these serdes; everything else has a ``with_…`` method."""
+        """Return options with these serdes; everything else has a ``with_…`` method.
+
+        Args:
+            key_serde: serde of the keys, or its name. Default: None, that of the stream or the application.
+            value_serde: serde of the values, or its name. Default: None, that of the stream or the application.
+            name: name of the operator's node in the topology. Default: a generated name.
+        """
         return cls(key_serde=key_serde, value_serde=value_serde, name=name)
 
     def serdes(self, key_serde: Serde | None = None, value_serde: Serde | None = None) -> SerdeFields:
-        """Return both serdes by field name; the arguments replace missing ones."""
+        """Return both serdes by field name; the arguments replace missing ones.
+
+        Args:
+            key_serde: serde of the keys if the options have none. Default: None.
+            value_serde: serde of the values if the options have none. Default: None.
+        """
         return {"key_serde": self.key_serde or key_serde, "value_serde": self.value_serde or value_serde}

@@ -93,7 +93,11 @@ class Produced(TopicOptions):
 
     @classmethod
     def stream_partitioner(cls, partitioner: StreamPartitioner) -> Self:
-        """Return options with this partitioner."""
+        """Return options with this partitioner.
+
+        Args:
+            partitioner: function ``(topic, key, value, partitions) -> partition``.
+        """
         return cls(partitioner=partitioner)
 
 
@@ -135,7 +139,11 @@ class Repartitioned(Produced):
 
     @classmethod
     def number_of_partitions(cls, partitions: int) -> Self:
-        """Return options with this number of partitions."""
+        """Return options with this number of partitions.
+
+        Args:
+            partitions: number of partitions, at least 1.
+        """
         return cls(partitions=partitions)
 
 
@@ -157,7 +165,14 @@ class JoinedOptions(TopicOptions):
         *,
         name: str | None = None,
     ) -> Self:
-        """Return options with these serdes; everything else has a ``with_…`` method."""
+        """Return options with these serdes; everything else has a ``with_…`` method.
+
+        Args:
+            key_serde: serde of the keys, or its name. Default: None, that of the stream or the application.
+            value_serde: serde of this side's values, or its name. Default: None, that of the stream or the application.
+            other_value_serde: serde of the other side's values, or its name. Default: None, that of the other side.
+            name: name of the operator's node in the topology. Default: a generated name.
+        """
         return cls(key_serde=key_serde, value_serde=value_serde, other_value_serde=other_value_serde, name=name)
 
 
@@ -190,7 +205,16 @@ class Joined(JoinedOptions):
         name: str | None = None,
         grace: Duration | None = None,
     ) -> Self:
-        """Return options with these serdes, name and grace period, in the order of Java."""
+        """Return options with these serdes, name and grace period, in the order of Java.
+
+        Args:
+            key_serde: serde of the keys, or its name. Default: None, that of the stream or the application.
+            value_serde: serde of this side's values, or its name. Default: None, that of the stream or the application.
+            other_value_serde: serde of the other side's values, or its name. Default: None, that of the other side.
+            name: name of the operator's node in the topology. Default: a generated name.
+            grace: how long a stream's records wait for later versions of the table, in stream time. Default: None, no
+                wait.
+        """
         return cls(key_serde, value_serde, other_value_serde, name=name, grace=grace)
 
 
@@ -227,7 +251,11 @@ class StreamJoined(LoggedOptions, JoinedOptions):
 
     @classmethod
     def as_(cls, name: str) -> Self:
-        """Return options with this base name of the stores."""
+        """Return options with this base name of the stores.
+
+        Args:
+            name: prefix of the names of both stores.
+        """
         return cls(store_name=name)
 
 
@@ -265,7 +293,12 @@ class TableJoined(NamedOptions):
     def with_(
         cls, partitioner: StreamPartitioner | None = None, other_partitioner: StreamPartitioner | None = None
     ) -> Self:
-        """Return options with these partitioners."""
+        """Return options with these partitioners.
+
+        Args:
+            partitioner: partitioner of the left table's keys. Default: None, murmur2 of the key's bytes.
+            other_partitioner: partitioner of the right table's keys. Default: None, murmur2 of the key's bytes.
+        """
         return cls(partitioner, other_partitioner)
 
 
@@ -402,12 +435,21 @@ class Materialized(LoggedOptions):
 
     @classmethod
     def as_(cls, store: str | StoreSpec) -> Self:
-        """Return options with a store of this name, or made from this spec."""
+        """Return options with a store of this name, or made from this spec.
+
+        Args:
+            store: name of the store, or a `StoreSpec`.
+        """
         return cls(store)
 
     @classmethod
     def with_(cls, key_serde: SerdeLike | None = None, value_serde: SerdeLike | None = None) -> Self:
-        """Return options with these serdes; everything else has a ``with_…`` method."""
+        """Return options with these serdes; everything else has a ``with_…`` method.
+
+        Args:
+            key_serde: serde of the keys, or its name. Default: None, that of the stream or table.
+            value_serde: serde of the values, or its name. Default: None, that of the operation or the application.
+        """
         return cls(key_serde=key_serde, value_serde=value_serde)
 
     @property
@@ -465,12 +507,20 @@ class BufferConfig(LoggedOptions):
 
     @classmethod
     def max_records(cls, records: int) -> Self:
-        """Return a buffer of at most this many records; a full one emits the oldest."""
+        """Return a buffer of at most this many records; a full one emits the oldest.
+
+        Args:
+            records: limit in records.
+        """
         return cls(records_limit=records, emit_early=True)
 
     @classmethod
     def max_bytes(cls, size: int) -> Self:
-        """Return a buffer of at most this many bytes; a full one emits the oldest."""
+        """Return a buffer of at most this many bytes; a full one emits the oldest.
+
+        Args:
+            size: limit in bytes.
+        """
         return cls(bytes_limit=size, emit_early=True)
 
 

@@ -136,7 +136,7 @@ class StreamJoins(Handle, Generic[K, V]):
             other: the other stream, table or global table, of the same builder.
             arguments: the arguments named above by position; a `StreamJoined` or `Joined` may follow, as in Java.
             joiner: function ``(left, right)`` that returns the value of the result; ``(key, left, right)`` if
-                ``with_key``.
+                ``with_key``. Required.
             windows: how far apart in event time two records may be. Required with a stream.
             key_selector: function ``(key, value)`` that returns the key of the global table's row. Required with a
                 global table.
@@ -232,7 +232,7 @@ class StreamJoins(Handle, Generic[K, V]):
             other: the other stream, table or global table, of the same builder.
             arguments: the arguments of `join` by position; a `StreamJoined` or `Joined` may follow, as in Java.
             joiner: function ``(left, right)`` that returns the value of the result; ``(key, left, right)`` if
-                ``with_key``; ``right`` may be None.
+                ``with_key``; ``right`` may be None. Required.
             windows: how far apart in event time two records may be. Required with a stream.
             key_selector: function ``(key, value)`` that returns the key of the global table's row. Required with a
                 global table.
@@ -286,7 +286,7 @@ class StreamJoins(Handle, Generic[K, V]):
             other: the other stream, of the same builder.
             arguments: joiner and windows by position; a `StreamJoined` may follow, as in Java.
             joiner: function ``(left, right)`` that returns the value of the result; ``(key, left, right)`` if
-                ``with_key``; one of the values may be None.
+                ``with_key``; one of the values may be None. Required.
             windows: how far apart in event time two records may be. Required.
             key_selector: not allowed here.
             joined: option object of the join. Default: none.

@@ -25,10 +25,10 @@ class KStreamError(Exception):
 
     Args:
         message: one fact in lower case, with the user's words in double quotes.
-        detail: the circumstances, with numbers and names.
-        hint: one action that helps.
-        origin: the user's cell or file line that declared the failing node.
-        java: the text of Kafka Streams for the same mistake, if it has one.
+        detail: the circumstances, with numbers and names. Default: none.
+        hint: one action that helps. Default: none.
+        origin: the user's cell or file line that declared the failing node. Default: None.
+        java: the text of Kafka Streams for the same mistake, if it has one. Default: None.
 
     Example:
         >>> error = KStreamError('topic "orders" does not exist', detail="topics: prices", hint="create it first")
@@ -69,14 +69,22 @@ class KStreamError(Exception):
         return f"{DOCUMENTATION}errors/{kind.__name__.lower()}.html"
 
     def at(self, origin: SourceLocation | None) -> Self:
-        """Add the user's line, unless the error has one already; return the error."""
+        """Add the user's line, unless the error has one already; return the error.
+
+        Args:
+            origin: the line that declared the failing node, or None.
+        """
         if self.origin is None and origin is not None:
             self.origin = origin
             self.add_note(f"At: {origin}")
         return self
 
     def named_by(self, name: Callable[[str, int], SourceLocation]) -> Self:
-        """Rename the user's line, which a worker could name only by its file; return the error."""
+        """Rename the user's line, which a worker could name only by its file; return the error.
+
+        Args:
+            name: function ``(file, line) -> location`` that knows the notebook's cells.
+        """
         if self.origin is not None and self.origin.file:
             renamed = name(self.origin.file, self.origin.line)
             notes = [f"At: {renamed}" if note == f"At: {self.origin}" else note for note in self.__notes__]
@@ -154,6 +162,15 @@ class ProcessingError(KStreamError):
 
     ``node`` names the node, ``coordinates`` the record (topic, partition, offset, timestamp in ms); ``record`` is its
     key and value. Both are never in the text, which logs keep, and do not leave the process; notebooks display them.
+
+    Args:
+        message: one fact in lower case, with the user's words in double quotes.
+        node: name of the node. Default: "".
+        coordinates: topic, partition, offset and timestamp (epoch milliseconds) of the record. Default: None.
+        detail: the circumstances, with numbers and names. Default: None.
+        hint: one action that helps. Default: None.
+        origin: the user's line that declared the node. Default: None.
+        java: the text of Kafka Streams for the same mistake. Default: None.
 
     Cause: a function met a record that it does not expect, such as a missing field or a zero.
 
@@ -233,6 +250,12 @@ class MissingPackageError(KStreamError, ImportError):
 
 class UnknownNameError(KStreamError, AttributeError):
     """An object of the package, or the package itself, does not have this method or attribute.
+
+    Args:
+        whose: the object or class, such as "a KStream".
+        name: the name that does not exist.
+        known: names that exist, among which the nearest is suggested.
+        meant: the name to suggest, if it is known already. Default: None.
 
     Cause: the name is mistyped, is Java's spelling, or belongs to another class.
 

@@ -96,7 +96,7 @@ class Admin:
             name: its name.
             partitions: how many partitions; default 1.
             replicas: how many replicas; default -1, the broker's ``default.replication.factor``.
-            config: settings that differ from the broker's.
+            config: settings that differ from the broker's. Default: none.
             exists_ok: accept a topic that exists already; default False.
         """
         check_arguments(Admin.create_topic, locals())
@@ -110,7 +110,11 @@ class Admin:
         self._until(lambda: name in self.topics(), f'topic "{name}" did not appear')
 
     def replication(self, topic: str) -> tuple[int, int]:
-        """Return on how many brokers a topic is, and how many brokers the cluster has."""
+        """Return on how many brokers a topic is, and how many brokers the cluster has.
+
+        Args:
+            topic: name of the topic.
+        """
         metadata = self.retry(
             lambda: self.client.list_topics(topic, timeout=self._call()), f'describing topic "{topic}"'
         )
@@ -118,7 +122,11 @@ class Admin:
         return min((len(partition.replicas) for partition in partitions), default=0), len(metadata.brokers)
 
     def delete_topics(self, *names: str) -> None:
-        """Delete topics; those that do not exist are ignored."""
+        """Delete topics; those that do not exist are ignored.
+
+        Args:
+            names: names of the topics.
+        """
         if not names:
             return
         self._reach(f'deleting topic "{names[0]}"')
@@ -136,7 +144,11 @@ class Admin:
         return {name: len(topics[name].partitions) for name in sorted(topics) if topics[name].error is None}
 
     def describe(self, name: str) -> TopicDescription:
-        """Return partitions, replicas and settings of a topic."""
+        """Return partitions, replicas and settings of a topic.
+
+        Args:
+            name: name of the topic.
+        """
         self._reach(f'describing topic "{name}"')
         metadata = self.client.list_topics(name, timeout=self._call_s).topics[name]
         if metadata.error is not None:
@@ -168,7 +180,11 @@ class Admin:
         return found
 
     def identities(self, topics: Iterable[str]) -> dict[str, str]:
-        """Return the ids of those topics that exist; a topic that is deleted and created again gets another id."""
+        """Return the ids of those topics that exist; a topic that is deleted and created again gets another id.
+
+        Args:
+            topics: names of the topics.
+        """
         names = TopicCollection(sorted(topics))
 
         def ask() -> dict[str, str]:
@@ -187,7 +203,7 @@ class Admin:
         """Return offsets of topics by topic and partition.
 
         Args:
-            topics: names.
+            topics: names of the topics.
             at: "earliest", "latest" (default), or an instant: the first offsets at or after it, or the latest if no
                 record is that new.
             committed: "latest" is the last stable offset, below which no transaction is open; default True.
@@ -202,7 +218,11 @@ class Admin:
         return offsets
 
     def greatest_timestamps(self, topics: Iterable[str]) -> list[int]:
-        """Return the greatest timestamp (ms) of each partition, in no particular order; -1 for an empty one."""
+        """Return the greatest timestamp (ms) of each partition, in no particular order; -1 for an empty one.
+
+        Args:
+            topics: names of the topics.
+        """
         answers = self.retry(lambda: self._ask(sorted(topics), OffsetSpec.max_timestamp()), "looking up times")
         return [answer.timestamp for answer in answers.values()]
 
@@ -227,7 +247,12 @@ class Admin:
         return {(each.topic, each.partition): future.result(self._call_s) for each, future in answers.items()}
 
     def retry(self, call: Callable[[], T], what: str) -> T:
-        """Repeat a call that failed because no broker answered, until ``patience_s`` ends."""
+        """Repeat a call that failed because no broker answered, until ``patience_s`` ends.
+
+        Args:
+            call: function without arguments that asks the broker.
+            what: what it does, such as "listing topics", for the error.
+        """
         began, why = time.monotonic(), None
         while True:
             try:

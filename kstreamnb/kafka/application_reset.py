@@ -93,15 +93,17 @@ def plan_reset(
     Args:
         servers: ``host:port``, or librdkafka's settings.
         application: the application's id.
-        topology: the topology, which knows its topics.
-        checkpoint: the deployment's folder, or what `kstreamnb.spark.checkpoint_files` returns for an address.
+        topology: the topology, which knows its topics. Default: None, topics are found by their names.
+        checkpoint: the deployment's folder, or what `kstreamnb.spark.checkpoint_files` returns for an address. Default:
+            None, no checkpoint is deleted.
         input_topics: topics whose positions are set: names, set to ``to``, or a mapping from names to "earliest",
-            "latest", an instant, one offset or offsets by partition.
+            "latest", an instant, one offset or offsets by partition. Default: none.
         intermediate_topics: topics that the application writes and reads: the next deployment begins at their end.
+            Default: none.
         internal_topics: delete only these internal topics; by default all.
         to: "earliest" (default), "latest", an instant, or one offset for every partition.
-        shift_by: begin this number of offsets after the committed ones, before them if negative.
-        by_duration: begin at the time this long before now, such as "1h".
+        shift_by: begin this number of offsets after the committed ones, before them if negative. Default: None.
+        by_duration: begin at the time this long before now, such as "1h". Default: None.
         force: reset an application that is in use; default False.
 
     Raises:
@@ -166,6 +168,21 @@ def reset(
     """Make the changes that `plan_reset` returns for the same options; return them.
 
     A deployment that still runs elsewhere is fenced first: it fails with its next batch and publishes nothing more.
+
+    Args:
+        servers: ``host:port``, or librdkafka's settings.
+        application: the application's id.
+        topology: the topology, which knows its topics. Default: None, topics are found by their names.
+        checkpoint: the deployment's folder, or what `kstreamnb.spark.checkpoint_files` returns. Default: None, it is
+            kept.
+        input_topics: topics whose positions are set: names, or positions by name. Default: none.
+        intermediate_topics: topics that the application writes and reads, which it continues at their end. Default:
+            none.
+        internal_topics: delete only these internal topics. Default: all.
+        to: "earliest", "latest", an instant, or one offset for every partition. Default: "earliest".
+        shift_by: begin this number of offsets after the committed ones, before them if negative. Default: None.
+        by_duration: begin at the time this long before now, such as "1h". Default: None.
+        force: reset an application that is in use. Default: False.
 
     Example:
         >>> from kstreamnb.kafka import local_broker

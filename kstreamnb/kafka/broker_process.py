@@ -67,10 +67,11 @@ class LocalBroker:
     Args:
         heap: the heap of its JVM; default "256m".
         data: a folder that survives the broker; by default a temporary folder, which `close` removes.
-        config: further settings of the broker.
+        config: further settings of the broker. Default: none.
         users: password by name. They get a second listener, at which they sign in and may do only what access control
-            lists allow; clients of the first, `bootstrap_servers`, may do everything.
-        version: the version of Kafka.
+            lists allow; clients of the first, `bootstrap_servers`, may do everything. Default: none, clients need not
+            sign in.
+        version: the version of Kafka. Default: ``KAFKA_VERSION``, the one that the tests use.
         timeout_s: how many seconds it may take to answer after a start; default 60.
 
     Example:
@@ -111,7 +112,11 @@ class LocalBroker:
         return self.data / "broker.log"
 
     def connection(self, user: str) -> dict[str, str]:
-        """Return librdkafka's settings for a client that signs in as this user."""
+        """Return librdkafka's settings for a client that signs in as this user.
+
+        Args:
+            user: one of the names in ``users``.
+        """
         if user not in self.users:
             raise unknown("user", user, self.users, error=ConfigError)
         return {
@@ -124,6 +129,9 @@ class LocalBroker:
 
     def start(self, *, attempts: int = 3) -> Self:
         """Start the broker and wait until it answers.
+
+        Args:
+            attempts: how often to start the process before giving up. Default: 3.
 
         Raises: BrokerError if it did not answer in any of the attempts; a broker that has run before keeps its ports.
         """
@@ -152,7 +160,11 @@ class LocalBroker:
         raise BrokerError("the local broker did not start", detail=self.log.read_text()[-3000:])
 
     def stop(self, *, grace_s: float = 10.0) -> None:
-        """End the broker cleanly; its data stays until `close`."""
+        """End the broker cleanly; its data stays until `close`.
+
+        Args:
+            grace_s: how many seconds the process has to end before it is killed. Default: 10.
+        """
         process, self._process = self._process, None
         if process is None or process.stdin is None:
             return
@@ -279,9 +291,9 @@ def local_broker(
     Args:
         heap: the heap of its JVM; default "256m".
         data: a folder that survives the broker; by default a temporary one.
-        config: further settings of the broker.
+        config: further settings of the broker. Default: none.
         users: password by name. ``servers=broker.connection("shop")`` signs in as that user, which may do what access
-            control lists allow, and nothing else.
+            control lists allow, and nothing else. Default: none, clients need not sign in.
 
     Example:
         >>> from kstreamnb.kafka import Admin

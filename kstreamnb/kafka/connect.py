@@ -32,9 +32,11 @@ def connect_config(
         url: the database, such as ``jdbc:postgresql://db/shop``.
         key_column: the column of the record's key, which is the table's primary key.
         schema_registry: URL of the registry of Avro schemas: a row needs columns with types, which plain JSON lacks.
+            Default: None.
         name: the connector's name; by default the topic's name and the kind.
         tasks: how many tasks of Connect share the partitions; default 1.
         settings: Connect's own settings, which replace all others; with converters no ``schema_registry`` is needed.
+            Default: none.
 
     Example:
         >>> made = connect_config(

@@ -76,7 +76,11 @@ class KafkaLogHandler(logging.Handler):
         self._limit = {"max_block": f"{self._block_ms}ms"} if blocks else {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Send one record."""
+        """Send one record.
+
+        Args:
+            record: the record, from the logging package.
+        """
         try:
             at_ms, end = int(record.created * 1000), time.monotonic() + self._block_ms / 1000
             thread = record.threadName or ""

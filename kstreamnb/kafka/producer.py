@@ -42,7 +42,7 @@ class RecordProducer:
         key_serde: converts keys to bytes; text by default.
         value_serde: converts values to bytes; JSON by default.
         partitioner: ``(topic, key, value, partitions)`` to a partition, or None for the key's; `RoundRobin` is one.
-            Without one, librdkafka chooses the partition of records without a key.
+            Without one, librdkafka chooses the partition of records without a key. Default: None.
         max_block: how long `send` waits for room in a full buffer before it raises BufferExhaustedError; default 1 min.
         patience_s: how many seconds a flush waits; default 60.
 
@@ -97,8 +97,8 @@ class RecordProducer:
             value: the value, written by ``value_serde``.
             partition: the partition; by default the partitioner or the key chooses it.
             timestamp: in ms; by default the client's clock.
-            headers: names and bytes.
-            delivered: called in the producer's thread, or within `flush`, when the outcome is known.
+            headers: names and bytes. Default: none.
+            delivered: called in the producer's thread, or within `flush`, when the outcome is known. Default: None.
             max_block: how long to wait for room in a full buffer; by default as long as the producer does.
 
         Raises: BufferExhaustedError if no room came in time; SerdeError, PartitionError.
@@ -196,6 +196,13 @@ def produce(
     r"""Send records, such as those of a sample, in their order and with their timestamps; return their number.
 
     Keys choose the partitions unless ``keep_partitions``. The first record that fails is raised.
+
+    Args:
+        servers: ``host:port,…``, or settings of a client with ``bootstrap.servers`` among them.
+        records: a sample, or any `TopicRecord` objects; timestamps are epoch milliseconds.
+        key_serde: serde of the keys. Default: text.
+        value_serde: serde of the values. Default: JSON.
+        keep_partitions: send each record to its own ``partition``. Default: False.
 
     Example:
         >>> from kstreamnb import Sample

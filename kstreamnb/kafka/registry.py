@@ -91,10 +91,10 @@ class SchemaRegistry:
 
         Args:
             topic: the topic.
-            schema: JSON text; without one the serde only reads, by the writers' schemas.
+            schema: JSON text; without one the serde only reads, by the writers' schemas. Default: None.
             is_key: for keys instead of values; default False.
-            to_dict: converts the user's objects to dicts.
-            from_dict: converts dicts to the user's objects.
+            to_dict: converts the user's objects to dicts. Default: None, values are dicts.
+            from_dict: converts dicts to the user's objects. Default: None, values are dicts.
             options: those of the client with ``_`` for ``.``, such as ``auto_register_schemas=False``.
         """
         check_arguments(SchemaRegistry.avro, locals())
@@ -110,12 +110,30 @@ class SchemaRegistry:
         from_dict: Convert | None = None,
         **options: object,
     ) -> Serde:
-        """Make a serde for JSON that is valid under a JSON Schema, given as text; arguments are those of `avro`."""
+        """Make a serde for JSON that is valid under a JSON Schema, given as text; arguments are those of `avro`.
+
+        Args:
+            topic: name of the topic.
+            schema: the JSON Schema as text.
+            is_key: for keys instead of values. Default: False.
+            to_dict: converts the user's objects to dicts. Default: None, values are dicts.
+            from_dict: converts dicts to the user's objects. Default: None, values are dicts.
+            options: those of the client with ``_`` for ``.``, such as ``auto_register_schemas=False``. Default: the
+                client's.
+        """
         check_arguments(SchemaRegistry.json_schema, locals())
         return RegistrySerde("json_schema", topic, schema, is_key, self._settings, _dotted(options), to_dict, from_dict)
 
     def protobuf(self, topic: str, message: type, *, is_key: bool = False, **options: object) -> Serde:
-        """Make a serde for Protobuf messages of a generated class."""
+        """Make a serde for Protobuf messages of a generated class.
+
+        Args:
+            topic: name of the topic.
+            message: class that ``protoc`` generated.
+            is_key: for keys instead of values. Default: False.
+            options: those of the client with ``_`` for ``.``, such as ``auto_register_schemas=False``. Default: the
+                client's.
+        """
         check_arguments(SchemaRegistry.protobuf, locals())
         return RegistrySerde("protobuf", topic, message, is_key, self._settings, _dotted(options))
 

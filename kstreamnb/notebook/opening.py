@@ -17,6 +17,9 @@ def explorer(thing: object) -> Any:
     Zoom, search, fold and unfold; a click on a node shows its code, cell, stores, serdes and counts. The widget's
     ``selected`` is the name of the node clicked last. Arrow keys move in the order of the flow.
 
+    Args:
+        thing: a topology, builder, stream, table or replay.
+
     Example:
         >>> from kstreamnb import Topology
         >>> explorer(Topology("copies").add_source("in", "orders").add_sink("out", "copies", "in"))
@@ -29,6 +32,9 @@ def stepper(replay: object) -> Any:
     """Open a replay to step through: forwards, backwards, to the next breakpoint.
 
     The widget moves the replay's own position, so ``replay.now`` is what it shows.
+
+    Args:
+        replay: the `Replay` that `replay` returned.
 
     Example:
         >>> from kstreamnb import Sample, Topology, replay
@@ -43,6 +49,9 @@ def stepper(replay: object) -> Any:
 
 def browse(store: object) -> Any:
     """Open the rows of a store: of a replay's snapshot, a test driver or a running deployment.
+
+    Args:
+        store: a store of a test driver, of a replay's snapshot, or of a running query.
 
     Example:
         >>> from kstreamnb import StreamsBuilder, TopologyTestDriver
@@ -59,6 +68,9 @@ def browse(store: object) -> Any:
 def edit(sample: object) -> Any:
     """Open a sample as an editable table; the widget's ``sample`` is the edited copy, the original stays.
 
+    Args:
+        sample: the `Sample` to edit.
+
     Example:
         >>> from kstreamnb import Sample
         >>> editor = edit(Sample.from_records([("orders", 0, 0, 5, "shoe", 1)]))
@@ -71,6 +83,9 @@ def edit(sample: object) -> Any:
 
 def panel(query: object) -> Any:
     """Open a deployment: state, rates, lag, stores, dead letters and the last error, with Stop and Restart.
+
+    Args:
+        query: the `Query` that `deploy` or `run` returned.
 
     Example:
         >>> from kstreamnb.errors import EngineError

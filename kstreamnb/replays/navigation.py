@@ -55,11 +55,19 @@ class Navigation:
         return self.run.steps[self.position - 1] if self.position else None
 
     def at(self, step: int) -> Snapshot:
-        """Return the state after ``step`` steps without moving the position."""
+        """Return the state after ``step`` steps without moving the position.
+
+        Args:
+            step: number of steps, from 0 to the length of the run.
+        """
         return Snapshot(self.run, self._checked(step))
 
     def seek(self, step: int) -> Snapshot:
-        """Move to the state after ``step`` steps."""
+        """Move to the state after ``step`` steps.
+
+        Args:
+            step: number of steps, from 0 to the length of the run.
+        """
         self.position = self._checked(step)
         return self.now
 
@@ -79,7 +87,13 @@ class Navigation:
     def breakpoint(
         self, *, node: str | None = None, key: object = None, when: StepCondition | None = None
     ) -> Breakpoint:
-        """Make `run_until` stop at steps that touch a node or key (also windowed) and satisfy ``when(step)``."""
+        """Make `run_until` stop at steps that touch a node or key (also windowed) and satisfy ``when(step)``.
+
+        Args:
+            node: name of the node. Default: any node.
+            key: key of the record, also within a window. Default: any key.
+            when: function ``(step) -> bool``. Default: None, every such step.
+        """
         expect(node, str | None, "node")
         if node is not None and node not in self.run.topology.nodes:
             nodes = self.run.topology.nodes
@@ -88,7 +102,11 @@ class Navigation:
         return self.breakpoints[-1]
 
     def run_until(self, predicate: StepCondition | None = None) -> Step | None:
-        """Advance until ``predicate(step)`` holds or a breakpoint is hit, and return the step; None at the end."""
+        """Advance until ``predicate(step)`` holds or a breakpoint is hit, and return the step; None at the end.
+
+        Args:
+            predicate: function ``(step) -> bool``. Default: None, only breakpoints stop.
+        """
         if predicate is not None:
             taking(predicate, "step")
         while (step := self.step()) is not None:
@@ -97,7 +115,12 @@ class Navigation:
         return None
 
     def diff(self, before: int, after: int) -> StateDiff:
-        """Compare stores and stream times after two steps."""
+        """Compare stores and stream times after two steps.
+
+        Args:
+            before: number of steps before the first state.
+            after: number of steps before the second state.
+        """
         return state_diff(self.run, self._checked(before), self._checked(after))
 
     def _checked(self, step: int) -> int:

@@ -23,12 +23,22 @@ class Queries:
     run: RecordedRun
 
     def record(self, topic: str, partition: int, offset: int) -> RecordedInput:
-        """Return a consumed input record; its ``.trace()`` holds everything that it caused."""
+        """Return a consumed input record; its ``.trace()`` holds everything that it caused.
+
+        Args:
+            topic: name of the input topic.
+            partition: number of the partition, counted from 0.
+            offset: position in the partition, counted from 0.
+        """
         check_arguments(Queries.record, locals())
         return RecordedInput(self.run, topic, partition, offset)
 
     def provenance(self, record: TopicRecord | tuple[str, int, int]) -> Provenance:
-        """Return the input records that contributed to a record, given itself or as (topic, partition, offset)."""
+        """Return the input records that contributed to a record, given itself or as (topic, partition, offset).
+
+        Args:
+            record: a record of an output or internal topic, or its topic, partition and offset.
+        """
         expect(record, tuple, "record", hint="pass a record, or (topic, partition, offset)")
         if len(record) < 3:
             raise ConfigError(f"expected (topic, partition, offset), got {record!r}")
@@ -52,10 +62,10 @@ class Queries:
 
         Args:
             store: the store; default: the first windowed aggregate, else the first join, store, or the input.
-            by: lanes by key or by task.
-            key: only this key.
+            by: lanes by key or by task. Default: "key".
+            key: only this key. Default: all keys.
             between: first and last event time, both included; default: all.
-            most: the most lanes; keys with dropped records come first. At most 400 records are drawn.
+            most: the most lanes; keys with dropped records come first. At most 400 records are drawn. Default: 12.
 
         Raises: StateError for an unknown store, EngineError for lanes that cannot be drawn.
 
@@ -81,31 +91,63 @@ class Queries:
         node: str | None = None,
         key: object = None,
     ) -> Explanations:
-        """Explain drops: all of them, or those of one input record, node or key."""
+        """Explain drops: all of them, or those of one input record, node or key.
+
+        Args:
+            topic: name of the input topic. Default: any.
+            partition: number of the partition. Default: any.
+            offset: position in the partition. Default: any.
+            node: name of the node that dropped the record. Default: any.
+            key: key of the record. Default: any.
+        """
         check_arguments(Queries.why_dropped, locals())
         return dropped.why_dropped(self.run, topic, partition, offset, node=node, key=key)
 
     def why_open(self, store: str | None = None, key: object = None, *, at: int | None = None) -> Explanations:
-        """Explain open windows after ``at`` steps (default: the end), and what would close them."""
+        """Explain open windows after ``at`` steps (default: the end), and what would close them.
+
+        Args:
+            store: name of the store. Default: all stores with windows.
+            key: key of the window. Default: any.
+            at: number of steps. Default: the end of the run.
+        """
         check_arguments(Queries.why_open, locals())
         return windows.why_open(self.run, store, key, at=at)
 
     def why_no_output(self, topic: str) -> Explanation:
-        """Explain where records stopped on their way to a topic."""
+        """Explain where records stopped on their way to a topic.
+
+        Args:
+            topic: name of the output topic.
+        """
         check_arguments(Queries.why_no_output, locals())
         return outputs.why_no_output(self.run, topic)
 
     def why_no_match(self, node: str | None = None, key: object = None) -> Explanations:
-        """Explain why records found no partner in joins: the window they searched, and the nearest candidates."""
+        """Explain why records found no partner in joins: the window they searched, and the nearest candidates.
+
+        Args:
+            node: name of the join. Default: all joins.
+            key: key of the record. Default: any.
+        """
         check_arguments(Queries.why_no_match, locals())
         return joins.why_no_match(self.run, node, key)
 
     def why_cut(self, topic: str | None = None) -> Explanations:
-        """Explain why the topology is split into sub-topologies."""
+        """Explain why the topology is split into sub-topologies.
+
+        Args:
+            topic: name of the repartition topic. Default: all of them.
+        """
         check_arguments(Queries.why_cut, locals())
         return partitions.why_cut(self.run.topology, topic)
 
     def why_partition(self, key: object, topic: str | None = None) -> Explanations:
-        """Explain which partition a key belongs to."""
+        """Explain which partition a key belongs to.
+
+        Args:
+            key: the key, before it is serialised.
+            topic: name of the topic. Default: all topics that the topology reads.
+        """
         check_arguments(Queries.why_partition, locals())
         return partitions.why_partition(self.run, key, topic)

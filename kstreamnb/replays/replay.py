@@ -32,6 +32,10 @@ class Replay(Navigation, Queries, Suggesting, Displayed):
     A position moves over the steps: after `seek(n)`, ``position`` is n and ``now`` the state after n steps. Position
     0 is before the first step; a new replay starts at its end. All other methods query the whole run.
 
+    Args:
+        run: what was recorded.
+        error: the error that ended the run. Default: None.
+
     Example:
         >>> from kstreamnb import Sample, StreamsBuilder, replay
         >>> builder = StreamsBuilder("shop")
@@ -51,6 +55,10 @@ class Replay(Navigation, Queries, Suggesting, Displayed):
         """Repeat a driver's work in a new driver that records it, then pipe ``more`` records into the new one.
 
         The topology's functions run again; ``driver`` itself does not change.
+
+        Args:
+            driver: the driver whose work is repeated.
+            more: records that are piped afterwards. Default: none.
         """
         expect(driver, TopologyTestDriver, "driver")
         recording = Recording(stores_to_watch(driver.topology))
@@ -87,7 +95,11 @@ class Replay(Navigation, Queries, Suggesting, Displayed):
         return tuple(self.run.drops())
 
     def output(self, topic: str) -> Records:
-        """Return the records written to a topic, as a list with `to_pandas` and `to_spark`."""
+        """Return the records written to a topic, as a list with `to_pandas` and `to_spark`.
+
+        Args:
+            topic: name of the topic.
+        """
         return Records(self.run.output(topic))
 
     def counts(self) -> dict[tuple[str, str], int]:

@@ -37,7 +37,7 @@ def replay(
         sample: records of any topics, such as a `Sample`; default the ``sample`` of the topology's builder.
         partitions: partitions of topics by name, or one number for all; default: as many as the partitions of the
             records need, as for previews.
-        config: settings by Python's or Kafka's names.
+        config: settings by Python's or Kafka's names. Default: that of `Config`.
         task_layout: see `TopologyTestDriver`; default "split".
         wall_clock: the fixed wall-clock time: epoch milliseconds, ISO text or an aware datetime; default 0.
         cache: use record caches, flushed after every record; default as configured.

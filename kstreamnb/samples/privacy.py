@@ -21,6 +21,10 @@ def redact(self: Sample, *fields: str, replacement: object = "***") -> Sample:
 
     Records that could not be decoded lose their bytes, and headers lose their values, because their content is unknown.
     Raises ConfigError if no record has a field, which is likely a wrong name.
+
+    Args:
+        fields: names of the fields to blank out, nested ones with dots.
+        replacement: value that the fields get. Default: "***".
     """
     if not fields:
         raise ConfigError("no field to redact is named")
@@ -41,6 +45,10 @@ def hash_keys(self: Sample, *fields: str, salt: str) -> Sample:
 
     Equal keys stay equal, so joins and counts are preserved; partitions stay those of the real keys. Raises ConfigError
     if no record has a field.
+
+    Args:
+        fields: names of fields that hold keys too, such as "customer" or "order.customer".
+        salt: secret text that keys the hash; not empty. Keep it to hash later samples in the same way.
     """
     expect(salt, str, "salt")
     if not salt:

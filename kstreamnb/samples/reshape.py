@@ -24,25 +24,42 @@ if TYPE_CHECKING:  # its class lists these functions
 
 
 def head(self: Sample, count: int = 10) -> Sample:
-    """The first records."""
+    """The first records.
+
+    Args:
+        count: greatest number of records. Default: 10.
+    """
     expect_number(count, "number of records")
     return replace(self, records=self.records[:count])
 
 
 def where(self: Sample, predicate: Callable[[TopicRecord], bool]) -> Sample:
-    """The records that a predicate holds for."""
+    """The records that a predicate holds for.
+
+    Args:
+        predicate: function ``(record) -> bool``; gets each `TopicRecord`.
+    """
     taking(predicate, "record")
     return replace(self, records=tuple(record for record in self.records if predicate(record)))
 
 
 def between(self: Sample, start: Instant, end: Instant) -> Sample:
-    """The records from a time up to, but not including, another."""
+    """The records from a time up to, but not including, another.
+
+    Args:
+        start: first instant, inclusive: an aware datetime, ISO text such as "2026-01-01T00:00Z", or epoch milliseconds.
+        end: last instant, exclusive, in the same forms.
+    """
     low, high = instant_ms(start, "start of the slice"), instant_ms(end, "end of the slice")
     return where(self, lambda record: low <= record.timestamp < high)
 
 
 def of_topic(self: Sample, *topics: str) -> Sample:
-    """The records of some topics; raises ConfigError for one that the sample does not have."""
+    """The records of some topics; raises ConfigError for one that the sample does not have.
+
+    Args:
+        topics: names of the topics to keep.
+    """
     for topic in topics:
         if topic not in self.topics:
             there = f"it has {', '.join(self.topics)}" if self.topics else "it is empty"
@@ -54,6 +71,9 @@ def merge(self: Sample, *others: Sample) -> Sample:
     """All records, in the order in which a task would take them: least head first, by time, topic and partition.
 
     The order within a partition of one sample is kept. If two samples share a partition, theirs are interleaved.
+
+    Args:
+        others: samples to merge with this one.
     """
     samples = (self, *others)
     for other in others:
@@ -80,13 +100,21 @@ def _lane(
 
 
 def shift(self: Sample, by: Duration) -> Sample:
-    """All records later by a duration, or earlier by a negative one."""
+    """All records later by a duration, or earlier by a negative one.
+
+    Args:
+        by: duration such as "1h" or "-5m"; a negative one moves records to earlier times.
+    """
     step = duration_ms(by, "shift")
     return replace(self, records=tuple(r._replace(timestamp=r.timestamp + step) for r in self.records))
 
 
 def starting_at(self: Sample, start: Instant) -> Sample:
-    """All records shifted so that the earliest is at an instant."""
+    """All records shifted so that the earliest is at an instant.
+
+    Args:
+        start: new event time of the earliest record: an aware datetime, ISO text or epoch milliseconds.
+    """
     if not self.records:
         return self
     return shift(self, f"{instant_ms(start, 'start') - min(record.timestamp for record in self.records)}ms")
@@ -94,6 +122,10 @@ def starting_at(self: Sample, start: Instant) -> Sample:
 
 def with_partitions(self: Sample, partitions: int | Mapping[str, int], *, key_serde: Serde | None = None) -> Sample:
     """The records in the partitions that their keys choose among a number for all topics, or one for each.
+
+    Args:
+        partitions: number of partitions of every topic, or a mapping from topics to numbers.
+        key_serde: serde whose bytes choose the partition. Default: text.
 
     Raises: ConfigError for a topic that the sample does not have; one that is not named has one partition.
     """
@@ -107,6 +139,11 @@ def disorder(self: Sample, *, seed: int, by: Duration | None = None, share: floa
 
     A ``share`` of the records arrives later, each by its own part of the duration ``by``; so none is later than
     that. Without ``by`` the order within each partition is arbitrary.
+
+    Args:
+        seed: seed of the random order; the same seed gives the same order.
+        by: longest delay of a record, such as "30s". Default: None, any order within each partition.
+        share: share of the records that arrive later, from 0 to 1. Default: 1.0.
     """
     expect(share, float | int, "share")
     if not 0 <= share <= 1:

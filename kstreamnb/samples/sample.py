@@ -43,6 +43,11 @@ class Sample(Suggesting):
     Partition -1 means the key's partition. A key or value that no serde could read stays as
     `SerializedValue` bytes. ``notes`` say where the records came from and how they were changed.
 
+    Args:
+        records: the records; within a partition in order of arrival.
+        notes: lines that say where the records came from. Default: none.
+        schema: pairs of a column and its type, of a sample from a frame. Default: none.
+
     Example:
         >>> sample = Sample.from_text('''
         ...     topic | key  | value           | time
@@ -61,6 +66,10 @@ class Sample(Suggesting):
     @classmethod
     def from_records(cls, records: Iterable[TopicRecord | tuple[Any, ...]], *, note: str | None = None) -> Sample:
         """Return a sample of records, or of tuples ``(topic, partition, offset, timestamp, key, value[, headers])``.
+
+        Args:
+            records: `TopicRecord` objects or tuples in the same order; timestamps in epoch milliseconds.
+            note: one line that says where the records come from. Default: none.
 
         Raises: ConfigError for a time that is missing or no 64-bit number of milliseconds, with the record's index.
         """
@@ -81,6 +90,12 @@ class Sample(Suggesting):
         Cells are JSON or bare words; an empty one is None. A time is milliseconds, ISO text or a duration since the
         epoch; an empty one is that of the row before, and without a time column all are 0. ``topic`` is that of a
         table without the column.
+
+        Args:
+            text: the table; its first row names the columns.
+            topic: name of the topic of a table without that column. Default: None.
+            partitions: number of partitions among which keys choose. Default: None, -1 stands for the key's partition.
+            key_serde: serde whose bytes choose the partition; needs ``partitions``. Default: text.
 
         Raises: ConfigError, with the line, for a cell that cannot be read, a first row without a time, and a time
         beyond 64 bits.
@@ -120,6 +135,19 @@ class Sample(Suggesting):
         when not given). Rows have no offsets: pandas rows keep their order, Spark rows are ordered by time and then
         by content, unless ``order_by`` names columns. Partitions come from the column, or from the key among
         ``partitions``. From a Spark frame ``between=(start, end)``, ``key_share=`` and ``limit=`` draw a part.
+
+        Args:
+            frame: a pandas or Spark DataFrame.
+            topic: name of the topic that the records get.
+            timestamp: name of the column with event times.
+            key: name of the column with keys. Default: None, records without a key.
+            value: name of the column with values, or names of the fields of a dict. Default: all other columns.
+            partition: name of the column with partitions. Default: None.
+            partitions: number of partitions among which keys choose. Default: None, the topic's number is chosen at
+                replay.
+            order_by: names of the columns that order Spark rows. Default: by time, then by content.
+            key_serde: serde whose bytes choose the partition. Default: text.
+            draw: ``between=``, ``key_share=`` and ``limit=``, for a Spark frame only. Default: all rows.
         """
         from kstreamnb.samples import frames
 
@@ -139,6 +167,11 @@ class Sample(Suggesting):
 
         ``topic``, ``key``, ``timestamp``, ``value``, ``partition``, ``partitions`` and ``key_serde`` are those of
         `from_dataframe`.
+
+        Args:
+            path: path of the file or folder.
+            topic: name of the topic of a file of values. Default: None, the file was written by `to_parquet`.
+            columns: the arguments of `from_dataframe` that are named above.
         """
         from kstreamnb.samples.arrow import read_parquet
 
@@ -148,7 +181,14 @@ class Sample(Suggesting):
 
     @classmethod
     def from_json_lines(cls, path: Path | str, *, topic: str | None = None, **columns: object) -> Sample:
-        """A sample of a file of JSON lines: records that `to_json_lines` wrote, or values whose fields are named."""
+        """A sample of a file of JSON lines: records that `to_json_lines` wrote, or values whose fields are named.
+
+        Args:
+            path: path of the file, in UTF-8.
+            topic: name of the topic of a file of values. Default: None, the file holds whole records.
+            columns: ``key``, ``timestamp``, ``value``, ``partition``, ``partitions`` and ``key_serde`` as in
+                `from_dataframe`.
+        """
         roles, options = _roles(topic, columns)
         file = _file(path)
         if file.is_dir():
@@ -185,6 +225,21 @@ class Sample(Suggesting):
         topic and partition. Only committed records are read, and no group offsets are written. ``redact`` names fields
         to blank out; ``hash_keys`` is a salt.
 
+        Args:
+            servers: ``host:port,…``, or settings of a client with ``bootstrap.servers`` among them.
+            topics: names of the topics to read.
+            records: greatest number of records; None for no limit. Default: 1000.
+            seconds: longest time to read, in seconds; None for no limit. Default: 10.
+            bytes: greatest total size of keys and values. Default: None, no limit.
+            from_: where to start: "earliest", "latest", an instant, or offsets by topic and partition. Default:
+                "earliest".
+            follow: wait for records that are written later, too. Default: False.
+            key_serde: serde of the keys. Default: text; other bytes stay as they are.
+            value_serde: serde of the values. Default: JSON; other bytes stay as they are.
+            redact: names of fields to blank out before the sample is returned. Default: none.
+            hash_keys: salt with which keys are hashed. Default: None, keys stay.
+            progress: function ``(records, bytes, seconds) -> None``, called a few times a second. Default: None.
+
         Raises: ConfigError for a limit that is not positive, a topic that is not text, or fields in one text;
             KafkaException of the client.
         """
@@ -215,13 +270,21 @@ class Sample(Suggesting):
 
     @extra("samples")
     def to_parquet(self, path: Path | str) -> None:
-        """Write a Parquet file that `from_parquet` reads back as an equal sample."""
+        """Write a Parquet file that `from_parquet` reads back as an equal sample.
+
+        Args:
+            path: path of the file, which is overwritten.
+        """
         from kstreamnb.samples.arrow import write_parquet
 
         write_parquet(self.records, path, {"notes": list(self.notes), "hash": self.content_hash})
 
     def to_json_lines(self, path: Path | str) -> None:
-        """Write a file of JSON lines that `from_json_lines` reads back as an equal sample."""
+        """Write a file of JSON lines that `from_json_lines` reads back as an equal sample.
+
+        Args:
+            path: path of the file, which is overwritten.
+        """
         with Path(path).open("w", encoding="utf-8") as file:
             file.writelines(f"{json_lines.record_line(record)}\n" for record in self.records)
 
@@ -245,7 +308,11 @@ class Sample(Suggesting):
         return self.where(lambda record: SerializedValue in (type(record.key), type(record.value)))
 
     def statistics(self, *, top: int = 3) -> SampleStatistics:
-        """Keys, skew over partitions and lateness of each topic, with the grace that they suggest."""
+        """Keys, skew over partitions and lateness of each topic, with the grace that they suggest.
+
+        Args:
+            top: how many of the most frequent keys to show for each topic. Default: 3.
+        """
         expect_number(top, "number of keys to show")
         return statistics_of(self.records, top)
 

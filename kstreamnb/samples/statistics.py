@@ -131,6 +131,9 @@ class TopicStatistics:
 class SampleStatistics(Charted):
     """Statistics of every topic of a sample: text, and charts of lateness, keys and partitions.
 
+    Args:
+        topics: statistics of each topic.
+
     Example:
         >>> records = [TopicRecord("orders", 0, at, time, "shoe", 1) for at, time in enumerate((0, 60_000, 15_000))]
         >>> print(statistics_of(records))

@@ -87,7 +87,11 @@ class QuerySink:
         """Bind the sink to a query, whose identity is the deployment's name; called before anything else."""
 
     def claim(self, files: CheckpointFiles) -> Claim:
-        """Write the claim of a new start; called before `open`."""
+        """Write the claim of a new start; called before `open`.
+
+        Args:
+            files: the files of the query's checkpoint.
+        """
         return FileClaim(files)
 
     def open(self) -> None:

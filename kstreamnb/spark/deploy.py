@@ -93,38 +93,41 @@ def deploy(
 
     Args:
         topology: what ``builder.build()`` returned.
-        spark: the session; without one, `spark_session` starts one.
-        bootstrap_servers: ``host:port``, or librdkafka's settings with ``bootstrap.servers`` among them.
+        spark: the session; without one, `spark_session` starts one. Default: None.
+        bootstrap_servers: ``host:port``, or librdkafka's settings with ``bootstrap.servers`` among them. Default: None,
+            those of ``config``.
         checkpoint: a folder that all of Spark's processes reach, or an address such as ``"s3a://bucket/shop"`` that
             the session's Hadoop knows; it belongs to this application alone.
         config: the application's settings, as for the driver; they may hold ``bootstrap.servers``. Settings of clients,
-            such as ``security.protocol`` or ``consumer.…``, reach them; those of ``bootstrap_servers`` win.
-        application_id: the application's id, unless the config or the topology's name says it.
+            such as ``security.protocol`` or ``consumer.…``, reach them; those of ``bootstrap_servers`` win. Default:
+            that of `Config`.
+        application_id: the application's id, unless the config or the topology's name says it. Default: None.
         guarantee: "exactly_once" publishes each batch in one transaction; "at_least_once" may publish one twice. The
             config's ``processing.guarantee`` by default.
         starting: where a new query begins: "earliest", "latest", which is now, an instant, or offsets by topic and
-            partition.
+            partition. Default: "earliest".
         trigger: the time between batches, "0s" for at once; by default the config's
             ``commit.interval.ms`` if it is set, else at once.
-        available_now: end when all records that exist now are processed.
+        available_now: end when all records that exist now are processed. Default: False, it runs until it is stopped.
         max_records: records a batch at most, those first by event time; 0 for no limit. The default lets a backlog of
             any size through in batches whose transactions end in time.
-        tick: how often wall-clock punctuators are checked, if the topology has users' processors.
+        tick: how often wall-clock punctuators are checked, if the topology has users' processors. Default: "1s".
         spark_partitions: state partitions of the query, fixed by its first start until `ks.spark.rescale`; by default
             as many as cores, but no more than the widest level has tasks.
-        memory_limit: bytes of state that one worker keeps in memory.
-        fail_on_loss: end the query when records were removed before they were read.
-        create_topics: create output topics that do not exist, with the partitions of the widest input.
-        sink: where the output goes instead of Kafka, such as a `DatabaseSink`.
+        memory_limit: bytes of state that one worker keeps in memory. Default: 1 GiB.
+        fail_on_loss: end the query when records were removed before they were read. Default: True.
+        create_topics: create output topics that do not exist, with the partitions of the widest input. Default: True.
+        sink: where the output goes instead of Kafka, such as a `DatabaseSink`. Default: None.
         changelogs: write the stores' changes to changelog topics, too, as Kafka Streams would: an application in Java
-            can restore its stores from them.
-        discover: how often to look for new topics, if a source reads topics by a pattern.
-        parity: in a notebook, compare driver and Spark on the builder's sample before a new query starts.
-        verify: before each batch compare every store that a worker remembers with what was committed, and end the
-            query if they differ; costs as much as reading the whole state.
-        slow_batch: when a batch is called slow: `Query.status`, the log, ``/health`` and the panel then say which
-            task, node and record it is at.
-        producer: further settings of the producer.
+            can restore its stores from them. Default: False.
+        discover: how often to look for new topics, if a source reads topics by a pattern. Default: "30s".
+        parity: in a notebook, compare driver and Spark on the builder's sample before a new query starts. Default:
+            True.
+        verify: before each batch compare every store that a worker remembers with what was committed, and end the query
+            if they differ; costs as much as reading the whole state. Default: False.
+        slow_batch: when a batch is called slow: `Query.status`, the log, ``/health`` and the panel then say which task,
+            node and record it is at. Default: "1m".
+        producer: further settings of the producer. Default: none.
 
     Raises:
         CheckpointError: the checkpoint belongs to another topology, or the application to another checkpoint.

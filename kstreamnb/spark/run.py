@@ -64,15 +64,15 @@ def run(
 
     Args:
         topology: what ``builder.build()`` gave.
-        spark: the session; without one, `spark_session` starts one.
+        spark: the session; without one, `spark_session` starts one. Default: None.
         inputs: by topic, a Spark or pandas DataFrame with columns ``key, value, timestamp``, or a `FrameInput` that
             names the columns; or records, such as a `Sample`.
-        config: as for the driver.
-        partitions: partitions of topics by name, or one number for all. They decide which records share a task, as
-            in Kafka; one partition is one task on one core.
-        wall_clock: the constant wall-clock time: ms, ISO text or an aware datetime.
+        config: as for the driver. Default: that of `Config`.
+        partitions: partitions of topics by name, or one number for all. They decide which records share a task, as in
+            Kafka; one partition is one task on one core. Default: 1.
+        wall_clock: the constant wall-clock time: ms, ISO text or an aware datetime. Default: 0, the epoch.
         spark_partitions: how many of Spark's tasks share the work; twice the cores by default.
-        keep_stores: include the stores in the result.
+        keep_stores: include the stores in the result. Default: True.
 
     Raises:
         ConfigError: an input is missing or unknown.

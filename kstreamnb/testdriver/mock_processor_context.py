@@ -114,9 +114,9 @@ class MockProcessorContext(ProcessorContext):
     """A context that records what a processor does with it: forwards, schedules and commits.
 
     Args:
-        application_id: the application id that the processor reads.
-        task_id: the task id that it reads, such as ``0_3``.
-        configs: settings by Kafka's dotted names.
+        application_id: the application id that the processor reads. Default: "app".
+        task_id: the task id that it reads, such as ``0_3``. Default: ``0_0``.
+        configs: settings by Kafka's dotted names. Default: none.
         key_serde: the default serde of stores' keys.
         value_serde: the default serde of stores' values.
 
@@ -154,13 +154,21 @@ class MockProcessorContext(ProcessorContext):
         super().__init__(self._task, self._task.forward_to(None))
 
     def add_state_store(self, store: StoreSpec | Any) -> None:
-        """Let the processor use a store: one made from a spec, or an object with a ``name`` as it is."""
+        """Let the processor use a store: one made from a spec, or an object with a ``name`` as it is.
+
+        Args:
+            store: a spec from `Stores`, or a store of your own.
+        """
         made = make_store(store, self._task) if isinstance(store, StoreSpec) else store
         expect(getattr(made, "name", None), str, "name of a store")
         self._task.stores[made.name] = made
 
     def forwarded(self, child: str | None = None) -> list[CapturedForward]:
-        """Return what was forwarded, in order; with ``child`` only what that child would receive."""
+        """Return what was forwarded, in order; with ``child`` only what that child would receive.
+
+        Args:
+            child: name of a child. Default: None, everything.
+        """
         found: list[CapturedForward] = self._task.forwarded
         return [each for each in found if child is None or each.child in (None, child)]
 
@@ -181,14 +189,28 @@ class MockProcessorContext(ProcessorContext):
         self._task.committed = False
 
     def set_record_metadata(self, topic: str, partition: int, offset: int) -> None:
-        """Set topic, partition and offset of the current record."""
+        """Set topic, partition and offset of the current record.
+
+        Args:
+            topic: name of the topic.
+            partition: number of the partition, counted from 0.
+            offset: position in the partition, counted from 0.
+        """
         check_arguments(MockProcessorContext.set_record_metadata, locals())
         self._task.here = RecordMetadata(topic, partition, offset)
 
     def set_current_stream_time_ms(self, now_ms: int) -> None:
-        """Set the stream time (ms)."""
+        """Set the stream time (ms).
+
+        Args:
+            now_ms: epoch milliseconds.
+        """
         self._task.stream_ms = now_ms
 
     def set_current_system_time_ms(self, now_ms: int) -> None:
-        """Set the wall-clock time (ms)."""
+        """Set the wall-clock time (ms).
+
+        Args:
+            now_ms: epoch milliseconds.
+        """
         self._task.wall_ms = now_ms

@@ -59,16 +59,18 @@ class TopologyTestDriver(Suggesting, Displayed):
         topology: the result of ``builder.build()``, or a `Topology` made by hand.
         config: a `Config`, or a mapping with its names or Kafka's dotted ones. Default: a new `Config`.
         partitions: numbers of partitions by topic, or one number for all; 1 for topics that are not named. Records go
-            to the partition that Kafka's producer would choose.
-        task_layout: "split" makes a task for each sub-topology and partition, as in production; "single" makes one
-            task for everything and one partition everywhere, as Kafka's own test driver does.
-        wall_clock: the first reading of the wall clock: epoch milliseconds, ISO text or an aware datetime.
+            to the partition that Kafka's producer would choose. Default: 1.
+        task_layout: "split" makes a task for each sub-topology and partition, as in production; "single" makes one task
+            for everything and one partition everywhere, as Kafka's own test driver does. Default: "split".
+        wall_clock: the first reading of the wall clock: epoch milliseconds, ISO text or an aware datetime. Default: 0,
+            the epoch.
         cache: use record caches; they are flushed after every record, as in Kafka's test driver. Default: the config.
-        changelogs: keep what goes to changelog topics, so that it can be read; costs time and memory.
+        changelogs: keep what goes to changelog topics, so that it can be read; costs time and memory. Default: False.
         verify: after each call compare every store with what its changelog makes of it, and raise StateError if they
             differ; costs more of both. `verify_state` compares once, and with the input as well. Default:
             ``TopologyTestDriver.verify_by_default``, which is False unless a test suite sets it; False with ``stores``.
         observe: a `Recording` that keeps everything that happens inside the tasks, or a function that gets every event.
+            Default: None, nothing is recorded.
         stores: the state to begin with, such as `read_changelogs` returns it. Default: empty stores.
 
     Attributes:
@@ -159,7 +161,7 @@ class TopologyTestDriver(Suggesting, Displayed):
         Args:
             topic: a topic that a source of the topology reads.
             key_serde: the serde of the keys to pipe, or its name. Default: the one with which the topic is read.
-            value_serde: the same for values.
+            value_serde: the same for values. Default: that of the topology, as for keys.
             start: the first time of the topic's clock, which stamps records without a time: epoch milliseconds, ISO
                 text or an aware datetime. Default: the wall clock.
             auto_advance: how far that clock moves after each record, a duration. Default: not at all.
@@ -187,7 +189,7 @@ class TopologyTestDriver(Suggesting, Displayed):
         Args:
             topic: an output, repartition or changelog topic; or any topic if sinks choose theirs record by record.
             key_serde: the serde to read keys with, or its name. Default: the one with which the topic is written.
-            value_serde: the same for values.
+            value_serde: the same for values. Default: that of the topology, as for keys.
 
         Raises:
             ConfigError: a serde is not valid.
@@ -223,7 +225,11 @@ class TopologyTestDriver(Suggesting, Displayed):
         self._verify()
 
     def advance_wall_clock_time(self, by: timedelta | str) -> None:
-        """Advance the wall clock by a duration and fire the punctuators that are due, each once."""
+        """Advance the wall clock by a duration and fire the punctuators that are due, each once.
+
+        Args:
+            by: duration such as "30s".
+        """
         self._done.append(lambda driver: driver.advance_wall_clock_time(by))
         self.clock.advance_to(self.clock.now_ms + duration_ms(by, "advance of the wall clock"))
         self.tasks.advance()
@@ -238,7 +244,7 @@ class TopologyTestDriver(Suggesting, Displayed):
 
         Args:
             name: a store of the topology.
-            timestamps: show rows of timestamped stores as `ValueAndTimestamp` instead of plain values.
+            timestamps: show rows of timestamped stores as `ValueAndTimestamp` instead of plain values. Default: False.
 
         Raises:
             StateError: no store has this name, or it only serves an operator and has no rows for users.
@@ -266,6 +272,9 @@ class TopologyTestDriver(Suggesting, Displayed):
     def get_state_store(self, name: str) -> StoreOrView:
         """Return a view of a store with timestamps; if the store only serves an operator, the store itself.
 
+        Args:
+            name: name of the store.
+
         Raises:
             StateError: no store has this name.
         """
@@ -274,27 +283,51 @@ class TopologyTestDriver(Suggesting, Displayed):
         return stores[0] if view is None else view  # an empty view is false
 
     def get_key_value_store(self, name: str) -> DisplayedKeyValueView:
-        """Return a key-value store with plain values; raise StateError for an unknown name or another kind."""
+        """Return a key-value store with plain values; raise StateError for an unknown name or another kind.
+
+        Args:
+            name: name of the store.
+        """
         return self._view(name, DisplayedKeyValueView, "key_value", "timestamped_key_value", "lru")
 
     def get_timestamped_key_value_store(self, name: str) -> DisplayedKeyValueView:
-        """Return a key-value store with `ValueAndTimestamp` rows; raise StateError as `get_key_value_store` does."""
+        """Return a key-value store with `ValueAndTimestamp` rows; raise StateError as `get_key_value_store` does.
+
+        Args:
+            name: name of the store.
+        """
         return self._view(name, DisplayedKeyValueView, "timestamped_key_value", timestamps=True)
 
     def get_versioned_key_value_store(self, name: str) -> DisplayedVersionedView:
-        """Return a versioned store; raise StateError for an unknown name or another kind."""
+        """Return a versioned store; raise StateError for an unknown name or another kind.
+
+        Args:
+            name: name of the store.
+        """
         return self._view(name, DisplayedVersionedView, "versioned")
 
     def get_window_store(self, name: str) -> DisplayedWindowView:
-        """Return a window store with plain values; raise StateError for an unknown name or another kind."""
+        """Return a window store with plain values; raise StateError for an unknown name or another kind.
+
+        Args:
+            name: name of the store.
+        """
         return self._view(name, DisplayedWindowView, "window", "timestamped_window")
 
     def get_timestamped_window_store(self, name: str) -> DisplayedWindowView:
-        """Return a window store with `ValueAndTimestamp` rows; raise StateError as `get_window_store` does."""
+        """Return a window store with `ValueAndTimestamp` rows; raise StateError as `get_window_store` does.
+
+        Args:
+            name: name of the store.
+        """
         return self._view(name, DisplayedWindowView, "timestamped_window", timestamps=True)
 
     def get_session_store(self, name: str) -> DisplayedSessionView:
-        """Return a session store; raise StateError for an unknown name or another kind."""
+        """Return a session store; raise StateError for an unknown name or another kind.
+
+        Args:
+            name: name of the store.
+        """
         return self._view(name, DisplayedSessionView, "session")
 
     def metrics(self) -> dict[str, dict[str, int]]:
@@ -344,11 +377,19 @@ class TopologyTestDriver(Suggesting, Displayed):
             self._folds.ensure()
 
     def empty_copy(self, observe: Recording) -> TopologyTestDriver:
-        """Return a driver of the same topology and options that has processed nothing and records what it does."""
+        """Return a driver of the same topology and options that has processed nothing and records what it does.
+
+        Args:
+            observe: the recording that the new driver fills.
+        """
         return TopologyTestDriver(self.topology, self.config, observe=observe, **self._options)
 
     def repeat_in(self, other: TopologyTestDriver) -> None:
-        """Repeat every call on another driver; the functions of the topology run again."""
+        """Repeat every call on another driver; the functions of the topology run again.
+
+        Args:
+            other: the driver that gets the same calls.
+        """
         expect(other, TopologyTestDriver, "the other driver")
         for do in self._done:
             do(other)

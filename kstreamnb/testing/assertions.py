@@ -30,6 +30,11 @@ def diff(
     Runs are replays, or their records. Their outputs are compared record by record within each partition of each topic,
     of some ``topics`` if they are named; topologies node by node and store by store.
 
+    Args:
+        first: a topology or description; or a replay or records.
+        second: the same kind of thing.
+        topics: topics of runs to compare. Default: all output topics.
+
     Example:
         >>> from kstreamnb import TopicRecord
         >>> one, other = ([TopicRecord("out", 0, 0, 5, "shoe", pieces)] for pieces in (1, 2))
@@ -52,6 +57,10 @@ def diff(
 def assert_topology_equal(expected: Described, actual: Described) -> None:
     """Raise AssertionError, with what differs node by node, unless two topologies have equal descriptions.
 
+    Args:
+        expected: a topology, its description, or the description's text.
+        actual: the other one, in any of these forms.
+
     Example:
         >>> from kstreamnb import StreamsBuilder
         >>> builder = StreamsBuilder()
@@ -70,6 +79,11 @@ def assert_outputs_equal(
     r"""Raise AssertionError, with a table of all that is missing (-) and unexpected (+), unless the records are equal.
 
     ``expected`` may be a text table; then only its columns are compared.
+
+    Args:
+        expected: the expected records, or a table as text.
+        actual: the records that the topology wrote.
+        columns: names of the columns to compare. Default: those of the table, or all.
 
     Example:
         >>> from kstreamnb import Sample

@@ -132,6 +132,11 @@ def _distinct(values: Iterable[object]) -> list[Any]:
 class Counterexample(Tabular):
     """The smallest sample found that breaks a law, with its replay; ``error`` is what the law or the run raised.
 
+    Args:
+        sample: the smallest sample that breaks the law.
+        replay: its replay, or None if the topology did not run.
+        error: what the law or the run raised. Default: None, the law returned False.
+
     Example:
         >>> print(Counterexample(Sample.from_records([("orders", 0, 0, 7, "ann", 1)]), None))
         the law is broken by 1 record: it is false

@@ -67,7 +67,12 @@ class Benchmark:
         return f"{self.name}: {shown}\nmachine: {self.machine}\nmethod: {self.method}"
 
     def worse_than(self, published: Mapping[str, float], *, factor: float) -> dict[str, float]:
-        """Return figures that exceed a multiple of the published ones: none, unless something has become slow."""
+        """Return figures that exceed a multiple of the published ones: none, unless something has become slow.
+
+        Args:
+            published: published figures by name, in the same unit.
+            factor: how many times a published figure may be exceeded.
+        """
         return {name: self.figures[name] for name, value in published.items() if self.figures[name] > factor * value}
 
 
@@ -87,12 +92,12 @@ def benchmark(
     Args:
         name: "latency" of a word count through two sub-topologies from Kafka to Kafka; "failover", the time between the
             death of all Python workers and the next commit of that word count (Linux only); or "restore", the time in
-            which a store is restored from its changelog.
-        spark: the session.
-        bootstrap_servers: the broker; it gets two new topics.
+            which a store is restored from its changelog. Default: "latency".
+        spark: the session. Default: None, a new session.
+        bootstrap_servers: the broker; it gets two new topics. Default: None, a temporary local broker.
         seconds: duration of the measurement of latency, after warming up; default 60.
         rate: records per second for "latency"; each is one word; default 10.
-        records: length of the changelog that is restored; figures are for a million.
+        records: length of the changelog that is restored; figures are for a million. Default: 1,000,000.
         guarantee: of "latency"; "both" measures one after the other, and their ratio; default "exactly_once".
         kills: of "failover": how often the workers are killed; default 5.
 

@@ -61,6 +61,11 @@ class EngineOutcome:
 class Parity(Tabular):
     """Driver and Spark side by side. ``differences`` has, by engine, every row that is not the driver's.
 
+    Args:
+        sample: one line about the input.
+        outcomes: the output of each engine, the driver's first.
+        differences: what differs from the driver, by engine.
+
     Example:
         >>> outputs = {"totals": [TopicRecord("totals", 0, 0, 5, "shoe", 3)]}
         >>> driver, spark = EngineOutcome("driver", outputs), EngineOutcome("Spark", outputs, dropped=1)
@@ -130,10 +135,10 @@ def parity(
     Args:
         topology: what ``builder.build()`` gave.
         sample: records of the topology's topics.
-        spark: the session; without one, ``spark_session()`` starts one.
-        partitions: partitions of topics by name, or one number for all.
-        config: settings by Python's or Kafka's names.
-        streaming: also deploy it, from a temporary local broker and back to it, in micro-batches.
+        spark: the session; without one, ``spark_session()`` starts one. Default: None.
+        partitions: partitions of topics by name, or one number for all. Default: 1.
+        config: settings by Python's or Kafka's names. Default: that of `Config`.
+        streaming: also deploy it, from a temporary local broker and back to it, in micro-batches. Default: False.
 
     An error of an engine is part of the comparison: it ends that engine's run only.
 
@@ -175,6 +180,9 @@ def verify_state(query: Query) -> StateCheck:
 
     Compares the store that ``query.store(name)`` shows. If the deployment writes changelog topics, the stores of the
     log are also compared with those of the topics. Records wait meanwhile. A stopped query can be compared, too.
+
+    Args:
+        query: the query that `deploy` returned.
 
     Raises: EngineError if a batch was published that the checkpoint has not committed; a restart does that.
 

@@ -38,6 +38,12 @@ def head(
 
     Units: timestamps are epoch milliseconds; records given without one come a millisecond after each other, from 0.
 
+    Args:
+        handle: the stream or table to look at.
+        records: records by topic, as ``(key, value)`` or ``(key, value, timestamp)``, or a sample.
+        limit: greatest number of results; None for all. Default: 10.
+        partitions: number of partitions of every topic, or by topic. Default: 1.
+
     Example:
         >>> from kstreamnb import StreamsBuilder
         >>> orders = StreamsBuilder().stream("orders")

@@ -73,7 +73,12 @@ class StoreApp:
         self._application = application
 
     def answer(self, path: str, query: str) -> tuple[HTTPStatus, bytes]:
-        """Return the status and the JSON for a path and a query string, both as they are in the address."""
+        """Return the status and the JSON for a path and a query string, both as they are in the address.
+
+        Args:
+            path: path of the address, such as "/stores/counts".
+            query: query string without "?", such as "key=shoe".
+        """
         parts = [unquote(part) for part in path.strip("/").split("/")]
         content: object
         try:

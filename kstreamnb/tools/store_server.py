@@ -28,6 +28,9 @@ class StoreServer:
         url: its address, such as ``http://127.0.0.1:8080``.
         port: its port.
 
+    Args:
+        server: the HTTP server, bound to its port.
+
     Example:
         >>> from urllib.request import urlopen
         >>> from kstreamnb import StreamsBuilder, TopologyTestDriver
@@ -90,7 +93,7 @@ def serve(
         port: the port; by default any free one.
         host: the interface; by default only this machine.
         hosts: names by which clients may address the server, besides ``localhost`` and IP addresses. Others are
-            refused: a web page could use its own name to read the stores (DNS rebinding).
+            refused: a web page could use its own name to read the stores (DNS rebinding). Default: none.
         token: clients must send it as ``Authorization: Bearer TOKEN``; by default none is needed.
 
     Raises: ConfigError if the port is taken, or the interface is unknown.

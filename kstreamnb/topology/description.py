@@ -103,6 +103,13 @@ class DescribedTopic:
 class TopologyDescription(Displayed):
     """All sub-topologies by id; stores and internal topics are known only for a topology of the kit.
 
+    Args:
+        subtopologies: the sub-topologies, in the order of their ids.
+        stores: every store with its kind, serdes and changelog. Default: none.
+        internal_topics: repartition topics and changelogs. Default: none.
+        copartitioned: groups of topics that must have the same number of partitions. Default: none.
+        name: name for displays. Default: None.
+
     Example:
         >>> from kstreamnb import Topology
         >>> description = Topology().add_source("in", "a").add_sink("out", "b", "in").description()

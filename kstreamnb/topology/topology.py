@@ -51,7 +51,7 @@ class Topology(Suggesting, Displayed):
     """A graph of sources, processors, stores and sinks, built node by node.
 
     Attributes:
-        name: a name for displays; it is in no text that Kafka Streams prints.
+        name: a name for displays; it is in no text that Kafka Streams prints. Default: None.
         nodes: every node by name, in the order in which it was added: parents come before children.
         stores: every store that is not global, by name.
         global_stores: the specs of global stores, by name.
@@ -91,6 +91,17 @@ class Topology(Suggesting, Displayed):
     ) -> Self:
         """Add a node that reads ``topics``, or every topic whose whole name matches ``pattern``.
 
+        Args:
+            name: name of the new node.
+            topics: names of the topics.
+            pattern: regular expression that matches whole names of topics, instead of ``topics``. Default: None.
+            key_serde: serde of the keys, or its name. Default: the application's.
+            value_serde: serde of the values, or its name. Default: the application's.
+            timestamp_extractor: determines event times. Default: the application's.
+            offset_reset: "earliest", "latest", "none" or "by_duration:PT1H". Default: the application's
+                ``auto.offset.reset``.
+            origin: the line that declares the node. Default: the caller's.
+
         Raises: TopologyError when the name is taken or a topic is read already.
         """
         validation.check_name(self, name)
@@ -118,6 +129,14 @@ class Topology(Suggesting, Displayed):
 
         An `Operator` is used as it is. Stores that the supplier or its processor declares
         in ``stores()`` are added and connected; ``stores`` are names of stores that exist.
+
+        Args:
+            name: name of the new node.
+            supplier: function without arguments that returns a processor, or a class.
+            parents: names of the nodes whose records it gets.
+            stores: names of stores to connect. Default: none.
+            dsl: the DSL call that the node comes from, for displays. Default: None.
+            origin: the line that declares the node. Default: the caller's.
 
         Raises: TopologyError when the name is taken, a parent is unknown or a store cannot be connected.
         """
@@ -150,6 +169,16 @@ class Topology(Suggesting, Displayed):
     ) -> Self:
         """Add a node that writes to ``topic``, or to the topic that ``topic(key, value, metadata)`` names.
 
+        Args:
+            name: name of the new node.
+            topic: name of the topic, or a function ``(key, value, metadata) -> name``.
+            parents: names of the nodes whose records are written.
+            key_serde: serde of the keys, or its name. Default: the application's.
+            value_serde: serde of the values, or its name. Default: the application's.
+            partitioner: function ``(topic, key, value, partitions) -> partition``. Default: None, murmur2 of the key's
+                bytes.
+            origin: the line that declares the node. Default: the caller's.
+
         Raises: TopologyError when the name is taken or a parent is unknown.
         """
         if topic is None:
@@ -165,6 +194,10 @@ class Topology(Suggesting, Displayed):
     def add_state_store(self, store: StoreSpec, *processors: str) -> Self:
         """Add a store and connect it to ``processors``.
 
+        Args:
+            store: spec of the store, from `Stores`.
+            processors: names of the processors that use it.
+
         Raises: TopologyError when another store has the name or a processor does not exist.
         """
         validation.check_new_store(self, store)
@@ -176,6 +209,10 @@ class Topology(Suggesting, Displayed):
 
     def connect_processor_and_state_stores(self, name: str, *stores: str) -> Self:
         """Let processor ``name`` use stores that were added before.
+
+        Args:
+            name: name of the processor.
+            stores: names of the stores.
 
         Raises: TopologyError when the processor or a store does not exist, or a store is global.
         """
@@ -201,6 +238,18 @@ class Topology(Suggesting, Displayed):
 
         The store is not logged: its topic is its log.
 
+        Args:
+            store: spec of the store, from `Stores`.
+            source: name of the new source node.
+            topic: name of the topic, which is read completely by every task.
+            name: name of the new processor node.
+            supplier: creates the processor that fills the store, for example its class.
+            key_serde: serde of the topic's keys, or its name. Default: the application's.
+            value_serde: serde of the topic's values, or its name. Default: the application's.
+            timestamp_extractor: determines event times. Default: the application's.
+            dsl: the DSL call that the node comes from, for displays. Default: None.
+            origin: the line that declares the node. Default: the caller's.
+
         Raises: TopologyError when a name or the topic is taken.
         """
         validation.check_global_store(self, store, source, topic, name)
@@ -225,6 +274,16 @@ class Topology(Suggesting, Displayed):
     ) -> Self:
         """Add a store that one processor fills from a topic, which serves as its log; others may only read it.
 
+        Args:
+            store: spec of the store, from `Stores`.
+            source: name of the new source node.
+            topic: name of the topic, which is read from its beginning.
+            name: name of the new processor node.
+            supplier: creates the processor that fills the store, for example its class.
+            key_serde: serde of the topic's keys, or its name. Default: the application's.
+            value_serde: serde of the topic's values, or its name. Default: the application's.
+            timestamp_extractor: determines event times. Default: the application's.
+
         Raises: TopologyError when a name or the topic is taken.
         """
         validation.check_new_store(self, store)
@@ -235,14 +294,23 @@ class Topology(Suggesting, Displayed):
         return self.add_state_store(replace(store, logged=False, changelog_topic=topic), name)
 
     def add_internal_topic(self, name: str, partitions: int | None = None) -> Self:
-        """Declare topic ``name`` as a repartition topic of this application."""
+        """Declare topic ``name`` as a repartition topic of this application.
+
+        Args:
+            name: name of the topic, without the application's id.
+            partitions: number of partitions. Default: the largest number among the topics upstream.
+        """
         expect(name, str, "name of a topic")
         expect(partitions, int | None, "partitions")
         self.internal_topics[name] = InternalTopic(name, partitions)
         return self
 
     def co_partition(self, sources: Iterable[str]) -> Self:
-        """Require that the topics of these source nodes have the same number of partitions."""
+        """Require that the topics of these source nodes have the same number of partitions.
+
+        Args:
+            sources: names of source nodes.
+        """
         self.copartitioned.append(tuple(dict.fromkeys(expect_texts(sources, "names of sources"))))
         return self
 
@@ -251,7 +319,11 @@ class Topology(Suggesting, Displayed):
         return tuple(node for node in self.nodes.values() if isinstance(node, Source))
 
     def children(self, name: str) -> tuple[str, ...]:
-        """Names of the nodes that get what ``name`` forwards, in the order in which they were added."""
+        """Names of the nodes that get what ``name`` forwards, in the order in which they were added.
+
+        Args:
+            name: name of a node.
+        """
         return tuple(node.name for node in self.nodes.values() if name in node.parents)
 
     def subtopologies(self) -> tuple[Subtopology, ...]:
@@ -271,7 +343,12 @@ class Topology(Suggesting, Displayed):
         return self.explained
 
     def to_json(self, *, origins: bool = False, indent: int | None = 2) -> str:
-        """The description as a JSON document (see `kstreamnb.topology.document`)."""
+        """The description as a JSON document (see `kstreamnb.topology.document`).
+
+        Args:
+            origins: include the line that declared each node. Default: False.
+            indent: spaces per level, None for a single line. Default: 2.
+        """
         check_arguments(Topology.to_json, locals())
         return document.to_json(self.description(), origins=origins, indent=indent)
 
@@ -315,6 +392,9 @@ class Topology(Suggesting, Displayed):
     def partition_counts(self, topics: Mapping[str, int]) -> dict[str, int]:
         """Partitions of every topic that tasks read, given those of the user's topics.
 
+        Args:
+            topics: number of partitions of each of the user's topics.
+
         Raises: TopologyError when a topic is missing or co-partitioned topics have different counts.
         """
         return partition_counts(self, topics)
@@ -322,12 +402,20 @@ class Topology(Suggesting, Displayed):
     def tasks(self, topics: Mapping[str, int]) -> tuple[PlannedTask, ...]:
         """The tasks that run this topology on topics with these numbers of partitions.
 
+        Args:
+            topics: number of partitions of each of the user's topics.
+
         Raises: TopologyError as `partition_counts` does.
         """
         return plan_tasks(self, topics)
 
     def owned_topics(self, application_id: str, topics: Mapping[str, int] | None = None) -> tuple[OwnedTopic, ...]:
-        """Repartition topics and changelogs that an application with this id needs."""
+        """Repartition topics and changelogs that an application with this id needs.
+
+        Args:
+            application_id: id of the application, which prefixes the names.
+            topics: number of partitions of each of the user's topics. Default: None, counts stay unknown.
+        """
         return owned_topics(self, application_id, topics)
 
     def __repr__(self) -> str:

@@ -38,8 +38,9 @@ def check(
         topology: the topology to check.
         partitions: partition counts by topic, or one number for all; default those of the sample.
         sample: records of any topics with their partitions; default none.
-        config: settings by Python's or Kafka's names.
+        config: settings by Python's or Kafka's names. Default: that of `Config`.
         folders: a deployment's folders by content, such as ``{"checkpoint": "/data/shop", "broker log": "/logs"}``.
+            Default: none.
 
     Example:
         >>> from kstreamnb import StreamsBuilder
@@ -75,6 +76,10 @@ def check(
 
 def check_partitions(topology: Topology, partitions: Mapping[str, int]) -> Issues:
     """Check partition counts only: all topics exist, and co-partitioned topics have equal counts.
+
+    Args:
+        topology: the topology, from ``builder.build()``.
+        partitions: number of partitions of each input and output topic.
 
     Example:
         >>> from kstreamnb import StreamsBuilder

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -130,6 +131,54 @@ def made_of(value: object) -> list[type]:
     if not inspect.isclass(value) or not issubclass(value, Handle):
         return [value] if inspect.isclass(value) else []
     return [kind for kind in value.__mro__ if issubclass(kind, Handle) and kind is not Handle]
+
+
+def constructor(kind: type) -> type:
+    """Return the class in whose docstring the arguments of a constructor are: the class itself, or where it is made."""
+    if documented_arguments(kind.__doc__):
+        return kind
+    return next((each for each in kind.__mro__ if {"__init__", "__new__"} & vars(each).keys()), object)
+
+
+def callables() -> Iterator[tuple[str, object, str | None]]:
+    """Yield every public function, method and constructor of the kit, with its docstring."""
+    for name, value in public_names().items():
+        if inspect.isfunction(value):
+            yield name, value, value.__doc__
+        if not inspect.isclass(value):
+            continue
+        made = constructor(value)
+        if made.__module__.startswith("kstreamnb"):
+            yield name, made, made.__doc__
+        for key in dir(value):
+            method = inspect.unwrap(getattr(inspect.getattr_static(value, key), "__func__", getattr(value, key)))
+            if not key.startswith("_") and inspect.isfunction(method) and method.__module__.startswith("kstreamnb"):
+                yield f"{name}.{key}", getattr(value, key), inspect.getdoc(method)
+
+
+def described(doc: str | None) -> dict[str, str]:
+    """Return the sentences on the arguments; those of a result may be in its section "Attributes"."""
+    text = inspect.cleandoc(doc or "")
+    return documented_arguments(text if "\nArgs:" in text else text.replace("Attributes:\n", "Args:\n"))
+
+
+STATES_A_DEFAULT = re.compile(r"[Dd]efault|Required|not allowed")
+
+
+def test_every_argument_of_every_public_name_is_documented_with_its_default() -> None:
+    """Functions, methods and constructors alike; a result's constructor may document its fields as attributes."""
+    wrong = []
+    for name, value, doc in callables():
+        entries, parameters = described(doc), inspect.signature(value).parameters  # type: ignore[arg-type]
+        for argument, parameter in parameters.items():
+            text = entries.get(argument, "")
+            if argument not in ("self", "cls") and len(text) < 8:
+                wrong.append(f"{name}: {argument} is not documented")
+            elif text and parameter.default is not parameter.empty and not STATES_A_DEFAULT.search(text):
+                wrong.append(f"{name}: the default of {argument} is not stated")
+        is_result = "\nArgs:" not in inspect.cleandoc(doc or "")
+        wrong += [f"{name}: has no argument {entry}" for entry in entries if entry not in parameters and not is_result]
+    assert wrong == []
 
 
 def test_every_public_name_shows_an_example() -> None:

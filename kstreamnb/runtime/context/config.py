@@ -97,6 +97,31 @@ class Config:
     ``max_task_idle`` name the same as durations; ``cache_max_bytes`` is bytes. The default interval is 100 ms for
     exactly once and 30 s for at least once; ``max_task_idle_ms`` = -1 lets a task continue without waiting.
 
+    Args:
+        application_id: id of the application, which prefixes its topics and names its group. Default: None, the
+            topology's name.
+        bootstrap_servers: brokers as ``host:port,…``. Default: None.
+        default_key_serde: serde of keys where none is declared, or its name. Default: text.
+        default_value_serde: serde of values where none is declared, or its name. Default: JSON.
+        cache_max_bytes: size of the record caches in bytes; 0 switches them off. Default: 0.
+        commit_interval_ms: time between commits, in milliseconds. Default: 100 for exactly once, 30,000 for at least
+            once.
+        max_task_idle_ms: how long a task waits for a partition without records, in milliseconds; -1: never. Default: 0.
+        buffered_records_per_partition: records that a task holds for each partition before it stops to fetch. Default:
+            1,000.
+        max_poll_records: greatest number of records of a poll. Default: 1,000.
+        default_timestamp_extractor: extractor, function or name for topics without their own. Default: None, the
+            record's time.
+        deserialization_handler: for bytes that cannot be read: "fail", "continue" or a function. Default: "fail".
+        processing_handler: for errors of operators and functions: "fail", "continue" or a function. Default: "fail".
+        processing_handler_global: use ``processing_handler`` for global tables and stores, too. Default: False.
+        production_handler: for records that cannot be written: "fail", "continue" or a function. Default: "fail".
+        uncaught_handler: "replace_thread", "shutdown_client", "shutdown_application" or a function. Default:
+            "shutdown_client".
+        dead_letter_topic: topic for records that failed. Default: None, they are not kept.
+        processing_guarantee: "exactly_once_v2" or "at_least_once". Default: "exactly_once_v2".
+        others: further settings by their dotted names. Default: none.
+
     Example:
         >>> Config.of({"application.id": "shop", "statestore.cache.max.bytes": 0}).application_id
         'shop'
@@ -165,6 +190,9 @@ class Config:
     def of(cls, settings: Config | Mapping[str, Any] | None) -> Self:
         """Return a config from a config, a mapping with Python or dotted names, or nothing.
 
+        Args:
+            settings: a `Config`, or settings by their Python or dotted names; None for the defaults.
+
         Raises: ConfigError for an unknown name, with the nearest known one; names that start with ``producer.``,
         ``consumer.``, ``main.consumer.``, ``restore.consumer.``, ``global.consumer.``, ``admin.`` or ``topic.`` are
         not checked.
@@ -192,7 +220,11 @@ class Config:
         return {**{dotted: getattr(self, name) for dotted, name in _DOTTED.items()}, **self.others}
 
     def client_settings(self, client: str) -> dict[str, Any]:
-        """Settings of one client: those with its prefix, and those without a prefix that clients may use."""
+        """Settings of one client: those with its prefix, and those without a prefix that clients may use.
+
+        Args:
+            client: prefix of the client, such as "producer" or "main.consumer".
+        """
         known = streams_settings()
         plain = {
             name: value

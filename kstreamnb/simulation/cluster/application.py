@@ -72,7 +72,11 @@ class Application(ApplicationLifecycle):
         return {f"{topic}-{partition}": offset for (topic, partition), offset in own.items()}
 
     def store(self, name: str) -> Any:
-        """Return a view of a store over all tasks; raise StateError if no store has this name."""
+        """Return a view of a store over all tasks; raise StateError if no store has this name.
+
+        Args:
+            name: name of the store.
+        """
         check_arguments(Application.store, locals())
         thread = self._running_thread()
         result = [task.task.stores[name] for task in thread.tasks.values() if name in task.task.stores]
@@ -101,7 +105,11 @@ class Application(ApplicationLifecycle):
         return check_state(self._running_thread().tasks, self._broker, {})
 
     def rebuild(self, name: str) -> None:
-        """Discard a store and restore it from its changelog."""
+        """Discard a store and restore it from its changelog.
+
+        Args:
+            name: name of the store.
+        """
         check_arguments(Application.rebuild, locals())
         thread = self._running_thread()
         self._state_directory.lose(name)
@@ -114,6 +122,9 @@ class Application(ApplicationLifecycle):
         """Move the state of a stopped application to another number of partitions; return the number of rows moved.
 
         Each row goes to the partition of its key, like new input records.
+
+        Args:
+            partitions: new number of partitions, at least 1.
         """
         check_arguments(Application.repartition, locals())
         if self.status == "running":

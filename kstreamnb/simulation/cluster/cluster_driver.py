@@ -34,7 +34,7 @@ class ClusterDriver:
     Args:
         topology: the first application; add others with `add_application`.
         config: its settings, such as ``processing_guarantee``, ``commit_interval``, ``max_task_idle``,
-            ``buffered_records_per_partition`` and ``cache_max_bytes``.
+            ``buffered_records_per_partition`` and ``cache_max_bytes``. Default: that of `Config`.
         partitions: partitions of topics by name, or one number for all; default 1.
         wall_clock: the initial wall-clock time: epoch milliseconds, ISO text or an aware datetime; default 0.
         trace: log every hop and store write as events, and record everything for `replay`; default True.
@@ -94,6 +94,11 @@ class ClusterDriver:
     ) -> Application:
         """Add an application on the same topics, and start it unless ``start=False``.
 
+        Args:
+            topology: the topology to run.
+            config: the application's settings. Default: the defaults of `Config`.
+            start: start it now. Default: True.
+
         Raises: EngineError if its id is taken.
         """
         check_arguments(ClusterDriver.add_application, locals())
@@ -117,7 +122,15 @@ class ClusterDriver:
         start: datetime | str | int | None = None,
         auto_advance: timedelta | str | None = None,
     ) -> InputTopic:
-        """Return a topic to pipe records into; serdes default to those with which an application reads it."""
+        """Return a topic to pipe records into; serdes default to those with which an application reads it.
+
+        Args:
+            topic: name of the topic.
+            key_serde: serde of the keys. Default: that with which an application reads the topic.
+            value_serde: serde of the values. Default: that with which an application reads the topic.
+            start: event time of the first record that is piped without one. Default: now, on the simulated clock.
+            auto_advance: time between two such records, such as "1s". Default: 0 ms.
+        """
         check_arguments(ClusterDriver.create_input_topic, locals())
         now = self.clock.now_ms if start is None else start if type(start) is int else instant_ms(start, "start")
         step = 0 if auto_advance is None else duration_ms(auto_advance, "advance between records")
@@ -136,7 +149,14 @@ class ClusterDriver:
         *,
         isolation: Isolation = "read_committed",
     ) -> OutputTopic:
-        """Return a topic to read from its beginning; "read_uncommitted" also shows records that may yet be aborted."""
+        """Return a topic to read from its beginning; "read_uncommitted" also shows records that may yet be aborted.
+
+        Args:
+            topic: name of the topic.
+            key_serde: serde of the keys. Default: that with which an application writes the topic.
+            value_serde: serde of the values. Default: that with which an application writes the topic.
+            isolation: "read_committed" or "read_uncommitted". Default: "read_committed".
+        """
         check_arguments(ClusterDriver.create_output_topic, locals())
         reader = TopicReader(self._broker, topic, isolation)
 
@@ -163,7 +183,11 @@ class ClusterDriver:
         return self.application.replay()
 
     def run_ready(self, limit: int | None = None) -> int:
-        """Let all applications poll and process until nothing is ready; return the number of records processed."""
+        """Let all applications poll and process until nothing is ready; return the number of records processed.
+
+        Args:
+            limit: greatest number of records to process. Default: None, no limit.
+        """
         check_arguments(ClusterDriver.run_ready, locals())
         done = 0
         while limit is None or done < limit:
@@ -176,24 +200,44 @@ class ClusterDriver:
         return done
 
     def advance_wall_clock_time(self, by: timedelta | str) -> None:
-        """Advance the wall clock: due punctuators fire, and due commits are made."""
+        """Advance the wall clock: due punctuators fire, and due commits are made.
+
+        Args:
+            by: duration such as "30s".
+        """
         self.clock.advance_to(self.clock.now_ms + duration_ms(by, "advance of the wall clock"))
         for application in self.applications.values():
             application._tick()  # noqa: SLF001 - the driver is the other half of its applications
 
     def delay(self, topic: str, partition: int = 0, *, lag: Literal["known", "unknown"] = "known") -> None:
-        """Delay fetches of a partition until `deliver`; consumers know its ``lag`` or not."""
+        """Delay fetches of a partition until `deliver`; consumers know its ``lag`` or not.
+
+        Args:
+            topic: name of the topic.
+            partition: number of the partition. Default: 0.
+            lag: "known" if consumers know that records wait there, else "unknown". Default: "known".
+        """
         check_arguments(ClusterDriver.delay, locals())
         self._broker.partition(topic, partition)
         self._broker.held[topic, partition] = lag == "known"
 
     def deliver(self, topic: str, partition: int = 0) -> None:
-        """Resume delayed fetches of a partition."""
+        """Resume delayed fetches of a partition.
+
+        Args:
+            topic: name of the topic.
+            partition: number of the partition. Default: 0.
+        """
         check_arguments(ClusterDriver.deliver, locals())
         self._broker.held.pop((topic, partition), None)
 
     def add_partitions(self, topic: str, partitions: int) -> None:
-        """Increase a topic's partition count, as ``kafka-topics --alter`` does; records stay in place."""
+        """Increase a topic's partition count, as ``kafka-topics --alter`` does; records stay in place.
+
+        Args:
+            topic: name of the topic.
+            partitions: new number of partitions, greater than the present one.
+        """
         check_arguments(ClusterDriver.add_partitions, locals())
         self._broker.add_partitions(topic, partitions)
 

@@ -26,7 +26,19 @@ Status = Literal["created", "running", "crashed", "closed"]
 
 
 class ApplicationLifecycle:
-    """Operations on an application; see `Application` for queries."""
+    """Operations on an application; see `Application` for queries.
+
+    Args:
+        topology: the topology to run.
+        config: the application's settings.
+        broker: the simulated broker of all applications.
+        clock: the simulated wall clock, in epoch milliseconds.
+        note: function that gets every event.
+        default_partitions: number of partitions of topics that are created automatically.
+        trace: recorder of the steps, or None.
+        verify: run a shadow task beside each task, and compare their stores.
+        start: start the application now. Default: True.
+    """
 
     def __init__(
         self,
@@ -64,6 +76,9 @@ class ApplicationLifecycle:
 
         Work since the last commit is lost: under exactly-once its output is aborted, under at-least-once it stays and
         is written again. "after_commit" crashes before stores are flushed to the state directory.
+
+        Args:
+            when: "now", "before_commit" or "after_commit". Default: "now".
         """
         check_arguments(ApplicationLifecycle.crash, locals())
         if when == "now":
@@ -75,6 +90,9 @@ class ApplicationLifecycle:
         """Start or restart from the committed offsets with stores restored; return the restore events.
 
         ``strict=False`` starts even if partition counts differ from those the state was built for.
+
+        Args:
+            strict: refuse to start if partition counts changed. Default: True.
         """
         if self.status == "running":
             self.close()
@@ -113,7 +131,12 @@ class ApplicationLifecycle:
         self._guarded(StreamThread.flush_stores)
 
     def lose_store(self, name: str | None = None, *, task: str | None = None) -> None:
-        """Delete a store from the state directory: one, all of them, or those of one task."""
+        """Delete a store from the state directory: one, all of them, or those of one task.
+
+        Args:
+            name: name of the store. Default: all stores.
+            task: id of the task, such as "0_1". Default: all tasks.
+        """
         self._state_directory.lose(name, task)
 
     def clean_up(self) -> None:
@@ -132,6 +155,9 @@ class ApplicationLifecycle:
 
         Internal topics are deleted; output topics keep their records. Input topics that are not named keep their
         committed offsets.
+
+        Args:
+            input_topics: names of input topics, or their start offsets by name; each offset counts for all partitions.
 
         Raises: EngineError if the application is running, or does not read a topic.
         """

@@ -41,6 +41,13 @@ class ConsumerGroup(OffsetTable):
         standby_replicas: standby copies of each partition's state; default 0.
         state: changelog records of each partition, or one number for all; default 0.
         loads: the cost of each partition, for assignors that weigh; default 1.
+        session_timeout: time without heartbeats after which a crashed member is removed. Default: "45s".
+        max_poll_interval: longest time between two polls of a member that received records. Default: "5m".
+        max_poll_records: greatest number of records that a poll returns. Default: 500.
+        restore_rate: changelog records that a warming member restores per second. Default: 1,000.
+        acceptable_lag: records of a changelog that a new owner may still lack. Default: 10,000.
+        max_warmups: greatest number of partitions that warm up at once. Default: 2.
+        probing_interval: time between two checks whether a warm-up has finished. Default: "10m".
 
     Units: ``restore_rate`` is records per second, ``acceptable_lag`` records. Defaults are Kafka's.
 
@@ -162,7 +169,13 @@ class ConsumerGroup(OffsetTable):
 
     # --- members ---
     def join(self, name: str, *, capacity: int = 1, listener: Listener | None = None) -> None:
-        """Add a member, or restart a crashed one with its state directory."""
+        """Add a member, or restart a crashed one with its state directory.
+
+        Args:
+            name: name of the member.
+            capacity: number of its stream threads; partitions are shared out in proportion. Default: 1.
+            listener: function ``(event, partitions) -> None``, called when partitions come or go. Default: None.
+        """
         check_arguments(ConsumerGroup.join, locals())
         known = self._members.get(name)
         if known is not None and known.silent_since_ms is None:
@@ -174,19 +187,31 @@ class ConsumerGroup(OffsetTable):
         self._rebalance()
 
     def leave(self, name: str) -> None:
-        """Remove a member in an orderly way: others take over at once."""
+        """Remove a member in an orderly way: others take over at once.
+
+        Args:
+            name: name of the member.
+        """
         check_arguments(ConsumerGroup.leave, locals())
         self._remove(self._member(name), "left")
 
     def crash(self, name: str) -> None:
-        """Stop a member without leaving: the group notices when its session times out."""
+        """Stop a member without leaving: the group notices when its session times out.
+
+        Args:
+            name: name of the member.
+        """
         check_arguments(ConsumerGroup.crash, locals())
         member = self._member(name)
         member.silent_since_ms = self.now_ms
         self._log_event("crashed", name, member.owned)
 
     def advance_wall_clock_time(self, by: timedelta | str) -> None:
-        """Advance the clock: sessions and polls time out, warm-ups progress, the group probes."""
+        """Advance the clock: sessions and polls time out, warm-ups progress, the group probes.
+
+        Args:
+            by: duration such as "45s".
+        """
         end = self.now_ms + duration_ms(by, "advance of the wall clock")
         self._notice_partitions()
         while (due := min(self._due(), default=end + 1)) <= end:
@@ -198,7 +223,13 @@ class ConsumerGroup(OffsetTable):
     def poll(
         self, name: str, *, max_records: int | None = None, timeout: timedelta | str = "1s"
     ) -> tuple[tuple[str, int], ...]:
-        """Return partition and offset of the next records; if there are none, wait until the timeout."""
+        """Return partition and offset of the next records; if there are none, wait until the timeout.
+
+        Args:
+            name: name of the member.
+            max_records: greatest number of records. Default: the group's ``max_poll_records``.
+            timeout: how long to wait for records, on the simulated clock. Default: "1s".
+        """
         check_arguments(ConsumerGroup.poll, locals())
         self._notice_partitions()
         member = self._member(name)
@@ -219,7 +250,12 @@ class ConsumerGroup(OffsetTable):
         return tuple(taken)
 
     def commit(self, name: str, metadata: str = "") -> dict[str, int]:
-        """Commit the offset after the member's last record, with metadata; return offsets by partition."""
+        """Commit the offset after the member's last record, with metadata; return offsets by partition.
+
+        Args:
+            name: name of the member.
+            metadata: text that is stored with the offsets. Default: "".
+        """
         check_arguments(ConsumerGroup.commit, locals())
         member = self._member(name)
         own = {
@@ -232,7 +268,13 @@ class ConsumerGroup(OffsetTable):
         return own
 
     def seek(self, name: str, partition: str, offset: int) -> None:
-        """Move a member's position; committed offsets stay until its next commit."""
+        """Move a member's position; committed offsets stay until its next commit.
+
+        Args:
+            name: name of the member.
+            partition: name of the partition, such as "logs-0".
+            offset: the next offset to read.
+        """
         check_arguments(ConsumerGroup.seek, locals())
         member = self._member(name)
         if partition not in member.owned:
@@ -244,7 +286,12 @@ class ConsumerGroup(OffsetTable):
     def reset_offsets(
         self, to: Literal["earliest", "latest"] | int, *, dry_run: bool = False
     ) -> dict[str, tuple[int | None, int]]:
-        """Commit other offsets for a group without members; return old and new offsets by partition."""
+        """Commit other offsets for a group without members; return old and new offsets by partition.
+
+        Args:
+            to: "earliest", "latest", or an offset that is limited to those that exist.
+            dry_run: only return what would change. Default: False.
+        """
         check_arguments(ConsumerGroup.reset_offsets, locals())
         if self._members:
             raise EngineError(

@@ -28,7 +28,7 @@ def create_topic(
         on: a `Log`, or a cluster: its servers as ``host:port,…`` or librdkafka's settings.
         partitions: the number of partitions; default 1.
         replication_factor: the number of replicas per partition; default 1.
-        config: settings of the topic on a cluster, such as ``{"cleanup.policy": "compact"}``.
+        config: settings of the topic on a cluster, such as ``{"cleanup.policy": "compact"}``. Default: none.
 
     Example:
         >>> print(create_topic("userLogins", on=Log(brokers=3), partitions=4, replication_factor=2))

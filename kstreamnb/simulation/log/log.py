@@ -128,7 +128,11 @@ class Log(OffsetTable):
             self._each(partial(Replicas.lose, broker=broker))
 
     def describe(self, topic: str) -> TopicLayout:
-        """Return leaders, replicas and offsets of each partition."""
+        """Return leaders, replicas and offsets of each partition.
+
+        Args:
+            topic: name of the topic.
+        """
         check_arguments(Log.describe, locals())
         self._known(topic)
         result = []
@@ -156,6 +160,17 @@ class Log(OffsetTable):
 
         The key's hash chooses the partition unless ``partition`` or ``partitioner`` is given; records without a key are
         spread round-robin. With ``acks="leader"`` followers get the record on `replicate`, and readers see it then.
+
+        Args:
+            topic: name of the topic.
+            key: the key, or None.
+            value: the value, or None for a tombstone.
+            partition: number of the partition. Default: the key's.
+            at: event time: epoch milliseconds, ISO text or an aware datetime. Default: 0.
+            headers: pairs of a name and bytes, in order. Default: none.
+            partitioner: function ``(topic, key, value, partitions) -> partition``. Default: None, murmur2 of the key's
+                bytes.
+            acks: "all" writes to all in-sync replicas, "leader" to the leader alone. Default: "all".
         """
         check_arguments(Log.append, locals())
         self._known(topic)
@@ -176,6 +191,11 @@ class Log(OffsetTable):
 
         Each producer keeps its own order; the seed decides whose record comes next.
 
+        Args:
+            topic: name of the topic.
+            producers: pairs of key and value by name of the producer.
+            seed: seed of the random order.
+
         Example:
             >>> log = Log()
             >>> log.create_topic("logs")
@@ -193,7 +213,11 @@ class Log(OffsetTable):
         return result
 
     def producer(self, **settings: Any) -> LogProducer:
-        """Return a producer that batches records; see `LogProducer` for settings."""
+        """Return a producer that batches records; see `LogProducer` for settings.
+
+        Args:
+            settings: settings by name, such as ``linger="5ms"``. Default: Kafka's.
+        """
         known = list(inspect.signature(LogProducer).parameters)[1:]
         for name in settings:
             if name not in known:
@@ -207,7 +231,11 @@ class Log(OffsetTable):
         self._each(Replicas.catch_up)
 
     def advance_wall_clock_time(self, by: timedelta | str) -> None:
-        """Advance the clock: producers send lingering batches and give up on expired records."""
+        """Advance the clock: producers send lingering batches and give up on expired records.
+
+        Args:
+            by: duration such as "500ms".
+        """
         end = self.clock.now_ms + duration_ms(by, "advance of the wall clock")
         while (due := min((at for each in self._producers for at in each.due()), default=end + 1)) <= end:
             self.clock.advance_to(max(due, self.clock.now_ms))
@@ -217,14 +245,24 @@ class Log(OffsetTable):
 
     # --- reading ---
     def reader(self, *topics: str) -> LogReader:
-        """Return a reader of topics, positioned at the beginning."""
+        """Return a reader of topics, positioned at the beginning.
+
+        Args:
+            topics: names of the topics.
+        """
         expect_texts(topics, "topics")
         for topic in topics:
             self._known(topic)
         return LogReader(self, [f"{topic}-{number}" for topic in topics for number in range(self._count(topic))])
 
     def records(self, partition: str, start: int = 0, limit: int | None = None) -> list[TopicRecord]:
-        """Return committed records of a partition such as ``logins-0``, beginning with an offset."""
+        """Return committed records of a partition such as ``logins-0``, beginning with an offset.
+
+        Args:
+            partition: name of the partition, such as "logins-0".
+            start: first offset. Default: 0.
+            limit: greatest number of records. Default: None, all.
+        """
         check_arguments(Log.records, locals())
         high = self.offsets[partition].high
         if self._copies[partition].leader is None:
@@ -243,7 +281,11 @@ class Log(OffsetTable):
 
     # --- brokers ---
     def fail(self, broker: int) -> None:
-        """Fail a broker: in-sync replicas take over its partitions; partitions without one go offline."""
+        """Fail a broker: in-sync replicas take over its partitions; partitions without one go offline.
+
+        Args:
+            broker: number of the broker, counted from 1.
+        """
         check_arguments(Log.fail, locals())
         self._check_broker(broker)
         if broker not in self._down:
@@ -251,7 +293,11 @@ class Log(OffsetTable):
             self._each(lambda copies: copies.lose(broker))
 
     def recover(self, broker: int) -> None:
-        """Restart a failed broker as a follower."""
+        """Restart a failed broker as a follower.
+
+        Args:
+            broker: number of the broker, counted from 1.
+        """
         check_arguments(Log.recover, locals())
         self._check_broker(broker)
         if broker in self._down:

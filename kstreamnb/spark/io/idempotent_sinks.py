@@ -66,9 +66,9 @@ class DatabaseSink(BoundSink):
     Args:
         connect: opens a DB-API connection, such as ``lambda: sqlite3.connect("shop.db")``.
         tables: the table of each output topic; other topics have a table of their name. Tables that do not exist are
-            created with columns key (primary), value and timestamp.
+            created with columns key (primary), value and timestamp. Default: none.
         paramstyle: that of the driver: "qmark" (default), "format" or "pyformat".
-        write: called with the cursor, the topic and its records instead of the upsert.
+        write: called with the cursor, the topic and its records instead of the upsert. Default: None.
 
     Raises:
         ConfigError: the paramstyle or the name of a table is invalid.
@@ -107,7 +107,11 @@ class DatabaseSink(BoundSink):
             raise SinkError(message, hint="check the connection, then deploy again or call query.restart()") from error
 
     def publish(self, batch: QueryBatch) -> OutputBatch:
-        """Write rows and the batch's number in one transaction."""
+        """Write rows and the batch's number in one transaction.
+
+        Args:
+            batch: output of one batch, with its number.
+        """
         application, count = self.bound.application, batch.output.count()
         with self._cursor() as (connection, cursor):
             if history_of(self, "the database").is_replay(self._last(cursor), batch.number, batch.source):
@@ -186,6 +190,9 @@ class ParquetSink(BoundSink):
     with another one is refused, and so are an older copy of the checkpoint and a gap between two batches. Readers of
     Parquet ignore the hidden file that names the query and its last batch.
 
+    Args:
+        folder: folder in which a folder for each topic is made.
+
     Example:
         >>> ParquetSink("lake")
         ParquetSink(folder='lake')
@@ -213,7 +220,11 @@ class ParquetSink(BoundSink):
         self._write_note(-1, "")
 
     def publish(self, batch: QueryBatch) -> OutputBatch:
-        """Write whole files, each of which is renamed when it is complete, then the batch's number."""
+        """Write whole files, each of which is renamed when it is complete, then the batch's number.
+
+        Args:
+            batch: output of one batch, with its number.
+        """
         last = _last_of(self._note)
         last = None if last is None or last.batch < 0 else last
         replay = history_of(self, f'folder "{self.folder}"').is_replay(last, batch.number, batch.source)

@@ -106,7 +106,12 @@ class BoundSink(QuerySink):
     deployment: Deployment | None = field(default=None, init=False, repr=False, kw_only=True)
 
     def attach(self, deployment: Deployment, spark: SparkSession) -> None:
-        """Bind the sink to a query."""
+        """Bind the sink to a query.
+
+        Args:
+            deployment: what `deploy` starts.
+            spark: the session that it runs in.
+        """
         self.deployment = deployment
 
     @property
@@ -175,6 +180,9 @@ class FunctionSink(BoundSink):
 
     The function gets the records and the batch's number, by which it can recognize a repeated batch.
 
+    Args:
+        function: function ``(records, batch) -> None``; gets a list of records by topic, and the number of the batch.
+
     Example:
         >>> sink = FunctionSink(lambda output, batch: print(batch, sorted(output)))
         >>> sink.deployment is None  # until ``deploy(…, sink=sink)``
@@ -188,7 +196,11 @@ class FunctionSink(BoundSink):
         taking(self.function, "records", "batch")
 
     def publish(self, batch: QueryBatch) -> OutputBatch:
-        """Call the function with records by topic and the batch's number."""
+        """Call the function with records by topic and the batch's number.
+
+        Args:
+            batch: output of one batch, with its number.
+        """
         self.function(records_of(self.bound.application, batch), batch.number)
         return OutputBatch(batch.number, batch.output.count())
 
@@ -198,6 +210,10 @@ class FrameSink(BoundSink):
     """Passes each batch, a DataFrame by topic, to a function: at least once, because a batch may be repeated.
 
     Columns are partition, timestamp (ms), key and value, typed by the topic's serdes; JSON values are text.
+
+    Args:
+        function: function ``(frames, batch) -> None``; gets a DataFrame by topic, and the number of the batch.
+        _spark: set by the query. Default: None.
 
     Example:
         >>> sink = FrameSink(lambda frames, batch: frames["stock"].write.mode("append").parquet("lake"))
@@ -213,12 +229,21 @@ class FrameSink(BoundSink):
         taking(self.function, "frames", "batch")
 
     def attach(self, deployment: Deployment, spark: SparkSession) -> None:
-        """Bind the sink to a query, and to the session of its DataFrames."""
+        """Bind the sink to a query, and to the session of its DataFrames.
+
+        Args:
+            deployment: what `deploy` starts.
+            spark: the session that makes the DataFrames.
+        """
         super().attach(deployment, spark)
         self._spark = spark
 
     def publish(self, batch: QueryBatch) -> OutputBatch:
-        """Call the function with DataFrames by topic and the batch's number."""
+        """Call the function with DataFrames by topic and the batch's number.
+
+        Args:
+            batch: output of one batch, with its number.
+        """
         assert self._spark is not None
         frames = {
             topic: self._spark.createDataFrame(table)

@@ -94,12 +94,11 @@ def spark_session(
         app: the application's name in Spark's own lists; by default that of ``spark-submit``, else "kstreamnb".
         master: Spark's master URL, such as ``"local[3]"`` or ``"spark://host:7077"``; by default that of
             ``spark-submit``, else this machine with ``cores`` task slots.
-        cores: number of task slots if no master is given; one Python worker runs in each.
+        cores: number of task slots if no master is given; one Python worker runs in each. Default: 2.
         profile: "local" for sessions of minutes; "latency" for small batches, quick after a minute or two; "production"
-            for sessions of weeks, with 2 GB pinned and the G1 collector, and on a
-            cluster executors with two cores; "notebook" for small machines. `spark_report`
-            shows the settings in force.
-        settings: Spark settings that win over all others, such as ``{"spark.driver.memory": "4g"}``.
+            for sessions of weeks, with 2 GB pinned and the G1 collector, and on a cluster executors with two cores;
+            "notebook" for small machines. `spark_report` shows the settings in force. Default: "local".
+        settings: Spark settings that win over all others, such as ``{"spark.driver.memory": "4g"}``. Default: none.
 
     Raises:
         MissingJavaError: there is no Java 17 or later.

@@ -64,7 +64,7 @@ def ship(spark: SparkSession, *modules: Module) -> tuple[str, ...]:
 
     Args:
         spark: the session.
-        *modules: the user's modules that functions of the topology come from: names such as ``"prices"``, modules, or
+        modules: the user's modules that functions of the topology come from: names such as ``"prices"``, modules, or
             paths of files and packages. Functions of notebooks and scripts need nothing.
 
     Returns:

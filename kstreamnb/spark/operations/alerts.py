@@ -33,6 +33,12 @@ class _Readings(NamedTuple):
 class Alert:
     """One rule: ``expression`` in Prometheus' language, and ``summary`` with what to look at first.
 
+    Args:
+        name: name of the alert in Prometheus.
+        expression: condition in Prometheus' language.
+        summary: what it means, and what to look at first.
+        fires: function from a query's present metrics to True or False.
+
     Example:
         >>> rule = alert_rules()[1]
         >>> print(rule.name, rule.expression, sep=": ")

@@ -21,6 +21,12 @@ class ScalingDecision(NamedTuple):
     ``arrival_rate`` and ``capacity`` are in records per second; capacity is that of one instance, and None if the query
     was never busy enough to show it.
 
+    Args:
+        instances: number of instances that the query needs.
+        reason: one line that says why.
+        arrival_rate: records per second that arrive.
+        capacity: records per second of one instance, or None.
+
     Example:
         >>> ScalingDecision(3, "1,500 records/s arrive", 1500.0, 500.0).instances
         3

@@ -82,7 +82,7 @@ def read_changelogs(
 
     Args:
         topology: the application's topology, with the same names of stores.
-        application_id: its id, unless the config or the topology's name says it.
+        application_id: its id, unless the config or the topology's name says it. Default: None.
         bootstrap_servers: ``host:port``, or librdkafka's settings with ``bootstrap.servers`` among them.
         config: the application's settings, such as default serdes.
 

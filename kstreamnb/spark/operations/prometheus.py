@@ -39,7 +39,7 @@ def serve_metrics(port: int = 0, *, host: str = "127.0.0.1") -> MetricsServer:
     """Serve the metrics of all active queries of this process in Prometheus' text format.
 
     Args:
-        port: the port to listen on; 0 for any free one.
+        port: the port to listen on; 0 for any free one. Default: 0.
         host: the interface to listen on; by default only this machine.
 
     Raises:

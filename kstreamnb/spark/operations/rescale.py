@@ -42,9 +42,9 @@ def rescale(
     Args:
         checkpoint: the query's folder, or its address.
         spark_partitions: the new number of state partitions.
-        spark: the session that moves the state; without one, `spark_session` starts one.
+        spark: the session that moves the state; without one, `spark_session` starts one. Default: None.
         bootstrap_servers: the application's Kafka cluster. It is needed where the storage has no locks: a deployment
-            that still runs somewhere is fenced before anything is changed.
+            that still runs somewhere is fenced before anything is changed. Default: None.
 
     Raises:
         ApplicationStateError: the query runs, or has not finished its last batch.

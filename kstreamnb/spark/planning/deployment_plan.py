@@ -146,11 +146,11 @@ def plan(
 
     Args:
         topology: what ``builder.build()`` gave.
-        partitions: partitions of the input topics by name, or one number for all.
-        config: the application's settings.
-        spark_partitions: state partitions of the query.
+        partitions: partitions of the input topics by name, or one number for all. Default: 1.
+        config: the application's settings. Default: that of `Config`.
+        spark_partitions: state partitions of the query. Default: 2.
         guarantee: that of the deployment; default: the config's ``processing.guarantee``.
-        sink: where the output is to go instead of Kafka.
+        sink: where the output is to go instead of Kafka. Default: None.
 
     Raises:
         TopologyError: topics that are joined differ in their partitions.

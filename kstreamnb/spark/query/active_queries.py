@@ -40,7 +40,7 @@ def stop_all(timeout_s: float = 5.0) -> tuple[Query, ...]:
     """Stop all active queries in parallel; returns those that it stopped.
 
     Args:
-        timeout_s: seconds to wait for all of them together.
+        timeout_s: seconds to wait for all of them together. Default: 5.
 
     Raises:
         SparkError: some queries did not stop in time; the message names them.

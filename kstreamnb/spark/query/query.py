@@ -43,6 +43,13 @@ class Query(Suggesting):
         topology: the topology.
         control: starts and stops its stream.
 
+    Args:
+        spark: the session that it runs in.
+        deployment: the topology, its plan and its settings.
+        source: reads the offsets of the input topics.
+        sink: publishes each batch.
+        settings: how the stream runs, and where its checkpoint is.
+
     Example:
         >>> from tempfile import TemporaryDirectory
         >>> from kstreamnb import Sample, StreamsBuilder, deploy
@@ -134,7 +141,7 @@ class Query(Suggesting):
         """Wait until every record that is in the input topics now is processed.
 
         Args:
-            timeout_s: seconds to wait at most.
+            timeout_s: seconds to wait at most. Default: 60.
 
         Returns:
             Whether all of them are processed.
@@ -159,7 +166,7 @@ class Query(Suggesting):
         """Return the state of the query now.
 
         Args:
-            lag: ask the broker for the number of waiting records, which is -1 otherwise.
+            lag: ask the broker for the number of waiting records, which is -1 otherwise. Default: True.
         """
         control = self.control
         last, state, error = control.action.last, self._state(), self.exception()
@@ -224,7 +231,7 @@ class Query(Suggesting):
 
         Args:
             name: the name of the store.
-            timestamps: rows of timestamped stores are `ValueAndTimestamp` instead of plain values.
+            timestamps: rows of timestamped stores are `ValueAndTimestamp` instead of plain values. Default: False.
 
         Raises:
             StateError: the store is unknown.
@@ -239,7 +246,7 @@ class Query(Suggesting):
         repartition topics exist. A later `deploy` over this checkpoint is refused as soon as Java has gone further.
 
         Args:
-            timeout_s: seconds to wait at most until the input is processed.
+            timeout_s: seconds to wait at most until the input is processed. Default: 60.
 
         Raises:
             ApplicationStateError: the query writes no changelogs, or could not process its input in time.

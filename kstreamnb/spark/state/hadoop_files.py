@@ -32,7 +32,8 @@ def checkpoint_files(checkpoint: Checkpoint, spark: SparkSession | None = None) 
     Args:
         checkpoint: a folder such as ``"checkpoints/shop"`` or ``"file:/mnt/shop"``, or an address such as
             ``"hdfs://host:8020/shop"`` or ``"s3a://bucket/shop"``.
-        spark: the session that reaches an address; without one, `spark_session` starts one if it is needed.
+        spark: the session that reaches an address; without one, `spark_session` starts one if it is needed. Default:
+            None.
 
     Raises:
         ConfigError: it is neither a folder nor an address.

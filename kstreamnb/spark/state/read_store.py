@@ -37,11 +37,11 @@ def read_store(
         topology: the topology that wrote the checkpoint; it knows the serdes.
         name: the store.
         checkpoint: the query's folder, or its address.
-        spark: the session that reads; without one, `spark_session` starts one.
-        config: the settings that the query was deployed with.
-        timestamps: give rows of timestamped stores as `ValueAndTimestamp` instead of plain values.
+        spark: the session that reads; without one, `spark_session` starts one. Default: None.
+        config: the settings that the query was deployed with. Default: that of `Config`.
+        timestamps: give rows of timestamped stores as `ValueAndTimestamp` instead of plain values. Default: False.
         trust: allow unpickling objects of users' classes, which some serdes keep in stores unserialized. That runs
-            whatever code a checkpoint contains; everything else in a checkpoint is read without pickle.
+            whatever code a checkpoint contains; everything else in a checkpoint is read without pickle. Default: False.
 
     Raises:
         CheckpointError: the folder is not a checkpoint, or another topology's.

@@ -185,8 +185,9 @@ def find_races(
         sample: records of any topics, such as a `Sample`.
         schedules: the number of orders to try; default 200.
         seed: the seed of the orders: the same seed gives the same orders; default 0.
-        partitions: see `TopologyTestDriver`; with one partition everywhere races are rare.
-        config: the application's settings.
+        partitions: see `TopologyTestDriver`; with one partition everywhere races are rare. Default: as for
+            `TopologyTestDriver`.
+        config: the application's settings. Default: that of `Config`.
 
     Example:
         >>> topology = Topology().add_source("in", "orders").add_sink("out", "copies", "in")
