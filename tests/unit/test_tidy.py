@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2] / "kstreamnb"
 SPINE = ("core", "topology", "operators", "logical", "dsl", "state", "runtime")
 SPINE_LINES = 11_500
-MODULE_LINES, DSL_MODULE_LINES, FUNCTION_LINES, CLASS_METHODS = 450, 600, 60, 12
+MODULE_LINES, FUNCTION_LINES, CLASS_METHODS = 375, 60, 12  # lines without docstrings
 
 # Fronts list the methods users call: their size is that of Kafka Streams' own interfaces. The list may only shrink.
 FRONTS: dict[str, str] = {
@@ -102,12 +102,20 @@ def own_lines(function: ast.FunctionDef) -> int:
     return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
 
 
+def docstring_lines(tree: ast.AST) -> int:
+    """Count the lines of all docstrings of a module: every argument has its sentence there."""
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    documented = [node for node in ast.walk(tree) if isinstance(node, kinds) and ast.get_docstring(node) is not None]
+    return sum((node.body[0].end_lineno or 0) - node.body[0].lineno + 1 for node in documented)
+
+
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_a_module_fits_its_size_and_says_what_it_is_for(path: Path) -> None:
     """Modules are short and begin with a docstring."""
-    limit = DSL_MODULE_LINES if "dsl" in path.parts else MODULE_LINES
-    assert len(path.read_text().splitlines()) <= limit
-    assert ast.get_docstring(ast.parse(path.read_text())), "a module begins with a docstring"
+    text = path.read_text()
+    tree = ast.parse(text)
+    assert len(text.splitlines()) - docstring_lines(tree) <= MODULE_LINES
+    assert ast.get_docstring(tree), "a module begins with a docstring"
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
