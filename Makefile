@@ -15,7 +15,7 @@ export PYSPARK_DRIVER_PYTHON := $(abspath $(BIN)/python)
 NOTEBOOKS ?= notebook and not slow
 
 .DEFAULT_GOAL := help
-.PHONY: help site test-site test-install classes crashes chromium demo test check lint format types golden test-spark test-kafka test-java test-notebook test-notebooks test-binder test-browser test-all bench lab lock coverage clean
+.PHONY: help site test-site test-install classes crashes chromium demo test check lint format types golden application test-spark test-kafka test-java test-notebook test-notebooks test-binder test-browser test-all bench lab lock coverage clean
 
 help: ## Say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -30,6 +30,9 @@ $(READY): requirements.lock pyproject.toml
 
 demo: $(READY) ## Set up, then run the whole path on real data: build, see, replay, Spark, Kafka
 	@$(BIN)/kstreamnb demo
+
+application: $(READY) ## Run an application of notebooks/applications with a local broker: NAME=orders SECONDS=60 (needs Java 17)
+	@$(BIN)/python notebooks/applications/run.py $(or $(NAME),orders) $(if $(SECONDS),--seconds $(SECONDS))
 
 test: $(READY) ## Set up, then run the default tests (no JVM, no network)
 	$(PYTEST) -n auto --dist loadfile
@@ -70,7 +73,7 @@ crashes: $(READY) ## Kill deployments at every point: RUNS=20 kills for each cel
 
 test-notebook: $(READY) ## Execute and compare the notebooks; as HTML they go to .artefacts/notebooks
 	$(PYTEST) tests/notebook -m "$(NOTEBOOKS)"
-	$(BIN)/jupyter nbconvert --log-level=ERROR --to html --output-dir .artefacts/notebooks notebooks/*.ipynb notebooks/*/*.ipynb
+	$(BIN)/jupyter nbconvert --log-level=ERROR --to html --output-dir .artefacts/notebooks notebooks/*.ipynb notebooks/*/*.ipynb notebooks/*/*/*.ipynb
 
 test-notebooks: test-notebook
 
@@ -109,7 +112,7 @@ bench: $(READY) ## Throughput of the driver and preview and import times
 	$(BIN)/python -m tests.bench.notebook
 
 lab: $(READY) ## Open the notebooks in JupyterLab
-	@$(BIN)/jupyter trust notebooks/*.ipynb notebooks/*/*.ipynb >/dev/null  # else JupyterLab shows no picture before a run
+	@$(BIN)/jupyter trust notebooks/*.ipynb notebooks/*/*.ipynb notebooks/*/*/*.ipynb >/dev/null  # else JupyterLab shows no picture before a run
 	$(BIN)/jupyter lab notebooks
 
 lock: ## Pin the versions that the set-up installs; run it with the oldest Python, 3.11.0, or they may need a later one

@@ -56,7 +56,9 @@ NAMESPACES = {
 def copy_pages() -> None:
     """Copy what is written by hand, with links that fit the site."""
     shutil.copytree(ROOT / "notebooks" / "guide", SOURCE)
-    ignored = shutil.ignore_patterns("guide", "conftest.py", "*.py", "*.jsonl", ".ipynb_checkpoints", "samples")
+    ignored = shutil.ignore_patterns(
+        "guide", "conftest.py", "*.py", "*.jsonl", ".ipynb_checkpoints", "samples", "*.yaml", "Dockerfile"
+    )
     shutil.copytree(ROOT / "notebooks", SOURCE / "tutorial", ignore=ignored)
     (SOURCE / "tutorial" / "README.md").rename(SOURCE / "tutorial" / "index.md")
     for page, name in PAGES.items():
@@ -64,8 +66,13 @@ def copy_pages() -> None:
     course = sorted(path.stem for path in (SOURCE / "tutorial").glob("*.ipynb"))
     deployment = sorted(f"deployment/{path.stem}" for path in (SOURCE / "tutorial" / "deployment").glob("*.ipynb"))
     regression = sorted(f"regression/{path.stem}" for path in (SOURCE / "tutorial" / "regression").glob("*.ipynb"))
+    applications = sorted(
+        f"applications/{path.parent.name}/{path.stem}" for path in (SOURCE / "tutorial").glob("applications/*/*.ipynb")
+    )
+    for readme in (SOURCE / "tutorial" / "applications").rglob("README.md"):
+        readme.unlink()  # they link files of the repository
     index = SOURCE / "tutorial" / "index.md"
-    index.write_text(index.read_text() + toctree("Notebooks", [*course, *deployment, *regression]))
+    index.write_text(index.read_text() + toctree("Notebooks", [*course, *deployment, *applications, *regression]))
     shutil.copytree(Path(__file__).parent / "_static", SOURCE / "_static")
     shutil.copytree(ROOT / "notebooks" / "badges", SOURCE / "_static" / "badges")  # the README shows them
     shutil.copy(Path(__file__).parent / "conf.py", SOURCE)

@@ -1,0 +1,69 @@
+"""Each application has the same files, and those for containers are valid by their schemas."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.applications import FOLDER, NAMES
+
+yaml = pytest.importorskip("yaml")
+KUBERNETES = "1.34"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_application_has_all_its_files_and_stays_small(name: str) -> None:
+    """A topology of at most 80 lines, a service, a notebook, deployment files and a README that names each of them."""
+    files = {path.name for path in (FOLDER / name).iterdir() if path.is_file()}
+    assert files >= {"README.md", "compose.yaml", "kubernetes.yaml", "made.py", "service.py", "topology.py"}
+    assert f"{name}.ipynb" in files
+    assert len((FOLDER / name / "topology.py").read_text().splitlines()) <= 80
+    readme = (FOLDER / name / "README.md").read_text()
+    assert len(readme.splitlines()) <= 60
+    assert set(re.findall(r"\]\(([a-z.]+)\)", readme)) == files - {"README.md"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_compose_file_is_valid(name: str) -> None:
+    """By the schema of the Compose specification; its topics are those of the topology, with a volume for the state."""
+    check_jsonschema = pytest.importorskip("check_jsonschema")
+    from jsonschema import Draft7Validator
+
+    schemas = Path(check_jsonschema.__file__).parent / "builtin_schemas" / "vendor"
+    compose = yaml.safe_load((FOLDER / name / "compose.yaml").read_text())
+    schema = Draft7Validator(json.loads((schemas / "compose-spec.json").read_text()))
+    assert [error.message for error in schema.iter_errors(compose)] == []
+    assert list(schema.iter_errors({**compose, "service": {}})), "the schema refuses what it does not know"
+    services = compose["services"]
+    assert services["application"]["build"]["args"] == {"NAME": name}
+    assert "state:/data" in services["application"]["volumes"]
+    ports = [port for service in services.values() for port in service.get("ports", ())]
+    assert all(port.startswith("127.0.0.1:") for port in ports), "nothing here has a sign-in"
+    named = {volume.partition(":")[0] for each in services.values() for volume in each.get("volumes", ())}
+    assert named == set(compose["volumes"])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_kubernetes_manifest_is_valid(name: str) -> None:
+    """By Kubernetes' own schema, strictly; one replica, probes of /health, and a claim for the checkpoint."""
+    kubernetes_validate = pytest.importorskip("kubernetes_validate")
+    resources = list(yaml.safe_load_all((FOLDER / name / "kubernetes.yaml").read_text()))
+    for resource in resources:
+        kubernetes_validate.validate(resource, KUBERNETES, strict=True)
+    found: dict[str, Any] = {resource["kind"]: resource for resource in resources}
+    deployment = found["Deployment"]["spec"]
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(
+            {**found["Deployment"], "spec": {**deployment, "replica": 2}}, KUBERNETES, strict=True
+        )
+    assert (deployment["replicas"], deployment["strategy"]["type"]) == (1, "Recreate")
+    pod = deployment["template"]["spec"]
+    (container,) = pod["containers"]
+    assert {container[f"{kind}Probe"]["httpGet"]["path"] for kind in ("readiness", "liveness")} == {"/health"}
+    claims = [volume["persistentVolumeClaim"]["claimName"] for volume in pod["volumes"]]
+    assert claims == [found["PersistentVolumeClaim"]["metadata"]["name"]]
+    assert found["Service"]["spec"]["selector"] == deployment["template"]["metadata"]["labels"]

@@ -1,0 +1,130 @@
+"""Each application of notebooks/applications survives ``kill -9``: nothing is lost, nothing is doubled."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+
+import kstreamnb as ks
+from kstreamnb.kafka.admin import Admin
+from tests.applications import FOLDER
+from tests.kafka.apps import PATIENCE_S
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+QUICK = '--driver-memory 512m --driver-java-options "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" pyspark-shell'
+
+
+def module(name: str, part: str) -> ModuleType:
+    """Return a module of an application, under a name that no other one has."""
+    spec = importlib.util.spec_from_file_location(f"{name}_{part}", FOLDER / name / f"{part}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+class Killable:
+    """The service of an application, in a process group that can be killed, over topics of the test's broker."""
+
+    def __init__(self, name: str, servers: str, folder: Path) -> None:
+        self.name, self.servers, self.log = name, servers, folder / "service.log"
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = str(free.getsockname()[1])
+        self.url = f"http://127.0.0.1:{port}"
+        self.settings = {"BOOTSTRAP_SERVERS": servers, "CHECKPOINT": str(folder / "checkpoint"), "PORT": port}
+        self.process: subprocess.Popen[bytes] | None = None
+        for topic, partitions in module(name, "topology").TOPICS.items():
+            Admin(servers).create_topic(topic, partitions=partitions, exists_ok=True)
+
+    def start(self) -> None:
+        """Start it, or start it again over the same checkpoint."""
+        environment = {**os.environ, **self.settings, "PYSPARK_SUBMIT_ARGS": QUICK}
+        with self.log.open("a") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "service.py"],
+                cwd=FOLDER / self.name,
+                env=environment,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def end(self, number: signal.Signals) -> int:
+        """Send a signal to the process, or to its whole group if it is SIGKILL; return the exit code."""
+        assert self.process is not None
+        send = os.killpg if number is signal.SIGKILL else os.kill
+        send(self.process.pid, number)
+        return self.process.wait(60)
+
+    def get(self, path: str) -> Any:
+        """Return the service's answer."""
+        with urlopen(self.url + path, timeout=60) as answer:
+            return json.load(answer)
+
+    def output(self, topic: str) -> list[ks.TopicRecord]:
+        """Return the committed records of a topic."""
+        return list(ks.Sample.capture(self.servers, topic, records=None, seconds=PATIENCE_S))
+
+    def wait_for(self, reached: Callable[[], Any]) -> None:
+        """Wait until something holds, as long as the service runs."""
+        end = time.monotonic() + PATIENCE_S
+        while not reached():
+            assert self.process is not None
+            assert self.process.poll() is None, self.log.read_text()
+            assert time.monotonic() < end, self.log.read_text()
+            time.sleep(0.1)
+
+
+@pytest.fixture
+def killable(request: pytest.FixtureRequest, servers: str, tmp_path: Path) -> Iterator[Killable]:
+    """The application that the test is named after."""
+    found = Killable(request.function.__name__.split("_")[1], servers, tmp_path)
+    yield found
+    if found.process is not None and found.process.poll() is None:
+        found.end(signal.SIGKILL)
+
+
+def test_orders_are_decided_once_although_the_service_is_killed(killable: Killable) -> None:
+    """Every paid order has one decision, every unpaid one is rejected, and no piece of the stock is sold twice."""
+    made = module("orders", "made")
+    orders = made.records(0, 300)
+    after = [("payments", 0, 0, made.START_MS + 7_200_000, f"late{n}", {"amount": 1}) for n in range(32)]
+    late = ks.Sample.from_records(after)  # after two hours, so that nobody is waited for any more
+    produce, decisions = ks.kafka.produce, lambda: killable.output("validated-orders")
+    produce(killable.servers, orders[:200])
+    killable.start()
+    killable.wait_for(decisions)
+    produce(killable.servers, orders[200:400])
+    killable.wait_for(lambda: len(decisions()) > 100)
+    assert killable.end(signal.SIGKILL) == -signal.SIGKILL
+    produce(killable.servers, [*orders[400:], *late])
+    killable.start()
+    killable.wait_for(lambda: len(decisions()) >= 300)
+    answered = {row["key"]: row["value"] for row in killable.get("/stores/orders")}
+    left = {row["key"]: row["value"] for row in killable.get("/stores/stock")}
+    assert killable.end(signal.SIGTERM) == 0
+    decided = {record.key: record.value for record in decisions()}
+    assert len(decided) == len(decisions()) == 300
+    unpaid = {id for id, order in decided.items() if "not paid" in (order["reason"] or "")}
+    assert unpaid == {f"o{n}" for n in range(7, 300, 10)}
+    assert answered == decided
+    for product in made.PRODUCTS:
+        validated = [order for order in decided.values() if order["product"] == product and not order["reason"]]
+        delivered = sum(each.value["delivered"] for each in orders if (each.topic, each.key) == ("stock", product))
+        assert sum(order["pieces"] for order in validated) + left[product] == delivered
