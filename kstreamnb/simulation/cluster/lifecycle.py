@@ -86,14 +86,18 @@ class ApplicationLifecycle:
         else:
             self._running_thread().fault = when
 
-    def restart(self, *, strict: bool = True) -> ThreadEvents:
+    def restart(self, *, strict: bool = True, topology: Topology | None = None) -> ThreadEvents:
         """Start or restart from the committed offsets with stores restored; return the restore events.
 
-        ``strict=False`` starts even if partition counts differ from those the state was built for.
-
         Args:
-            strict: refuse to start if partition counts changed. Default: True.
+            strict: refuse to start if partition counts differ from those the state was built for. Default: True.
+            topology: new code, which continues with the stores and offsets of the old. Default: the same code.
+
+        Raises: EngineError if the description of the new code differs from that of the old.
         """
+        check_arguments(ApplicationLifecycle.restart, locals())
+        if topology is not None:
+            self._take_code(topology)
         if self.status == "running":
             self.close()
         before = len(self._events)
@@ -172,6 +176,16 @@ class ApplicationLifecycle:
             for partition, log in enumerate(self._broker.topics[topic]):
                 self._broker.committed[self.id, topic, partition] = min(offset, log.end)
         self._shadow_tasks, self._has_shadow_tasks = {}, False  # they have processed all of the input
+
+    def _take_code(self, topology: Topology) -> None:
+        if str(topology.describe()) != str(self.topology.describe()):
+            raise EngineError(
+                f'the new code of application "{self.id}" describes another topology',
+                detail="its stores and offsets belong to the nodes of the old one",
+                hint="compare them with ks.testing.diff, or add the new one as another application",
+            )
+        self.topology = topology
+        self._shadow_tasks, self._has_shadow_tasks = {}, False  # the old code made what is in the stores
 
     # --- for the driver ---
     @property

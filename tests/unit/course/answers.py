@@ -122,6 +122,24 @@ def by_default(reading: Any) -> float | None:
     return by_try(reading if isinstance(reading, int | float | str) else "none")
 
 
+def stock_by_signs(product: str, movement: dict[str, Any], pieces: int) -> int:
+    """Looks signs up; a count forgets the pieces before it."""
+    sign = {"in": 1, "return": 1, "out": -1}.get(movement["type"])
+    return int(movement["qty"]) if sign is None else pieces + sign * int(movement["qty"])
+
+
+def stock_by_match(product: str, movement: dict[str, Any], pieces: int) -> Any:
+    """Treats each type by its name."""
+    match movement:
+        case {"type": "count", "qty": qty}:
+            return qty
+        case {"type": "in" | "return", "qty": qty}:
+            return pieces + qty
+        case {"type": "out", "qty": qty}:
+            return pieces - qty
+    raise ValueError(movement)
+
+
 NAMES = {"ks": ks, "ProductCounter": ProductCounter}
 """Names of a chapter that its solutions use."""
 
@@ -429,5 +447,34 @@ ANSWERS: dict[str, Answers] = {
             str,
             "float",
         ],
+    ),
+    "reprocess.1": Answers(
+        right=[
+            stock_by_signs,
+            stock_by_match,
+            lambda product, movement, pieces: (
+                (0 if movement["type"] == "count" else pieces)
+                + (-movement["qty"] if movement["type"] == "out" else movement["qty"])
+            ),
+        ],
+        wrong=[
+            lambda product, movement, pieces: pieces + movement["qty"],
+            lambda product, movement, pieces: (
+                pieces + (-movement["qty"] if movement["type"] == "out" else movement["qty"])
+            ),
+            lambda product, movement, pieces: (
+                pieces + (movement["qty"] if movement["type"] == "in" else -movement["qty"])
+            ),
+            lambda product, movement, pieces: (
+                movement["qty"] or pieces if movement["type"] == "count" else stock_by_signs(product, movement, pieces)
+            ),
+            lambda product, movement, pieces: None,
+            lambda movement: movement["qty"],
+            7,
+        ],
+    ),
+    "reprocess.2": Answers(
+        right=[["c", "a"], {"a", "c"}, "a, c"],
+        wrong=[["a"], ["a", "b", "c"], ["a", "c", "d"], ["c"], "ace", [], ["f"], 2],
     ),
 }

@@ -525,3 +525,35 @@ def test_mistakes_are_answered_with_what_there_is() -> None:
     with pytest.raises(EngineError, match="is crashed"):
         driver.application.commit()
     assert '<application "count", crashed, 1 task>' == repr(driver.application)
+
+
+def test_new_code_continues_with_old_state_until_it_is_reset() -> None:
+    """Another function in the same topology: offsets and stores stay, so that only new records are right."""
+
+    def summed(sign: int) -> ks.Topology:
+        builder = ks.StreamsBuilder("sums")
+        builder.stream("in").group_by_key().aggregate(
+            int, lambda key, value, total: total + sign * value, store="sums"
+        ).to_stream().to("out")
+        return builder.build()
+
+    driver = ks.simulation.ClusterDriver(summed(-1), EXACTLY)
+    for round_of, expected in ((summed(-1), -5), (summed(1), 0), (None, 5)):
+        driver.application.restart(topology=round_of)
+        driver.create_input_topic("in").pipe_input("k", 5, at=0)
+        driver.run_ready()
+        driver.application.commit()
+        assert driver.application.store("sums")["k"] == expected
+    driver.application.close()
+    driver.application.reset(["in"])
+    driver.application.restart()
+    driver.run_ready()
+    assert driver.application.store("sums")["k"] == 15, "the new code stays, and reads everything"
+
+
+def test_new_code_with_another_topology_is_refused() -> None:
+    """Its stores belong to other nodes; the application continues with the code that it has."""
+    driver = ks.simulation.ClusterDriver(counted(), EXACTLY)
+    with pytest.raises(EngineError, match='the new code of application "count" describes another topology'):
+        driver.application.restart(topology=merged())
+    assert driver.application.status == "running"

@@ -1,0 +1,65 @@
+"""Checks of the exercises on reprocessing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+import kstreamnb as ks
+from kstreamnb.course.judging import pairs_of
+
+__all__ = ["JUDGES"]
+
+_MOVEMENTS = (
+    ("in", 5, 5, "5 pieces came in"),
+    ("out", 2, 3, "2 of 5 pieces went out"),
+    ("return", 1, 4, "1 piece came back to 3"),
+    ("count", 7, 7, "somebody counted 7 pieces where the application believed in 4"),
+    ("out", 3, 4, "3 pieces went out after 7 were counted"),
+    ("count", 0, 0, "somebody counted an empty shelf"),
+    ("in", 6, 6, "6 pieces came to an empty shelf"),
+)
+_REASONS = {
+    "b": "b adds up payments, but a compacted topic holds only the latest payment of each account.",
+    "d": "d would count the clicks of seven days, and the year before them is gone.",
+    "e": "e gets today's exchange rate for the prices of last year, because it asks a service and not a record.",
+}
+_MISSING = {
+    "a": "one with a complete input is missing.",
+    "c": "one is missing: which result needs no more than the latest record of each key?",
+}
+
+
+def _stock(answer: object) -> str:
+    if not callable(answer):
+        return "give the function itself, without calling it."
+    builder = ks.StreamsBuilder("answer")
+    moved = cast("Callable[[object, object, object], object]", answer)
+    builder.stream("movements").group_by_key().aggregate(int, moved, store="on-hand").to_stream().to("inventory")
+    driver = ks.TopologyTestDriver(builder.build())
+    told = driver.create_output_topic("inventory")
+    for at, (kind, pieces, expected, what) in enumerate(_MOVEMENTS):
+        driver.create_input_topic("movements").pipe_input("shoe", {"type": kind, "qty": pieces}, at=at)
+        found = [value for _, value in pairs_of(told.read_records())]
+        if found != [expected]:
+            return f"{what}, and the stock is {', '.join(map(str, found)) or 'not told'}."
+    return ""
+
+
+def _repeatable(answer: object) -> str:
+    if not isinstance(answer, str | list | tuple | set | frozenset):
+        return "give the letters in a list."
+    given = {str(letter).strip().lower() for letter in answer} - {"", ",", "and"}
+    unknown = sorted(given - _REASONS.keys() - _MISSING.keys())
+    if unknown:
+        return f"there is no application {unknown[0]}: the letters are a to e."
+    for letter in sorted(given):
+        if letter in _REASONS:
+            return _REASONS[letter]
+    for letter, reason in _MISSING.items():
+        if letter not in given:
+            return reason
+    return ""
+
+
+JUDGES = {"reprocess.1": _stock, "reprocess.2": _repeatable}
