@@ -14,6 +14,8 @@ export PYSPARK_DRIVER_PYTHON := $(abspath $(BIN)/python)
 # Which tests of notebooks run: "notebook and not slow and not spark" leaves out those that start Spark or a broker.
 NOTEBOOKS ?= notebook and not slow
 
+MEASURE := --cov=kstreamnb --cov-branch --cov-report= --cov-report=json:.artefacts/coverage.json
+
 .DEFAULT_GOAL := help
 .PHONY: help site test-site test-install classes crashes chromium demo test check lint format types golden application test-spark test-kafka test-java test-notebook test-notebooks test-binder test-browser test-all bench lab lock coverage clean
 
@@ -34,8 +36,9 @@ demo: $(READY) ## Set up, then run the whole path on real data: build, see, repl
 application: $(READY) ## Run an application of notebooks/applications with a local broker: NAME=orders SECONDS=60 (needs Java 17)
 	@$(BIN)/python notebooks/applications/run.py $(or $(NAME),orders) $(if $(SECONDS),--seconds $(SECONDS))
 
-test: $(READY) ## Set up, then run the default tests (no JVM, no network)
-	$(PYTEST) -n auto --dist loadfile
+test: $(READY) ## Set up, then run the default tests (no JVM, no network); COVERAGE=95: measure the spine's branches, too
+	$(PYTEST) -n auto --dist loadfile $(if $(COVERAGE),$(MEASURE))
+	$(if $(COVERAGE),$(BIN)/python -m tests.branches .artefacts/coverage.json $(COVERAGE))
 
 check: format lint types test ## All that must hold before a commit
 
@@ -100,9 +103,8 @@ test-install: $(READY) ## Build wheel and sdist, check them, and try each extra 
 
 test-all: test test-spark test-kafka test-cluster test-notebook test-browser ## Every suite
 
-coverage: $(READY) ## Branch coverage of the spine, printed by package; fails below 95 %
-	$(PYTEST) -n auto --dist loadfile --cov=kstreamnb --cov-branch --cov-report= --cov-report=json:.artefacts/coverage.json
-	$(BIN)/python -m tests.branches .artefacts/coverage.json 95
+coverage: ## The default tests, with the branch coverage of the spine by package; fails below 95 %
+	@$(MAKE) --no-print-directory test COVERAGE=95
 
 classes: $(READY) ## Compile the Java sources of the package (needs a JDK); the class files are checked in
 	$(BIN)/python -m tests.java_classes
