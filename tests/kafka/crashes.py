@@ -6,8 +6,8 @@ so that one kill exercises five cells. The same applications survive all kills, 
 has survived twenty is a harder test than a new one. After each life the committed records of every output topic,
 headers included, must be a prefix of the output of an uninterrupted run of the test driver; at the end all of it. Then
 the rows of the stores must be the driver's, and every store must equal its log and its changelog topic. A process that
-ends by a signal that the matrix did not send is a failure. With ``--keep FOLDER`` everything is kept, and the next call
-continues.
+ends by a signal that the matrix did not send is a failure, also a worker or a broker that would be replaced. With
+``--keep FOLDER`` everything is kept, and the next call continues.
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.bounded_reader import fetch, pieces_between
 from kstreamnb.kafka.broker_process import LocalBroker
 from kstreamnb.kafka.producer import produce
+from kstreamnb.spark.execution.worker_progress import task_positions
 from tests.kafka.apps import settle
 from tests.kafka.crash_topology import BATCH, INPUTS, OUTPUTS, PARTITIONS, STORES, application, input_records, rows_of
 from tests.kafka.deployed import BROKER, POINTS, slug
 
-__all__ = ["BROKER_CONFIG", "TWO", "VICTIMS", "Cell", "main", "run_victim"]
+__all__ = ["BROKER_CONFIG", "TWO", "VICTIMS", "Cell", "Ordeal", "main", "run_victim", "wrong_end"]
 
 PATIENCE_S = 1800
 TWO, ASLEEP = "two drivers", "asleep"
@@ -46,6 +47,8 @@ BROKER_CONFIG = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 
 TIMEOUT_MS = 10_000  # transaction timeout of the drivers that are stopped
 BEYOND_S = 15.0  # minimum time for which they are stopped
 _TOO_BUSY = "failed to connect back"  # the machine was too busy for Spark to start at all
+_PROGRAM = ("-m", "tests.kafka.deployed")
+_CODE_AFTER_A_BLOW = {"driver": -signal.SIGKILL, "jvm": 1}  # the others survive it
 
 Parts = dict[int, list[tuple[bytes | None, bytes | None, int, tuple[Any, ...]]]]
 
@@ -100,11 +103,13 @@ class Undisturbed:
 class Life:
     """One process with the five applications."""
 
-    def __init__(self, servers: str, folder: Path, number: int, plan: Mapping[str, Any]) -> None:
+    def __init__(
+        self, servers: str, folder: Path, number: int, plan: Mapping[str, Any], program: Sequence[str] = _PROGRAM
+    ) -> None:
         self.folder, self.number = folder, number
         self.stopped = 0.0  # when, on the monotonic clock
         self._out, self._errors = folder / f"{number}.out", folder / f"{number}.errors"
-        command = [sys.executable, "-m", "tests.kafka.deployed", servers, str(folder), json.dumps(plan)]
+        command = [sys.executable, *program, servers, str(folder), json.dumps(plan)]
         with self._out.open("wb") as out, self._errors.open("wb") as errors:
             self.process = subprocess.Popen(command, stdout=out, stderr=errors, start_new_session=True)
 
@@ -112,6 +117,10 @@ class Life:
         """What it has said so far."""
         lines = self._out.read_text().splitlines(keepends=True)
         return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("\n")]
+
+    def blows(self) -> int:
+        """Return how often it was hit."""
+        return sum("blow" in line for line in self.said())
 
     def end(self) -> int:
         """Wait for the process to end; return its exit code."""
@@ -129,12 +138,12 @@ class Life:
 class Ordeal:
     """The five applications of one victim, their broker and input, and their history."""
 
-    def __init__(self, victim: str, broker: LocalBroker, folder: Path) -> None:
-        self.victim, self.broker, self.folder = victim, broker, folder
+    def __init__(self, victim: str, broker: LocalBroker, folder: Path, program: Sequence[str] = _PROGRAM) -> None:
+        self.victim, self.broker, self.folder, self.program = victim, broker, folder, program
         self.servers = broker.bootstrap_servers
         self.admin = Admin(self.servers, patience_s=300)  # a broker that was killed scans all its files
         self.admin.topics()  # connected to the broker, so that it waits for one that was killed
-        self.applications = {point: slug(f"{victim} {point}") for point in POINTS}
+        self.applications = {point: slug(f"{folder.name} {point}") for point in POINTS}
         self.cells = {point: Cell(victim, point) for point in POINTS}
         self.lives = self.processes = self.batches = 0
         self.finished = False
@@ -185,8 +194,7 @@ class Ordeal:
             self.feed(1)
             life = self._begin(victim=self.victim, skip=self.lives % 2, times=1)
             code = self._end(life)
-            killed = code == (-signal.SIGKILL if self.victim == "driver" else 1)
-            if killed and any("blow" in line for line in life.said()):
+            if life.blows() and code == _CODE_AFTER_A_BLOW[self.victim]:
                 self._survived(life)
             elif self.finished:
                 return
@@ -202,7 +210,7 @@ class Ordeal:
             threading.Thread(target=self._attend, args=(keeper, life), daemon=True).start()
         while not ended:
             ended = life.process.poll() is not None
-            while self.lives < before + sum("blow" in line for line in life.said()):
+            while self.lives < before + life.blows():
                 self._survived(life)
             time.sleep(0.05)
         code = self._end(life)
@@ -218,9 +226,13 @@ class Ordeal:
             life.process.kill()
 
     def _keep_broker(self, life: Life) -> None:
-        """Restart the broker whenever it was killed."""
+        """Restart the broker whenever it was killed; report a death without a blow."""
+        deaths = 0
         while life.process.poll() is None:
             if not _lives(int((self.folder / BROKER).read_text())):
+                deaths += 1
+                if deaths > life.blows():
+                    self._wrong(f"the broker died {deaths} times of {life.blows()} blows")
                 self.broker.kill()
                 time.sleep(0.3)
                 self.broker.start()
@@ -282,7 +294,9 @@ class Ordeal:
         self.processes += 1
         if self.victim in (TWO, ASLEEP):
             plan["timeout_ms"] = TIMEOUT_MS
-        life = Life(self.servers, self.folder, self.processes, {"applications": self.applications, **plan})
+        life = Life(
+            self.servers, self.folder, self.processes, {"applications": self.applications, **plan}, self.program
+        )
         self._begun = [each for each in (*self._begun, life) if each.process.poll() is None]
         self._remember()
         return life
@@ -297,16 +311,19 @@ class Ordeal:
                 self._wrong(f"process {life.number} stood still with {line['stuck']}")
         if not code:
             self._finish(life)
-        elif code > 0 and not any("blow" in line for line in life.said()) and _TOO_BUSY not in life.words():
-            self._wrong(f"process {life.number} ended with {code}: {life.words()}")
-            self.finished = True
-        elif code < 0 and (self.victim != "driver" or not any("blow" in line for line in life.said())):
-            self._wrong(f"process {life.number} died of signal {-code} without a blow: {life.words()}")
+        elif _TOO_BUSY in life.words() and not life.blows() and code > 0:
+            print(f"  {self.victim}: Spark did not start", file=sys.stderr, flush=True)
+        elif found := wrong_end(self.victim, code, hit=bool(life.blows())):
+            self._wrong(f"process {life.number} {found}: {life.words()}")
             self.finished = True
         return code
 
     def _finish(self, life: Life) -> None:
         self.finished = True
+        for point, name in self.applications.items():
+            dead = [str(each) for each in task_positions(self.folder / name / "workers") if not each.alive]
+            if dead and self.victim != "worker":
+                self.cells[point].wrong.append(f"workers died without a blow, at {dead}")
         self._look(whole=True)
         told = {(line["point"], line["store"]): line["rows"] for line in life.said() if "rows" in line}
         for point, cell in self.cells.items():
@@ -370,6 +387,14 @@ class Ordeal:
             if life.process.poll() is None:
                 life.process.kill()
                 life.end()
+
+
+def wrong_end(victim: str, code: int, *, hit: bool) -> str:
+    """Return what is wrong with a process that ended with an exit code other than 0; empty if its blow explains it."""
+    if hit and code == _CODE_AFTER_A_BLOW.get(victim):
+        return ""
+    how = f"died of signal {-code}" if code < 0 else f"ended with {code}"
+    return f"{how}, which its blow does not explain" if hit else f"{how} without a blow"
 
 
 def run_victim(victim: str, runs: int, broker: LocalBroker, folder: Path) -> list[Cell]:
