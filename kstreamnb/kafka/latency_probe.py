@@ -6,16 +6,23 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import closing
 from types import TracebackType
 from typing import Self
 
 from confluent_kafka import Consumer
 
+from kstreamnb.background import background
+from kstreamnb.errors import EngineError
+from kstreamnb.hints import message_of
 from kstreamnb.kafka.client import Servers, client, connection
 
 
 class LatencyProbe:
-    """Reads a topic in the background; ``latencies_ms`` has the time from each record's timestamp to its arrival."""
+    """Reads a topic in the background; ``latencies_ms`` has the time from each record's timestamp to its arrival.
+
+    `check` and the end of the block raise an EngineError if reading failed.
+    """
 
     def __init__(self, servers: Servers, topic: str) -> None:
         self.latencies_ms: list[float] = []
@@ -24,23 +31,36 @@ class LatencyProbe:
         )
         self._settings["fetch.wait.max.ms"] = 5
         self._topic, self._closing = topic, threading.Event()
-        self._thread = threading.Thread(target=self._listen, name=f"latency probe of {topic}")
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._thread = background(self._listen, f"latency probe of {self._topic}", died=self._died)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._closing.set()
-        self._thread.join()
+        if self._thread is not None:
+            self._thread.join()
+        if kind is None:
+            self.check()
+
+    def check(self) -> None:
+        """Raise the error that ended the reading, if there is one."""
+        if self._error is not None:
+            raise EngineError(
+                f'the latency probe of topic "{self._topic}" failed', detail=message_of(self._error)
+            ) from self._error
+
+    def _died(self, error: BaseException) -> None:
+        self._error = error
 
     def _listen(self) -> None:
-        consumer = client(Consumer, self._settings)
-        consumer.subscribe([self._topic])
-        while not self._closing.is_set():
-            message = consumer.poll(0.05)
-            if message is not None and message.error() is None:
-                self.latencies_ms.append(time.time() * 1000 - message.timestamp()[1])  # noqa: TID251 - ages are measured
-        consumer.close()
+        with closing(client(Consumer, self._settings)) as consumer:
+            consumer.subscribe([self._topic])
+            while not self._closing.is_set():
+                message = consumer.poll(0.05)
+                if message is not None and message.error() is None:
+                    self.latencies_ms.append(time.time() * 1000 - message.timestamp()[1])  # noqa: TID251 - ages are measured

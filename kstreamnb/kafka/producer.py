@@ -8,11 +8,13 @@ import weakref
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from datetime import timedelta
+from functools import partial
 from types import TracebackType
 from typing import Self, TypeAlias
 
 from confluent_kafka import KafkaError, Message, Producer
 
+from kstreamnb.background import background, report
 from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.codec import StreamPartitioner
 from kstreamnb.core.record import Headers, TopicRecord
@@ -20,7 +22,7 @@ from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.time import duration_ms, format_duration
 from kstreamnb.errors import BufferExhaustedError
-from kstreamnb.kafka.client import LOG, Servers, client, connection, kafka_error, sendable_time, shown_servers
+from kstreamnb.kafka.client import Servers, client, connection, kafka_error, sendable_time, shown_servers
 from kstreamnb.kafka.partitioners import checked_partition, record_bytes
 
 DeliveryCallback: TypeAlias = Callable[[TopicRecord | None, Exception | None], None]
@@ -126,9 +128,7 @@ class RecordProducer:
         block_ms = self._block_ms if max_block is None else duration_ms(max_block, "longest wait for room")
         self._put(topic, (data[1], data[0]), arguments, block_ms)
         if self._poller is None:
-            self._poller = threading.Thread(target=_poll, args=(weakref.ref(self),), name="kstreamnb-producer")
-            self._poller.daemon = True
-            self._poller.start()
+            self._poller = background(partial(_poll, weakref.ref(self)), "kstreamnb-producer")
         return future
 
     def _put(
@@ -182,7 +182,7 @@ def _poll(reference: weakref.ref[RecordProducer]) -> None:
         try:
             producer.poll(_POLL_S)
         except Exception:  # of a user's callback: later records are still reported
-            LOG.exception("a delivery callback failed")
+            report("a delivery callback failed")
 
 
 def produce(

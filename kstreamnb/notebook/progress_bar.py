@@ -10,9 +10,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
-from threading import Event, Thread
+from functools import partial
+from threading import Event
 from typing import Protocol
 
+from kstreamnb.background import background
 from kstreamnb.core.progress import Done, Look
 
 _SHORT_S, _EVERY_S = 0.5, 0.2
@@ -62,9 +64,8 @@ class ProgressBar:
             yield counter.add
             return
         over = Event()
-        painter = Thread(target=self._paint, args=(unit, look or counter.look, over), name="kstreamnb bar", daemon=True)
         self._is_busy = True
-        painter.start()
+        painter = background(partial(self._paint, unit, look or counter.look, over), "kstreamnb bar")
         try:
             yield counter.add
         finally:

@@ -299,6 +299,7 @@ def _await(probe: LatencyProbe, count: int) -> None:
     """Wait for that many results."""
     end = time.monotonic() + 120
     while len(probe.latencies_ms) < count:
+        probe.check()
         if time.monotonic() > end:
             raise EngineError(f"{len(probe.latencies_ms)} of {count} results came within two minutes")
         time.sleep(0.02)

@@ -20,6 +20,7 @@ from kstreamnb.core.record import ValueAndTimestamp, Windowed
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.stores import StoreSpec, VersionedRecord
 from kstreamnb.errors import ConfigError, StateError, unknown
+from kstreamnb.hints import message_of
 from kstreamnb.topology.topology import Topology
 
 HEADERS = {"Content-Type": "application/json; charset=utf-8", "X-Content-Type-Options": "nosniff"}
@@ -80,17 +81,16 @@ class StoreApp:
             query: query string without "?", such as "key=shoe".
         """
         parts = [unquote(part) for part in path.strip("/").split("/")]
-        content: object
         try:
             options = {name: values[-1] for name, values in parse_qs(query, keep_blank_values=True).items()}
             if strange := sorted(set(options) - _OPTIONS):
                 raise _Refused(HTTPStatus.BAD_REQUEST, f"unknown option {strange[0]}: {', '.join(sorted(_OPTIONS))}")
-            status, content = HTTPStatus.OK, _answer(self._application, parts, options)
+            return HTTPStatus.OK, _encoded(_answer(self._application, parts, options))
         except _Refused as refusal:
-            status, content = refusal.status, {"error": str(refusal)}
-        except Exception as error:  # whatever a user's store raises is reported to the client
-            status, content = HTTPStatus.INTERNAL_SERVER_ERROR, {"error": f"{type(error).__name__}: {error}"}
-        return status, json.dumps(content, default=_as_json, ensure_ascii=False).encode(errors="backslashreplace")
+            return refusal.status, _encoded({"error": str(refusal)})
+        except BaseException as error:  # a user's store or serde may raise anything, and this thread has no caller
+            text = f"{type(error).__name__}: {message_of(error)}"
+            return HTTPStatus.INTERNAL_SERVER_ERROR, _encoded({"error": text})
 
     async def __call__(
         self,
@@ -119,6 +119,10 @@ class _Refused(Exception):
     def __init__(self, status: HTTPStatus, text: str) -> None:
         super().__init__(text)
         self.status = status
+
+
+def _encoded(content: object) -> bytes:
+    return json.dumps(content, default=_as_json, ensure_ascii=False).encode(errors="backslashreplace")
 
 
 def _answer(application: ServedApplication, path: list[str], options: Mapping[str, str]) -> object:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import json
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterable
@@ -13,6 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
+from kstreamnb.background import background, report
 from kstreamnb.core.arguments import check_arguments, listening
 from kstreamnb.tools.store_app import HEADERS, ServedApplication, StoreApp
 
@@ -44,10 +46,9 @@ class StoreServer:
     def __init__(self, server: ThreadingHTTPServer) -> None:
         check_arguments(StoreServer.__init__, locals())
         self._server = server
-        self._thread = threading.Thread(target=server.serve_forever, name="kstreamnb-serve", daemon=True)
         self.port: int = server.server_port
         self.url = f"http://{server.server_address[0]!s}:{self.port}"
-        self._thread.start()
+        self._thread = background(server.serve_forever, "kstreamnb-serve")
 
     def close(self) -> None:
         """Stop answering."""
@@ -157,7 +158,9 @@ class _Server(ThreadingHTTPServer):
                     del self._deadlines[request]  # it is closed already
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Write nothing: a client that disconnects is not an error of the application."""
+        """Report what is not a client that disconnects or is too slow, which is not an error of the application."""
+        if not isinstance(sys.exception(), OSError):
+            report("answering a request failed")
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -170,11 +173,11 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Answer a question."""
         try:
-            target = urlsplit(self.path)
+            target, is_known = urlsplit(self.path), self._is_known(self.headers.get("Host", ""))
         except ValueError as error:
             self._send(HTTPStatus.BAD_REQUEST, _error(str(error)))
             return
-        if not self._is_known(self.headers.get("Host", "")):
+        if not is_known:
             self._send(HTTPStatus.FORBIDDEN, _error("this server does not answer under that name: serve(…, hosts=[…])"))
         elif not self._may_ask():
             self._send(HTTPStatus.UNAUTHORIZED, _error("send the token: Authorization: Bearer TOKEN"))

@@ -134,6 +134,7 @@ def _raw(server: ks.monitoring.StoreServer, *lines: str) -> str:
         ("localhost", 200),
         ("[::1]:80", 200),
         ("evil.example", 403),
+        ("[::1", 400),
         ("", 403),
         ("stores.shop", 200),
     ],

@@ -14,12 +14,14 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+from kstreamnb.background import background
+from kstreamnb.hints import message_of
 from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles, LocalFiles
 from kstreamnb.kafka.storage.checkpoint_lock import try_lock
 from kstreamnb.spark.execution.worker_cache import AnyTask
@@ -38,17 +40,20 @@ class TaskPosition:
         node: the innermost node at work; empty before the first look.
         record: the record in hand, as ``topic-partition@offset``; empty if there is none.
         alive: its process lives.
+        unknown: why node and record are not known; empty if they are.
     """
 
     task: str
     node: str = ""
     record: str = ""
     alive: bool = True
+    unknown: str = ""
 
     def __str__(self) -> str:
         words = [f"task {self.task.rpartition('/')[2]}"]
         words += [f'node "{self.node}"'] if self.node else []
         words += [f"record {self.record}"] if self.record else []
+        words += [f"position unknown: {self.unknown}"] if self.unknown else []
         return ", ".join(words)
 
 
@@ -63,14 +68,15 @@ class _Note:
         try_lock(self._file, exclusive=True)
         self._current: tuple[str, AnyTask, int] | None = None
         self._writing, self._busy = threading.Lock(), threading.Event()
-        threading.Thread(target=self._watch, daemon=True, name="kstreamnb-position").start()
+        self._unknown = ""
+        background(self._watch, "kstreamnb-position", died=self._died)
         os._exit = self._end
 
     def begin(self, name: str, task: AnyTask) -> None:
         """Note that a task begins in this thread."""
         with self._writing:
             self._current = name, task, threading.get_ident()
-            self._write(TaskPosition(name))
+            self._write(TaskPosition(name, unknown=self._unknown))
         self._busy.set()
 
     def done(self) -> None:
@@ -98,11 +104,20 @@ class _Note:
             time.sleep(_EVERY_S)
             self.look()
 
+    def _died(self, error: BaseException) -> None:
+        """Replace the position, which no longer changes: readers would take the task for stuck."""
+        with self._writing:
+            self._unknown = message_of(error)
+            if self._current is not None:
+                self._write(TaskPosition(self._current[0], unknown=self._unknown))
+        raise error
+
     def _end(self, status: int) -> NoReturn:
         """Note the position, and end the process: a user's function may call ``os._exit``, after which nothing runs."""
         if os.getpid() == self.pid and self._current is not None and self._writing.acquire(timeout=1):
             self._writing.release()
-            self.look(sys._getframe(1))  # noqa: SLF001
+            with suppress(Exception):  # the process ends now, and with this status
+                self.look(sys._getframe(1))  # noqa: SLF001
         _exit(status)
 
 

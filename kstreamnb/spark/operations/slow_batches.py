@@ -58,7 +58,8 @@ class SlowBatches:
         seconds = now_s - self._begun_s
         if seconds < self._slow_s:
             return None
-        slow = SlowBatch(number, seconds, positions, stuck=now_s - self._moved_s >= self._slow_s)
+        known = positions_folder(files) is not None and not any(each.unknown for each in positions)
+        slow = SlowBatch(number, seconds, positions, stuck=known and now_s - self._moved_s >= self._slow_s)
         if seconds >= self._told_s:
             self._told_s = 2 * seconds
             query.control.action.log.warn("slow batch", batch=number, seconds=round(seconds), at=str(slow))

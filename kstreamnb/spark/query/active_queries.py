@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
+from kstreamnb.background import background
 from kstreamnb.core.arguments import check_arguments
 from kstreamnb.errors import SparkError
 from kstreamnb.hints import message_of
@@ -37,13 +38,13 @@ def active() -> tuple[Query, ...]:
 
 
 def stop_all(timeout_s: float = 5.0) -> tuple[Query, ...]:
-    """Stop all active queries in parallel; returns those that it stopped.
+    """Stop all active queries in parallel; returns those that it stopped, oldest first, failed ones included.
 
     Args:
         timeout_s: seconds to wait for all of them together. Default: 5.
 
     Raises:
-        SparkError: some queries did not stop in time; the message names them.
+        SparkError: some queries did not stop in time, or failed to stop; the message names them.
 
     Example:
         >>> stop_all()
@@ -51,10 +52,12 @@ def stop_all(timeout_s: float = 5.0) -> tuple[Query, ...]:
     """
     check_arguments(stop_all, locals())
     queries = active()
-    failures: dict[str, str] = {}
-    threads = [threading.Thread(target=_stop, args=(query, failures), daemon=True) for query in queries]
-    for thread in threads:
-        thread.start()
+    failures: list[tuple[str, BaseException]] = []  # two queries may have the same application
+
+    def failed(query: Query, error: BaseException) -> None:
+        failures.append((query.application, error))
+
+    threads = [background(query.stop, "kstreamnb-stop", died=partial(failed, query)) for query in queries]
     end = time.monotonic() + timeout_s
     for thread in threads:
         thread.join(max(0.0, end - time.monotonic()))
@@ -62,12 +65,6 @@ def stop_all(timeout_s: float = 5.0) -> tuple[Query, ...]:
     if late:
         raise SparkError(f"queries did not stop within {timeout_s:g} s: {', '.join(late)}")
     if failures:
-        raise SparkError(f"queries failed to stop: {', '.join(failures)}", detail="; ".join(failures.values()))
+        names, details = ", ".join(name for name, _ in failures), "; ".join(message_of(error) for _, error in failures)
+        raise SparkError(f"queries failed to stop: {names}", detail=details)
     return queries
-
-
-def _stop(query: Query, failures: dict[str, str]) -> None:
-    try:
-        query.stop()
-    except Exception as error:
-        failures[query.application] = message_of(error)

@@ -30,7 +30,8 @@ BatchListener = Callable[[BatchFigures], object]
 class SlowBatch:
     """A batch that runs longer than it should: number, seconds so far, the tasks at work, and whether they advance.
 
-    ``stuck`` says that no task has moved to another record for the time after which a batch counts as slow.
+    ``stuck`` says that no task has moved to another record for the time after which a batch counts as slow. It is
+    False if the positions are not known, such as those of workers of a cluster.
     """
 
     number: int

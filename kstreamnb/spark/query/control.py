@@ -10,11 +10,13 @@ import threading
 import time
 from collections import Counter
 from contextlib import ExitStack, suppress
+from functools import partial
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from kstreamnb.background import background
 from kstreamnb.errors import EngineError, KStreamError
 from kstreamnb.spark.contracts import Companion, OffsetSource, QuerySink, StreamSettings
 from kstreamnb.spark.execution.failures import TOO_SLOW, is_damage, jvm_gone, spark_failure, worker_died
@@ -175,7 +177,7 @@ class QueryControl:
     def _attend(self, relay: Relay) -> None:
         """Start the threads of one start: its companions, and the one that waits for the end of the stream.
 
-        None of them may die in silence: the query would seem to run on, unguarded.
+        The error of any of them is the query's: it would seem to continue, unguarded.
         """
         handle = self.handle
         assert handle is not None
@@ -183,21 +185,19 @@ class QueryControl:
         def await_end() -> None:
             handle.await_end()
             relay.detach()
-            try:
-                self.on_end(handle)
-            except Exception as error:
-                self.fail(spark_failure(f'the query of "{self.application}"', error), Actor.QUERY)
-                raise
+            self.on_end(handle)
 
-        def accompany(companion: Companion) -> None:
-            try:
-                companion(lambda: self.handle is handle)
-            except Exception as error:
-                self.end_with(spark_failure(f'{type(companion).__name__} of "{self.application}"', error))
+        def end_died(error: BaseException) -> None:
+            self.fail(spark_failure(f'the query of "{self.application}"', error), Actor.QUERY)
+            raise error
 
-        threading.Thread(target=await_end, daemon=True, name="kstreamnb-end").start()
+        def companion_died(companion: Companion, error: BaseException) -> None:
+            self.end_with(spark_failure(f'{type(companion).__name__} of "{self.application}"', error))
+
+        background(await_end, "kstreamnb-end", died=end_died)
         for companion in self.companions:
-            threading.Thread(target=accompany, args=(companion,), daemon=True, name="kstreamnb-companion").start()
+            work = partial(companion, lambda: self.handle is handle)
+            background(work, "kstreamnb-companion", died=partial(companion_died, companion))
 
     # --- end --------------------------------------------------------------------------------------------------------
     def on_end(self, handle: QueryHandle) -> None:
@@ -284,8 +284,7 @@ class QueryControl:
         else:
             action.sink.close()
         if self.handle is not None:
-            ending = threading.Thread(target=self._stop_stream, args=(self.handle,), daemon=True)
-            ending.start()
+            ending = background(partial(self._stop_stream, self.handle), "kstreamnb-stop-stream")
             ending.join(max(0.1, end - time.monotonic()))
         if action.busy.acquire(timeout=max(0.1, end - time.monotonic())):
             action.busy.release()

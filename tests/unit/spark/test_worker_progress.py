@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
+from typing import cast
 
 import pytest
 
@@ -18,7 +20,8 @@ import kstreamnb as ks
 from kstreamnb.spark.contracts import QueryBatch
 from kstreamnb.spark.execution.batch_output import BatchOutput
 from kstreamnb.spark.execution.failures import worker_died
-from kstreamnb.spark.execution.worker_progress import TaskPosition, forget_positions, task_positions
+from kstreamnb.spark.execution.worker_cache import AnyTask
+from kstreamnb.spark.execution.worker_progress import TaskPosition, forget_positions, noted, task_positions
 from kstreamnb.spark.io.sinks import MemorySink
 from kstreamnb.spark.operations.slow_batches import SlowBatches
 from kstreamnb.spark.query.batch_handler import SlowBatch
@@ -158,3 +161,33 @@ def test_a_slow_batch_is_healthy_until_it_is_stuck(tmp_path: Path) -> None:
         assert (503, {"error": error}) == ask(server, "/health")
     shown = ks.widgets.panel(query).forms()["text/plain"]
     assert f"slow batch: batch 3 is stuck for 1m1s: {at}" in shown
+
+
+class Unreadable:
+    """A task whose position cannot be determined."""
+
+    def position(self, frame: FrameType | None) -> tuple[str, str]:
+        """Fail, as a defect would."""
+        raise LookupError("no such frame")
+
+
+def test_a_position_thread_that_dies_says_so_instead_of_leaving_an_old_position(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A position that no longer changes would make a healthy batch look stuck, and fail its health check."""
+    monkeypatch.setattr(os, "_exit", os._exit)
+    query = query_without_spark(tmp_path, MemorySink())
+    launch(query, None)
+    (query.checkpoint / "offsets").mkdir()
+    (query.checkpoint / "offsets" / "0").touch()
+    folder, slow, task = query.checkpoint / "workers", SlowBatches(query, "10s"), cast("AnyTask", Unreadable())
+    unknown = TaskPosition("0/0_0", unknown="no such frame")
+    with noted(str(folder), "0/0_0", task):
+        wait_until(lambda: [unknown] == task_positions(folder))
+    wait_until(lambda: 'the thread "kstreamnb-position" ended with an error' in caplog.text)
+    with noted(str(folder), "0/0_0", task):
+        assert [unknown] == task_positions(folder)
+        for now_s in (100.0, 111.0, 190.0):
+            found = slow._look(now_s)
+        assert found is not None
+        assert (False, "batch 0 runs for 1m30s: task 0_0, position unknown: no such frame") == (found.stuck, str(found))

@@ -1,0 +1,48 @@
+"""Starts background threads, none of which ends with an error that nobody sees."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+_LOG = logging.getLogger("kstreamnb.background")  # without a handler, so that Python prints errors by default
+
+
+def background(
+    work: Callable[[], object], name: str, *, died: Callable[[BaseException], None] | None = None
+) -> threading.Thread:
+    """Start a daemon thread.
+
+    Args:
+        work: the thread's function.
+        name: the name of the thread.
+        died: called in the thread with the error that ended it, also with ``SystemExit``, which Python's threads
+            ignore; by default the error is logged.
+
+    Example:
+        >>> errors = []
+        >>> background(lambda: int("x"), "example", died=errors.append).join()
+        >>> errors
+        [ValueError("invalid literal for int() with base 10: 'x'")]
+    """
+
+    def run() -> None:
+        try:
+            try:
+                work()
+            except BaseException as error:
+                if died is None:
+                    raise
+                died(error)
+        except BaseException:  # the thread has no caller
+            report(f'the thread "{name}" ended with an error')
+
+    thread = threading.Thread(target=run, name=name, daemon=True)
+    thread.start()
+    return thread
+
+
+def report(what: str) -> None:
+    """Log the current error of a thread that has no caller to raise it to."""
+    _LOG.exception(what)
