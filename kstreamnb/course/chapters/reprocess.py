@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import cast
 
 import kstreamnb as ks
-from kstreamnb.course.judging import pairs_of
+from kstreamnb.course.judging import choice, pairs_of
 
 __all__ = ["JUDGES"]
 
@@ -23,8 +23,6 @@ _REASONS = {
     "b": "b adds up payments, but a compacted topic holds only the latest payment of each account.",
     "d": "d would count the clicks of seven days, and the year before them is gone.",
     "e": "e gets today's exchange rate for the prices of last year, because it asks a service and not a record.",
-}
-_MISSING = {
     "a": "one with a complete input is missing.",
     "c": "one is missing: which result needs no more than the latest record of each key?",
 }
@@ -46,20 +44,4 @@ def _stock(answer: object) -> str:
     return ""
 
 
-def _repeatable(answer: object) -> str:
-    if not isinstance(answer, str | list | tuple | set | frozenset):
-        return "give the letters in a list."
-    given = {str(letter).strip().lower() for letter in answer} - {"", ",", "and"}
-    unknown = sorted(given - _REASONS.keys() - _MISSING.keys())
-    if unknown:
-        return f"there is no application {unknown[0]}: the letters are a to e."
-    for letter in sorted(given):
-        if letter in _REASONS:
-            return _REASONS[letter]
-    for letter, reason in _MISSING.items():
-        if letter not in given:
-            return reason
-    return ""
-
-
-JUDGES = {"reprocess.1": _stock, "reprocess.2": _repeatable}
+JUDGES = {"reprocess.1": _stock, "reprocess.2": lambda answer: choice(answer, "ac", _REASONS)}

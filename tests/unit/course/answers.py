@@ -140,6 +140,25 @@ def stock_by_match(product: str, movement: dict[str, Any], pieces: int) -> Any:
     raise ValueError(movement)
 
 
+def row_by_steps(change: dict[str, Any] | None) -> Any:
+    """Asks in order."""
+    if change is None:
+        return None
+    row = change["after"]
+    if row is None or not row.get("active", True):
+        return None
+    return row
+
+
+def row_by_match(change: dict[str, Any] | None) -> Any:
+    """By the shape of the change."""
+    match change:
+        case None | {"after": None} | {"after": {"active": False}}:
+            return None
+        case {"after": row}:
+            return row
+
+
 NAMES = {"ks": ks, "ProductCounter": ProductCounter}
 """Names of a chapter that its solutions use."""
 
@@ -476,5 +495,27 @@ ANSWERS: dict[str, Answers] = {
     "reprocess.2": Answers(
         right=[["c", "a"], {"a", "c"}, "a, c"],
         wrong=[["a"], ["a", "b", "c"], ["a", "c", "d"], ["c"], "ace", [], ["f"], 2],
+    ),
+    "inputs.1": Answers(
+        right=[
+            row_by_steps,
+            row_by_match,
+            lambda change: (
+                (((change or {}).get("after") or {}).get("active", True) and (change or {}).get("after")) or None
+            ),
+        ],
+        wrong=[
+            lambda change: change["after"],
+            lambda change: change and change["after"],
+            lambda change: change["after"] if change and change["op"] != "d" else None,
+            lambda change: change["after"] if change and change["after"] and change["after"]["active"] else None,
+            lambda change: change["after"] if change and change["after"] and change["after"].get("active") else None,
+            lambda change: change,
+            None,
+        ],
+    ),
+    "inputs.2": Answers(
+        right=[["d", "b"], {"b", "d"}, "b, d"],
+        wrong=[["b"], ["d"], ["a", "b", "d"], ["b", "c", "d"], "bde", [], ["z"], 5],
     ),
 }
