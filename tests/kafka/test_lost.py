@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -118,9 +119,10 @@ calls = {
     "deploy": lambda: ks.deploy(counting("orphaned"), spark=first, **options),
 }
 said = {name: told(call) for name, call in calls.items()}
+shown = query._repr_mimebundle_()
 again = ks.deploy(counting("orphaned"), spark=ks.spark.spark_session("again", settings=SETTINGS), **options)
 assert again.await_input(PATIENCE_S)
-print(json.dumps([said, dict(again.store("counts").all())]))
+print(json.dumps([said, shown, dict(again.store("counts").all())]))
 again.stop()
 """
 
@@ -131,7 +133,10 @@ def test_a_jvm_that_dies_leaves_handles_that_answer_and_another_one_goes_on(benc
     command = [sys.executable, "-c", ORPHANED, bench.servers, str(tmp_path / "checkpoint")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (0, "") == (done.returncode, done.stderr)
-    said, found = json.loads(done.stdout)
+    said, shown, found = json.loads(done.stdout)
+    assert 'last error: the JVM that "orphaned" ran in is gone' in shown["text/plain"]
+    assert re.search("0_1 .*orphaned-in-1 .*counts", shown["text/plain"])
+    assert ("<table>" in shown["text/html"], "in 20 records, " in shown["text/html"]) == (True, True)
     dead = "the JVM of the Spark session is gone"
     assert 'the JVM that "orphaned" ran in is gone' == said["end"]
     assert [dead] * 3 == [said[name] for name in ("store", "restart", "deploy")]

@@ -21,12 +21,12 @@ from kstreamnb.spark.contracts import OffsetSource
 from kstreamnb.spark.io.offset_source import KafkaOffsetSource
 from kstreamnb.spark.query.lifecycle import Actor
 from kstreamnb.spark.query.query import Query
+from kstreamnb.spark.query.query_status import format_size
 from kstreamnb.spark.telemetry.metrics import BatchFigures, Metric
 from kstreamnb.spark.telemetry.query_charts import lag_trend
 from kstreamnb.topology.labels import node_title
 
 _LETTERS, _LONGEST = 5, 100
-_UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
 
 class DeployPanel(FactsWidget):
@@ -144,7 +144,7 @@ def _figures(
         ["lag", pluralize(int(lag), "record") + (f", {trend}" if trend else "")],
         ["dropped", pluralize(int(dropped), "record")],
         ["dead letters", "no topic for them" if letters is None else f"{letters:,}"],
-        ["state", _size(state)],
+        ["state", format_size(state)],
     ]
     if last is not None and last.latency_ms is not None:
         rows.append(["event time of output", f"{_ms(last.latency_ms[1])} ago"])
@@ -168,14 +168,6 @@ def _ms(number: float) -> str:
         if seconds >= 2 * size:
             return f"{seconds / size:,.0f} {unit}"
     return f"{seconds:,.0f} s"
-
-
-def _size(number: float) -> str:
-    for unit in _UNITS:
-        if number < 1000 or unit == _UNITS[-1]:
-            break
-        number /= 1000
-    return f"{number:,.0f} {unit}" if unit == "bytes" else f"{number:,.1f} {unit}"
 
 
 def _dead_letters(query: Query, metrics: Iterable[Metric]) -> int | None:
@@ -223,7 +215,7 @@ def _tasks(metrics: Iterable[Metric]) -> list[list[str]]:
             figures.setdefault(task, {})[each.name] = each.value
     return [
         [task, f"{row.get('process-total', 0):,.0f}", f"{row.get('dropped-records-total', 0):,.0f}",
-         _size(row.get("state-bytes", 0))]
+         format_size(row.get("state-bytes", 0))]
         for task, row in sorted(figures.items())
     ]  # fmt: skip
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
@@ -21,7 +21,7 @@ from kstreamnb.spark.query.batch_handler import BatchListener
 from kstreamnb.spark.query.control import QueryControl
 from kstreamnb.spark.query.hand_over import HandOver, hand_over
 from kstreamnb.spark.query.lifecycle import ACTIVE, Actor, LifecycleEvent, State
-from kstreamnb.spark.query.query_status import QueryStatus, describe_query
+from kstreamnb.spark.query.query_status import QueryDescription, QueryStatus
 from kstreamnb.spark.query.signals import asked_to_end
 from kstreamnb.spark.state.live_stores import LiveView
 from kstreamnb.spark.telemetry.metrics import BatchFigures, Metric, MetricsBook, lag_between
@@ -174,7 +174,22 @@ class Query(Suggesting):
         waiting = self._waiting() if lag else _UNKNOWN
         text, slow = None if error is None else str(error), control.action.slow
         place = (last.number, waiting, last.positions, last.clock_ms, durations)
-        return QueryStatus(state.shown, *place, text, None if slow is None else str(slow), bool(slow and slow.stuck))
+        last_error = control.lifecycle.last_error
+        return QueryStatus(
+            state.shown,
+            *place,
+            text,
+            None if slow is None else str(slow),
+            bool(slow and slow.stuck),
+            application=self.application,
+            last_error=None if last_error is None else str(last_error),
+            metrics=tuple(self.book.all(state=state.shown)),
+            last=self.book.recent[-1] if self.book.recent else None,
+        )
+
+    def describe(self) -> QueryDescription:
+        """Return state, positions, rates, lag, the last error and the tasks now; what a notebook displays."""
+        return QueryDescription(self.status(), self.deployment)
 
     def _state(self) -> State:
         lifecycle, handle = self.control.lifecycle, self.control.handle
@@ -279,9 +294,13 @@ class Query(Suggesting):
         return _UNKNOWN if end is None else count_between(last.positions, end)
 
     def __str__(self) -> str:
-        """State, positions and tasks now, as text."""
-        status = self.status(lag=False)
-        return describe_query(self.deployment, status.state, status.batch, status.positions, self.book.tasks)
+        """State, positions and tasks now, as text; asks no broker, so the lag is unknown."""
+        return str(QueryDescription(self.status(lag=False), self.deployment))
+
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, str]:
+        return self.describe()._repr_mimebundle_(include, exclude)
 
     def __repr__(self) -> str:
         status = self.status(lag=False)

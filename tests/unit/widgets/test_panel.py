@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.notebook.widgets.panel import _drops, _figures, _letter, _ms, _restarts, _size, _tasks
+from kstreamnb.notebook.widgets.panel import _drops, _figures, _letter, _ms, _restarts, _tasks
 from kstreamnb.spark.query.lifecycle import Actor
+from kstreamnb.spark.query.query_status import format_size
 from kstreamnb.spark.telemetry.metrics import BatchFigures, Metric
 from kstreamnb.spark.telemetry.query_charts import lag_trend, query_charts
 
@@ -102,6 +103,6 @@ def test_times_are_said_in_the_unit_in_which_they_are_short() -> None:
 
 def test_sizes_are_rounded_to_what_people_read() -> None:
     """Bytes are whole, larger units have one decimal."""
-    assert [_size(number) for number in (0, 999, 1000, 1_250_000, 3e15)] == [
+    assert [format_size(number) for number in (0, 999, 1000, 1_250_000, 3e15)] == [
         *("0 bytes", "999 bytes", "1.0 kB", "1.2 MB", "3,000.0 TB")
     ]

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 
 import kstreamnb as ks
 from kstreamnb.kafka.storage.checkpoint_lock import in_use
 from kstreamnb.spark.execution.failures import TOO_SLOW
 from kstreamnb.spark.query.batch_handler import Relay
 from kstreamnb.spark.query.lifecycle import Actor, State
+from kstreamnb.spark.query.query_handle import QueryHandle
+from kstreamnb.spark.query.query_status import QueryStatus
+from kstreamnb.spark.telemetry.metrics import BatchFigures, Metric
 from tests.unit.spark.query.streams import EndedStream, UnreachableSink, launch, query_without_spark
 
 
@@ -124,3 +129,48 @@ def test_a_companion_that_fails_ends_the_query_with_its_error(tmp_path: Path) ->
         time.sleep(0.01)
     assert not query.is_active()
     assert 'Watcher of "again" failed: too many open files' == str(query.exception())
+
+
+class StreamOfDeadJvm(EndedStream):
+    """Spark's object for a stream whose JVM is gone: no attribute answers."""
+
+    def __getattribute__(self, name: str) -> object:
+        raise Py4JNetworkError(f"Answer from Java side is empty: {name}")
+
+
+def test_a_query_is_displayed_after_its_jvm_has_ended(tmp_path: Path) -> None:
+    """State, tasks, positions and the last error come from this process; text and HTML hold the same facts."""
+    query = query_without_spark(tmp_path)
+    query.control.handle = QueryHandle(StreamOfDeadJvm(None), launch(query, None).lock)  # type: ignore[arg-type]
+    query.control.fail(ks.errors.JvmGoneError("Spark's JVM is gone"), Actor.STREAM)
+    for shown in (query, query.status()):
+        bundle = shown._repr_mimebundle_()
+        for text in bundle.values():
+            assert re.search("application .*again.*: failed, before its first batch", text)
+            assert "in 0 records, 0.0/s; out 0 records, 0.0/s; lag unknown" in text
+            assert re.search("last error: Spark.*s JVM is gone", text)
+    assert re.search(r"\n0_0 +\| 0 +\| in-0 +\| +\| not run yet", str(query))
+
+
+def test_a_status_shows_the_figures_of_each_task() -> None:
+    """Times are UTC, sizes have units, and the rates are those of the whole query."""
+    client = ("application-id", "shop")
+    of_task = (client, ("task-id", "0_1"))
+    metrics = (
+        Metric("consumer-fetch-manager-metrics", "records-consumed-rate", (client,), 40.0),
+        Metric("consumer-fetch-manager-metrics", "records-consumed-total", (client,), 1200.0),
+        Metric("stream-state-metrics", "state-bytes", of_task, 2500.0),
+        Metric("stream-task-metrics", "dropped-records-total", of_task, 3.0),
+        Metric("stream-task-metrics", "process-total", of_task, 1200.0),
+        Metric("stream-task-metrics", "stream-time", of_task, 1_767_225_600_000.0),
+    )
+    last = BatchFigures(7, 0, 100, 2, 0, 0.25, 0.1, state_bytes=2500)
+    status = QueryStatus("running", 7, 5, {}, application="shop", metrics=metrics, last=last)
+    assert str(status).splitlines() == [
+        'application "shop": running, after batch 7',
+        "task | records | dropped | state  | stream time",
+        "-----+---------+---------+--------+---------------------",
+        "0_1  | 1,200   | 3       | 2.5 kB | 2026-01-01T00:00:00Z",
+        "in 1,200 records, 40.0/s; out 0 records, 0.0/s; lag 5 records",
+        "last batch: 100 records in, 2 out, 250 ms; state 2.5 kB",
+    ]
