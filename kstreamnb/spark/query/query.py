@@ -187,10 +187,6 @@ class Query(Suggesting):
             last=self.book.recent[-1] if self.book.recent else None,
         )
 
-    def describe(self) -> QueryDescription:
-        """Return state, positions, rates, lag, the last error and the tasks now; what a notebook displays."""
-        return QueryDescription(self.status(), self.deployment)
-
     def _state(self) -> State:
         lifecycle, handle = self.control.lifecycle, self.control.handle
         if lifecycle.state is State.LAUNCHED and handle is not None and handle.idle():
@@ -300,7 +296,7 @@ class Query(Suggesting):
     def _repr_mimebundle_(
         self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
     ) -> dict[str, str]:
-        return self.describe()._repr_mimebundle_(include, exclude)
+        return QueryDescription(self.status(), self.deployment)._repr_mimebundle_(include, exclude)
 
     def __repr__(self) -> str:
         status = self.status(lag=False)
