@@ -19,12 +19,14 @@ from kstreamnb.core.processor import FixedKeyRecord as FixedKeyRecord
 from kstreamnb.core.processor import Processor as Processor
 from kstreamnb.core.processor import ProcessorContext as ProcessorContext
 from kstreamnb.core.processor import PunctuationType as PunctuationType
+from kstreamnb.core.record import AggregationWithHeaders as AggregationWithHeaders
 from kstreamnb.core.record import Change as Change
 from kstreamnb.core.record import Record as Record
 from kstreamnb.core.record import RecordMetadata as RecordMetadata
 from kstreamnb.core.record import TopicPartition as TopicPartition
 from kstreamnb.core.record import TopicRecord as TopicRecord
 from kstreamnb.core.record import ValueAndTimestamp as ValueAndTimestamp
+from kstreamnb.core.record import ValueTimestampHeaders as ValueTimestampHeaders
 from kstreamnb.core.record import Windowed as Windowed
 from kstreamnb.core.serde import Serde as Serde
 from kstreamnb.core.serdes import Serdes as Serdes

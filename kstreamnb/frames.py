@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from kstreamnb import hooks
 from kstreamnb.core.formatting import format_time, format_value, pluralize
-from kstreamnb.core.record import TopicRecord, ValueAndTimestamp, Windowed
+from kstreamnb.core.record import (
+    AggregationWithHeaders,
+    TopicRecord,
+    ValueAndTimestamp,
+    ValueTimestampHeaders,
+    Windowed,
+)
 from kstreamnb.core.tables import Tabular
 from kstreamnb.errors import EngineError, StateError
 
@@ -15,6 +21,7 @@ if TYPE_CHECKING:  # frames are optional
     import pandas
     from pyspark.sql import DataFrame, SparkSession
 
+_ROWS = (ValueAndTimestamp, ValueTimestampHeaders, AggregationWithHeaders)
 _SHOWN = 10
 TIMES = ("timestamp", "window_start", "window_end")
 """Columns of times, in ms here and as UTC timestamps in frames."""
@@ -78,9 +85,11 @@ def _columns(names: Sequence[str], rows: Iterable[Sequence[object]]) -> dict[str
         columns["key"] = [getattr(key, "key", key) for key in keys]
         columns["window_start"] = [getattr(key, "start", None) for key in keys]
         columns["window_end"] = [getattr(key, "end", None) for key in keys]
-    if any(isinstance(value, ValueAndTimestamp) for value in values):
-        columns["value"] = [getattr(value, "value", value) for value in values]
-        columns["timestamp"] = [getattr(value, "timestamp", None) for value in values]
+    parts = next((value._fields for value in values if isinstance(value, _ROWS)), ())
+    if parts:
+        columns["value"] = [value[0] if isinstance(value, _ROWS) else value for value in values]
+        for part in parts[1:]:
+            columns[part] = [getattr(value, part, None) for value in values]
     return columns
 
 
@@ -98,11 +107,11 @@ class TabularRows(Tabular, Framed):
     def table(self) -> Iterator[tuple[str, ...]]:
         """Yield the first rows as text."""
         for key, value in self._rows()[:_SHOWN]:
-            timed = isinstance(value, ValueAndTimestamp)
+            known, time = isinstance(value, _ROWS), getattr(value, "timestamp", None)
             yield (
                 format_value(key),
-                format_value(value.value if timed else value),
-                format_time(value.timestamp) if timed else "",
+                format_value(value[0] if known else value),
+                format_time(time) if known and time is not None else "",
             )
 
     def more(self) -> Iterator[str]:

@@ -97,6 +97,41 @@ class ValueAndTimestamp(NamedTuple):
     timestamp: int
 
 
+class ValueTimestampHeaders(NamedTuple):
+    """A row of a store with headers: a value, its event time (ms) and the headers kept with it.
+
+    Args:
+        value: the value of the row.
+        timestamp: event time of its last update, in epoch milliseconds.
+        headers: pairs of a name and bytes, or None as the bytes. Default: none.
+
+    Example:
+        >>> row = ValueTimestampHeaders(5, 1000, (("trace", b"7"),))
+        >>> row.value, row.timestamp, row.headers
+        (5, 1000, (('trace', b'7'),))
+    """
+
+    value: Any
+    timestamp: int
+    headers: Headers = ()
+
+
+class AggregationWithHeaders(NamedTuple):
+    """A row of a session store with headers: an aggregate and the headers kept with it.
+
+    Args:
+        aggregation: the aggregate of the session.
+        headers: pairs of a name and bytes, or None as the bytes. Default: none.
+
+    Example:
+        >>> AggregationWithHeaders(3, (("trace", b"7"),)).headers
+        (('trace', b'7'),)
+    """
+
+    aggregation: Any
+    headers: Headers = ()
+
+
 class Change(NamedTuple):
     """One update of a table: the new value, the old one if requested, and whether it is the latest.
 

@@ -22,6 +22,9 @@ StoreKind: TypeAlias = Literal[
     "key_value", "timestamped_key_value", "versioned", "window", "timestamped_window", "session", "lru", "internal"
 ]
 
+HeaderUse: TypeAlias = Literal["none", "kept", "logged", "as_configured"]
+"""Headers are not kept, kept with the rows, only logged with them, or kept if `Config.dsl_store_format` says so."""
+
 FlushListener: TypeAlias = Callable[[object, object, object, int, Headers], None]
 """``listener(key, new, old, timestamp, headers)``: gets every change that a cached store writes back."""
 
@@ -32,10 +35,11 @@ class StoreSpec(NamesSerdes):
 
     Units: ``retention_ms``, ``window_size_ms``, ``history_ms`` and ``segment_ms`` are milliseconds of stream time.
     ``persistent`` chooses between the expiry rules of Kafka's RocksDB stores (whole segments) and of its in-memory
-    stores (exact); both are held in memory here. ``extra`` belongs to kinds that need more (``lru``: ``max_entries``).
-    ``factory`` creates a user's own row storage; it gets the spec. Rows by key need ``get(key)``,
-    ``put(key, row)`` and ``all()``; windows ``fetch(key, start)``, ``put(key, row, start)`` and ``all()``; sessions
-    ``fetch_session(key, start, end)``, ``put(session, row)``, ``remove(session)`` and ``fetch(None)``, which gives all.
+    stores (exact); both are held in memory here. ``extra`` belongs to kinds that need more
+    (``lru``: ``max_entries``). ``factory`` creates a user's own row storage; it gets the spec. Rows by key need
+    ``get(key)``, ``put(key, row)`` and ``all()``; windows ``fetch(key, start)``, ``put(key, row, start)`` and
+    ``all()``; sessions ``fetch_session(key, start, end)``, ``put(session, row)``, ``remove(session)`` and
+    ``fetch(None)``, which gives all.
 
     Args:
         name: name of the store: letters, digits, ".", "_" and "-".
@@ -53,6 +57,8 @@ class StoreSpec(NamesSerdes):
         cached: collect updates, and forward only the last one of a key at a commit. Default: False.
         changelog_topic: topic that serves as the changelog. Default: a topic of the application's own.
         log_config: settings of the changelog topic, as pairs of a name and a text. Default: none.
+        headers: "kept" keeps headers with the rows, "logged" writes those of the current record to the changelog, and
+            "as_configured" keeps them if `Config.dsl_store_format` is "headers". Default: "none".
         factory: function ``(spec) -> rows`` that creates your own storage. Default: None, the kit's.
         extra: further settings for a ``factory``. Default: none.
 
@@ -77,6 +83,7 @@ class StoreSpec(NamesSerdes):
     cached: bool = False
     changelog_topic: str | None = None
     log_config: tuple[tuple[str, str], ...] = ()
+    headers: HeaderUse = "none"
     factory: Callable[[StoreSpec], Any] | None = field(default=None, compare=False)
     extra: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
@@ -162,6 +169,20 @@ class Stores(Suggesting):
             options: options of every store. Default: logged and not cached.
         """
         return _spec(name, "timestamped_key_value", options)
+
+    @staticmethod
+    def persistent_timestamped_key_value_store_with_headers(name: str, **options: Unpack[StoreOptions]) -> StoreSpec:
+        """Rows by key with the event time and the headers of each: `ValueTimestampHeaders`.
+
+        Args:
+            name: name of the store.
+            options: options of every store. Default: logged and not cached.
+
+        Example:
+            >>> Stores.persistent_timestamped_key_value_store_with_headers("stock").headers
+            'kept'
+        """
+        return _spec(name, "timestamped_key_value", options, headers="kept")
 
     @staticmethod
     def lru_map(name: str, max_entries: int, **options: Unpack[StoreOptions]) -> StoreSpec:
@@ -267,6 +288,25 @@ class Stores(Suggesting):
         return replace(spec, kind="timestamped_window")
 
     @staticmethod
+    def persistent_timestamped_window_store_with_headers(
+        name: str, *, retention: Duration, window_size: Duration, **options: Unpack[StoreOptions]
+    ) -> StoreSpec:
+        """Rows by key and window start with the event time and headers of each: `ValueTimestampHeaders`.
+
+        Args:
+            name: name of the store.
+            retention: how long rows are kept, in stream time, such as "1d"; at least ``window_size``.
+            window_size: size of the windows, such as "5m".
+            options: ``retain_duplicates``, and options of every store. Default: logged and not cached.
+
+        Example:
+            >>> Stores.persistent_timestamped_window_store_with_headers("hits", retention="1h", window_size="5m").kind
+            'timestamped_window'
+        """
+        spec = Stores.persistent_window_store(name, retention=retention, window_size=window_size, **options)
+        return replace(spec, kind="timestamped_window", headers="kept")
+
+    @staticmethod
     def persistent_session_store(name: str, *, retention: Duration, **options: Unpack[StoreOptions]) -> StoreSpec:
         """Aggregates by session; expires by whole segments.
 
@@ -279,6 +319,23 @@ class Stores(Suggesting):
         """
         retention_ms = _at_least(0, retention, "retention", "retentionPeriod cannot be negative")
         return _spec(name, "session", options, retention_ms=retention_ms)
+
+    @staticmethod
+    def persistent_session_store_with_headers(
+        name: str, *, retention: Duration, **options: Unpack[StoreOptions]
+    ) -> StoreSpec:
+        """Aggregates by session with the headers of each: `AggregationWithHeaders`.
+
+        Args:
+            name: name of the store.
+            retention: how long sessions are kept, in stream time, such as "1d".
+            options: options of every store. Default: logged and not cached.
+
+        Example:
+            >>> Stores.persistent_session_store_with_headers("visits", retention="1h").headers
+            'kept'
+        """
+        return replace(Stores.persistent_session_store(name, retention=retention, **options), headers="kept")
 
     @staticmethod
     def in_memory_session_store(name: str, *, retention: Duration, **options: Unpack[StoreOptions]) -> StoreSpec:
@@ -318,6 +375,44 @@ class Stores(Suggesting):
     window_store_builder = key_value_store_builder
     timestamped_window_store_builder = key_value_store_builder
     session_store_builder = key_value_store_builder
+
+    @staticmethod
+    def timestamped_key_value_store_with_headers_builder(
+        supplier: StoreSpec, key_serde: Serde | str | None, value_serde: Serde | str | None, **options: Any
+    ) -> StoreSpec:
+        """``supplier`` with serdes and headers; the same for key-value, window and session stores.
+
+        Args:
+            supplier: the spec to complete: an in-memory store, or a persistent one with headers.
+            key_serde: serde of the keys, or its name; None for the application's default.
+            value_serde: serde of the values, or its name; None for the application's default.
+            options: fields of `StoreSpec` to replace. Default: none.
+
+        Raises: ConfigError when ``supplier`` cannot keep headers.
+
+        Example:
+            >>> spec = Stores.in_memory_key_value_store("stock")
+            >>> Stores.timestamped_key_value_store_with_headers_builder(spec, "string", "json").headers
+            'kept'
+        """
+        spec = Stores.key_value_store_builder(supplier, key_serde, value_serde, **options)
+        kind = _WITH_HEADERS.get(spec.kind)
+        if kind is None or (spec.persistent and spec.headers != "kept"):
+            hint = f"write Stores.persistent_{kind}_store_with_headers" if kind else "use another kind of store"
+            raise ConfigError(f'store "{spec.name}" of kind {spec.kind} cannot keep headers', hint=hint)
+        return replace(spec, kind=kind, headers="kept")
+
+    timestamped_window_store_with_headers_builder = timestamped_key_value_store_with_headers_builder
+    session_store_with_headers_builder = timestamped_key_value_store_with_headers_builder
+
+
+_WITH_HEADERS: dict[str, StoreKind] = {
+    "key_value": "timestamped_key_value",
+    "timestamped_key_value": "timestamped_key_value",
+    "window": "timestamped_window",
+    "timestamped_window": "timestamped_window",
+    "session": "session",
+}
 
 
 def _spec(name: str, kind: StoreKind, options: StoreOptions, **fields: Any) -> StoreSpec:

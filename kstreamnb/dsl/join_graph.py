@@ -114,6 +114,7 @@ def _stores(
             persistent=persistent,
             logged=logging["logged"],
             log_config=(*logging["log_config"], ("cleanup.policy", "delete")),
+            headers="logged",
         )
         stores.append(store if spec is None else _supplied(spec, store))
     if supplied[0] and supplied[1] and supplied[0].name == supplied[1].name:
@@ -288,6 +289,7 @@ def _answers(
     value_serde, extra = fk.SubscriptionSerde(left.key_serde), {"type": "subscriptions"}
     persistent = graph.persistent
     spec = StoreSpec(store, "timestamped_key_value", Serdes.bytes(), value_serde, persistent=persistent, extra=extra)
+    spec = replace(spec, headers="logged")
     graph.add(StateStore(name=store, store=spec))
     serdes = (right.key_serde, left.key_serde)
     receive_name = graph.name_or_new(name, f"{_FK}-PROCESSOR-", "-subscription-receive")

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias, TypedDict, cast
 
 from kstreamnb.core.names import check_resource_name
 from kstreamnb.core.serde import Serde
-from kstreamnb.core.stores import StoreKind, StoreSpec
+from kstreamnb.core.stores import HeaderUse, StoreKind, StoreSpec
 from kstreamnb.core.time import duration_ms
 from kstreamnb.core.windows import SessionWindows, SlidingWindows
 from kstreamnb.dsl.flows import GroupWindows, SourceNames, TableFlow
@@ -98,7 +98,7 @@ def row_store(
     """
     fields, supplier = _fields(graph, table.options, key_serde, value_serde), _supplier(table.options, "KeyValue")
     if supplier is None:
-        return StoreSpec(name, "timestamped_key_value", **fields)
+        return StoreSpec(name, "timestamped_key_value", headers=_headers(None, fields), **fields)
     if table.options.is_versioned:
         return replace(replace(supplier, **fields), cached=False, persistent=True)
     fields["persistent"] = supplier.persistent
@@ -164,11 +164,18 @@ def window_store(
         )
     if emit_on_close and isinstance(windows, SlidingWindows | SessionWindows):
         fields["cached"] = False
-    extra = {"time_ordered": True} if emit_on_close else {}
+    extra, headers = {"time_ordered": True} if emit_on_close else {}, _headers(supplier, fields)
     if isinstance(windows, SessionWindows):
-        return StoreSpec(name, "session", retention_ms=retention, extra=extra, **fields)
-    size_ms = windows.size_ms
-    return StoreSpec(name, "timestamped_window", retention_ms=retention, window_size_ms=size_ms, extra=extra, **fields)
+        return StoreSpec(name, "session", retention_ms=retention, extra=extra, headers=headers, **fields)
+    spec = StoreSpec(name, "timestamped_window", retention_ms=retention, extra=extra, headers=headers, **fields)
+    return replace(spec, window_size_ms=windows.size_ms)
+
+
+def _headers(supplier: StoreSpec | None, fields: StoreFields) -> HeaderUse:
+    """Return what a table's store does with headers: the user's store decides, else the configuration."""
+    if supplier is not None:
+        return supplier.headers
+    return "as_configured" if fields["persistent"] else "none"
 
 
 def _supplier(options: Materialized, needed: Family) -> StoreSpec | None:

@@ -14,7 +14,7 @@ from typing import Any
 from uuid import UUID
 
 from kstreamnb.core.codec import SerializedValue
-from kstreamnb.core.record import Headers, TopicRecord, ValueAndTimestamp, Windowed
+from kstreamnb.core.record import Headers, TopicRecord, ValueAndTimestamp, ValueTimestampHeaders, Windowed
 from kstreamnb.core.tables import text_table
 from kstreamnb.core.time import duration_ms, format_ms, instant_ms
 from kstreamnb.errors import ConfigError
@@ -47,7 +47,7 @@ def format_cell(value: object, *, iso: bool = False) -> str:
     if isinstance(value, Windowed):
         time = format_ms if iso else str
         return f"{format_cell(value.key, iso=iso)}@{time(value.start)}/{time(value.end)}"
-    if isinstance(value, ValueAndTimestamp):
+    if isinstance(value, ValueAndTimestamp | ValueTimestampHeaders):
         return f"{format_cell(value.value, iso=iso)} @ {format_ms(value.timestamp) if iso else value.timestamp}"
     if isinstance(value, str):
         text = value if value.isprintable() and _is_bare(value) else json.dumps(value, ensure_ascii=False)

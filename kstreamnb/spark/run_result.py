@@ -60,8 +60,8 @@ class RunResult(Displayed):
         batches = [(row["source"], row["seq"], unpack(bytes(row["blob"]))) for row in self._addressed(OUT).collect()]
         return merge_batches(topic, (each for each in batches if each[2].topic == topic))
 
-    def store(self, name: str, *, timestamps: bool = False) -> StoreView:
-        """A store at the end of the run, over all its partitions; ``timestamps`` as in `Query.store`."""
+    def store(self, name: str, *, timestamps: bool = False, headers: bool = False) -> StoreView:
+        """A store at the end of the run, over all its partitions; options as in `Query.store`."""
         placed = tasks_with(self._deployment, name)
         source = {len(self._deployment.input_ranks) + task.number: task for task in placed}
         rows = self._addressed(STORE).where(F.col("source").isin(list(source))).collect()
@@ -69,7 +69,7 @@ class RunResult(Displayed):
         for row in rows:
             parts[row["source"]].apply_delta(unpack_delta(bytes(row["blob"]), trust=True))
         found = [store for number in sorted(parts) for store in stores_named(parts[number], name)]
-        return StoreView(name, found, timestamps=timestamps)
+        return StoreView(name, found, timestamps=timestamps, headers=headers)
 
     def close(self) -> None:
         """Release the outcome from the session."""

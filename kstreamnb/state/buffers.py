@@ -166,7 +166,7 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
         )
         return key, b"".join(parts)
 
-    def _row_from(self, data: bytes, timestamp: int) -> BufferedChange:
+    def _row_from(self, data: bytes, timestamp: int, headers: Headers) -> BufferedChange:
         logged, wire = LoggedBytes(data), self.values.from_bytes
         context = logged.context()
         prior = logged.optional()
@@ -255,17 +255,17 @@ class JoinBuffer(_TimedStore[JoinKey, Any]):
         data = context_bytes(raw_key[0], headers, metadata) + b"".join(map(optional_bytes, parts)) + bytes(8)
         return self._key_bytes(raw_key), data
 
-    def _replay(self, key: bytes, value: bytes | None, timestamp: int) -> None:
+    def _replay(self, key: bytes, value: bytes | None, timestamp: int, headers: Headers) -> None:
         observed_ms, sequence = self._clock()
         raw_key = self._key_from(key)
         self.apply(None, (max(observed_ms, raw_key[0]), max(sequence, raw_key[2])))
-        super()._replay(key, value, timestamp)
+        super()._replay(key, value, timestamp, headers)
 
     def _key_from(self, data: bytes) -> JoinKey:
         logged = LoggedBytes(data[1:])
         return logged.number(8), super()._key_from(logged.take(len(data) - 13)), logged.number(4)
 
-    def _row_from(self, data: bytes, timestamp: int) -> WaitingRecord:
+    def _row_from(self, data: bytes, timestamp: int, headers: Headers) -> WaitingRecord:
         logged = LoggedBytes(data)
         _, headers, metadata = logged.context()
         _, _, value = logged.optional(), logged.optional(), logged.optional()
@@ -330,7 +330,7 @@ class PendingJoins(_TimedStore[PendingKey, tuple[object, ...]]):
         logged = LoggedBytes(data)
         return logged.number(8), logged.number(1), super()._key_from(data[9:])
 
-    def _row_from(self, data: bytes, timestamp: int) -> tuple[object, ...]:
+    def _row_from(self, data: bytes, timestamp: int, headers: Headers) -> tuple[object, ...]:
         logged = LoggedBytes(data[1:])
         items = [logged.optional() or b"" for _ in range(logged.number(4))]
         return tuple(self._sides[item[0]].from_bytes(item[1:]) for item in items)

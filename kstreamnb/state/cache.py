@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from kstreamnb.core.record import Headers, RecordMetadata, Windowed
 from kstreamnb.core.stores import FlushListener, StoreSpec
-from kstreamnb.state.codec import context_size
+from kstreamnb.state.codec import context_size, headers_of, headers_size
 from kstreamnb.state.key_value import KeyValueRows, LruRows
 from kstreamnb.state.store import RawKey, Row, Store, StoreContext
 from kstreamnb.state.timed import KeyIndex, P, TimedKey, TimedRows, TimeIndex
@@ -98,6 +98,8 @@ class CachedStore(Store[RawKey, Row]):
         value = self._wire_value(row)
         data = b"" if value is None else self.values.to_bytes(value) or b""
         size = len(data) + (_TIME if self.timestamped and row is not None else 0)
+        if self.keeps_headers and row is not None:
+            size += headers_size(headers_of(row))
         return self._key_size(raw_key) + _LINKS + _FLAG + size + context_bytes
 
     def _key_size(self, raw_key: RawKey) -> int:
@@ -135,7 +137,8 @@ class CachedStore(Store[RawKey, Row]):
             decode, old = self.values.decode, old if self._send_old else None
             new_value, old_value = decode(self._wire_value(entry.row)), decode(self._wire_value(old))
             timestamp = entry.row[1] if self.timestamped and entry.row is not None else entry.timestamp
-            listener(self._user_key(raw_key), new_value, old_value, timestamp, entry.headers)
+            headers = entry.headers if self.timestamped or not self.keeps_headers else headers_of(entry.row)
+            listener(self._user_key(raw_key), new_value, old_value, timestamp, headers)
         finally:
             context.set_record(*before)
             context.resume(position)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from kstreamnb.core.codec import SerializedValue, decoder, encoder
 from kstreamnb.core.record import Headers, RecordMetadata, Windowed
@@ -61,6 +61,76 @@ def stamped(wire: object, timestamp: int) -> tuple[object, int] | None:
     if wire is None:
         return None
     return EncodedRow((wire, timestamp)) if type(wire) is SerializedValue else (wire, timestamp)
+
+
+class RowWithHeaders(tuple[object, int]):
+    """``(value, timestamp)`` with the attribute ``headers``; operators use it like a row without headers."""
+
+    headers: Headers
+
+    def __new__(cls, value: object, timestamp: int, headers: Headers) -> RowWithHeaders:
+        """Return a row; ``headers`` should not be empty, because rows without headers are plain tuples."""
+        row = super().__new__(cls, (value, timestamp))
+        row.headers = headers
+        return row
+
+    def __eq__(self, other: object) -> bool:
+        return tuple.__eq__(self, other) and self.headers == headers_of(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = tuple.__hash__
+
+    def __reduce__(self) -> tuple[type[RowWithHeaders], tuple[object, int, Headers]]:
+        return RowWithHeaders, (*self, self.headers)
+
+
+class ValueWithHeaders(NamedTuple):
+    """A wire value of a session store with headers; a value without headers is not wrapped."""
+
+    value: object
+    headers: Headers
+
+
+def headers_of(row: object) -> Headers:
+    """Return the headers of a row, of a store's own or of a user; none for other rows."""
+    return getattr(row, "headers", ())
+
+
+def headers_size(headers: Headers) -> int:
+    """Return the size of a row's headers in a cache of limited size (bytes), as Kafka lays them out."""
+    parts = [len(data) for name, value in headers for data in (name.encode(), value) if data is not None]
+    missing = sum(value is None for _, value in headers)
+    size = sum(length + _varint_size(length) for length in parts) + missing
+    size += _varint_size(len(headers)) if headers else 0
+    return size + _varint_size(size)
+
+
+def _varint_size(number: int) -> int:
+    """Return the size of a signed number of variable length that is not negative: six bits, then seven a byte."""
+    return max(1, ((number << 1).bit_length() + 6) // 7)
+
+
+def headers_in_values(codec: ValueCodec) -> ValueCodec:
+    """Return the codec of values that may be `ValueWithHeaders`, which decode to the value alone."""
+
+    def bare(value: object) -> object:
+        return value.value if type(value) is ValueWithHeaders else value
+
+    def encode(value: object) -> object:
+        wire = codec.encode(bare(value))
+        headers = headers_of(value) if type(value) is ValueWithHeaders else ()
+        return ValueWithHeaders(wire, headers) if headers and wire is not None else wire
+
+    return replace(
+        codec,
+        encode=encode,
+        decode=lambda value: codec.decode(bare(value)),
+        to_bytes=lambda value: codec.to_bytes(bare(value)),
+        text=None,
+        small=0,
+    )
 
 
 _NUMBERS = frozenset({int, float, bool})

@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, MutableMapping
 from itertools import islice
 from typing import Any
 
+from kstreamnb.core.record import Headers
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import StateError
 from kstreamnb.state.store import Rows, Store, StoreContext
@@ -218,8 +219,8 @@ class LruRows(KeyValueRows):
     def _snapshot_rows(self) -> Iterable[tuple[Any, Any]]:
         return sorted(self.raw.items(), key=lambda item: item[1][0])
 
-    def _replay(self, key: bytes, value: bytes | None, timestamp: int) -> None:
-        self.write(self._key_from(key), None if value is None else self._row_from(value, timestamp))
+    def _replay(self, key: bytes, value: bytes | None, timestamp: int, headers: Headers) -> None:
+        self.write(self._key_from(key), None if value is None else self._row_from(value, timestamp, headers))
 
     def _row(self, raw_key: Hashable) -> object:
         row = self.raw.get(raw_key)

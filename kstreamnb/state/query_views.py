@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from heapq import merge
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
-from kstreamnb.core.record import ValueAndTimestamp, Windowed
+from kstreamnb.core.record import ValueAndTimestamp, ValueTimestampHeaders, Windowed
+from kstreamnb.state.codec import headers_of
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as _TypeVar
@@ -19,6 +20,15 @@ else:
 Show = Callable[[Any], Any]
 """Makes what a reader gets of a row."""
 
+Detail: TypeAlias = Literal["values", "times", "headers"]
+"""Rows as plain values, also with times (`ValueAndTimestamp`), or with all that the store keeps."""
+
+
+def detail(*, timestamps: bool, headers: bool) -> Detail:
+    """Return how rows are shown; headers include timestamps."""
+    return "headers" if headers else "times" if timestamps else "values"
+
+
 _FOREVER = (1 << 63) - 1
 
 
@@ -30,6 +40,11 @@ def plain(row: tuple[object, int] | None) -> object:
 def timestamped(row: tuple[object, int] | None) -> ValueAndTimestamp | None:
     """A timestamped row as users see it."""
     return None if row is None else ValueAndTimestamp(*row)
+
+
+def with_headers(row: tuple[object, int] | None) -> ValueTimestampHeaders | None:
+    """A timestamped row with its headers as users see it."""
+    return None if row is None else ValueTimestampHeaders(*row, headers_of(row))
 
 
 def itself(row: object) -> object:
@@ -234,16 +249,16 @@ VIEWS: Mapping[str, type[View]] = {
 
 
 def view_of(
-    name: str, stores: list[Any], *, show_time: bool = False, views: Mapping[str, type[View]] = VIEWS
+    name: str, stores: list[Any], *, show: Detail = "values", views: Mapping[str, type[View]] = VIEWS
 ) -> View | None:
-    """Return a view of stores of one kind, with rows of timestamped ones as plain values; None for internal kinds.
+    """Return a view of stores of one kind, with rows as ``show`` says; None for internal kinds.
 
-    ``show_time``: rows of timestamped stores are `ValueAndTimestamp`. ``views`` are the views to choose from.
+    ``views`` are the views to choose from.
     """
-    kind = stores[0].spec.kind
+    kind, keeps_headers = stores[0].spec.kind, show == "headers" and stores[0].keeps_headers
     view = views.get(kind)
     if view is None:
         return None
     if not kind.startswith("timestamped"):
-        return view(name, stores)
-    return view(name, stores, timestamped if show_time else plain)
+        return view(name, [store.for_user for store in stores] if keeps_headers else stores)
+    return view(name, stores, plain if show == "values" else with_headers if keeps_headers else timestamped)

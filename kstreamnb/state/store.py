@@ -12,10 +12,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 from kstreamnb.core.operator import Details
-from kstreamnb.core.record import Headers, RecordMetadata, ValueAndTimestamp
+from kstreamnb.core.record import Headers, RecordMetadata, ValueAndTimestamp, ValueTimestampHeaders
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.stores import FlushListener, StoreSpec
-from kstreamnb.state.codec import key_codec, stamped, value_codec
+from kstreamnb.errors import StateError
+from kstreamnb.state.codec import RowWithHeaders, headers_in_values, headers_of, key_codec, stamped, value_codec
 from kstreamnb.state.custom import rows_of
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ JournalEntry: TypeAlias = tuple[Hashable, object, object]
 
 ChangelogRecord: TypeAlias = tuple[Hashable, Any, int, Headers]
 """``(raw_key, row, timestamp, headers)``; a row of None is a tombstone."""
+
+ChangelogBytes: TypeAlias = tuple[bytes, bytes | None, int, Headers]
+"""Key, value, timestamp and headers of a record of a changelog topic; a value of None is a tombstone."""
 
 ChangeListener: TypeAlias = Callable[[Any, Any, Any], None]
 
@@ -138,15 +142,18 @@ class Store(Generic[RawKey, Row]):
     ``journal`` is a list that gets ``(raw_key, old, new)`` for every change, or None without a reader.
     ``changes`` is a list that gets ``(raw_key, row, timestamp, headers)`` for every write of a logged store, refused
     ones included as in Kafka; setting it to None saves the work. ``watched`` is a cell with the function to call at
-    each change, or None. ``timestamped``: rows are ``(value, timestamp)``.
+    each change, or None. ``timestamped``: rows are ``(value, timestamp)``, or `RowWithHeaders` if ``keeps_headers``.
     """
 
     def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
         self.spec, self.name, self.context = spec, spec.name, context
         self.timestamped = spec.kind.startswith("timestamped")
+        self.keeps_headers, self._logs_headers = spec.headers == "kept", spec.headers in ("kept", "logged")
         self.raw: MutableMapping[RawKey | None, Any] = rows_of(spec)
         self._key_serde, self._value_serde = context.key_serde(spec.key_serde), context.value_serde(spec.value_serde)
         self.keys, self.values = key_codec(self._key_serde), value_codec(self._value_serde)
+        if self.keeps_headers and not self.timestamped:
+            self.values = headers_in_values(self.values)
         self._journal: Journal | None = None
         self._changes: list[ChangelogRecord] | None = [] if spec.logged else None
         self.watched = [self._recorder()]
@@ -191,19 +198,32 @@ class Store(Generic[RawKey, Row]):
         """Record a write for the changelog, which includes writes that the store itself refused."""
         if self._changes is not None:
             time = row[1] if self.timestamped and row is not None else self.context.timestamp()
-            self._changes.append((raw_key, row, time, ()))
+            self._changes.append((raw_key, row, time, self._logged_headers(row) if self._logs_headers else ()))
+
+    def _logged_headers(self, row: object) -> Headers:
+        """Return the headers of a changelog record: those of the row, or of the current record."""
+        return headers_of(row) if self.keeps_headers and row is not None else self.context.headers()
 
     def _shown(self, row: Any) -> Any:
         """Convert a row for operators; None for none."""
         if row is None or (type(row) is tuple and self.timestamped):
             return row
-        return (self.values.decode(row[0]), row[1]) if self.timestamped else self.values.decode(row)
+        if not self.timestamped:
+            return self.values.decode(row)
+        shown = self.values.decode(row[0]), row[1]
+        return RowWithHeaders(*shown, row.headers) if type(row) is RowWithHeaders else shown
 
     def _kept(self, value: Any) -> Any:
         """Convert an operator's row to the stored form; None for none."""
         if value is None or not self.timestamped:
             return self.values.encode(value)
-        return stamped(self.values.encode(value[0]), value[1])
+        row, headers = stamped(self.values.encode(value[0]), value[1]), headers_of(value)
+        if row is None or not headers:
+            return row
+        if not self.keeps_headers:
+            hint = "write Stores.persistent_timestamped_…_store_with_headers"
+            raise StateError(f'store "{self.name}" keeps no headers, got {value}', hint=hint)
+        return RowWithHeaders(*row, headers)
 
     def write(self, raw_key: RawKey | None, row: Row | None) -> None:
         """Change one row and note it; None deletes."""
@@ -275,7 +295,8 @@ class Store(Generic[RawKey, Row]):
         """Yield the changelog records from which the rows are restored; rows without a time get ``timestamp`` (ms)."""
         for raw_key, row in self._snapshot_rows():
             if raw_key is not None:
-                yield raw_key, row, self._row_time(raw_key, row, timestamp), ()
+                headers = headers_of(row) if self.keeps_headers else ()
+                yield raw_key, row, self._row_time(raw_key, row, timestamp), headers
 
     def _snapshot_rows(self) -> Iterable[tuple[Any, Any]]:
         return self.raw.items()
@@ -284,21 +305,25 @@ class Store(Generic[RawKey, Row]):
         """Return the time of a row, ``timestamp`` if it has none."""
         return int(row[1]) if self.timestamped else timestamp
 
-    def restore_changelog(self, entries: Iterable[tuple[bytes, bytes | None, int]]) -> None:
-        """Replay ``(key bytes, value bytes, timestamp)`` records of the changelog into the store, silently."""
-        for key, value, timestamp in entries:
-            self._replay(key, value, timestamp)
+    def restore_changelog(self, entries: Iterable[ChangelogBytes]) -> None:
+        """Replay records of the changelog into the store, silently."""
+        for key, value, timestamp, headers in entries:
+            self._replay(key, value, timestamp, headers)
 
-    def _replay(self, key: bytes, value: bytes | None, timestamp: int) -> None:
+    def _replay(self, key: bytes, value: bytes | None, timestamp: int, headers: Headers) -> None:
         raw_key = self._key_from(key)
-        self.apply(raw_key, None if value is None else self._row_from(value, timestamp))
+        self.apply(raw_key, None if value is None else self._row_from(value, timestamp, headers))
 
     def _key_from(self, data: bytes) -> RawKey:
         return self.keys.encode(self._key_serde.deserialize(data))  # type: ignore[return-value] # others override it
 
-    def _row_from(self, data: bytes, timestamp: int) -> Row:
-        value = self.values.from_bytes(data)
-        return stamped(value, timestamp) if self.timestamped else value  # type: ignore[return-value]
+    def _row_from(self, data: bytes, timestamp: int, headers: Headers) -> Row:
+        row = self.values.from_bytes(data)
+        if self.timestamped:
+            row = stamped(row, timestamp)
+            if row is not None and headers and self.keeps_headers:
+                row = RowWithHeaders(*row, headers)
+        return row  # type: ignore[return-value] # what `_kept` gives
 
     def flush(self) -> None:
         """Write cached entries; a store without a cache has none."""
@@ -308,8 +333,10 @@ class Store(Generic[RawKey, Row]):
         return False
 
     @property
-    def for_user(self) -> Store | TimestampedStoreForUser:
-        """The store as a user's processor gets it: rows with a timestamp are `ValueAndTimestamp`."""
+    def for_user(self) -> object:
+        """The store as a user's processor gets it: rows with a timestamp are `ValueAndTimestamp`, or
+        `ValueTimestampHeaders` if the store keeps headers.
+        """
         return TimestampedStoreForUser(self) if self.timestamped else self
 
     @property
@@ -319,10 +346,10 @@ class Store(Generic[RawKey, Row]):
 
 
 class TimestampedStoreForUser:
-    """A timestamped store whose rows are `ValueAndTimestamp`, otherwise the store itself."""
+    """A timestamped store whose rows are `ValueAndTimestamp` or `ValueTimestampHeaders`, otherwise the store itself."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
+        self._store, self._named = store, _with_headers if store.keeps_headers else _with_time
 
     def __getattr__(self, name: str) -> object:
         found = getattr(self._store, name)
@@ -330,17 +357,21 @@ class TimestampedStoreForUser:
             return found
 
         def call(*args: object, **options: object) -> object:
-            return _named(found(*args, **options))
+            result = found(*args, **options)
+            if isinstance(result, tuple):
+                return self._named(result)
+            return result.map(self._row) if isinstance(result, Rows) else result
 
         self.__dict__[name] = call
         return call
 
-
-def _named(result: object) -> object:
-    if type(result) is tuple:
-        return ValueAndTimestamp(*result)
-    return result.map(_row) if isinstance(result, Rows) else result
+    def _row(self, row: tuple[object, tuple[object, int]]) -> tuple[object, object]:
+        return row[0], self._named(row[1])
 
 
-def _row(row: tuple[object, tuple[object, int]]) -> tuple[object, ValueAndTimestamp]:
-    return row[0], ValueAndTimestamp(*row[1])
+def _with_time(row: tuple[object, int]) -> ValueAndTimestamp:
+    return ValueAndTimestamp(*row)
+
+
+def _with_headers(row: tuple[object, int]) -> ValueTimestampHeaders:
+    return ValueTimestampHeaders(*row, headers_of(row))

@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from kstreamnb.core.record import Windowed
+from kstreamnb.core.record import Headers, Windowed
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.state.store import Store, StoreContext
 
@@ -308,12 +308,12 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
     def _row_time(self, raw_key: TimedKey[P], row: object, timestamp: int) -> int:
         return super()._row_time(raw_key, row, self._time(raw_key[1]))
 
-    def _replay(self, key: bytes, value: bytes | None, timestamp: int) -> None:
+    def _replay(self, key: bytes, value: bytes | None, timestamp: int, headers: Headers) -> None:
         raw_key = self._key_from(key)
         time = self._time(raw_key[1])
         self._observe_silently(time)
         if time >= self.retention.accepted_from:
-            self.apply(raw_key, None if value is None else self._row_from(value, timestamp))
+            self.apply(raw_key, None if value is None else self._row_from(value, timestamp, headers))
 
     def _observe_silently(self, time: int) -> None:
         self.apply(None, self._clock(max(time, self.retention.observed_ms)))

@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Hashable, Iterator
 from typing import Any, TypeAlias
 
+from kstreamnb.core.record import Headers
 from kstreamnb.core.stores import LATEST, NOT_PUT, StoreSpec, VersionedRecord
 from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.errors import ConfigError
@@ -200,10 +201,11 @@ class VersionedRows(Store[SegmentKey, Any]):
         for (valid_from, key), value in sorted(versions.items(), key=lambda version: version[0][0]):
             yield key, value, valid_from, ()
 
-    def _replay(self, key: bytes, value: bytes | None, timestamp: int) -> None:
+    def _replay(self, key: bytes, value: bytes | None, timestamp: int, headers: Headers) -> None:
         if timestamp >= self._observed_ms - self.history_ms:
             journal, self._journal = self._journal, None
-            self._put(self._key_from(key), None if value is None else self._row_from(value, timestamp), timestamp)
+            row = None if value is None else self._row_from(value, timestamp, headers)
+            self._put(self._key_from(key), row, timestamp)
             self._journal = journal
 
 

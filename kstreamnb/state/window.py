@@ -6,9 +6,11 @@ from bisect import bisect_right
 from collections.abc import Callable, Hashable
 from typing import Any, TypeAlias
 
-from kstreamnb.core.record import Windowed
+from kstreamnb.core.record import AggregationWithHeaders, Headers, Windowed
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.time import MAX_TIME_MS
+from kstreamnb.errors import StateError
+from kstreamnb.state.codec import ValueWithHeaders, headers_of
 from kstreamnb.state.store import Rows, Store, StoreContext
 from kstreamnb.state.timed import StoreClock, TimedKey, TimedRows
 
@@ -69,7 +71,9 @@ class WindowRows(TimedRows[int]):
             if value is not None:
                 part = value[0] if stamped_rows else value
                 kind = type(part)
-                if not ((kind is int and least < part < most) or (kind is text and part.isascii())):
+                if (stamped_rows and type(value) is not tuple) or not (
+                    (kind is int and least < part < most) or (kind is text and part.isascii())
+                ):
                     value = prepare(value)
                 if not watched[0] and retention.accepted_from <= window_start <= retention.observed_ms:
                     raw_key = (key if direct else encode_key(key), window_start)
@@ -207,7 +211,7 @@ class WindowRows(TimedRows[int]):
         start = int.from_bytes(data[-12:-4], signed=True)
         return super()._key_from(data[:-12]), start << self._bits | int.from_bytes(data[-4:]) if self._bits else start
 
-    def _replay(self, key: bytes, value: bytes | None, timestamp: int) -> None:
+    def _replay(self, key: bytes, value: bytes | None, timestamp: int, headers: Headers) -> None:
         if self._bits:
             _, position = self._key_from(key)
             sequence = position & _SEQUENCE_MASK
@@ -217,7 +221,7 @@ class WindowRows(TimedRows[int]):
             self._observe_silently(position >> self._bits if counts else self.retention.observed_ms)
             if value is None:
                 return  # put and logged, but deletes nothing
-        super()._replay(key, value, timestamp)
+        super()._replay(key, value, timestamp, headers)
 
     def _user_key(self, raw_key: TimedKey[int]) -> Windowed[object]:
         key, position = raw_key
@@ -305,6 +309,19 @@ class SessionRows(TimedRows[tuple[int, int]]):
         key, (end, start) = raw_key
         return end, start, self.keys.to_bytes(key)
 
+    def headers_at(self, session: Windowed[object]) -> Headers:
+        """Return the headers kept with the aggregate of a session; none without such a session."""
+        return headers_of(self._row(self._raw_key(session)))
+
+    @property
+    def for_user(self) -> object:
+        """The store as a user's processor gets it: with headers, aggregates are `AggregationWithHeaders`."""
+        return SessionStoreForUser(self) if self.keeps_headers else self
+
+    def _row_from(self, data: bytes, timestamp: int, headers: Headers) -> object:
+        value = super()._row_from(data, timestamp, headers)
+        return ValueWithHeaders(value, headers) if headers and self.keeps_headers else value
+
     def _raw_key(self, session: Windowed[object]) -> SessionKey:
         return self.keys.encode(session.key), (session.end, session.start)
 
@@ -320,3 +337,37 @@ class SessionRows(TimedRows[tuple[int, int]]):
     def _key_from(self, data: bytes) -> SessionKey:
         end, start = int.from_bytes(data[-16:-8], signed=True), int.from_bytes(data[-8:], signed=True)
         return super()._key_from(data[:-16]), (end, start)
+
+
+class SessionStoreForUser:
+    """A session store whose aggregates are `AggregationWithHeaders`, otherwise the store itself."""
+
+    def __init__(self, store: SessionRows) -> None:
+        self._store = store
+
+    def put(self, session: Windowed[object], aggregate: AggregationWithHeaders | None) -> None:
+        """Keep an aggregate with its headers; None removes it."""
+        if aggregate is not None and type(aggregate) is not AggregationWithHeaders:
+            hint = f"write AggregationWithHeaders({aggregate!r}, record.headers)"
+            raise StateError(f'store "{self._store.name}" expects AggregationWithHeaders, got {aggregate!r}', hint=hint)
+        self._store.put(session, None if aggregate is None else ValueWithHeaders(*aggregate))
+
+    def fetch_session(self, key: object, start: int, end: int) -> AggregationWithHeaders | None:
+        """The aggregate of exactly one session, or None."""
+        return self._named(Windowed(key, start, end), self._store.fetch_session(key, start, end))
+
+    def _named(self, session: Windowed[object], aggregate: object) -> AggregationWithHeaders | None:
+        return None if aggregate is None else AggregationWithHeaders(aggregate, self._store.headers_at(session))
+
+    def __getattr__(self, name: str) -> object:
+        found = getattr(self._store, name)
+        if not callable(found):
+            return found
+
+        def call(*args: object, **options: object) -> object:
+            result = found(*args, **options)
+            if not isinstance(result, Rows):
+                return result
+            return Rows(iter([(session, self._named(session, aggregate)) for session, aggregate in result]))
+
+        return call

@@ -7,7 +7,7 @@ from typing import TypeAlias, cast
 
 from kstreamnb.frames import TabularRows
 from kstreamnb.state import Store
-from kstreamnb.state.query_views import VIEWS, KeyValueView, SessionView, VersionedView, View, WindowView
+from kstreamnb.state.query_views import VIEWS, Detail, KeyValueView, SessionView, VersionedView, View, WindowView
 from kstreamnb.state.query_views import view_of as state_view_of
 
 
@@ -38,14 +38,15 @@ _SHOWN_AS: dict[type[View], type[AnyView]] = {
 }
 
 
-def view_of(name: str, stores: Sequence[Store], *, show_time: bool = False) -> AnyView | None:
+def view_of(name: str, stores: Sequence[Store], *, show: Detail = "values") -> AnyView | None:
     """Return a view of the same store of all tasks; None if its kind has no rows for users.
 
     Args:
         name: the store.
         stores: the store of each task, by partition.
-        show_time: show rows of timestamped stores as `ValueAndTimestamp`.
+        show: "values", "times" for rows of timestamped stores as `ValueAndTimestamp`, or "headers" for rows of stores
+            with headers as `ValueTimestampHeaders` or `AggregationWithHeaders`.
     """
     displayed = {kind: _SHOWN_AS[view] for kind, view in VIEWS.items()}
-    view = state_view_of(name, list(stores), show_time=show_time, views=displayed)
+    view = state_view_of(name, list(stores), show=show, views=displayed)
     return cast("AnyView | None", view)

@@ -23,6 +23,7 @@ from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.task.initial_state import InitialState
 from kstreamnb.runtime.task.task import Changelog
 from kstreamnb.state import Store
+from kstreamnb.state.query_views import Detail, detail
 from kstreamnb.suggesting import Suggesting
 from kstreamnb.testdriver.execution.partition_counts import given_partitions
 from kstreamnb.testdriver.execution.router import Layout, Router
@@ -239,12 +240,14 @@ class TopologyTestDriver(Suggesting, Displayed):
         """Return the names of all topics written so far: outputs, repartition topics and changelogs."""
         return {name for name, log in self.tasks.logs.items() if log.rows or log.named}
 
-    def store(self, name: str, *, timestamps: bool = False) -> AnyView:
+    def store(self, name: str, *, timestamps: bool = False, headers: bool = False) -> AnyView:
         """Return a view of a store of any kind, over all partitions.
 
         Args:
             name: a store of the topology.
             timestamps: show rows of timestamped stores as `ValueAndTimestamp` instead of plain values. Default: False.
+            headers: show rows of stores with headers as `ValueTimestampHeaders` or `AggregationWithHeaders`.
+                Default: False.
 
         Raises:
             StateError: no store has this name, or it only serves an operator and has no rows for users.
@@ -259,7 +262,7 @@ class TopologyTestDriver(Suggesting, Displayed):
             1
         """
         stores = self._stores(name)
-        view = view_of(name, stores, show_time=timestamps)
+        view = view_of(name, stores, show=detail(timestamps=timestamps, headers=headers))
         if view is None:
             hint = f'driver.get_state_store("{name}") returns the store of the first task as it is'
             raise StateError(f'store "{name}" serves an operator and has no view', hint=hint)
@@ -270,7 +273,7 @@ class TopologyTestDriver(Suggesting, Displayed):
         return {name: self.get_state_store(name) for name in (*self.topology.stores, *self.topology.global_stores)}
 
     def get_state_store(self, name: str) -> StoreOrView:
-        """Return a view of a store with timestamps; if the store only serves an operator, the store itself.
+        """Return a view of a store with timestamps and headers; if the store only serves an operator, the store itself.
 
         Args:
             name: name of the store.
@@ -279,7 +282,7 @@ class TopologyTestDriver(Suggesting, Displayed):
             StateError: no store has this name.
         """
         stores = self._stores(name)
-        view = view_of(name, stores, show_time=True)
+        view = view_of(name, stores, show="headers")
         return stores[0] if view is None else view  # an empty view is false
 
     def get_key_value_store(self, name: str) -> DisplayedKeyValueView:
@@ -296,7 +299,18 @@ class TopologyTestDriver(Suggesting, Displayed):
         Args:
             name: name of the store.
         """
-        return self._view(name, DisplayedKeyValueView, "timestamped_key_value", timestamps=True)
+        return self._view(name, DisplayedKeyValueView, "timestamped_key_value", show="times")
+
+    def get_timestamped_key_value_store_with_headers(self, name: str) -> DisplayedKeyValueView:
+        """Return a key-value store with `ValueTimestampHeaders` rows.
+
+        Args:
+            name: name of the store.
+
+        Raises:
+            StateError: no store has this name, it is of another kind, or it keeps no headers.
+        """
+        return self._view(name, DisplayedKeyValueView, "timestamped_key_value", show="headers")
 
     def get_versioned_key_value_store(self, name: str) -> DisplayedVersionedView:
         """Return a versioned store; raise StateError for an unknown name or another kind.
@@ -320,7 +334,18 @@ class TopologyTestDriver(Suggesting, Displayed):
         Args:
             name: name of the store.
         """
-        return self._view(name, DisplayedWindowView, "timestamped_window", timestamps=True)
+        return self._view(name, DisplayedWindowView, "timestamped_window", show="times")
+
+    def get_timestamped_window_store_with_headers(self, name: str) -> DisplayedWindowView:
+        """Return a window store with `ValueTimestampHeaders` rows.
+
+        Args:
+            name: name of the store.
+
+        Raises:
+            StateError: no store has this name, it is of another kind, or it keeps no headers.
+        """
+        return self._view(name, DisplayedWindowView, "timestamped_window", show="headers")
 
     def get_session_store(self, name: str) -> DisplayedSessionView:
         """Return a session store; raise StateError for an unknown name or another kind.
@@ -329,6 +354,17 @@ class TopologyTestDriver(Suggesting, Displayed):
             name: name of the store.
         """
         return self._view(name, DisplayedSessionView, "session")
+
+    def get_session_store_with_headers(self, name: str) -> DisplayedSessionView:
+        """Return a session store with `AggregationWithHeaders` rows.
+
+        Args:
+            name: name of the store.
+
+        Raises:
+            StateError: no store has this name, it is of another kind, or it keeps no headers.
+        """
+        return self._view(name, DisplayedSessionView, "session", show="headers")
 
     def metrics(self) -> dict[str, dict[str, int]]:
         """Return counters by Kafka's name of the metric and by task: records processed and dropped."""
@@ -436,16 +472,19 @@ class TopologyTestDriver(Suggesting, Displayed):
             raise unknown("store", name, [*topology.stores, *topology.global_stores], error=StateError)
         return stores
 
-    def _view(self, name: str, view: type[ViewT], *kinds: str, timestamps: bool = False) -> ViewT:
+    def _view(self, name: str, view: type[ViewT], *kinds: str, show: Detail = "values") -> ViewT:
         stores = self._stores(name)
         kind = stores[0].spec.kind
-        found = view_of(name, stores, show_time=timestamps)
+        found = view_of(name, stores, show=show)
         if kind not in kinds or not isinstance(found, view):
             expected = " or ".join(each.replace("_", " ") for each in kinds)
             hint = f'driver.store("{name}") returns a store of any kind'
             raise StateError(
                 f'expected a store of kind {expected}, got "{name}" of kind {kind.replace("_", " ")}', hint=hint
             )
+        if show == "headers" and not stores[0].keeps_headers:
+            hint = 'set dsl_store_format to "headers", or use Stores.persistent_…_store_with_headers'
+            raise StateError(f'store "{name}" keeps no headers', hint=hint)
         return found
 
 

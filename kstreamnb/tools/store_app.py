@@ -16,7 +16,7 @@ from typing import Protocol, TypeAlias, cast
 from urllib.parse import parse_qs, unquote
 from uuid import UUID
 
-from kstreamnb.core.record import ValueAndTimestamp, Windowed
+from kstreamnb.core.record import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders, Windowed
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.stores import StoreSpec, VersionedRecord
 from kstreamnb.errors import ConfigError, StateError, unknown
@@ -263,6 +263,10 @@ def _shown(key: object, row: object) -> dict[str, object]:
     position: dict[str, object] = {"key": key}
     if isinstance(key, Windowed):
         position = {"key": key.key, "start": key.start, "end": key.end}
+    if isinstance(row, AggregationWithHeaders):
+        return {**position, "value": row.aggregation, "headers": row.headers}
+    if isinstance(row, ValueTimestampHeaders):
+        return {**position, "value": row.value, "timestamp": row.timestamp, "headers": row.headers}
     if isinstance(row, ValueAndTimestamp | VersionedRecord):
         return {**position, "value": row.value, "timestamp": row.timestamp}
     return {**position, "value": row}

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from kstreamnb.core.record import ValueAndTimestamp, Windowed
+from kstreamnb.core.record import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders, Windowed
 from kstreamnb.core.stores import VersionedRecord
 from kstreamnb.state.query_views import KeyValueView, SessionView, VersionedView, View, WindowView
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 
-__all__ = ["dump_queries", "dump_stores"]
+__all__ = ["dump_changelogs", "dump_queries", "dump_stores"]
 
 _INTERNAL = re.compile(
     r"SUBSCRIPTION-STATE-STORE-[0-9]+$|-subscription-store$|^KSTREAM-OUTERSHARED-|-(left|outer)-shared-join-store$"
@@ -36,16 +36,19 @@ def _dump(driver: TopologyTestDriver, name: str, keys: list[str], *, cached: boo
     if isinstance(store, WindowView):
         if cached:
             return {"kind": "window"}
-        rows = [_with_time(row, name, store.stores[0].spec) for row in _rows(store.all())]
+        rows = [_with_time(row, name, driver) for row in _rows(store.all())]
         return {"kind": "window", "rows": sorted(rows, key=lambda row: (row[0], row[1]))}
     return {"kind": "session", "rows": sorted(_rows(store.all(), session=True), key=lambda row: tuple(row[:3]))}
 
 
-def _with_time(row: list[Any], name: str, spec: Any) -> list[Any]:
-    """Java has stream joins in timestamped stores: persistent ones forget the time, others show the start."""
+def _with_time(row: list[Any], name: str, driver: TopologyTestDriver) -> list[Any]:
+    """Java has stream joins in stores with headers: persistent ones forget the time in the default format, others show
+    the start.
+    """
+    spec = driver.topology.stores[name]
     if not spec.retain_duplicates or not _JOIN_WINDOW.search(name):
         return row
-    return [*row, -1 if spec.persistent else row[-2]]
+    return [*row, -1 if spec.persistent and driver.config.dsl_store_format == "default" else row[-2]]
 
 
 def _size(driver: TopologyTestDriver, name: str) -> int:
@@ -74,6 +77,9 @@ def _text(key: Any) -> Any:
 
 
 def _cells(row: Any) -> list[Any]:
+    if isinstance(row, ValueTimestampHeaders | AggregationWithHeaders):
+        *cells, headers = row
+        return [*cells, [[name, None if data is None else data.decode()] for name, data in headers]]
     if isinstance(row, ValueAndTimestamp):
         return [row.value, row.timestamp]
     if isinstance(row, VersionedRecord):
@@ -81,14 +87,32 @@ def _cells(row: Any) -> list[Any]:
     return [row]
 
 
+def dump_changelogs(driver: TopologyTestDriver) -> dict[str, list[Any]]:
+    """Changelogs by topic: key, value, timestamp and headers, bytes in hexadecimal digits."""
+    found = {}
+    for topic in sorted(topic for topic in driver.produced_topic_names() if topic.endswith("-changelog")):
+        records = driver.create_output_topic(topic, "bytes", "bytes").read_records()
+        found[topic] = [
+            [_hex(each.key), _hex(each.value), each.timestamp, [[name, _hex(data)] for name, data in each.headers]]
+            for each in records
+        ]
+    return found
+
+
+def _hex(data: bytes | None) -> str | None:
+    return None if data is None else data.hex()
+
+
 def dump_queries(driver: TopologyTestDriver, queries: list[list[Any]]) -> list[list[Any]]:
     """Answers to queries (golden README, section 6)."""
-    return [_timed(driver.get_state_store(name), name, method, args) for name, method, *args in queries]
+    return [_answer(driver, name, method, args) for name, method, *args in queries]
 
 
-def _timed(store: Any, name: str, method: str, args: list[Any]) -> list[Any]:
-    spec = store.stores[0].spec
-    return [_with_time(row, name, spec) for row in _query(store, method, args)]
+def _answer(driver: TopologyTestDriver, name: str, method: str, args: list[Any]) -> list[Any]:
+    """The rows of a query; "plain." and "timed." before the method ask for less than the store keeps."""
+    word, _, method = method.rpartition(".")
+    store = driver.store(name, timestamps=word == "timed") if word else driver.get_state_store(name)
+    return [_with_time(row, name, driver) for row in _query(store, method, args)]
 
 
 def _query(store: Any, method: str, args: list[Any]) -> list[Any]:

@@ -11,7 +11,7 @@ from kstreamnb.core.record import Windowed
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.topology import Topology
-from tests.golden.dump import dump_queries, dump_stores
+from tests.golden.dump import dump_changelogs, dump_queries, dump_stores
 
 __all__ = ["Failed", "answer_of", "build"]
 
@@ -44,6 +44,8 @@ def answer_of(spec: dict[str, Any], *, describe_only: bool = False) -> dict[str,
                 if (now := dropped(driver)) != before:
                     answer["dropped"].append([step, now - before])
             step = None
+            if spec.get("changelogs"):
+                answer["changelogs"] = dump_changelogs(driver)
             answer["stores"] = dump_stores(driver, keys_of(spec, answer), cached=bool(spec.get("cache")))
             answer["topics"] = sorted(driver.produced_topic_names())
             if "queries" in spec:
@@ -75,7 +77,9 @@ def start(topology: Topology, spec: dict[str, Any]) -> TopologyTestDriver:
         "default.value.serde": Serdes.string(),
         **spec.get("config", {}),
     }
-    return TopologyTestDriver(topology, config, task_layout="single", wall_clock=spec.get("wall", 0), cache=cache)
+    changelogs = bool(spec.get("changelogs"))
+    layout = {"task_layout": "single", "wall_clock": spec.get("wall", 0), "cache": cache, "changelogs": changelogs}
+    return TopologyTestDriver(topology, config, **layout)
 
 
 def feed(driver: TopologyTestDriver, row: list[Any], spec: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kstreamnb.core.processor import Processor, PunctuationType
-from kstreamnb.core.record import Record, Windowed
+from kstreamnb.core.record import AggregationWithHeaders, Record, ValueTimestampHeaders, Windowed
 from tests.golden import fns
 from tests.golden.fns import s
 
@@ -208,11 +208,99 @@ class Versioned(Kind):
         self.context.forward(record.with_value(f"put={code},now={now},was={was}"))
 
 
+class WithHeaders(Kind):
+    """Base of the kinds "hkv", "hwindow" and "hsession"."""
+
+    def kept(self, record: Any) -> Any:
+        """The headers to keep: those of the record, or by mode none or one more."""
+        if self.mode in ("bare", "null"):
+            return ()
+        return (*record.headers, ("more", b"\1")) if self.mode == "more" else record.headers
+
+
+class KeyValueWithHeaders(WithHeaders):
+    def take(self, record: Any) -> None:
+        key, store, value = record.key, self.store, record.value
+        row = ValueTimestampHeaders(s(value), record.timestamp + self.every, self.kept(record))
+        old, got, row = store.get(key), None, None if value is None else row
+        if self.mode == "absent":
+            got = store.put_if_absent(key, row)
+        elif self.mode == "all":
+            store.put_all([(key, row), (f"{key}2", row)])
+        elif self.mode == "delete" and value is None:
+            got = store.delete(key)
+        else:
+            store.put(key, row)
+        rows = [store.all, store.reverse_all]
+        if self.mode == "range":
+            rows = [
+                lambda: store.range(key, None),
+                lambda: store.reverse_range(None, key),
+                lambda: store.prefix_scan(key),
+            ]
+        listed = "" if self.op.get("quiet") else "|".join(row_texts(read()) for read in rows)
+        text = f"{row_text(old)}>{row_text(got)}|{row_text(store.get(key))}|{listed}"
+        self.context.forward(record.with_value(text))
+
+
+class WindowWithHeaders(WithHeaders):
+    def take(self, record: Any) -> None:
+        key, store, at = record.key, self.store, record.timestamp
+        start = at - at % self.every
+        row = ValueTimestampHeaders(s(record.value), at + 1, self.kept(record))
+        store.put(key, None if record.value is None else row, start)
+        rows = (
+            store.fetch_between(key, 0, at),
+            store.backward_fetch(key, 0, at),
+            store.fetch_all(0, at),
+            store.fetch_keys("a", "z", 0, at),
+        )
+        self.context.forward(record.with_value("|".join([row_text(store.fetch(key, start)), *map(row_texts, rows)])))
+
+
+class SessionWithHeaders(WithHeaders):
+    def take(self, record: Any) -> None:
+        key, store, start, end, text = record.key, self.store, record.timestamp, record.timestamp, ""
+        headers: tuple[Any, ...] = ()
+        for session, row in list(store.find_sessions(key, start - self.every, start + self.every)):
+            start, end, text = min(start, session.start), max(end, session.end), f"{text}{row.aggregation}+"
+            headers += row.headers
+            if self.mode == "put_null":
+                store.put(session, None)
+            else:
+                store.remove(session)
+        row = AggregationWithHeaders(text + s(record.value), headers + self.kept(record))
+        store.put(Windowed(key, start, end), row)
+        rows = (
+            store.fetch(key),
+            store.backward_fetch("a", "z"),
+            store.find_sessions_between("a", "z", 0, record.timestamp),
+        )
+        shown = row_text(store.fetch_session(key, start, end))
+        self.context.forward(record.with_value("|".join([shown, *map(row_texts, rows)])))
+
+
 class Keep(Kind):
     """Keeps a global or read-only store."""
 
     def take(self, record: Any) -> None:
         self.store.put(record.key, None if record.value is None else f"{record.value}^")
+
+
+def row_text(row: Any) -> str:
+    """A row with headers as Java's recorder writes it."""
+    if row is None:
+        return "null"
+    headers = ",".join(f"{name}={'null' if data is None else data.decode()}" for name, data in row.headers)
+    if isinstance(row, ValueTimestampHeaders):
+        return f"{row.value}@{row.timestamp}[{headers}]"
+    assert isinstance(row, AggregationWithHeaders)
+    return f"{row.aggregation}[{headers}]"
+
+
+def row_texts(rows: Any) -> str:
+    """Rows with their keys."""
+    return ";".join(f"{key}={row_text(row)}" for key, row in rows)
 
 
 def value_of(row: Any) -> Any:
@@ -248,6 +336,9 @@ _KINDS: dict[str, type[Kind]] = {
     "window": Window,
     "session": Session,
     "versioned": Versioned,
+    "hkv": KeyValueWithHeaders,
+    "hwindow": WindowWithHeaders,
+    "hsession": SessionWithHeaders,
     "global": Keep,
 }
 

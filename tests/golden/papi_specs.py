@@ -84,12 +84,36 @@ def store_spec(definition: dict[str, Any]) -> StoreSpec:
     if kind == "versioned":
         history = f"{definition.get('history', 60_000)}ms"
         return Stores.persistent_versioned_key_value_store(name, history=history, **options)
+    if kind in ("hkv", "hwindow", "hsession"):
+        return _with_headers(definition, kind, options, keep, size, in_memory=in_memory)
     if kind == "session":
         session = Stores.in_memory_session_store if in_memory else Stores.persistent_session_store
         return session(name, retention=keep, **options)
     window = Stores.in_memory_window_store if in_memory else Stores.persistent_window_store
     dups = definition.get("dups", False)
     return window(name, retention=keep, window_size=size, retain_duplicates=dups, **options)
+
+
+def _with_headers(
+    definition: dict[str, Any], kind: str, options: dict[str, Any], keep: str, size: str, *, in_memory: bool
+) -> StoreSpec:
+    """A store with headers: in memory it is made by the builder around a store without them."""
+    name, serdes = definition["name"], (options.pop("key_serde"), options.pop("value_serde"))
+    if kind == "hkv":
+        kv = (
+            Stores.in_memory_key_value_store
+            if in_memory
+            else Stores.persistent_timestamped_key_value_store_with_headers
+        )
+        return Stores.timestamped_key_value_store_with_headers_builder(kv(name, **options), *serdes)
+    if kind == "hsession":
+        session = Stores.in_memory_session_store if in_memory else Stores.persistent_session_store_with_headers
+        return Stores.session_store_with_headers_builder(session(name, retention=keep, **options), *serdes)
+    window = Stores.in_memory_window_store if in_memory else Stores.persistent_timestamped_window_store_with_headers
+    supplier = window(
+        name, retention=keep, window_size=size, retain_duplicates=definition.get("dups", False), **options
+    )
+    return Stores.timestamped_window_store_with_headers_builder(supplier, *serdes)
 
 
 def global_store(name: str) -> StoreSpec:

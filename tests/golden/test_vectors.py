@@ -26,6 +26,7 @@ COUNTS = {
     "describe.jsonl.xz": 747,
     "errors.jsonl.xz": 90,
     "fuzzed.jsonl": 4,
+    "headers.jsonl.xz": 189,
     "matrices.jsonl.xz": 35,
     "serdes.jsonl": 284,
     "unusual.jsonl.xz": 498,

@@ -74,7 +74,7 @@ def test_a_store_is_the_fold_of_its_changelog_after_every_record() -> None:
             log = driver.tasks.logs["app-n-changelog"].rows
             with ks.TopologyTestDriver(topology) as other:
                 store = other.tasks.by_id["0_0"].stores["n"]
-                store.restore_changelog([(bytes(row[3]), row[4] and bytes(row[4]), row[2]) for row in log])
+                store.restore_changelog([(bytes(row[3]), row[4] and bytes(row[4]), row[2], ()) for row in log])
                 assert driver.tasks.by_id["0_0"].stores["n"].snapshot() == store.snapshot()
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 import traitlets
 
 from kstreamnb.core.formatting import format_time, format_value, pluralize
-from kstreamnb.core.record import ValueAndTimestamp
+from kstreamnb.core.record import ValueAndTimestamp, ValueTimestampHeaders
 from kstreamnb.core.tables import text_table
 from kstreamnb.errors import EngineError
 from kstreamnb.notebook.widgets.base import Facts, FactsWidget, esm
@@ -156,7 +156,7 @@ def _rows(store: object) -> list[StoredRow]:
 
 def _stored(rows: Iterable[tuple[object, object]]) -> Iterator[StoredRow]:
     for key, value in rows:
-        if isinstance(value, ValueAndTimestamp):
+        if isinstance(value, ValueAndTimestamp | ValueTimestampHeaders):
             yield StoredRow("", key, value.value, value.timestamp)
         else:
             yield StoredRow("", key, value, None)

@@ -20,7 +20,7 @@ from kstreamnb.runtime.context.handlers import handler_of, uncaught_handler_of
 _SPELT_ALIKE = (
     "application_id", "bootstrap_servers", "default_key_serde", "default_value_serde", "commit_interval_ms",
     "max_task_idle_ms", "max_poll_records", "buffered_records_per_partition", "default_timestamp_extractor",
-    "processing_guarantee",
+    "processing_guarantee", "dsl_store_format",
 )  # fmt: skip
 _OLD = {
     "cache.max.bytes.buffering": "cache_max_bytes",
@@ -39,6 +39,7 @@ _DOTTED = {
 }
 _SPANS = {"commit_interval": "commit_interval_ms", "max_task_idle": "max_task_idle_ms"}
 _IN_FLIGHT, _MOST_IN_FLIGHT = "max.in.flight.requests.per.connection", 5
+_STORE_FORMATS = ("default", "headers")
 _GUARANTEES = ("exactly_once_v2", "at_least_once")
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 _PREFIXES = ("admin.", "consumer.", "global.consumer.", "main.consumer.", "producer.", "restore.consumer.", "topic.")
@@ -90,7 +91,8 @@ class Config:
     ``default_key_serde`` and ``default_value_serde`` are serdes or their names; ``cache_max_bytes`` = 0 switches
     record caches off, so that every update is forwarded at once; the handlers are ``"fail"``, ``"continue"`` or a
     function; ``uncaught_handler`` is what the application does about an error that ended a task: "replace_thread",
-    "shutdown_client", "shutdown_application", or a function from the error to one of them. Settings that only brokers
+    "shutdown_client", "shutdown_application", or a function from the error to one of them; with ``dsl_store_format`` =
+    "headers" persistent stores of the DSL keep headers with their rows. Settings that only brokers
     and clients read are kept in ``others`` under their dotted names.
 
     Units: ``commit_interval_ms`` and ``max_task_idle_ms`` are milliseconds of wall clock, and ``commit_interval`` and
@@ -120,6 +122,8 @@ class Config:
             "shutdown_client".
         dead_letter_topic: topic for records that failed. Default: None, they are not kept.
         processing_guarantee: "exactly_once_v2" or "at_least_once". Default: "exactly_once_v2".
+        dsl_store_format: "default", or "headers" to keep headers with the rows of the DSL's persistent stores. Default:
+            "default".
         others: further settings by their dotted names. Default: none.
 
     Example:
@@ -144,6 +148,7 @@ class Config:
     uncaught_handler: Any = "shutdown_client"
     dead_letter_topic: str | None = None
     processing_guarantee: str = "exactly_once_v2"
+    dsl_store_format: str = "default"
     others: Mapping[str, Any] = field(default_factory=dict, repr=False)  # passwords among them
 
     def __post_init__(self) -> None:
@@ -159,6 +164,9 @@ class Config:
         object.__setattr__(self, "uncaught_handler", uncaught_handler_of(self.uncaught_handler))
         if self.processing_guarantee not in _GUARANTEES:
             raise unknown("processing guarantee", self.processing_guarantee, _GUARANTEES, error=ConfigError)
+        object.__setattr__(self, "dsl_store_format", str(self.dsl_store_format).lower())
+        if self.dsl_store_format not in _STORE_FORMATS:
+            raise unknown("DSL store format", self.dsl_store_format, _STORE_FORMATS, error=ConfigError)
         if self.commit_interval_ms is None:
             object.__setattr__(self, "commit_interval_ms", 100 if self.exactly_once else 30_000)
         in_flight = self.client_settings("producer").get(_IN_FLIGHT)

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from kstreamnb.core.record import Headers, RecordMetadata
 from kstreamnb.core.serde import Serde
-from kstreamnb.core.stores import StoreSpec
+from kstreamnb.core.stores import HeaderUse, StoreSpec
 from kstreamnb.core.time import Clock
 from kstreamnb.runtime.context.punctuation import PunctuationQueue
 from kstreamnb.runtime.context.record_context import RecordContext
@@ -159,12 +159,14 @@ def make_stores(context: TaskContext, specs: Iterable[StoreSpec]) -> dict[str, A
     """Build stores, with the application's serdes and caching filled in."""
     plan, stores = context.plan, {}
     budget = CacheBudget(plan.config.cache_max_bytes)
+    in_format: dict[str, HeaderUse] = {"headers": "kept", "default": "none"}
     for spec in specs:
         spec = replace(
             spec,
             key_serde=plan.key_serde(spec.key_serde),
             value_serde=plan.value_serde(spec.value_serde),
             cached=spec.cached and plan.config.cache_max_bytes > 0,
+            headers=in_format[plan.config.dsl_store_format] if spec.headers == "as_configured" else spec.headers,
         )
         stores[spec.name] = make_store(spec, context, budget)
     return stores

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from kstreamnb.core.codec import key_partitioner
+from kstreamnb.core.record import Headers
 from kstreamnb.core.time import Clock
 from kstreamnb.errors import EngineError
 from kstreamnb.runtime.task.task import Task
 from kstreamnb.simulation.cluster.broker import Broker, PartitionLog
 from kstreamnb.simulation.cluster.restore import changelog_of, folded
 from kstreamnb.simulation.cluster.stream_task import EventLog
+from kstreamnb.state.codec import headers_of
 
 
 def move_state(tasks: list[Task], count: int, broker: Broker, clock: Clock, log_event: EventLog) -> int:
@@ -23,7 +25,7 @@ def move_state(tasks: list[Task], count: int, broker: Broker, clock: Clock, log_
             continue
         if own[0][1].spec.kind == "internal":
             raise EngineError(f'store "{name}" buffers records and cannot be moved', hint="drain the input first")
-        rows: list[tuple[int, Any, Any]] = []
+        rows: list[tuple[int, Any, Any, Headers]] = []
         for task, store in own:
             source = folded(task, store, broker)
             partition_of = key_partitioner(source.spec.key_serde, count)
@@ -32,10 +34,11 @@ def move_state(tasks: list[Task], count: int, broker: Broker, clock: Clock, log_
                     key = raw_key if source.spec.kind in _BY_KEY else raw_key[0]
                     target = partition_of(key)
                     moved += target != task.plan.partition
-                    rows.append((target, source.changelog_entry(raw_key, row), _time(source, row, clock)))
+                    entry = source.changelog_entry(raw_key, row)
+                    rows.append((target, entry, _time(source, row, clock), headers_of(row)))
         broker.topics[topic] = [PartitionLog() for _ in range(count)]
-        for target, (key, value), time in rows:
-            broker.append(topic, target, time, key, value, ())
+        for target, (key, value), time, headers in rows:
+            broker.append(topic, target, time, key, value, headers)
         log_event("moved", "", topic, partitions=count, rows=len(rows))
     return moved
 

@@ -11,7 +11,7 @@ from kstreamnb.runtime.task.task import Task
 from kstreamnb.simulation.cluster.broker import Broker, LogRecord
 from kstreamnb.simulation.cluster.state_directory import StateDirectory
 from kstreamnb.simulation.cluster.stream_task import EventLog
-from kstreamnb.state.store import Store
+from kstreamnb.state.store import ChangelogBytes, Store
 from kstreamnb.topology.partitions import changelog_topic
 
 
@@ -60,5 +60,5 @@ def _log_of(task: Task, store: Store, topic: str, broker: Broker, start: int) ->
     return partition.read(start, max(done - start, 0), "read_committed")[0], done
 
 
-def _entries(records: Iterable[LogRecord]) -> Iterable[tuple[bytes, bytes | None, int]]:
-    return ((record.key or b"", record.value, record.timestamp) for record in records)
+def _entries(records: Iterable[LogRecord]) -> Iterable[ChangelogBytes]:
+    return ((record.key or b"", record.value, record.timestamp, record.headers) for record in records)

@@ -25,7 +25,7 @@ from kstreamnb.errors import CheckpointError
 from kstreamnb.runtime.task.task import StateDelta
 from kstreamnb.spark.execution.record_merge import Positions
 from kstreamnb.state.cache import CacheEntry, InCache
-from kstreamnb.state.codec import EncodedRow
+from kstreamnb.state.codec import EncodedRow, RowWithHeaders, ValueWithHeaders
 
 Attributes: TypeAlias = dict[tuple[str, str], dict[str, bytes]]
 """Attributes of users' processors by task and node, each pickled."""
@@ -41,6 +41,8 @@ _TUPLES: dict[int, type[tuple[Any, ...]]] = {
     19: Change,
     20: InCache,
     21: CacheEntry,
+    22: RowWithHeaders,
+    23: ValueWithHeaders,
 }
 _CODES = {kind: code for code, kind in _TUPLES.items()}
 _CLASSES: tuple[type, ...] = (SerializedValue, EncodedRow, UUID, *_CODES)
@@ -171,7 +173,8 @@ def _write(value: Any) -> object:
     if kind is EncodedRow:
         return msgpack.ExtType(_ROW, _TIME.pack(value[1]) + value[0])
     if kind in _CODES:
-        return msgpack.ExtType(_CODES[kind], _packer_within().pack(list(value)))
+        parts = value.__reduce__()[1] if kind is RowWithHeaders else value
+        return msgpack.ExtType(_CODES[kind], _packer_within().pack(list(parts)))
     if kind is int:  # beyond 64 bits
         return msgpack.ExtType(_BIG_INT, str(value).encode())
     if isinstance(value, UUID):

@@ -54,7 +54,7 @@ def _records(
         for name, partition, store in stores_of(placed, task):
             if name not in topics:
                 continue
-            gone = {key: None for key, _, _ in logged.get((topics[name], partition), ())}
+            gone = {key: None for key, *_ in logged.get((topics[name], partition), ())}
             for raw_key, row, timestamp, headers in store.changelog_snapshot(now_ms):
                 key, value = store.changelog_entry(raw_key, row)
                 gone.pop(key, None)

@@ -237,18 +237,20 @@ class Query(Suggesting):
 
         return unwatch
 
-    def store(self, name: str, *, timestamps: bool = False) -> LiveView:
+    def store(self, name: str, *, timestamps: bool = False, headers: bool = False) -> LiveView:
         """Return a read-only view of a store that shows the last batch at each read, also while the query is stopped.
 
         Args:
             name: the name of the store.
             timestamps: rows of timestamped stores are `ValueAndTimestamp` instead of plain values. Default: False.
+            headers: rows of stores with headers are `ValueTimestampHeaders` or `AggregationWithHeaders`.
+                Default: False.
 
         Raises:
             StateError: the store is unknown.
             JvmGoneError: the JVM, which reads checkpoints, is gone.
         """
-        return LiveView(name, self.control.action.stores, self._waiting, timestamps=timestamps)
+        return LiveView(name, self.control.action.stores, self._waiting, timestamps=timestamps, headers=headers)
 
     def hand_over(self, timeout_s: float = 60.0) -> HandOver:
         """Process what is in the input topics, stop, and leave everything from which Kafka Streams continues.

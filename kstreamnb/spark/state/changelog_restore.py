@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.spark.execution.worker_cache import AnyTask, empty_task
 from kstreamnb.spark.planning.deployment import Deployment, TaskPlacement
+from kstreamnb.state.store import ChangelogBytes
 from kstreamnb.topology.partitions import changelog_topic
 
 if TYPE_CHECKING:  # Kafka's client is loaded by connections alone
     from kstreamnb.kafka.client import Servers
 
-Entries = dict[tuple[str, int], list[tuple[Any, Any, int]]]
-"""By topic and partition: key, value and timestamp of its records."""
+Entries = dict[tuple[str, int], list[ChangelogBytes]]
+"""By topic and partition: key, value, timestamp and headers of its records."""
 
 
 def logged_stores(deployment: Deployment) -> dict[str, str]:
@@ -39,7 +40,9 @@ def read_topics(servers: Servers, topics: Mapping[str, str], until: Offsets) -> 
     end = {topic: {**parts, **until.get(topic, {})} for topic, parts in ends_of(reader).items()}
     found: Entries = {}
     for topic, partition, records in fetch(servers, pieces_between(reader.beginning(), end)):
-        found.setdefault((topic, partition), []).extend((key, value, at) for _, at, key, value, _ in records)
+        found.setdefault((topic, partition), []).extend(
+            (key or b"", value, at, headers) for _, at, key, value, headers in records
+        )
     return found
 
 

@@ -136,10 +136,12 @@ class LiveView(StoreView):
     ``batch`` is the batch that the last answer was from, ``lag`` the records that wait in the input topics.
     """
 
-    def __init__(self, name: str, stores: LiveStores, lag: Callable[[], int], *, timestamps: bool = False) -> None:
+    def __init__(
+        self, name: str, stores: LiveStores, lag: Callable[[], int], *, timestamps: bool = False, headers: bool = False
+    ) -> None:
         self._stores, self._lag_now = stores, lag
         batch, parts = stores.ask(name, list)
-        super().__init__(name, parts, batch=batch, timestamps=timestamps)
+        super().__init__(name, parts, batch=batch, timestamps=timestamps, headers=headers)
 
     @property
     def lag(self) -> int:

@@ -29,6 +29,7 @@ def read_store(
     spark: SparkSession | None = None,
     config: Config | Mapping[str, Any] | None = None,
     timestamps: bool = False,
+    headers: bool = False,
     trust: bool = False,
 ) -> StoreView:
     """Read a store as of the last committed batch of a checkpoint, whether its query runs or not.
@@ -40,6 +41,8 @@ def read_store(
         spark: the session that reads; without one, `spark_session` starts one. Default: None.
         config: the settings that the query was deployed with. Default: that of `Config`.
         timestamps: give rows of timestamped stores as `ValueAndTimestamp` instead of plain values. Default: False.
+        headers: give rows of stores with headers as `ValueTimestampHeaders` or `AggregationWithHeaders`.
+            Default: False.
         trust: allow unpickling objects of users' classes, which some serdes keep in stores unserialized. That runs
             whatever code a checkpoint contains; everything else in a checkpoint is read without pickle. Default: False.
 
@@ -67,4 +70,4 @@ def read_store(
     check_compatible(old, manifest_of(deployment))
     stores = LiveStores(spark or spark_session(), deployment, folder, trust=trust)
     batch, parts = stores.ask(name, list)
-    return StoreView(name, parts, batch=batch, timestamps=timestamps)
+    return StoreView(name, parts, batch=batch, timestamps=timestamps, headers=headers)

@@ -9,7 +9,7 @@ from kstreamnb.core.displayed import Displayed
 from kstreamnb.errors import StateError, did_you_mean
 from kstreamnb.frames import Framed, TabularRows
 from kstreamnb.spark.planning.deployment import Deployment, Replica, TaskPlacement
-from kstreamnb.state.query_views import view_of
+from kstreamnb.state.query_views import detail, view_of
 
 
 class _ReadRows(TabularRows):
@@ -30,14 +30,23 @@ class _ReadRows(TabularRows):
 class StoreView(Displayed, Framed):
     """A store of any kind, read only: it has the interface of the test driver's stores, over all partitions.
 
-    Rows of timestamped stores are their values; with ``timestamps`` they are `ValueAndTimestamp`. ``batch`` is the
+    Rows of timestamped stores are their values; with ``timestamps`` they are `ValueAndTimestamp`, and with
+    ``headers`` those of stores with headers are `ValueTimestampHeaders` or `AggregationWithHeaders`. ``batch`` is the
     last batch that the view has seen, None for a run over static data.
 
     Example: ``view["shoe"]``, ``view.get("shoe")``, ``dict(view.all())``, ``list(view.fetch_all(0, 60_000))``.
     """
 
-    def __init__(self, name: str, parts: Iterable[Any], *, batch: int | None = None, timestamps: bool = False) -> None:
-        self.name, self.batch, self.timestamps = name, batch, timestamps
+    def __init__(
+        self,
+        name: str,
+        parts: Iterable[Any],
+        *,
+        batch: int | None = None,
+        timestamps: bool = False,
+        headers: bool = False,
+    ) -> None:
+        self.name, self.batch, self._show = name, batch, detail(timestamps=timestamps, headers=headers)
         self._parts = list(parts)
         self._kind = type(self._over(self._parts))
 
@@ -71,7 +80,7 @@ class StoreView(Displayed, Framed):
         return [name for name in vars(self._kind) if not name.startswith("_")]
 
     def _over(self, parts: list[Any]) -> Any:
-        return view_of(self.name, parts, show_time=self.timestamps)
+        return view_of(self.name, parts, show=self._show)
 
     def _ask(self, name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
         return getattr(self._over(self._parts), name)(*arguments, **options)

@@ -132,8 +132,8 @@ class ChangelogFolds:
             if log is None:
                 continue
             read = self._read.get(topic, 0)
-            for _, partition, time, key, value, _ in log.rows[read:]:
-                folds[partition].restore_changelog([(key or b"", value, time)])
+            for _, partition, time, key, value, headers in log.rows[read:]:
+                folds[partition].restore_changelog([(key or b"", value, time, headers)])
             self._read[topic] = len(log.rows) if self._keep else 0
             if not self._keep:
                 log.named = log.named or bool(log.rows)

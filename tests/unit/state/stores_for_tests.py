@@ -127,6 +127,9 @@ def implementations(*kinds: str) -> list[Any]:
         if kind != "versioned":
             specs += [replace(spec, persistent=False) for spec in specs[-2:]]
             specs += [replace(spec, cached=True) for spec in specs[-4:]]
+        if kind in ("timestamped_key_value", "timestamped_window", "session"):
+            specs += [replace(plain, headers="kept"), replace(plain, headers="kept", cached=True)]
+            specs += [replace(plain, headers="kept", factory=OWN[kind])]
         if kind == "window":
             specs += [replace(plain, retain_duplicates=True), replace(plain, retain_duplicates=True, persistent=False)]
             specs += [replace(plain, retain_duplicates=True, factory=OwnWindowStore)]
@@ -137,6 +140,7 @@ def implementations(*kinds: str) -> list[Any]:
 def title(spec: StoreSpec) -> str:
     """Describe a spec, as the id of a test."""
     words = [spec.kind, "persistent" if spec.persistent else "memory"]
+    words += ["headers"] * (spec.headers == "kept")
     words += ["cached"] * spec.cached + ["own"] * (spec.factory is not None)
     return "-".join(words + ["duplicates"] * spec.retain_duplicates + ["time-ordered"] * bool(spec.extra))
 

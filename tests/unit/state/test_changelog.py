@@ -8,6 +8,7 @@ import pytest
 
 from kstreamnb.core.record import RecordMetadata, Windowed
 from kstreamnb.core.serdes import Serdes
+from kstreamnb.state.store import ChangelogBytes
 from tests.unit.state.stores_for_tests import StoreTask
 
 
@@ -127,10 +128,10 @@ def test_a_record_without_a_partner_is_time_side_and_key() -> None:
     ] == [entry[:2] for entry in entries(store)]
 
 
-def logged(store: Any) -> list[tuple[bytes, bytes | None, int]]:
+def logged(store: Any) -> list[ChangelogBytes]:
     """Return what a buffer has written to its changelog."""
     store.flush()
-    return [(*store.changelog_entry(raw_key, row), time) for raw_key, row, time, _ in store.changes]
+    return [(*store.changelog_entry(raw_key, row), time, headers) for raw_key, row, time, headers in store.changes]
 
 
 def test_a_suppressed_change_comes_back_from_the_changelog() -> None:
@@ -177,7 +178,7 @@ def test_records_without_a_partner_come_back_from_the_changelog() -> None:
 def test_rows_come_back_from_the_changelog_with_their_times() -> None:
     """S0-12: a restored row has its record's time, and deleted rows stay deleted."""
     _, store = made("timestamped_key_value")
-    store.restore_changelog([(b"a", (1).to_bytes(8), 5), (b"b", (2).to_bytes(8), 6), (b"b", None, 7)])
+    store.restore_changelog([(b"a", (1).to_bytes(8), 5, ()), (b"b", (2).to_bytes(8), 6, ()), (b"b", None, 7, ())])
     assert (1, 5) == store.get("a")
     assert store.get("b") is None
 
@@ -187,5 +188,5 @@ def test_what_the_retention_has_passed_does_not_come_back_from_the_changelog(per
     """S0-12: a changelog may still contain such rows, before or after later ones."""
     _, store = made("window", retention_ms=10, window_size_ms=5, persistent=persistent)
     starts = (5, 10_000_000, 6)
-    store.restore_changelog([(b"a" + start.to_bytes(8) + bytes(4), bytes(8), start) for start in starts])
+    store.restore_changelog([(b"a" + start.to_bytes(8) + bytes(4), bytes(8), start, ()) for start in starts])
     assert [("a", 10_000_000)] == [raw_key for raw_key in store.raw if raw_key is not None]

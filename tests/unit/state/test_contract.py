@@ -242,7 +242,7 @@ def test_the_changelog_is_the_store(spec: StoreSpec) -> None:
     store, other = made(spec), made(spec)
     fill(store)
     store.flush()
-    entries = [(*store.changelog_entry(raw_key, row), time) for raw_key, row, time, _ in store.changes]
+    entries = [(*store.changelog_entry(raw_key, row), time, headers) for raw_key, row, time, headers in store.changes]
     other.restore_changelog(entries)
     if spec.cached:
         store.clear_cache()

@@ -148,7 +148,7 @@ def test_any_life_can_be_replayed_restored_and_undone(spec: StoreSpec, life: lis
     store.flush()
     restored.restore(store.snapshot())
     assert look(store) == look(restored)
-    entries = [(*store.changelog_entry(raw_key, row), time) for raw_key, row, time, _ in store.changes]
+    entries = [(*store.changelog_entry(raw_key, row), time, headers) for raw_key, row, time, headers in store.changes]
     replayed.restore_changelog(entries)
     journal, store.journal = store.journal, None
     for raw_key, _, new in journal:
@@ -168,8 +168,8 @@ def test_a_compacted_changelog_restores_the_same_store(kind: str, life: list[Wri
     """S2-46: the last value of each key suffices; earlier ones may be purged."""
     store, whole, compacted = (StoreTask().make(kind, **KINDS[kind]) for _ in range(3))
     live(store, life)
-    entries = [(*store.changelog_entry(raw_key, row), time) for raw_key, row, time, _ in store.changes]
-    last = {key: at for at, (key, _, _) in enumerate(entries)}
+    entries = [(*store.changelog_entry(raw_key, row), time, headers) for raw_key, row, time, headers in store.changes]
+    last = {key: at for at, (key, *_) in enumerate(entries)}
     kept = [entry for at, entry in enumerate(entries) if last[entry[0]] == at]
     whole.restore_changelog(entries)
     compacted.restore_changelog(kept)

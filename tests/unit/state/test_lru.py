@@ -45,7 +45,7 @@ def test_a_changelog_gives_the_same_keys() -> None:
     store, other = (StoreTask().make("lru", max_entries=2) for _ in range(2))
     for key in "abcabd":
         store.put(key, key)
-    other.restore_changelog([(*store.changelog_entry(raw_key, row), 0) for raw_key, row, _, _ in store.changes])
+    other.restore_changelog([(*store.changelog_entry(raw_key, row), 0, ()) for raw_key, row, _, _ in store.changes])
     assert list(store.all()) == list(other.all())
 
 

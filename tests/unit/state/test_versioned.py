@@ -85,8 +85,8 @@ def test_the_changelog_holds_plain_values_at_their_times() -> None:
     store = StoreTask().make("versioned", history_ms=10)
     for value, time in ((1, 100), (None, 95), (2, 5)):
         store.put("a", value, time)
-    entries = [(*store.changelog_entry(raw_key, row), time) for raw_key, row, time, _ in store.changes]
-    assert [(b"a", b"1", 100), (b"a", None, 95), (b"a", b"2", 5)] == entries
+    entries = [(*store.changelog_entry(raw_key, row), time, headers) for raw_key, row, time, headers in store.changes]
+    assert [(b"a", b"1", 100, ()), (b"a", None, 95, ()), (b"a", b"2", 5, ())] == entries
 
 
 def test_the_history_reaches_back_to_its_last_millisecond() -> None:
