@@ -1,13 +1,43 @@
-"""Configures Kafka Connect to write a topic to a database."""
+"""Configures Kafka Connect to keep a copy of a topic in a database or a search index."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from urllib.parse import urlsplit
 
 from kstreamnb.core.arguments import check_arguments
 from kstreamnb.errors import ConfigError, unknown
 
-_CLASSES = {"jdbc-sink": "io.confluent.connect.jdbc.JdbcSinkConnector"}
+_BY_DOCUMENT = {  # of Elasticsearch and OpenSearch: the record's key is the document's id, fields need no schema
+    "key.ignore": "false",
+    "schema.ignore": "true",
+    "behavior.on.null.values": "delete",
+}
+_SINKS: dict[str, dict[str, str]] = {
+    "jdbc-sink": {
+        "connector.class": "io.confluent.connect.jdbc.JdbcSinkConnector",
+        "insert.mode": "upsert",
+        "delete.enabled": "true",
+        "pk.mode": "record_key",
+    },
+    "elasticsearch-sink": {
+        "connector.class": "io.confluent.connect.elasticsearch.ElasticsearchSinkConnector",
+        **_BY_DOCUMENT,
+    },
+    "opensearch-sink": {
+        "connector.class": "io.aiven.kafka.connect.opensearch.OpensearchSinkConnector",
+        **_BY_DOCUMENT,
+    },
+    "mongodb-sink": {
+        "connector.class": "com.mongodb.kafka.connect.MongoSinkConnector",
+        "transforms": "id",  # makes a document of the key, from which the connector takes the id
+        "transforms.id.type": "org.apache.kafka.connect.transforms.HoistField$Key",
+        "transforms.id.field": "_id",
+        "document.id.strategy": "com.mongodb.kafka.connect.sink.processor.id.strategy.ProvidedInKeyStrategy",
+        "delete.on.null.values": "true",
+    },
+}
+_JSON = {"value.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "false"}
 
 
 def connect_config(
@@ -15,28 +45,33 @@ def connect_config(
     kind: str,
     *,
     url: str,
-    key_column: str,
+    key_column: str | None = None,
     schema_registry: str | None = None,
     name: str | None = None,
     tasks: int = 1,
     settings: Mapping[str, str] | None = None,
 ) -> dict[str, str | dict[str, str]]:
-    """Return the body of Kafka Connect's ``POST /connectors`` for a connector that writes a topic to a database.
+    """Return the body of Kafka Connect's ``POST /connectors`` for a connector that keeps a copy of a topic elsewhere.
 
-    It reads committed records only. Each record replaces the row of its key, and a tombstone deletes it, so a record
-    that is delivered twice changes nothing: the table has exactly the content of the topic.
+    It reads committed records only. Each record replaces the row or document of its key, and a tombstone deletes it, so
+    a record that is delivered twice changes nothing: the copy has exactly the content of the topic.
 
     Args:
-        topic: the topic.
-        kind: "jdbc-sink".
-        url: the database, such as ``jdbc:postgresql://db/shop``.
-        key_column: the column of the record's key, which is the table's primary key.
-        schema_registry: URL of the registry of Avro schemas: a row needs columns with types, which plain JSON lacks.
-            Default: None.
+        topic: the topic; its keys are text.
+        kind: "jdbc-sink" for a table, "elasticsearch-sink" or "opensearch-sink" for an index, "mongodb-sink" for a
+            collection, which has the topic's name.
+        url: the address, such as ``jdbc:postgresql://db/shop``, ``http://search:9200`` or ``mongodb://db/shop``, whose
+            path is the database.
+        key_column: of "jdbc-sink": the column of the record's key, which is the table's primary key. Default: None.
+        schema_registry: URL of the registry of Avro schemas. "jdbc-sink" needs it, because a table needs columns with
+            types, which plain JSON lacks. Default: None, values are JSON.
         name: the connector's name; by default the topic's name and the kind.
         tasks: how many tasks of Connect share the partitions; default 1.
         settings: Connect's own settings, which replace all others; with converters no ``schema_registry`` is needed.
             Default: none.
+
+    Raises:
+        ConfigError: an unknown kind, no column for the key of a table, no database in MongoDB's address.
 
     Example:
         >>> made = connect_config(
@@ -45,10 +80,13 @@ def connect_config(
         ... )
         >>> made["name"], made["config"]["consumer.override.isolation.level"], made["config"]["insert.mode"]
         ('stock-jdbc-sink', 'read_committed', 'upsert')
+        >>> found = connect_config("stock", "elasticsearch-sink", url="http://search:9200")["config"]
+        >>> found["key.ignore"], found["behavior.on.null.values"]
+        ('false', 'delete')
     """
     check_arguments(connect_config, locals())
-    if kind not in _CLASSES:
-        raise unknown("kind of connector", kind, _CLASSES, error=ConfigError)
+    if kind not in _SINKS:
+        raise unknown("kind of connector", kind, _SINKS, error=ConfigError)
     if tasks < 1:
         raise ConfigError(f"tasks must be at least 1, got {tasks}")
     own = dict(settings or {})
@@ -58,23 +96,37 @@ def connect_config(
             "value.converter.schema.registry.url": schema_registry,
             **own,
         }
-    if "value.converter" not in own:
-        raise ConfigError(
-            f'the columns of topic "{topic}" are unknown',
-            detail="rows need names and types, which only values with a schema have",
-            hint='give schema_registry="http://…", or settings={"value.converter": …}',
-        )
     config = {
-        "connector.class": _CLASSES[kind],
+        **_SINKS[kind],
         "tasks.max": str(tasks),
         "topics": topic,
-        "connection.url": url,
-        "insert.mode": "upsert",
-        "delete.enabled": "true",
-        "pk.mode": "record_key",
-        "pk.fields": key_column,
+        **_place(topic, kind, url, key_column, own),
         "key.converter": "org.apache.kafka.connect.storage.StringConverter",
         "consumer.override.isolation.level": "read_committed",
         **own,
     }
     return {"name": name or f"{topic}-{kind}", "config": {key: str(value) for key, value in config.items()}}
+
+
+def _place(topic: str, kind: str, url: str, key_column: str | None, own: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings that say where the copy is, and how values are read if the user does not say it."""
+    if kind == "jdbc-sink":
+        if key_column is None:
+            raise ConfigError(
+                f'the table of topic "{topic}" has no primary key',
+                hint='name the column of the records\' keys: key_column="id"',
+            )
+        if "value.converter" not in own:
+            raise ConfigError(
+                f'the columns of topic "{topic}" are unknown',
+                detail="rows need names and types, which only values with a schema have",
+                hint='give schema_registry="http://…", or settings={"value.converter": …}',
+            )
+        return {"connection.url": url, "pk.fields": key_column}
+    values = {} if "value.converter" in own else _JSON
+    if kind != "mongodb-sink":
+        return {"connection.url": url, **values}
+    database = urlsplit(url).path.strip("/")
+    if not database:
+        raise ConfigError(f'"{topic}": MongoDB\'s address names no database', hint='write it as "mongodb://host/shop"')
+    return {"connection.uri": url, "database": database, "collection": topic, **values}

@@ -13,7 +13,7 @@ from kstreamnb.kafka.connect import connect_config
 jsonschema = pytest.importorskip("jsonschema")
 
 TEXT = {"type": "string", "minLength": 1}
-# Kafka Connect accepts a name and text settings, among them those required by the JDBC sink.
+# Kafka Connect accepts a name and text settings, among them those that the connector requires.
 SCHEMA = {
     "type": "object",
     "required": ["name", "config"],
@@ -62,10 +62,47 @@ def test_settings_of_ones_own_win() -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "url", "address", "deletes"),
+    [
+        ("elasticsearch-sink", "http://search:9200", "connection.url", {"behavior.on.null.values": "delete"}),
+        ("opensearch-sink", "http://search:9200", "connection.url", {"behavior.on.null.values": "delete"}),
+        ("mongodb-sink", "mongodb://db/shop?w=1", "connection.uri", {"delete.on.null.values": "true"}),
+    ],
+)
+def test_an_index_and_a_collection_have_one_document_for_each_key(
+    kind: str, url: str, address: str, deletes: dict[str, str]
+) -> None:
+    """S1-22: JSON without schemas; the key is the document's id, and a tombstone deletes the document."""
+    config = connect_config("stock", kind, url=url)["config"]
+    assert isinstance(config, dict)
+    jsonschema.validate(config, {"additionalProperties": TEXT, "required": ["connector.class", "topics", address]})
+    assert url == config[address]
+    assert deletes.items() <= config.items()
+    assert ("read_committed", "false") == (
+        config["consumer.override.isolation.level"], config["value.converter.schemas.enable"],
+    )  # fmt: skip
+    if kind == "mongodb-sink":
+        assert ("shop", "stock", "_id") == (config["database"], config["collection"], config["transforms.id.field"])
+        assert config["document.id.strategy"].endswith("ProvidedInKeyStrategy")
+    else:
+        assert "false" == config["key.ignore"]
+
+
+def test_an_index_of_avro_values_reads_them_by_the_registry() -> None:
+    """S1-22: the registry's converter replaces that of JSON."""
+    made = connect_config("stock", "opensearch-sink", url="http://search:9200", schema_registry="http://reg:8081")
+    assert isinstance(made["config"], dict)
+    assert "io.confluent.connect.avro.AvroConverter" == made["config"]["value.converter"]
+    assert "value.converter.schemas.enable" not in made["config"]
+
+
+@pytest.mark.parametrize(
     ("kind", "options", "said"),
     [
         ("jdbc-snk", {}, 'there is no kind of connector "jdbc-snk"'),
         ("jdbc-sink", {"tasks": 0}, "tasks must be at least 1, got 0"),
+        ("jdbc-sink", {"key_column": None}, 'the table of topic "stock" has no primary key'),
+        ("mongodb-sink", {"url": "mongodb://db"}, "MongoDB's address names no database"),
         ("jdbc-sink", {"schema_registry": None}, 'the columns of topic "stock" are unknown'),
     ],
 )
