@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -91,6 +91,19 @@ class Killable:
             time.sleep(0.1)
 
 
+def by_key(records: Iterable[ks.TopicRecord]) -> dict[Any, list[tuple[str, int]]]:
+    """Return value and time of the records of each key, sorted: branches of a topology have no order."""
+    found: dict[Any, list[tuple[str, int]]] = {}
+    for record in records:
+        found.setdefault(record.key, []).append((json.dumps(record.value), record.timestamp))
+    return {key: sorted(values) for key, values in found.items()}
+
+
+def size(grouped: dict[Any, list[tuple[str, int]]]) -> int:
+    """Return the number of grouped records."""
+    return sum(map(len, grouped.values()))
+
+
 @pytest.fixture
 def killable(request: pytest.FixtureRequest, servers: str, tmp_path: Path) -> Iterator[Killable]:
     """The application that the test is named after."""
@@ -128,3 +141,48 @@ def test_orders_are_decided_once_although_the_service_is_killed(killable: Killab
         validated = [order for order in decided.values() if order["product"] == product and not order["reason"]]
         delivered = sum(each.value["delivered"] for each in orders if (each.topic, each.key) == ("stock", product))
         assert sum(order["pieces"] for order in validated) + left[product] == delivered
+
+
+def test_fraud_alerts_are_those_of_the_driver_although_the_service_is_killed(killable: Killable) -> None:
+    """Each card has the alerts of the driver, none lost and none twice; the dashboard counts as many."""
+    topology, made = module("fraud", "topology"), module("fraud", "made")
+    sample = made.records(0, 1200)
+    expected = by_key(ks.replay(topology.build(), sample, topology.TOPICS).output("fraud-alerts"))
+    produce, alerts = ks.kafka.produce, lambda: by_key(killable.output("fraud-alerts"))
+    produce(killable.servers, sample[:460])
+    killable.start()
+    killable.wait_for(alerts)
+    produce(killable.servers, sample[460:860])
+    time.sleep(0.3)  # somewhere in the middle
+    assert killable.end(signal.SIGKILL) == -signal.SIGKILL
+    produce(killable.servers, sample[860:])
+    killable.start()
+    killable.wait_for(lambda: size(alerts()) >= size(expected))
+    counted = killable.get("/stores/alerts-per-minute")
+    assert killable.end(signal.SIGTERM) == 0
+    assert alerts() == expected
+    assert sum(row["value"] for row in counted) == size(expected)
+
+
+def test_iot_readings_are_counted_once_although_the_application_is_killed(killable: Killable) -> None:
+    """Final minutes, late readings and dead letters are those of the driver: none lost, none twice."""
+    topology, made = module("iot", "topology"), module("iot", "made")
+    sample, topics = made.records(0, 3000), ("minutes", "late-readings", "readings-dead")
+    replay = ks.replay(topology.build(), sample, topology.TOPICS, config=topology.CONFIG)
+    broken = [each._replace(timestamp=each.value["at"]) for each in sample if "celsius" not in each.value]
+    expected = {topic: by_key(replay.output(topic)) for topic in topics[:2]} | {topics[2]: by_key(broken)}
+    produce = ks.kafka.produce
+    produce(killable.servers, sample[:1200])
+    killable.start()
+    killable.wait_for(lambda: killable.output("minutes"))
+    produce(killable.servers, sample[1200:2200])
+    time.sleep(0.3)  # somewhere in the middle
+    assert killable.end(signal.SIGKILL) == -signal.SIGKILL
+    produce(killable.servers, sample[2200:])
+    killable.start()
+    killable.wait_for(lambda: all(len(killable.output(topic)) >= size(expected[topic]) for topic in topics))
+    rows = [row for sensor in range(made.SENSORS) for row in killable.get(f"/stores/minutes/sensor{sensor}")]
+    assert killable.end(signal.SIGTERM) == 0
+    assert {topic: by_key(killable.output(topic)) for topic in topics} == expected
+    apart = sum(size(expected[topic]) for topic in topics[1:])
+    assert sum(row["value"]["readings"] for row in rows) + apart == 3000
