@@ -11,6 +11,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
@@ -42,16 +44,24 @@ def start(folder: Path, **settings: object) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "service.py"], cwd=folder, env=environment, start_new_session=True)
 
 
+@contextmanager
+def producer(servers: str) -> Iterator[Callable[[int, int, int], object]]:
+    """Yield what sends made records to the broker."""
+    made = importlib.import_module("made")
+    yield lambda first, count, start_ms: ks.kafka.produce(servers, made.records(first, count, start_ms))
+
+
 def feed(servers: str, service: subprocess.Popen[bytes], url: str, end: float) -> None:
-    """Produce ten events a second until the end, and say once where to look."""
-    made, began, sent, told = importlib.import_module("made"), time.time(), 0, False
-    while time.monotonic() < end and service.poll() is None:
-        ks.kafka.produce(servers, made.records(sent, 10, int(1000 * began)))
-        sent += 10
-        if not told and is_healthy(url):
-            told = True
-            print(made.LOOK.format(url=url), "Ctrl-C ends everything.", sep="\n", flush=True)
-        time.sleep(1)
+    """Make ten events a second until the end, and say once where to look."""
+    made, began, sent, told = importlib.import_module("made"), int(1000 * time.time()), 0, False
+    with getattr(made, "source", producer)(servers) as send:  # an application may have a source of its own
+        while time.monotonic() < end and service.poll() is None:
+            send(sent, 10, began)
+            sent += 10
+            if not told and is_healthy(url):
+                told = True
+                print(made.LOOK.format(url=url), "Ctrl-C ends everything.", sep="\n", flush=True)
+            time.sleep(1)
     print(f"{sent} events were made")
 
 
