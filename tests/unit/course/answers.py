@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any, NamedTuple
 
@@ -157,6 +158,25 @@ def row_by_match(change: dict[str, Any] | None) -> Any:
             return None
         case {"after": row}:
             return row
+
+
+def instances_by_ceil(arriving: float, waiting: float, each: float, seconds: float, partitions: int) -> int | None:
+    """Rounds up."""
+    needed = max(math.ceil((arriving + waiting / seconds) / each), 1)
+    return needed if needed <= partitions else None
+
+
+def instances_by_trying(arriving: float, waiting: float, each: float, seconds: float, partitions: int) -> int | None:
+    """Tries one after another."""
+    for count in range(1, partitions + 1):
+        if count * each * seconds >= arriving * seconds + waiting:
+            return count
+    return None
+
+
+def instances_without_limit(arriving: float, waiting: float, each: float, seconds: float, partitions: int) -> int:
+    """Forgets the partitions."""
+    return max(math.ceil((arriving + waiting / seconds) / each), 1)
 
 
 NAMES = {"ks": ks, "ProductCounter": ProductCounter}
@@ -517,5 +537,30 @@ ANSWERS: dict[str, Answers] = {
     "inputs.2": Answers(
         right=[["d", "b"], {"b", "d"}, "b, d"],
         wrong=[["b"], ["d"], ["a", "b", "d"], ["b", "c", "d"], "bde", [], ["z"], 5],
+    ),
+    "operations.1": Answers(
+        right=[
+            instances_by_ceil,
+            instances_by_trying,
+            lambda arriving, waiting, each, seconds, partitions: next(
+                (n for n in range(1, partitions + 1) if (n * each - arriving) * seconds >= waiting), None
+            ),
+        ],
+        wrong=[
+            lambda arriving, waiting, each, seconds, partitions: round(arriving / each),
+            lambda arriving, waiting, each, seconds, partitions: math.ceil(arriving / each),
+            lambda arriving, waiting, each, seconds, partitions: (arriving + waiting / seconds) / each,
+            lambda arriving, waiting, each, seconds, partitions: partitions,
+            lambda arriving, waiting, each, seconds, partitions: min(
+                instances_without_limit(arriving, waiting, each, seconds, partitions), partitions
+            ),
+            instances_without_limit,
+            lambda arriving, waiting, each, seconds, partitions: "two",
+            4,
+        ],
+    ),
+    "operations.2": Answers(
+        right=[["e", "a"], {"a", "e"}, "a, e"],
+        wrong=[["a"], ["e"], ["a", "b", "e"], ["a", "c", "e"], "ade", [], ["g"], 1],
     ),
 }

@@ -1,0 +1,42 @@
+"""Checks of the exercises on operations."""
+
+from __future__ import annotations
+
+from kstreamnb.course.judging import called, choice, is_number
+
+__all__ = ["JUDGES"]
+
+_CASES = (
+    ((900, 0, 500, 60, 8), 2, "900 records arrive per second, nothing waits, and an instance processes 500"),
+    ((1000, 0, 500, 60, 8), 2, "1,000 arrive per second, nothing waits, and an instance processes 500"),
+    (
+        (1500, 130_000, 500, 300, 8),
+        4,
+        "1,500 arrive, and 130,000 that wait are to be gone in 300 s, at 500 per instance",
+    ),
+    ((1000, 60_000, 500, 60, 4), 4, "four instances just suffice, and there are four partitions"),
+    ((1000, 60_001, 500, 60, 4), None, "more than four instances are needed, but there are four partitions"),
+    ((0, 0, 500, 60, 8), 1, "nothing arrives and nothing waits, but somebody must read"),
+)
+_HELP = {
+    "a": "in a, the new instance takes over partitions from two busy ones.",
+    "b": "in b, each instance has one partition: a fifth instance gets none.",
+    "c": "in c, any instance that reads this partition stops at the same record.",
+    "d": "in d, the database is the limit: more instances only wait for it together.",
+    "e": "in e, each of four instances would have two partitions, and two partitions are not too many for one.",
+}
+
+
+def _instances(answer: object) -> str:
+    if not callable(answer):
+        return "give the function itself, without calling it."
+    for arguments, expected, what in _CASES:
+        found = called(answer, *arguments)
+        if found is not None and not is_number(found):
+            return f"{what}: {found!r} is not a number of instances."
+        if found != expected:
+            return f"{what}: {found} is not right."
+    return ""
+
+
+JUDGES = {"operations.1": _instances, "operations.2": lambda answer: choice(answer, "ae", _HELP)}
