@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kstreamnb import __version__
+from kstreamnb import __version__, hooks
 from kstreamnb.errors import ConfigError, KStreamError
 
 if TYPE_CHECKING:  # commands import what they need
@@ -34,7 +34,11 @@ class _Commands(click.Group):
     """
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; an error of the kit ends it with code 1."""
+        """Run a command, with a line on a terminal that says what it waits for; an error of the kit ends it with 1."""
+        if sys.stderr.isatty() and importlib.util.find_spec("tqdm") is not None:
+            from kstreamnb.notebook.progress_bar import ProgressBar, TerminalBar
+
+            hooks.install(progress=ProgressBar(TerminalBar))
         try:
             return super().invoke(ctx)
         except KStreamError as error:
@@ -255,23 +259,12 @@ def capture(servers: str, topics: Sequence[str], output: str, size: int | None, 
     from kstreamnb.samples import Sample
 
     serdes: dict[str, Any] = {name: serde_named(options.pop(name)) for name in ("key_serde", "value_serde")}
-    sample = Sample.capture(servers, *topics, bytes=size, progress=_progress(), **serdes, **options)
+    sample = Sample.capture(servers, *topics, bytes=size, **serdes, **options)
     _write_sample(sample, output)
     for note in sample.notes:
         click.echo(note)
     bad = len(sample.undecodable)
     click.echo(f"{len(sample):,} records, {bad:,} undecodable, hash {sample.content_hash}")
-
-
-def _progress() -> Any:
-    """A progress line of a capture that overwrites itself on a terminal; without a terminal, nothing."""
-    if not sys.stderr.isatty():
-        return None
-
-    def show(records: int, size: int, seconds: float) -> None:
-        click.echo(f"\r{records:,} records, {size / 1e6:,.1f} MB, {seconds:.0f} s ", nl=False, err=True)
-
-    return show
 
 
 @main.command()

@@ -24,7 +24,8 @@ _PIECE = 1000
 def under_way(unit: str, total: int | None = None, look: Look | None = None) -> AbstractContextManager[Done]:
     """Report progress while the block runs; call what the block receives with the number of further parts done.
 
-    If others do the work, such as Spark, ``look`` returns their progress.
+    ``unit`` names the parts, or, without parts to count, what is waited for. If others do the work, such as Spark,
+    ``look`` returns their progress.
 
     Example:
         >>> with under_way("stores", 2) as done:

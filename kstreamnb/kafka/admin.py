@@ -19,6 +19,7 @@ from confluent_kafka.admin import (
 )
 
 from kstreamnb.core.arguments import check_arguments
+from kstreamnb.core.progress import under_way
 from kstreamnb.core.time import Instant, instant_ms
 from kstreamnb.errors import BrokerError, UnknownTopicError, unknown
 from kstreamnb.kafka.batch_offsets import Offsets
@@ -253,6 +254,10 @@ class Admin:
             call: function without arguments that asks the broker.
             what: what it does, such as "listing topics", for the error.
         """
+        with under_way(f"waiting for Kafka at {shown_servers(self.servers)}, {what}"):
+            return self._repeated(call, what)
+
+    def _repeated(self, call: Callable[[], T], what: str) -> T:
         began, why = time.monotonic(), None
         while True:
             try:

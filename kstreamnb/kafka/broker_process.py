@@ -24,6 +24,7 @@ from typing import Self
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from kstreamnb.core.progress import under_way
 from kstreamnb.errors import BrokerError, ConfigError, unknown
 from kstreamnb.kafka.java import KAFKA_VERSION, java, kafka_jars
 from kstreamnb.kafka.temp_dirs import temp_dir
@@ -303,4 +304,5 @@ def local_broker(
         ...     admin.topics()
         {'orders': 4}
     """
-    return LocalBroker(heap=heap, data=data, config=config, users=users).start()
+    with under_way("starting a Kafka broker on this machine"):
+        return LocalBroker(heap=heap, data=data, config=config, users=users).start()

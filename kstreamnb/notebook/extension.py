@@ -18,7 +18,7 @@ from kstreamnb.notebook.completion import COMPLETION, matcher_of
 from kstreamnb.notebook.handle_display import HandleDisplay
 from kstreamnb.notebook.outputs import Parts, formatter, parts_of
 from kstreamnb.notebook.parity_check import ParityCheck
-from kstreamnb.notebook.progress_bar import BarOutput, ProgressBar, TerminalBar
+from kstreamnb.notebook.progress_bar import BarOutput, CellBar, ProgressBar, TerminalBar
 from kstreamnb.notebook.tracebacks import Tracebacks
 from kstreamnb.replays.analysis.run_profile import RunProfile
 from kstreamnb.replays.replay import Replay
@@ -86,7 +86,10 @@ def unload(shell: InteractiveShell) -> None:
 
 
 def _bar_output(cells: Cells) -> BarOutput | None:
-    """Return the page of a front end that sends cell ids, or the terminal; None if nobody watches."""
+    """Return the page of a front end that sends cell ids, an output of the cell, or the terminal; None for nobody."""
+    in_vscode = any(str(cell).startswith("vscode-notebook-cell") for cell in cells.sources)
+    if in_vscode or "google.colab" in sys.modules:
+        return CellBar()
     if not cells.ids_are_sent:
         return TerminalBar() if sys.stderr.isatty() else None
     from kstreamnb.notebook.widgets.status_line import StatusLine

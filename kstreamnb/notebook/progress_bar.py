@@ -1,7 +1,8 @@
 """Progress bars for long operations: one at a time, only if somebody watches, none for operations under half a second.
 
-In a notebook the bar is a line in a corner of the page and not part of a cell's output, so saved outputs, and those
-that nbval compares, do not depend on how long an operation took.
+In JupyterLab and Notebook 7 the bar is a line in a corner of the page and not part of a cell's output, so saved
+outputs do not depend on how long an operation took; in VS Code and Colab it is an output that is empty at the end.
+Notebooks that nbval compares have no bar.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
-from threading import Event
-from typing import Protocol
+from threading import Event, current_thread, main_thread
+from typing import Any, Protocol
 
 from kstreamnb.background import background
 from kstreamnb.core.progress import Done, Look
@@ -45,8 +47,34 @@ class TerminalBar:
         sys.stderr.flush()
 
 
+class CellBar:
+    """An output of the cell, replaced while the operation runs and empty at its end.
+
+    For front ends that show widgets in outputs alone: VS Code and Colab.
+    """
+
+    def __init__(self) -> None:
+        self._shown: Any = None
+
+    def show(self, text: str) -> None:
+        """Replace the output."""
+        if self._shown is None:
+            from IPython.display import display
+
+            self._shown = display({"text/plain": text}, raw=True, display_id=True)
+        else:
+            self._shown.update({"text/plain": text}, raw=True)
+
+    def close(self) -> None:
+        """Empty the output: the front end would keep the last text."""
+        if self._shown is not None:
+            self.show("")
+
+
 class ProgressBar:
-    """Watches operations and shows a bar for the outermost one.
+    """Watches operations of the main thread and shows a bar for the outermost one.
+
+    If that one has no parts to count, it shows what is under way within it: ``deploying · starting Spark: 00:05``.
 
     Args:
         open_output: returns the output of a bar, or None if nobody watches; called when a bar is due.
@@ -54,39 +82,63 @@ class ProgressBar:
 
     def __init__(self, open_output: Callable[[], BarOutput | None]) -> None:
         self._open_output = open_output
-        self._is_busy = False
+        self._under_way: list[_Operation] = []
 
     @contextmanager
     def __call__(self, unit: str, total: int | None, look: Look | None = None) -> Iterator[Done]:
-        """Show a bar from half a second until the block ends; nested operations have none."""
+        """Show a bar from half a second until the block ends; nested operations change its text."""
         counter = _Counter(total)
-        if self._is_busy or sys.platform == "emscripten":  # a browser cannot start threads
+        # A browser cannot start threads; companions of queries work on their own time.
+        if sys.platform == "emscripten" or current_thread() is not main_thread():
             yield counter.add
             return
         over = Event()
-        self._is_busy = True
-        painter = background(partial(self._paint, unit, look or counter.look, over), "kstreamnb bar")
+        operation = _Operation(unit, look or counter.look, counts=total is not None or look is not None)
+        is_first = not self._under_way
+        self._under_way.append(operation)
+        painter = background(partial(self._paint, over), "kstreamnb bar") if is_first else None
         try:
             yield counter.add
         finally:
-            over.set()
-            painter.join()
-            self._is_busy = False
+            self._under_way.remove(operation)
+            if painter is not None:
+                over.set()
+                painter.join()
 
-    def _paint(self, unit: str, look: Look, over: Event) -> None:
+    def _text(self, passed: float) -> str:
+        """Return the outermost operation and those within it, up to the first that counts its parts."""
+        from tqdm import tqdm
+
+        names: list[str] = []
+        for operation in [*self._under_way]:
+            number, total = operation.look()
+            if operation.counts and (total is not None or number):
+                before = "".join(f"{name} · " for name in names)
+                return before + tqdm.format_meter(
+                    number, total, passed, ncols=_COLUMNS - len(before), unit=f" {operation.unit}"
+                )
+            names.append(operation.unit)
+            if operation.counts:
+                break
+        return f"{' · '.join(names)}: {tqdm.format_interval(passed)}"
+
+    def _paint(self, over: Event) -> None:
         began = time.monotonic()
         if over.wait(_SHORT_S) or (output := self._open_output()) is None:
             return
-        from tqdm import tqdm
-
         with closing(output), suppress(Exception):  # an error of a broken source is the operation's to raise
             while not over.is_set():
-                (number, total), passed = look(), time.monotonic() - began
-                if total is None and number == 0:
-                    output.show(f"{unit}: {tqdm.format_interval(passed)}")
-                else:
-                    output.show(tqdm.format_meter(number, total, passed, ncols=_COLUMNS, unit=f" {unit}"))
+                output.show(self._text(time.monotonic() - began))
                 over.wait(_EVERY_S)
+
+
+@dataclass(eq=False)
+class _Operation:
+    """An operation under way; ``counts`` tells that it has parts to count."""
+
+    unit: str
+    look: Look
+    counts: bool
 
 
 class _Counter:

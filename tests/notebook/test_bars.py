@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import pty
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
 
 import kstreamnb as ks
 from kstreamnb import hooks
 from kstreamnb.core.progress import pieces, under_way
-from kstreamnb.notebook.progress_bar import ProgressBar, TerminalBar
+from kstreamnb.notebook.progress_bar import CellBar, ProgressBar, TerminalBar
 from tests.notebook.shells import loaded_shell
 
 _LONG_S = 60
@@ -96,6 +103,56 @@ def test_an_action_within_another_has_no_bar_of_its_own(opened: list[Seen]) -> N
     assert not any("records" in text for text in opened[0].texts)
 
 
+def test_an_action_without_parts_says_what_it_waits_for(opened: list[Seen]) -> None:
+    """A deployment shows its stage, and of a stage with parts how many are done."""
+    with under_way("deploying"):
+        seen = _until(opened)
+        seen.wait_for("deploying: 00:0")
+        with under_way("starting Spark"):
+            seen.wait_for("deploying · starting Spark: 00:0")
+        with under_way("engines", 2) as done:
+            done(1)
+            seen.wait_for("deploying ·  50%")
+    assert [seen] == opened
+
+
+def test_companions_of_a_query_do_not_change_the_bar(opened: list[Seen]) -> None:
+    """A thread that asks the broker now and then has no bar."""
+    with under_way("starting"):
+        seen = _until(opened)
+        asking = threading.Thread(target=lambda: under_way("asking").__enter__())
+        asking.start()
+        asking.join()
+        seen.texts.clear()
+        seen.wait_for("starting: 00:0")
+    assert not any("asking" in text for text in seen.texts)
+
+
+def test_a_broker_that_is_away_is_named_while_it_is_waited_for(opened: list[Seen]) -> None:
+    """The first contact may take seconds: the bar says what is asked, and where."""
+    with pytest.raises(ks.errors.BrokerError):
+        ks.kafka.Admin("localhost:1").topics()
+    assert any(text.startswith("waiting for Kafka at localhost:1, listing topics: 00:0") for text in opened[0].texts)
+    assert opened[0].is_closed
+
+
+def test_a_command_in_a_terminal_says_what_it_waits_for_in_one_line(tmp_path: Path) -> None:
+    """The line is on standard error, and blank at the end; without a terminal there is none."""
+    place = str(tmp_path / "sample")
+    command = [sys.executable, "-m", "kstreamnb.cli", "capture", "--servers", "localhost:1", "in", "-o", place]
+    reader, writer = pty.openpty()
+    subprocess.run(command, stderr=writer, stdout=subprocess.DEVNULL, timeout=_LONG_S, check=False)
+    os.close(writer)
+    shown = b""
+    with suppress(OSError):  # the end of a terminal
+        while part := os.read(reader, 4096):
+            shown += part
+    os.close(reader)
+    assert b"\rwaiting for Kafka at localhost:1, looking up offsets: 00:0" in shown
+    silent = subprocess.run(command, capture_output=True, timeout=_LONG_S, check=False)
+    assert b"waiting for" not in silent.stderr
+
+
 def test_an_error_takes_the_bar_away(opened: list[Seen]) -> None:
     """An interrupt also closes the bar; the next action has a bar again."""
     for _ in range(2):
@@ -152,6 +209,22 @@ def test_a_terminal_keeps_no_trace(capsys: pytest.CaptureFixture[str]) -> None:
     assert "" == said.split("\r")[-2].strip()
 
 
+def test_an_output_of_the_cell_is_replaced_and_empty_at_the_end() -> None:
+    """VS Code and Colab show widgets in outputs alone; an operation that shows nothing leaves no output."""
+    InteractiveShell.instance()
+    try:
+        with capture_output() as shown:
+            bar = CellBar()
+            for text in ("1/3", "2/3"):
+                bar.show(text)
+            bar.close()
+            CellBar().close()
+    finally:
+        InteractiveShell.clear_instance()
+    assert [each.data for each in shown.outputs] == [{"text/plain": text} for text in ("1/3", "2/3", "")]
+    assert [each.update for each in shown.outputs] == [False, True, True]
+
+
 @pytest.mark.parametrize("partitions", [1, 3])
 @pytest.mark.parametrize("shape", ["alone", "chained", "global"])
 def test_watching_changes_nothing(opened: list[Seen], shape: str, partitions: int) -> None:
@@ -194,4 +267,6 @@ def test_the_extension_watches_and_stops_watching(monkeypatch: pytest.MonkeyPatc
         place = _bar_output(cells)
         assert isinstance(place, StatusLine)
         place.close()
+        shell.run("1 + 1", "vscode-notebook-cell:/home/ann/shop.ipynb#W0sZmlsZQ==")
+        assert isinstance(_bar_output(cells), CellBar)
     assert [["a"]] == list(pieces(["a"], "records"))

@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import kstreamnb
 from kstreamnb.core.arguments import check_arguments, expect
+from kstreamnb.core.progress import under_way
 from kstreamnb.errors import ConfigError, JvmGoneError, MissingJavaError, SparkError
 from kstreamnb.kafka.temp_dirs import temp_dir
 from kstreamnb.spark.jvm.constants import LARGEST_FUNCTION, NO_JVM
@@ -114,6 +115,17 @@ def spark_session(
     if active is not None:
         return active
     find_java()
+    with under_way("starting Spark"):
+        return _new_session(app, master, cores, profile, settings)
+
+
+def _new_session(
+    app: str | None,
+    master: str | None,
+    cores: int,
+    profile: Profile,
+    settings: Mapping[str, str | float | bool] | None,
+) -> SparkSession:
     arguments = {_MASTER: master, _NAME: app, **(settings or {})}
     explicit = {name: str(value) for name, value in arguments.items() if value is not None}
     submitted = _GATEWAY_PORT in os.environ

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.operator import EMITTED
+from kstreamnb.core.progress import under_way
 from kstreamnb.core.tables import Tabular
 from kstreamnb.errors import ApplicationStateError, CheckpointError, KStreamError
 from kstreamnb.kafka.batch_offsets import Offsets
@@ -198,8 +199,10 @@ def find_state(admin: Admin, deployment: Deployment, *, running: bool = False) -
     external = {topic: committed[topic] for topic in application.external if topic in committed}
     problems = [] if external else [f'group "{application.id}" has no committed offsets']
     found = FoundState(deployment, {}, times, external, {}, {}, problems, [])
-    _find_pending(found, admin, committed)
-    _restore(found, admin)
+    with under_way(f'restoring "{application.id}": records of repartition topics'):
+        _find_pending(found, admin, committed)
+    with under_way(f'restoring "{application.id}": stores from their changelogs'):
+        _restore(found, admin)
     return found
 
 

@@ -13,6 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from kstreamnb.core.arguments import check_arguments
+from kstreamnb.core.progress import under_way
 from kstreamnb.errors import ApplicationStateError, CheckpointError, ConfigError
 from kstreamnb.kafka.storage.checkpoint_files import Checkpoint, CheckpointFiles
 from kstreamnb.spark.execution.failures import spark_failure
@@ -94,7 +95,8 @@ def rescale(
         session = query_session(spark or spark_session(), local_files=folder.local)
         manager = session._streamingCheckpointManager  # noqa: SLF001 - has no public name yet
         try:
-            manager.repartition(folder.address, spark_partitions)
+            with under_way(f'moving the state of "{manifest.application}"'):
+                manager.repartition(folder.address, spark_partitions)
         except (PySparkException, Py4JJavaError) as error:
             raise spark_failure(f'rescaling "{manifest.application}"', error) from error
         _read_again(folder, started + 1, manifest.global_topics)

@@ -11,8 +11,9 @@ from typing import ClassVar
 from pyspark.sql import SparkSession
 
 from kstreamnb.charts import Charts, CostPicture
+from kstreamnb.core.progress import under_way
 from kstreamnb.errors import KStreamError
-from kstreamnb.kafka.batch_offsets import count_between
+from kstreamnb.kafka.batch_offsets import Offsets, count_between
 from kstreamnb.kafka.storage.checkpoint_files import LocalFiles
 from kstreamnb.spark.contracts import OffsetSource, QuerySink, StreamSettings
 from kstreamnb.spark.planning.deployment import Deployment
@@ -150,6 +151,19 @@ class Query(Suggesting):
             KStreamError: the error that ended the query.
         """
         goal, end = self.control.source.end(), time.monotonic() + timeout_s
+        with under_way(f'waiting for the first batch of "{self.application}", which restores its state'):
+            while self.control.action.last.number < 0 and self.is_active() and time.monotonic() < end:
+                time.sleep(0.01)
+        begun = count_between(self.control.action.last.positions, goal)
+
+        def look() -> tuple[int, int | None]:
+            return begun - count_between(self.control.action.last.positions, goal), begun or None
+
+        with under_way("records", look=look):
+            return self._reached(goal, end)
+
+    def _reached(self, goal: Offsets, end: float) -> bool:
+        """Return whether all offsets are processed before a time of the monotonic clock."""
         while time.monotonic() < end:
             ended, last = not self.is_active(), self.control.action.last
             error = self.exception() if ended else None
@@ -269,7 +283,8 @@ class Query(Suggesting):
 
     def stop(self) -> None:
         """Stop within 5 s, after the batch in progress if possible; the checkpoint stays."""
-        self.control.stop()
+        with under_way(f'stopping "{self.application}"'):
+            self.control.stop()
         remove_active(self)
 
     def restart(self) -> Query:
@@ -278,7 +293,8 @@ class Query(Suggesting):
         Raises:
             KStreamError: the start failed.
         """
-        self.control.start(Actor.USER, takes_over=True)
+        with under_way(f'starting "{self.application}"'):
+            self.control.start(Actor.USER, takes_over=True)
         add_active(self)
         return self
 

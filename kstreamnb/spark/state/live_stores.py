@@ -15,6 +15,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from kstreamnb.core.progress import under_way
 from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles
 from kstreamnb.spark.execution.state_codec import unpack_delta
 from kstreamnb.spark.execution.worker_cache import empty_task
@@ -101,7 +102,8 @@ class LiveStores:
         """Apply the checkpoint's changes beyond the copies, then the queued ones."""
         since = {each.routing_key: self._copies[each.number].seq for each in placed}
         require_session(self._spark)
-        batch, entries = read_entries(self._spark, self.deployment, self.checkpoint, placed[0].level, since)
+        with under_way("reading state from the checkpoint"):
+            batch, entries = read_entries(self._spark, self.deployment, self.checkpoint, placed[0].level, since)
         keepers = {each.routing_key: each for each in placed}
         for group, seq, deltas in entries:
             copy = self._copies[keepers[group].number]
