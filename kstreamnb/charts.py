@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kstreamnb.core.displayed import Displayed
 from kstreamnb.topology.topology import Topology
@@ -71,13 +72,30 @@ class Charts(Charted):
         return f"<{self.title}: {len(self.each)} charts>"
 
 
+class TaskCost(NamedTuple):
+    """The cost of one task since its query was made: share of the time (0 to 1), records, mean ms for a record, dropped
+    records and bytes of state.
+    """
+
+    task: str
+    share: float
+    records: int
+    record_ms: float
+    dropped: int
+    state_bytes: int
+
+
 @dataclass(frozen=True)
 class CostPicture(Displayed):
-    """A topology with the share of each node in the cost, 0 to 1, painted as heat, and notes beside nodes."""
+    """A topology with the share of each node in the cost, 0 to 1, painted as heat, and notes beside nodes.
+
+    A store is named "store " and its name; its share is that of its writes in the writes to all stores.
+    """
 
     topology: Topology
     shares: Mapping[str, float]
     notes: Mapping[str, str]
+    tasks: tuple[TaskCost, ...] = ()
 
     def __repr__(self) -> str:
         return f"<cost of {self.topology.name or 'a topology'}: {'; '.join(self.notes.values()) or 'no figures yet'}>"

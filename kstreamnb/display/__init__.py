@@ -11,7 +11,7 @@ from kstreamnb.display.mermaid import to_mermaid
 from kstreamnb.display.mime import data_of, draw, joined, mimebundle, picture_of, wanted
 from kstreamnb.display.offset_picture import to_offset_svg
 from kstreamnb.display.picture import GraphPicture, picture_forms, to_html
-from kstreamnb.display.runs import overlay_of_profile, overlay_of_run
+from kstreamnb.display.runs import heat_of, overlay_of_profile, overlay_of_run
 from kstreamnb.display.svg import to_svg, warm_up
 from kstreamnb.display.text import to_text
 
@@ -25,6 +25,7 @@ __all__ = [
     "data_of",
     "draw",
     "graph_view",
+    "heat_of",
     "joined",
     "logical_view",
     "mimebundle",

@@ -71,6 +71,7 @@ def _widest(view: GraphView) -> int:
 def _add_box(graph: graphviz.Digraph, box: Box) -> None:
     if box.folded:
         classes = ["ks-processor" if box.kind == "operator" else "ks-box"] + ([f"ks-{box.mark}"] if box.mark else [])
+        classes += [f"ks-heat-{box.heat}"] if box.heat else []
         small = [
             line for text in (f"{len(box.items)} parts", box.note, box.mark) if text for line in _wrapped(text, 32)
         ]

@@ -23,9 +23,9 @@ class Overlay:
 
     Attributes:
         counts: records per edge, keyed by (parent, child) node names; (topic, source) and (sink, topic) at the ends.
-        notes: a short text for a node, such as "3 late".
+        notes: a short text for a node, such as "3 late"; a store is named "store " and its name.
         marks: highlighted nodes: "failed", "new", "changed" or "stale".
-        heat: the cost of a node from 0 to 5, as the depth of its colour.
+        heat: the cost of a node or store from 0 to 5, as the depth of its colour.
     """
 
     counts: Mapping[tuple[str, str], int] = field(default_factory=dict)
@@ -72,6 +72,11 @@ class Box:
     kind: Literal["sub-topology", "operator"] = "sub-topology"
     note: str | None = None
     mark: str | None = None
+
+    @property
+    def heat(self) -> int:
+        """The greatest cost of its items, from 0 to 5."""
+        return max((item.heat for item in self.items), default=0)
 
 
 @dataclass(frozen=True)
@@ -173,7 +178,9 @@ def _box(
         about = [f"store {name}"]
         if name in specs:
             about += [f"kind: {specs[name].kind}", *(f"{key}: {value}" for key, value in specs[name].settings)]
-        items.append(Item(identifier("store", name), "store", name, store_label(name), about=tuple(about)))
+        note, heat = overlay.notes.get(f"store {name}"), overlay.heat.get(f"store {name}", 0)
+        id_, label = identifier("store", name), store_label(name)
+        items.append(Item(id_, "store", name, label, note=note, about=tuple(about), heat=heat))
     title = f"Sub-topology {sub.id}" + (" (global store)" if sub.is_global else "")
     reason = separation(description, sub, cuts)
     mark = next((item.mark for item in items if item.mark == "failed"), None) if folded else None

@@ -70,19 +70,27 @@ def overlay_of_profile(profile: RunProfile) -> Overlay:
     heat, notes = {}, {}
     for each in profile.nodes:
         share = profile.weight(each)
-        heat[each.node] = _depth(share)
+        heat[each.node] = heat_of(share)
         size = pluralize(each.bytes, "byte") if each.cpu_share is None else f"{each.cpu_share:.0%} CPU"
         notes[each.node] = f"{pluralize(each.records, 'record')}, {size}"
+    total = sum(store.writes for store in profile.stores) or 1
+    for store in profile.stores:
+        name = f"store {store.store}"
+        heat[name], notes[name] = (
+            heat_of(store.writes / total),
+            f"{pluralize(store.writes, 'write')}, {store.rows:,} left",
+        )
     return Overlay(notes=notes, heat=heat)
 
 
-def _depth(share: float) -> int:
+def heat_of(share: float) -> int:
+    """Return the depth of colour of a share of the cost, from 0 to 5."""
     return sum(share >= least for least in _HEAT)
 
 
 @picture_of.register
 def _(model: CostPicture) -> GraphPicture:
-    heat = {node: _depth(share) for node, share in model.shares.items()}
+    heat = {node: heat_of(share) for node, share in model.shares.items()}
     return GraphPicture.of(model.topology, Overlay(notes=dict(model.notes), heat=heat))
 
 

@@ -40,9 +40,10 @@ CSS = (
 )
 
 HEAT_CSS = "".join(
-    f"\n.ks-graph .ks-heat-{level}>polygon{{fill:#d1242f;fill-opacity:{opacity};stroke:#d1242f}}"
+    f"\n.ks-graph .ks-heat-{level}>:is(polygon,path){{fill:#d1242f;fill-opacity:{opacity};stroke:#d1242f}}"
     for level, opacity in enumerate((0.08, 0.16, 0.26, 0.38, 0.5), start=1)
 )
+HEAT_CSS += "\n.ks-graph [class*=ks-heat]>:is(polygon~polygon,path~path){fill-opacity:0}"  # outlines of one shape
 """Depths of colour by cost; only in pictures that have some."""
 
 _PILL = '<path d="M5,1H13A5,5 0 0 1 18,6V8A5,5 0 0 1 13,13H5A5,5 0 0 1 0,8V6A5,5 0 0 1 5,1Z"/>'
@@ -54,6 +55,7 @@ _SHAPES = {
     "internal topic": f'<g class="ks-topic ks-internal">{_PILL}</g>',
     "store": f'<g class="ks-store">{_CYLINDER}</g>',
     "sub-topology": f'<g class="ks-box">{_BOX}</g>',
+    "the darker, the greater its share": f'<g class="ks-heat-4">{_BOX}</g>',
 }
 _LETTER, _GAP, _SHAPE = 4.9, 16, 24
 

@@ -167,7 +167,8 @@ def _kinds(view: GraphView) -> list[str]:
     folded = any(box.folded and box.kind == "operator" for box in view.boxes)
     kinds = ["operator"] if folded or present & {"source", "processor", "sink"} else []
     kinds += [kind for kind in ("topic", "internal topic", "store") if kind in present]
-    return [*kinds, "sub-topology"] if any(box.kind == "sub-topology" for box in view.boxes) else kinds
+    kinds += ["sub-topology"] if any(box.kind == "sub-topology" for box in view.boxes) else []
+    return [*kinds, "the darker, the greater its share"] if any(item.heat for item in view.items()) else kinds
 
 
 def _framed(view: GraphView, body: str, shapes: str, *, width: float, height: float) -> str:

@@ -12,10 +12,12 @@ from kstreamnb.errors import extra
 
 
 def explorer(thing: object) -> Any:
-    """Open the graph of a topology, a builder, a stream, a table, or a replay with its counts.
+    """Open the graph of a topology, a builder, a stream, a table, a replay with its counts, or a running query.
 
     Zoom, search, fold and unfold; a click on a node shows its code, cell, stores, serdes and counts. The widget's
     ``selected`` is the name of the node clicked last. Arrow keys move in the order of the flow.
+    A profile of a replay and a running query are painted by cost, a query again every two seconds: operators by their
+    sub-topology's share of the time, stores by their share of the writes, and a row for each task.
 
     Args:
         thing: a topology, builder, stream, table or replay.

@@ -17,7 +17,7 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("java") is None, reason="there is no Java, which Spark and Kafka need"),
 ]
 
-LOAD, BUILD, DEPLOY, PANEL, FAIL, TORN = range(6)
+LOAD, BUILD, DEPLOY, PANEL, FAIL, TORN, COST, LETTERS = range(8)
 CELLS = [
     "%load_ext kstreamnb",
     """
@@ -55,6 +55,16 @@ torn = ks.StreamsBuilder("torn")
 torn.stream("prices").map_values(lambda price, here=here: os.getpid() == here).to("torn-out")
 torn.sample = builder.sample
 ks.deploy(torn.build(), bootstrap_servers=servers, checkpoint=tempfile.mkdtemp())
+""",
+    "explorer = ks.widgets.explorer(query)\nexplorer",
+    """
+strict = ks.StreamsBuilder("strict")
+strict.stream("prices").map_values(checked).to("strict-out")
+settings = {"processing_handler": "continue", "dead_letter_topic": "strict-letters"}
+tolerant = ks.deploy(strict.build(), bootstrap_servers=servers, checkpoint=tempfile.mkdtemp(), config=settings)
+tolerant.await_input(600)
+letters = ks.widgets.panel(tolerant)
+letters
 """,
 ]
 _SLOW_MS = 600_000
@@ -151,6 +161,24 @@ def test_nothing_keeps_people_out(notebook: Notebook, widget: Locator, dark: boo
     notebook.theme(False)
 
 
+def test_the_explorer_paints_what_the_query_costs_while_it_runs(notebook: Notebook, widget: Locator) -> None:
+    """Operators and stores have a depth of colour and figures, tasks a row each; new records appear without a click."""
+    explorer = notebook.run(COST).locator(".ks-explorer")
+    expect(explorer.locator(".ks-graph .ks-heat-5").first).to_be_visible()
+    expect(explorer.locator(".ks-graph .node.ks-store")).to_contain_text(re.compile(r"\d+ rows, \d+ writes"))
+    tasks = explorer.get_by_role("table", name="Tasks")
+    expect(tasks).to_contain_text("0_1")
+    expect(tasks.locator("tr.ks-share-5, tr.ks-share-4").first).to_be_visible()
+    notebook.picture(explorer, "explorer-cost")
+    notebook.python("ks.kafka.produce(servers, builder.sample)")
+    expect(explorer.locator(".ks-graph")).to_contain_text("40 records", timeout=_SLOW_MS)
+    for dark in (False, True):
+        notebook.theme(dark)
+        assert notebook.barriers(".ks-explorer") == []
+    notebook.theme(False)
+    explorer.get_by_role("checkbox", name="live").uncheck()
+
+
 def test_stop_and_restart_reach_the_query_by_keyboard(notebook: Notebook, widget: Locator) -> None:
     """Stop ends the query after the current batch; Restart continues from the checkpoint."""
     widget.get_by_role("button", name="Stop").focus()
@@ -181,3 +209,17 @@ def test_the_last_error_is_shown_with_its_node(notebook: Notebook, widget: Locat
     expect(widget.get_by_role("button", name="Restart")).to_be_enabled()
     assert notebook.page.locator(".ks-widget script").count() == 0
     notebook.picture(widget, "panel-failed")
+
+
+def test_dead_letters_are_shown_on_request(notebook: Notebook, opened: Locator) -> None:
+    """The button reads the newest letters from the broker: the record's place, its key, value and error."""
+    panel = notebook.run(LETTERS).locator(".ks-panel")
+    expect(panel.locator(".ks-figures")).to_contain_text(re.compile("dead letters[1-9]"), timeout=_SLOW_MS)
+    panel.get_by_role("button", name="Look at dead letters").focus()
+    notebook.page.keyboard.press("Enter")
+    table = panel.get_by_role("table", name="The last dead letters")
+    expect(table).to_contain_text(re.compile(r"prices-\d@\d+"), timeout=_SLOW_MS)
+    expect(table).to_contain_text("<script>alert(1)</script> is not a price")
+    assert notebook.barriers(".ks-panel") == []
+    notebook.picture(panel, "panel-letters")
+    notebook.run(LETTERS, source="tolerant.stop()")

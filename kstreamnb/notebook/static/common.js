@@ -94,6 +94,22 @@ function mount({ model, el }, name, paint) {
   return () => ends.forEach((end) => end());
 }
 
+// Asks Python for new figures while somebody looks: not from a hidden page, and not again before the last answer.
+function asking({ root, send, model, ends }, everyMs, wanted) {
+  let waiting = false, since = 0;
+  const sent = () => { waiting = true; since = Date.now(); };
+  const timer = setInterval(() => {
+    const stuck = waiting && Date.now() - since < 15000;
+    if (stuck || document.hidden || !root.isConnected || !wanted()) return;
+    sent();
+    send("refresh");
+  }, everyMs);
+  const answered = () => { waiting = false; };
+  model.on("msg:custom", answered);
+  ends.push(() => { clearInterval(timer); model.off("msg:custom", answered); });
+  return { sent };
+}
+
 // Arrow keys walk over elements of which one is in the page's tab order.
 function walkable(elements, { horizontal = true } = {}) {
   const go = (index) => {

@@ -1,5 +1,6 @@
 // The graph explorer: paints the picture that Python drew, walks over it, and shows what there is to read.
 
+const EVERY_MS = 2000;
 const READABLE = 0.7;
 const ZOOMS = [0.25, 0.4, 0.55, 0.7, 0.85, 1, 1.25, 1.5, 2, 3];
 
@@ -16,6 +17,9 @@ function explorer({ root, send, follow, model, ends }) {
   const scroller = make("div", { class: "ks-scroll ks-canvas", tabindex: "0", role: "region", "aria-label": "graph" });
   const details = make("div", { class: "ks-details", "aria-live": "polite" });
   const cuts = make("ul", { class: "ks-cuts" });
+  const tasks = make("div", { class: "ks-tasks" });
+  const live = make("input", { type: "checkbox", checked: true });
+  const running = make("span", { class: "ks-running" }, make("label", {}, live, " live"), button("Refresh", () => send("refresh")));
   root.append(
     make("div", { class: "ks-bar", role: "toolbar", "aria-label": "graph tools" },
       make("span", { class: "ks-group", role: "group", "aria-label": "view" }, views),
@@ -26,8 +30,8 @@ function explorer({ root, send, follow, model, ends }) {
         button("−", () => zoom(-1), { "aria-label": "Zoom out" }),
         button("Fit", () => fit(), { title: "fit the picture into the frame" }),
         button("+", () => zoom(1), { "aria-label": "Zoom in" })),
-      search, hits, make("span", { class: "ks-gap" }), summary),
-    make("div", { class: "ks-two" }, scroller, details), cuts);
+      search, hits, make("span", { class: "ks-gap" }), running, summary),
+    make("div", { class: "ks-two" }, scroller, details), tasks, cuts);
 
   let facts, picture = null, size = [0, 0], scale = 1, chosen = null, current = null, shown = null;
 
@@ -89,6 +93,9 @@ function explorer({ root, send, follow, model, ends }) {
     summary.textContent = facts.summary;
     cuts.replaceChildren(...facts.cuts.map((cut) => make("li", { class: "ks-soft" }, cut)));
     cuts.hidden = !facts.cuts.length;
+    running.hidden = !facts.live;
+    tasks.replaceChildren(facts.tasks.length
+      ? table("Tasks", facts.task_header, facts.tasks, { mark: (row) => `ks-share-${facts.heat[row]}` }) : "");
     picture = facts.svg ? drawing(facts.svg) : null;
     if (picture) size = ["width", "height"].map((name) => Number(picture.getAttribute(name)));
     else scroller.replaceChildren(make("ol", {}, facts.order.map((id) => make("li", { "data-id": id }, facts.things[id].says))));
@@ -166,6 +173,7 @@ function explorer({ root, send, follow, model, ends }) {
     zoom(event.deltaY < 0 ? 1 : -1);
   }, { passive: false });
 
+  asking({ root, send, model, ends }, EVERY_MS, () => live.checked && facts.live);
   follow("view", (view) => views.forEach((each, index) =>
     each.setAttribute("aria-pressed", String((index === 0) === (view === "logical")))));
   follow("facts", paint);

@@ -2,7 +2,7 @@
 
 const EVERY_MS = 1000;
 
-function panel({ root, send, follow, ends }) {
+function panel({ root, send, follow, model, ends }) {
   const state = make("strong", { class: "ks-state", role: "status" });
   const title = make("span", {});
   const live = make("input", { type: "checkbox", checked: true });
@@ -20,27 +20,17 @@ function panel({ root, send, follow, ends }) {
     failure, figures, lines,
     make("div", { class: "ks-bar ks-top" }, stores, tasks, drops), letters);
 
-  let waiting = false, current = "", since = 0;
+  let current = "";
   const isOver = () => current === "stopped" || current === "failed";
   const act = (command, text) => {
     state.textContent = text;
     stop.disabled = restart.disabled = true;
-    waiting = true;
-    since = Date.now();
+    asked.sent();
     send(command);
   };
-  // A page that nobody sees, and a kernel that has not answered yet, are not asked again.
-  const timer = setInterval(() => {
-    const stuck = waiting && Date.now() - since < 15 * EVERY_MS;
-    if (!live.checked || stuck || document.hidden || !root.isConnected || isOver()) return;
-    waiting = true;
-    since = Date.now();
-    send("refresh");
-  }, EVERY_MS);
-  ends.push(() => clearInterval(timer));
+  const asked = asking({ root, send, model, ends }, EVERY_MS, () => live.checked && !isOver());
 
   const answered = () => {
-    waiting = false;
     stop.disabled = isOver();
     restart.disabled = false;
     state.textContent = current;

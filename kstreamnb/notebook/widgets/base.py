@@ -95,6 +95,7 @@ class FactsWidget(anywidget.AnyWidget):
     def _receive(self, _widget: object, content: Mapping[str, object], _buffers: object) -> None:
         arguments = {str(name): value for name, value in content.items() if name != "do"}
         self.tell(str(content.get("do")), **arguments)
+        self.send({"done": content.get("do")})  # facts that have not changed are not sent
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.label}>"

@@ -6,10 +6,12 @@ from typing import ClassVar
 
 import traitlets
 
-from kstreamnb.display import GraphPicture, GraphView, graph_view, logical_view, mimebundle
+from kstreamnb.core.tables import text_table
+from kstreamnb.display import GraphPicture, GraphView, graph_view, heat_of, logical_view, mimebundle
 from kstreamnb.errors import EngineError
 from kstreamnb.notebook.widgets.base import Facts, FactsWidget, esm
 from kstreamnb.notebook.widgets.graphs import described, flow_order, picture, things
+from kstreamnb.notebook.widgets.live_cost import TASK_HEADER, cost_of, is_live, task_rows
 from kstreamnb.topology.topology import Topology
 
 _VIEWS = ("logical", "physical")
@@ -29,14 +31,14 @@ class Explorer(FactsWidget):
     view = traitlets.Enum(_VIEWS, "logical").tag(sync=True)
 
     def __init__(self, thing: object) -> None:
-        self._thing = thing
-        self._description, self._overlay = described(thing)
+        self._thing, self._cost = thing, cost_of(thing)
+        self._description, self._overlay = described(thing if self._cost is None else self._cost)
         self._folded: set[str] = set()
         self._unfolded: set[str] = set()
         super().__init__(self._drawn().title)
 
     def make_facts(self) -> Facts:
-        """Return the picture and the details of each shape."""
+        """Return the picture and the details of each shape; of a query, its tasks, and whether it can still change."""
         drawn = self._drawn()
         folds = [{"id": box.id, "title": box.title, "folded": box.folded} for box in drawn.boxes]
         return {
@@ -46,6 +48,10 @@ class Explorer(FactsWidget):
             "order": flow_order(drawn),
             "things": things(drawn, self._description),
             "boxes": folds,
+            "task_header": TASK_HEADER,
+            "tasks": task_rows(self._cost),
+            "heat": [] if self._cost is None else [heat_of(task.share) for task in self._cost.tasks],
+            "live": is_live(self._thing),
         }
 
     def stale(self) -> str | None:
@@ -54,8 +60,16 @@ class Explorer(FactsWidget):
         return topology.stale if isinstance(topology, Topology) else None
 
     def forms(self) -> dict[str, str]:
-        """Return the complete picture."""
-        return mimebundle(GraphPicture(self._description, self._overlay))
+        """Return the complete picture; of a query, also its tasks."""
+        forms = mimebundle(GraphPicture(self._description, self._overlay))
+        tasks = task_rows(self._cost)
+        return {**forms, "text/plain": f"{forms['text/plain']}\n{text_table(TASK_HEADER, tasks)}"} if tasks else forms
+
+    def refresh(self) -> None:
+        """Read the figures of a query again."""
+        self._cost = cost_of(self._thing)
+        if self._cost is not None:
+            self._overlay = described(self._cost)[1]
 
     def show(self, view: str) -> None:
         """Switch between the views."""
@@ -88,4 +102,4 @@ class Explorer(FactsWidget):
         subs = self._description.subtopologies
         return graph_view(self._description, self._overlay, fold=[s.id for s in subs if f"sub-{s.id}" in self._folded])
 
-    commands: ClassVar = {"show": show, "fold": fold, "fold_all": fold_all, "select": select}
+    commands: ClassVar = {"show": show, "fold": fold, "fold_all": fold_all, "select": select, "refresh": refresh}

@@ -25,7 +25,7 @@ def described(thing: object) -> tuple[TopologyDescription, Overlay]:
         return drawn.description, drawn.overlay
     raise EngineError(
         f"expected something with a graph, got {type(thing).__name__}",
-        hint="pass a topology, a builder, a stream, a table or a replay",
+        hint="pass a topology, a builder, a stream, a table, a replay or a query",
     )
 
 
