@@ -12,6 +12,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 import kstreamnb as ks
+from kstreamnb.charts import Lines
 from kstreamnb.errors import EngineError
 from kstreamnb.kafka.output_batch import OutputBatch
 from kstreamnb.spark.contracts import QueryBatch
@@ -21,6 +22,7 @@ from kstreamnb.spark.telemetry.metrics import MetricsBook
 from tests.semantics.test_aggregations import WORDS
 from tests.spark.inprocess import Cluster
 from tests.spark.streams import Row, batched, placed
+from tests.unit.spark.query.streams import launch, query_without_spark
 
 EXACTLY = {"processing_guarantee": "exactly_once_v2", "commit_interval": "1h"}
 AT_LEAST = {"processing_guarantee": "at_least_once", "commit_interval": "1h"}
@@ -235,6 +237,14 @@ def test_reads_of_a_repartition_topic_are_processed_and_are_no_input(tmp_path: P
     totals = {metric.name: metric.value for metric in book.all() if len(metric.tags) == 1}
     assert (8, 16) == (totals["records-consumed-total"], totals["process-total"])
     assert (8, 16) == (figures.consumed, figures.processed)
+    query = query_without_spark(tmp_path)
+    launch(query, None)
+    query.book.add(QueryBatch(0, "", {}, 0, output), OutputBatch(0, 0), 0.01)
+    lines = ks.widgets.panel(query).forms()["text/plain"].splitlines()
+    assert [f"  in: 8 records, {8 / 30:.1f}/s"] == [line for line in lines if line.startswith("  in:")]
+    charts = [each for each in query.charts.each if isinstance(each, Lines)]
+    drawn = {each.title: [value for _, value in each.points] for each in charts}
+    assert [8] == drawn["in"]
 
 
 def test_metrics_are_shown_as_a_table(tmp_path: Path) -> None:
