@@ -15,6 +15,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -26,7 +27,7 @@ from confluent_kafka.admin import AdminClient
 
 from kstreamnb.core.progress import under_way
 from kstreamnb.errors import BrokerError, ConfigError, unknown
-from kstreamnb.kafka.java import KAFKA_VERSION, java, kafka_jars
+from kstreamnb.kafka.java import KAFKA_VERSION, java, kafka_jars, run_tool
 from kstreamnb.kafka.temp_dirs import temp_dir
 
 _JVM = (
@@ -38,6 +39,8 @@ _JVM = (
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
     "-Djava.awt.headless=true",
 )
+_LOG_LINES, _LOG_BYTES = 20, 3000
+_ANSWER_S = 5.0
 _WATCH = 'exec 3<&0; "$@" 3<&- & p=$!; (cat <&3 >/dev/null; kill $p 2>/dev/null) & wait $p'
 _CONFIG: dict[str, object] = {
     "process.roles": "broker,controller",
@@ -73,7 +76,8 @@ class LocalBroker:
             lists allow; clients of the first, `bootstrap_servers`, may do everything. Default: none, clients need not
             sign in.
         version: the version of Kafka. Default: ``KAFKA_VERSION``, the one that the tests use.
-        timeout_s: how many seconds it may take to answer after a start; default 60.
+        timeout_s: how many seconds it may take to answer after a start; default 60. Its folder is formatted within the
+            same time.
 
     Example:
         >>> broker = LocalBroker(heap="200m").start()
@@ -134,7 +138,13 @@ class LocalBroker:
         Args:
             attempts: how often to start the process before giving up. Default: 3.
 
-        Raises: BrokerError if it did not answer in any of the attempts; a broker that has run before keeps its ports.
+        A process that ends is started again, most likely another one took its port; a broker that has run before keeps
+        its ports. One that runs and does not answer in time is ended: a further start would take as long.
+
+        Args:
+            attempts: how often a process that ends is started; default 3.
+
+        Raises: BrokerError if it did not answer; the detail has the last lines of its log.
         """
         if self.running:
             return self
@@ -145,6 +155,7 @@ class LocalBroker:
             self._configure(command, controller)
             arguments = ["sh", "-c", _WATCH, "sh", *command, *self._class_archive()]
             with self.log.open("ab") as log:
+                begin = log.tell()
                 self._process = subprocess.Popen(
                     [*arguments, "kafka.Kafka", str(self.data / "server.properties")],
                     stdin=subprocess.PIPE,
@@ -155,10 +166,28 @@ class LocalBroker:
             if self._answers():
                 self._answered = True
                 return self
-            self.stop()
-            if attempt < attempts - 1 and not self._answered:
-                self.bootstrap_servers = self._guarded = ""  # most likely another process took a port
-        raise BrokerError("the local broker did not start", detail=self.log.read_text()[-3000:])
+            code = self._process.poll()
+            self.stop(grace_s=0.0)
+            if code is None or attempt == attempts - 1:
+                raise self._not_started(code, begin)
+            if not self._answered:
+                self.bootstrap_servers = self._guarded = ""
+        raise ConfigError(f"attempts must be at least 1, got {attempts}")
+
+    def _not_started(self, code: int | None, begin: int) -> BrokerError:
+        """Make the error of a process that ended with a code, or that runs; its log starts at an offset of the file."""
+        with self.log.open("rb") as log:
+            log.seek(begin)
+            lines = deque(log, _LOG_LINES)
+        said = b"".join(lines)[-_LOG_BYTES:].decode(errors="replace").strip()
+        what = f"did not answer within {self.timeout_s:g} s" if code is None else f"ended with code {code}"
+        return BrokerError(
+            f"the local broker {what}",
+            detail=f"the last lines of {self.log}:\n{said}" if said else f"{self.log} has no line of this start",
+            hint="free processors or memory, or give it more time: LocalBroker(timeout_s=180)"
+            if code is None
+            else None,
+        )
 
     def stop(self, *, grace_s: float = 10.0) -> None:
         """End the broker cleanly; its data stays until `close`.
@@ -249,9 +278,8 @@ class LocalBroker:
             return
         cluster = "A" + base64.urlsafe_b64encode(secrets.token_bytes(16)).decode()[1:22]  # never a leading dash
         tool = [*command, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(path)]
-        done = subprocess.run(tool, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise BrokerError("the local broker's data could not be formatted", detail=done.stdout + done.stderr)
+        if (failure := run_tool(tool, self.data, self.timeout_s)) is not None:
+            raise BrokerError("the local broker's data could not be formatted", detail=failure)
 
     def _access(self, controller: str) -> dict[str, str]:
         """Return the settings of the listener for `users`, and of access control."""
@@ -268,12 +296,13 @@ class LocalBroker:
         }
 
     def _answers(self) -> bool:
-        """Tell whether the broker answers before the timeout."""
+        """Tell whether the broker answers before the timeout; one that is starting may answer without any broker."""
         end, (host, port) = time.monotonic() + self.timeout_s, self.bootstrap_servers.split(":")
         while self.running and time.monotonic() < end:
             with suppress(OSError, KafkaException), socket.create_connection((host, int(port)), 0.2):
                 client = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
-                return bool(client.list_topics(timeout=max(0.1, end - time.monotonic())).brokers)
+                if client.list_topics(timeout=max(0.1, min(_ANSWER_S, end - time.monotonic()))).brokers:
+                    return True
             time.sleep(0.02)
         return False
 

@@ -15,6 +15,7 @@ from kstreamnb.errors import BrokerError, MissingJavaError, MissingPackageError
 
 KAFKA_VERSION = "4.3.1"
 _CHECKSUMS = {"4.3.1": "d71e2caf5d08cbc9aa65ab331253e938c606206a95007fec12e1d44147ef339a"}  # of all jars, by version
+_FETCH_S = 900.0
 _SETTINGS = """<ivysettings><settings defaultResolver="central"/><resolvers>
 <ibiblio name="central" m2compatible="true" useMavenMetadata="false"/></resolvers></ivysettings>"""
 _MODULE = """<ivy-module version="2.0"><info organisation="kstreamnb" module="broker"/><dependencies>
@@ -52,11 +53,11 @@ def kafka_jars(version: str = KAFKA_VERSION, *, cache: Path | None = None) -> Pa
         Path(work, "ivy.xml").write_text(_MODULE.format(version=version))
         command = [java(), "-jar", str(_ivy_jar()), "-settings", "settings.xml", "-ivy", "ivy.xml", "-cache", "cache"]
         command += ["-types", "jar", "bundle", "-retrieve", "lib/[artifact]-[revision].[ext]"]
-        done = subprocess.run(command, cwd=work, capture_output=True, text=True, check=False)
-        if done.returncode or not list(Path(work, "lib").glob("kafka_2.13-*.jar")):
+        failure = run_tool(command, work, _FETCH_S)
+        if failure is not None or not list(Path(work, "lib").glob("kafka_2.13-*.jar")):
             raise BrokerError(
                 f"the jars of Kafka {version} could not be fetched",
-                detail=(done.stdout + done.stderr)[-2000:],
+                detail=(failure or "")[-2000:],
                 hint="the first start of a local broker needs access to Maven Central",
             )
         if version in _CHECKSUMS and checksum(Path(work, "lib")) != _CHECKSUMS[version]:
@@ -68,6 +69,17 @@ def kafka_jars(version: str = KAFKA_VERSION, *, cache: Path | None = None) -> Pa
         with suppress(OSError):  # another process was faster: its copy is as good
             Path(work, "lib").rename(home)
     return home
+
+
+def run_tool(command: list[str], folder: Path | str, timeout_s: float) -> str | None:
+    """Run a Java tool in a folder; return its output if it fails or does not end in time, None if it succeeds."""
+    try:
+        done = subprocess.run(
+            command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout_s, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        return (error.stdout or b"").decode(errors="replace") + f"it did not end within {timeout_s:g} s"
+    return done.stdout.decode(errors="replace") or f"it ended with code {done.returncode}" if done.returncode else None
 
 
 def checksum(folder: Path) -> str:

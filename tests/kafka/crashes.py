@@ -448,7 +448,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     good = True
     with tempfile.TemporaryDirectory() as temporary:
         folder = chosen.keep or Path(temporary)
-        with LocalBroker(data=folder / "kafka", config=BROKER_CONFIG) as broker:
+        with LocalBroker(data=folder / "kafka", config=BROKER_CONFIG, timeout_s=180.0) as broker:
             for victim in chosen.only:
                 for cell in run_victim(victim, chosen.runs, broker, folder):
                     good = good and cell.ok

@@ -1,0 +1,119 @@
+"""A local broker whose process starts and does not get ready: a bounded wait, and an error with its last words."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kstreamnb.errors import BrokerError
+from kstreamnb.kafka.broker_process import LocalBroker
+from kstreamnb.kafka.java import KAFKA_VERSION
+
+Start = Callable[..., LocalBroker]
+_LISTEN = """exec python3 -c '
+import re, socket, sys, time
+port = re.search("PLAINTEXT://127.0.0.1:([0-9]+)", open(sys.argv[1]).read()).group(1)
+listening = socket.create_server(("127.0.0.1", int(port)))
+time.sleep(60)' "$last" """
+_JAVA = """#!/bin/sh
+for last; do :; done
+case "$*" in
+*StorageTool*) {format} ;;
+*) echo $$ >> "$(dirname "$last")/pids"; for n in $(seq 50); do echo "line $n"; done; {run} ;;
+esac
+"""
+
+
+@pytest.fixture
+def broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
+    """Makes a broker whose Java is a script that does this when it formats, and when it runs."""
+
+    def make(run: str, format: str = ":", timeout_s: float = 1.0) -> LocalBroker:
+        java = tmp_path / "jdk" / "bin" / "java"
+        java.parent.mkdir(parents=True)
+        java.write_text(_JAVA.format(run=run, format=format))
+        java.chmod(0o755)
+        (tmp_path / "cache" / "kstreamnb" / f"kafka-{KAFKA_VERSION}").mkdir(parents=True)
+        monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+        return LocalBroker(data=tmp_path / "data", timeout_s=timeout_s)
+
+    return make
+
+
+def pids(broker: LocalBroker) -> list[int]:
+    """The processes that were started."""
+    return [int(line) for line in (broker.data / "pids").read_text().split()]
+
+
+def is_gone(pid: int) -> bool:
+    """Tell whether a process ends within 10 s."""
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX":
+                return True
+        except OSError:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc"), reason="reads the state of processes")
+@pytest.mark.parametrize("run", [_LISTEN, "exec sleep 60", "trap '' TERM; while :; do sleep 1; done", "kill -STOP $$"])
+def test_a_process_that_runs_and_does_not_answer_is_ended_after_the_timeout(run: str, broker: Start) -> None:
+    """It may listen, do nothing, ignore SIGTERM, or be stopped; a second start would take as long."""
+    half = broker(run)
+    began = time.monotonic()
+    with pytest.raises(BrokerError) as raised:
+        half.start()
+    assert "the local broker did not answer within 1 s" == raised.value.message
+    assert time.monotonic() - began < 15
+    assert raised.value.detail is not None
+    assert raised.value.detail.startswith(f"the last lines of {half.log}:\nline 31\n")
+    assert raised.value.detail.endswith("line 50")
+    assert "timeout_s=" in str(raised.value.hint)
+    assert not half.running
+    (pid,) = pids(half)
+    assert is_gone(pid)
+
+
+def test_a_process_that_ends_is_started_three_times_and_its_last_lines_are_shown(broker: Start) -> None:
+    """Most likely another process took its port between two looks."""
+    half = broker("exit 3")
+    with pytest.raises(BrokerError) as raised:
+        half.start()
+    assert "the local broker ended with code 3" == raised.value.message
+    assert str(raised.value.detail).endswith("line 49\nline 50")
+    assert 3 == len(pids(half))
+
+
+def test_only_lines_of_this_start_are_shown(broker: Start) -> None:
+    """The log file has all starts."""
+    half = broker("exit 3")
+    with pytest.raises(BrokerError):
+        half.start()
+    java = Path(os.environ["JAVA_HOME"], "bin", "java")
+    java.write_text('#!/bin/sh\ncase "$*" in *StorageTool*) ;; *) exit 4 ;; esac\n')
+    with pytest.raises(BrokerError, match="ended with code 4") as raised:
+        half.start()
+    assert f"{half.log} has no line of this start" == raised.value.detail
+
+
+@pytest.mark.parametrize(
+    ("format", "said"),
+    [
+        ("echo formatting; exec sleep 60", "formatting\nit did not end within 1 s"),
+        ("echo no space left; exit 1", "no space left\n"),
+        ("exit 2", "it ended with code 2"),
+    ],
+)
+def test_a_tool_that_does_not_format_the_folder_is_an_error_in_time(format: str, said: str, broker: Start) -> None:
+    """It had no limit; a stalled disk would have kept the caller for ever."""
+    with pytest.raises(BrokerError, match="data could not be formatted") as raised:
+        broker("exit 3", format).start()
+    assert said == raised.value.detail
