@@ -74,7 +74,7 @@ def test_a_broker_that_starts_slowly_keeps_its_address(own):
     address, timeout_s = own.bootstrap_servers, own.timeout_s
     own.stop()
     own.timeout_s = 0.05
-    with pytest.raises(BrokerError, match="the local broker did not answer within 0.05 s"):
+    with pytest.raises(BrokerError, match=r"the local broker did not answer within 0\.05 s"):
         own.start()
     own.timeout_s = timeout_s
     assert address == own.start().bootstrap_servers
