@@ -104,7 +104,7 @@ site: $(READY) ## Build the documentation, with the course in the browser (needs
 test-site: site chromium ## Run chapters in headless Chromium, and look for broken links and barriers on the pages
 	SITE=.artefacts/site/html $(PYTEST) tests/browser/test_site.py tests/browser/test_browser_course.py -m browser -s
 
-test-install: $(READY) ## Build wheel and sdist, check them, and try each extra in an empty environment
+test-install: $(READY) ## Build wheel and sdist, check them, and try EXTRAS="base kafka", all extras, or the oldest versions (EXTRAS=--lowest)
 	$(BIN)/python -m tests.install $(EXTRAS)
 
 test-all: test test-spark test-kafka test-cluster test-notebook test-browser ## Every suite

@@ -1,13 +1,16 @@
 """Builds the wheel and the sdist, checks them, and tests each extra in an empty environment outside the repository.
 
-``python -m tests.install`` tests all extras, ``python -m tests.install base kafka`` some of them.
+``python -m tests.install`` tests all extras, ``python -m tests.install base kafka`` some of them. ``--lowest`` tests
+all of them in one environment with the oldest version of each dependency that ``pyproject.toml`` allows.
 """
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -87,13 +90,42 @@ def try_extra(extra: str, wheel: Path, folder: Path) -> None:
     run(str(home / "bin" / "kstreamnb"), "doctor", cwd=home)
 
 
+def lowest() -> list[str]:
+    """Return the lower bound of every dependency as a constraint."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    own = {name: needs for name, needs in project["optional-dependencies"].items() if name not in ("dev", "docs")}
+    found = (
+        re.match(r"([\w.-]+)[^>;]*>=([\d.]+)", need)
+        for needs in (project["dependencies"], *own.values())
+        for need in needs
+    )
+    return sorted({f"{match[1]}=={match[2]}" for match in found if match})
+
+
+def try_lowest(wheel: Path, folder: Path) -> None:
+    """Install all extras with the oldest versions, and run every script."""
+    home = folder / "lowest"
+    run(sys.executable, "-m", "venv", str(home))
+    (home / "lowest.txt").write_text("\n".join(lowest()))
+    python, wanted = str(home / "bin" / "python"), f"kstreamnb[all] @ {wheel.as_uri()}"
+    run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-c", "lowest.txt", wanted, cwd=home)
+    for extra, script in SCRIPTS.items():
+        if extra != "base":  # it shows what happens without the others
+            run(python, "-W", "error::DeprecationWarning:kstreamnb", "-c", script, cwd=home)
+    run(str(home / "bin" / "kstreamnb"), "doctor", cwd=home)
+
+
 def main() -> None:
     """Build and check the distributions, and test the named extras, or all."""
-    extras = sys.argv[1:] or list(SCRIPTS)
+    oldest, extras = "--lowest" in sys.argv, [each for each in sys.argv[1:] if each != "--lowest"] or list(SCRIPTS)
     with tempfile.TemporaryDirectory() as work:
         folder = Path(work)
         wheel = build(folder / "dist")
         print(f"built {wheel.name}: twine and check-wheel-contents find nothing")
+        if oldest:
+            try_lowest(wheel, folder)
+            print(f"oldest versions: {len(lowest())} packages installed, every script run")
+            return
         for extra in extras:
             try_extra(extra, wheel, folder)
             print(f"{extra}: installed and run in an empty environment", flush=True)

@@ -123,6 +123,9 @@ def _typed(values: list[Any]) -> pyarrow.Array | None:
 
     try:
         array = pa.array(values)
+        if pa.types.is_struct(array.type):  # before version 24 Arrow sorted the names of fields
+            first = next(value for value in values if value is not None)
+            array = pa.array(values, pa.struct([array.type.field(name) for name in first]))
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
         return None
     back = _values(pa.chunked_array([array]))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import howto
 from tests.unit.java_names import PAGE, page
 from tests.unit.public_names import public_names
 
@@ -38,6 +39,20 @@ def test_every_example_of_the_guide_runs(path: Path) -> None:
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     failed, _ = doctest.testfile(str(path), module_relative=False, optionflags=flags)
     assert failed == 0
+
+
+@pytest.mark.parametrize("path", sorted(howto.FOLDER.glob("*.md")), ids=lambda path: path.stem)
+def test_every_how_to_is_run(path: Path) -> None:
+    """Its blocks are doctests; what needs a broker or a cluster is run by the test that is named."""
+    text = path.read_text()
+    assert howto.blocks(path.stem, "python") or path.stem in howto.PROGRAMS or path.stem == "index"
+    assert [] == [block for block in howto.blocks(path.stem, "python") if not block.startswith(">>> ")]
+    if path.stem not in howto.PROGRAMS:
+        assert [] == re.findall(r"(?m)^ *```(py|sh|yaml)$", text), "no test runs these blocks"
+        return
+    file, _, name = howto.PROGRAMS[path.stem].partition("::")
+    body = (ROOT / file).read_text().partition(f"def {name}(")[2].partition("\ndef ")[0]
+    assert f'"{path.stem}"' in body, f"{file} has no test {name} that runs the page"
 
 
 @pytest.mark.parametrize("document", [*GUIDE, RECIPES, ROOT / "README.md"], ids=lambda path: path.name)
