@@ -208,6 +208,7 @@ PINS = [
     ),
     Pin("E06", JOINS, "[r.value for r in with_plan]", ["c2/null", "c3/free", "c4/pro"]),
     Pin("dead letters", BAD, "(counted, len(dead))", (1983, 17)),
+    Pin("dead letters", BAD, "answers", {"no default": "no", "a default": "yes"}),
     # E20: the log of the output, the extent of the bug, a fix without a reset, a compacted input
     Pin("E20", REPROCESS, "[r.value for r in written if r.key == 'shoe']", [2, 1, -1, 2, 1, 3]),
     Pin("E20", REPROCESS, "dict(production.application.store('on-hand').all())", {"shoe": 3, "hat": 4, "cap": 2}),
