@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,17 @@ from tests.applications import FOLDER, NAMES
 
 yaml = pytest.importorskip("yaml")
 KUBERNETES = "1.34"
+
+
+def topics(name: str) -> dict[str, int]:
+    """Return the topics of an application with their partitions."""
+    return dict(runpy.run_path(str(FOLDER / name / "topology.py"))["TOPICS"])
+
+
+def test_applications_share_no_topic() -> None:
+    """All of them can run on one broker."""
+    named = [topic for name in NAMES for topic in topics(name)]
+    assert len(set(named)) == len(named) > 10
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -39,6 +51,9 @@ def test_the_compose_file_is_valid(name: str) -> None:
     assert [error.message for error in schema.iter_errors(compose)] == []
     assert list(schema.iter_errors({**compose, "service": {}})), "the schema refuses what it does not know"
     services = compose["services"]
+    created = re.search(r"for topic in (.+?); do", services["topics"]["command"][-1])
+    assert created is not None
+    assert set(created[1].split()) == set(topics(name))
     assert services["application"]["build"]["args"] == {"NAME": name}
     assert "state:/data" in services["application"]["volumes"]
     ports = [port for service in services.values() for port in service.get("ports", ())]

@@ -18,7 +18,7 @@ def alerts(module: Import, *payments: tuple[str, int, float, str]) -> list[tuple
     topology = module("topology")
     with ks.TopologyTestDriver(topology.build(), partitions=topology.TOPICS) as driver:
         driver.create_input_topic("cards").pipe_input("a", {"limit": 500}, at=0)
-        topic = driver.create_input_topic("payments")
+        topic = driver.create_input_topic("card-payments")
         for card, second, amount, country in payments:
             topic.pipe_input(card, {"amount": amount, "country": country}, at=1000 * second)
         found = driver.create_output_topic("fraud-alerts").read_records()

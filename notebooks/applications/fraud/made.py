@@ -33,5 +33,5 @@ def records(first: int, count: int, start_ms: int = START_MS) -> ks.Sample:
             card = n // 131 % CARDS  # five payments of one card within half a second
         if n % 173 == 60:
             country = "BR"
-        rows.append(("payments", -1, 0, start_ms + 100 * n, f"card{card}", {"amount": amount, "country": country}))
+        rows.append(("card-payments", -1, 0, start_ms + 100 * n, f"card{card}", {"amount": amount, "country": country}))
     return ks.Sample.from_records(rows)

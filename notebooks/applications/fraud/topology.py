@@ -8,7 +8,7 @@ import kstreamnb as ks
 
 __all__ = ["TOPICS", "build"]
 
-TOPICS = {"payments": 4, "cards": 4, "fraud-alerts": 4}
+TOPICS = {"card-payments": 4, "cards": 4, "fraud-alerts": 4}
 """Topics with their partitions; payments and cards are joined, so they have as many."""
 
 BURST, TRAVEL_MS = 4, 600_000
@@ -65,7 +65,7 @@ def build() -> ks.Topology:
     """Payments and cards to alerts; the stores "alerts-per-minute" and "latest-alert" are the dashboard's."""
     builder = ks.StreamsBuilder("fraud")
     builder.add_state_store(ks.Stores.persistent_key_value_store("last-payment"))
-    payments, cards = builder.stream("payments"), builder.table("cards", store="cards")
+    payments, cards = builder.stream("card-payments"), builder.table("cards", store="cards")
     limit = payments.left_join(cards, with_limit).filter(above_limit).map_values(limit_alert)
     sessions = payments.group_by_key().windowed_by(ks.SessionWindows.of(gap="5s", grace="10s"))
     counts = sessions.count(store="bursts", cached=False)  # a cache would skip counts between two commits
