@@ -11,6 +11,7 @@ from tests.golden.run import accidents, load
 from tests.golden.spark_engine import RULES, check_on_spark
 
 VECTORS = Path(__file__).with_name("vectors") / "behaviour.jsonl.xz"
+HEADERS = VECTORS.with_name("headers.jsonl.xz")
 SHARES = 8
 
 
@@ -36,3 +37,11 @@ def test_a_share_of_the_vectors_passes_on_the_levels(vectors: list[dict[str, Any
     verdicts = list(check_on_spark(vectors[::40], in_process=True))
     assert {} == {name: differences[:3] for name, state, differences, _ in verdicts if state != "passed"}
     assert len(verdicts) == len(vectors[::40])
+
+
+def test_stores_with_headers_pass_on_the_levels() -> None:
+    """Headers survive the checkpoint after every batch."""
+    vectors = list(load([HEADERS]))[::4]
+    verdicts = list(check_on_spark(vectors, in_process=True))
+    assert {} == {name: differences[:3] for name, state, differences, _ in verdicts if state != "passed"}
+    assert len(verdicts) == len(vectors)

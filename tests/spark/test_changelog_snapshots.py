@@ -51,9 +51,9 @@ def test_a_store_is_restored_from_its_snapshot(tmp_path: Path, name: str) -> Non
         again = empty_task(cluster.deployment, task)
         for full, store in kept.stores.items():
             entries = []
-            for raw_key, row, timestamp, _ in store.changelog_snapshot(0):
+            for raw_key, row, timestamp, headers in store.changelog_snapshot(0):
                 key, value = store.changelog_entry(raw_key, row)
-                entries.append((key, value, timestamp))
+                entries.append((key, value, timestamp, headers))
             again.stores[full].restore_changelog(entries)
             assert rows(again.stores[full]) == rows(store)
             seen += len(entries)

@@ -30,6 +30,31 @@ def every_kind() -> ks.Topology:
     return builder.build()
 
 
+class KeepHeaders(ks.Processor[Any, Any, Any, Any]):
+    """Keeps each value with a header in a store of rows, and counts visits with the last header."""
+
+    def init(self, context: ks.ProcessorContext) -> None:
+        """Get the stores."""
+        super().init(context)
+        self.last, self.visits = context.get_state_store("last"), context.get_state_store("visits")
+
+    def process(self, record: ks.Record[Any, Any]) -> None:
+        """Keep the record in both stores."""
+        headers = (("value", str(record.value).encode()), ("none", None))
+        self.last.put(record.key, ks.ValueTimestampHeaders(record.value, record.timestamp, headers))
+        visit = ks.Windowed(record.key, record.timestamp, record.timestamp)
+        self.visits.put(visit, ks.AggregationWithHeaders(1, headers))
+
+
+def with_headers() -> ks.Topology:
+    """Stores with headers."""
+    builder = ks.StreamsBuilder("headers")
+    builder.add_state_store(ks.Stores.persistent_timestamped_key_value_store_with_headers("last"))
+    builder.add_state_store(ks.Stores.persistent_session_store_with_headers("visits", retention="1h"))
+    builder.stream("in").process(KeepHeaders, "last", "visits")
+    return builder.build()
+
+
 def versioned() -> ks.Topology:
     """A table with its history."""
     builder = ks.StreamsBuilder("versioned")
@@ -73,8 +98,14 @@ def alive(logs: Logs) -> Logs:
 @pytest.mark.parametrize("batches", [1, 4, 300])
 @pytest.mark.parametrize(
     ("build", "topics"),
-    [(every_kind, ["in"]), (two_levels, ["in"]), (three_levels, ["in"]), (joined, ["left", "right"])],
-    ids=["every kind", "two levels", "three levels", "joins"],
+    [
+        (every_kind, ["in"]),
+        (with_headers, ["in"]),
+        (two_levels, ["in"]),
+        (three_levels, ["in"]),
+        (joined, ["left", "right"]),
+    ],
+    ids=["every kind", "headers", "two levels", "three levels", "joins"],
 )
 def test_changelogs_end_as_those_of_the_driver(tmp_path: Path, build: Any, topics: list[str], batches: int) -> None:
     """S0-22, S1-38: for every kind of store the last record of each key is the driver's, byte for byte."""

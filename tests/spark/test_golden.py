@@ -24,6 +24,14 @@ def test_a_tenth_of_the_vectors_passes_on_spark(spark: Any) -> None:
     assert len(verdicts) > 150
 
 
+def test_stores_with_headers_pass_on_spark(spark: Any) -> None:
+    """Rows with headers, of processors and of the DSL with `dsl.store.format`, are those of Kafka Streams."""
+    vectors = list(load([VECTORS.with_name("headers.jsonl.xz")]))[1::6]
+    verdicts = list(check_on_spark(vectors))
+    assert {} == {name: differences[:3] for name, state, differences, _ in verdicts if state != "passed"}
+    assert len(verdicts) == len(vectors)
+
+
 def _by_row(vector: dict[str, Any]) -> bool:
     """Return whether a vector with a global table needs one batch per row: the full run has them."""
     ops = vector["spec"].get("papi") or vector["spec"].get("nodes", [])

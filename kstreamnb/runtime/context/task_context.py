@@ -10,6 +10,7 @@ from kstreamnb.core.record import Headers, RecordMetadata
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.stores import HeaderUse, StoreSpec
 from kstreamnb.core.time import Clock
+from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.punctuation import PunctuationQueue
 from kstreamnb.runtime.context.record_context import RecordContext
 from kstreamnb.runtime.context.task_plan import TaskPlan
@@ -155,18 +156,24 @@ def store_order(plan: TaskPlan, nodes: Iterable[str]) -> tuple[StoreSpec, ...]:
     return tuple({**topology.stores, **topology.global_stores}[name] for name in names)
 
 
+def header_use(spec: StoreSpec, config: Config) -> HeaderUse:
+    """Return what a store does with headers in an application."""
+    if spec.headers != "as_configured":
+        return spec.headers
+    return "kept" if config.dsl_store_format == "headers" else "none"
+
+
 def make_stores(context: TaskContext, specs: Iterable[StoreSpec]) -> dict[str, Any]:
     """Build stores, with the application's serdes and caching filled in."""
     plan, stores = context.plan, {}
     budget = CacheBudget(plan.config.cache_max_bytes)
-    in_format: dict[str, HeaderUse] = {"headers": "kept", "default": "none"}
     for spec in specs:
         spec = replace(
             spec,
             key_serde=plan.key_serde(spec.key_serde),
             value_serde=plan.value_serde(spec.value_serde),
             cached=spec.cached and plan.config.cache_max_bytes > 0,
-            headers=in_format[plan.config.dsl_store_format] if spec.headers == "as_configured" else spec.headers,
+            headers=header_use(spec, plan.config),
         )
         stores[spec.name] = make_store(spec, context, budget)
     return stores

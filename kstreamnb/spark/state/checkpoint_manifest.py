@@ -15,6 +15,7 @@ from typing import Any
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import CheckpointError
 from kstreamnb.kafka.storage.checkpoint_files import MANIFEST, CheckpointFiles
+from kstreamnb.runtime.context.task_context import header_use
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment
 
@@ -201,6 +202,8 @@ def _changed(group: str, kind: str, before: Mapping[str, Any], after: Mapping[st
     found = [f'{kind} "{name}" of sub-topology {group} is gone' for name in sorted(before.keys() - after.keys())]
     found += [f'{kind} "{name}" of sub-topology {group} is new' for name in sorted(after.keys() - before.keys())]
     for name in sorted(before.keys() & after.keys()):
+        if "headers" in after[name]:  # rows that were written without headers can be read
+            before = {**before, name: {"headers": after[name]["headers"], **before[name]}}
         if before[name] != after[name]:
             parts = [
                 f"{setting} {before[name].get(setting)} → {after[name].get(setting)}"
@@ -232,10 +235,12 @@ def _state(application: ApplicationPlan, deployment: Deployment, number: int) ->
 
 def _shape(spec: StoreSpec, plan: TaskPlan) -> dict[str, Any]:
     """Return the properties that determine a store's rows; a retention may change."""
+    headers = header_use(spec, plan.config)
     return {
         "kind": spec.kind,
         "key": plan.key_serde(spec.key_serde).name,
         "value": plan.value_serde(spec.value_serde).name,
         "window": spec.window_size_ms,
         "duplicates": spec.retain_duplicates,
+        **({"headers": headers} if headers == "kept" else {}),
     }
