@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import kstreamnb as ks
 from kstreamnb.core.codec import encoder, key_partitioner
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.runtime.context.config import Config
@@ -43,6 +44,31 @@ def by_partition(records: Sequence[TopicRecord]) -> Output:
     for record in records:
         found.setdefault(record.partition, []).append((record.key, record.value, record.timestamp))
     return dict(sorted(found.items()))
+
+
+class KeepHeaders(ks.Processor[Any, Any, Any, Any]):
+    """Keeps each value with a header in a store of rows, and counts visits with the last header."""
+
+    def init(self, context: ks.ProcessorContext) -> None:
+        """Get the stores."""
+        super().init(context)
+        self.last, self.visits = context.get_state_store("last"), context.get_state_store("visits")
+
+    def process(self, record: ks.Record[Any, Any]) -> None:
+        """Keep the record in both stores."""
+        headers = (("value", str(record.value).encode()), ("none", None))
+        self.last.put(record.key, ks.ValueTimestampHeaders(record.value, record.timestamp, headers))
+        visit = ks.Windowed(record.key, record.timestamp, record.timestamp)
+        self.visits.put(visit, ks.AggregationWithHeaders(1, headers))
+
+
+def with_headers() -> ks.Topology:
+    """Stores with headers."""
+    builder = ks.StreamsBuilder("headers")
+    builder.add_state_store(ks.Stores.persistent_timestamped_key_value_store_with_headers("last"))
+    builder.add_state_store(ks.Stores.persistent_session_store_with_headers("visits", retention="1h"))
+    builder.stream("in").process(KeepHeaders, "last", "visits")
+    return builder.build()
 
 
 def placed(topology: Topology, partitions: int, *, spark_partitions: int = 2, **config: Any) -> Deployment:

@@ -12,7 +12,7 @@ import kstreamnb as ks
 from kstreamnb.kafka.output_batch import OutputRecord
 from kstreamnb.spark.io.offset_source import FileOffsetSource
 from tests.spark.inprocess import Cluster
-from tests.spark.streams import Row, batched, placed
+from tests.spark.streams import Row, batched, placed, with_headers
 from tests.spark.test_streaming import disordered, joined, three_levels, two_levels
 
 Logs = dict[tuple[str, int], dict[Any, Any]]
@@ -27,31 +27,6 @@ def every_kind() -> ks.Topology:
     counts = grouped.windowed_by(windows).count(store="windows")
     counts.suppress(ks.Suppressed.until_window_closes()).to_stream(lambda key, count: str(key)).to("out")
     grouped.windowed_by(ks.SessionWindows.of_inactivity_gap_with_no_grace("50ms")).count(store="sessions")
-    return builder.build()
-
-
-class KeepHeaders(ks.Processor[Any, Any, Any, Any]):
-    """Keeps each value with a header in a store of rows, and counts visits with the last header."""
-
-    def init(self, context: ks.ProcessorContext) -> None:
-        """Get the stores."""
-        super().init(context)
-        self.last, self.visits = context.get_state_store("last"), context.get_state_store("visits")
-
-    def process(self, record: ks.Record[Any, Any]) -> None:
-        """Keep the record in both stores."""
-        headers = (("value", str(record.value).encode()), ("none", None))
-        self.last.put(record.key, ks.ValueTimestampHeaders(record.value, record.timestamp, headers))
-        visit = ks.Windowed(record.key, record.timestamp, record.timestamp)
-        self.visits.put(visit, ks.AggregationWithHeaders(1, headers))
-
-
-def with_headers() -> ks.Topology:
-    """Stores with headers."""
-    builder = ks.StreamsBuilder("headers")
-    builder.add_state_store(ks.Stores.persistent_timestamped_key_value_store_with_headers("last"))
-    builder.add_state_store(ks.Stores.persistent_session_store_with_headers("visits", retention="1h"))
-    builder.stream("in").process(KeepHeaders, "last", "visits")
     return builder.build()
 
 

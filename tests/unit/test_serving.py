@@ -226,6 +226,16 @@ def test_the_stores_can_be_mounted_in_a_service(
     assert (b"content-type", b"application/json; charset=utf-8") in sent[0]["headers"]
 
 
+def test_rows_with_headers_are_served_with_them() -> None:
+    """S2-49: bytes as hexadecimal digits, None as null."""
+    builder = ks.StreamsBuilder("shop")
+    builder.table("prices", store=ks.Stores.persistent_timestamped_key_value_store_with_headers("prices"))
+    driver = ks.TopologyTestDriver(builder.build())
+    driver.create_input_topic("prices").pipe_input("shoe", 1, at=3, headers=(("trace", b"7"),))
+    status, body = ks.monitoring.StoreApp(driver).answer("/stores/prices/shoe", "")
+    assert (status, json.loads(body)) == (200, {"key": "shoe", "value": 1, "timestamp": 3, "headers": []})
+
+
 def test_nothing_can_be_written(server: ks.monitoring.StoreServer) -> None:
     """S2-49: read only; the served view has no put either."""
     request = urllib.request.Request(server.url + "/stores/clicks-per-user/u1", data=b"{}", method="PUT")
