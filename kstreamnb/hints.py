@@ -12,7 +12,11 @@ if TYPE_CHECKING:  # errors use this module
     from kstreamnb.source_location import SourceLocation
 
 _SETTINGS = 'write settings as a dict, such as {"application.id": "shop", "statestore.cache.max.bytes": 0}'
-_HEADERS = 'headers are pairs of a name and bytes: record.with_headers((*record.headers, ("name", b"value")))'
+_HEADERS = (
+    'headers are pairs of a name and bytes: read dict(record.headers).get("name"), '
+    'add with record.with_headers((*record.headers, ("name", b"value")))'
+)
+_PROCESSOR = "write a ks.Processor for process(), or a ks.FixedKeyProcessor for process_values(), which keeps the key"
 _FROM_JAVA = {
     "StreamsConfig": _SETTINGS,
     "Properties": _SETTINGS,
@@ -22,7 +26,21 @@ _FROM_JAVA = {
     "WindowedSerdes": "ks.Serdes.time_windowed(…) and ks.Serdes.session_windowed(…) make them",
     "Instant": 'write a time as epoch milliseconds, as a text such as "2026-01-01T09:00Z", or as a datetime',
     "window": "a windowed key has .key, .start and .end (ms)",
-    **dict.fromkeys(("add", "remove", "lastHeader", "toArray"), _HEADERS),
+    "Transformer": _PROCESSOR,
+    "ValueTransformer": _PROCESSOR,
+    "ValueTransformerWithKey": _PROCESSOR,
+    "transform": "process(…) runs a ks.Processor",
+    "transformValues": "process_values(…) runs a ks.FixedKeyProcessor",
+    "flatTransform": "process(…) runs a ks.Processor, which may forward any number of records",
+    "through": 'repartition(name="…") writes to a topic and reads it again',
+    "branch": 'split().branch(predicate, name="…").default_branch() routes each record to one branch',
+    "suppress": "suppress() is a method of a table: call it before to_stream()",
+    "BufferConfig": "ks.BufferConfig has it",
+    "serializer": "pass the serde itself",
+    "deserializer": "pass the serde itself",
+    **dict.fromkeys(
+        ("add", "remove", "lastHeader", "last_header", "headers", "toArray", "to_array", "get", "items"), _HEADERS
+    ),
 }
 """Hints for names of Java that have no counterpart of the same name."""
 

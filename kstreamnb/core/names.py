@@ -27,7 +27,8 @@ def check_resource_name(name: object, kind: str = "name") -> str:
     """
     hint: str | None = None
     if not isinstance(name, str):
-        raise TopologyError(f'a {kind} must be text, got type "{type(name).__name__}"')
+        hint = "pass the names as separate arguments" if isinstance(name, list | tuple) else None
+        raise TopologyError(f'a {kind} must be text, got type "{type(name).__name__}"', hint=hint)
     if not name:
         message, java = f"a {kind} must not be empty", "Name is illegal, it can't be empty"
     elif name in (".", ".."):

@@ -16,6 +16,7 @@ from kstreamnb.core.record import Headers, Record, RecordMetadata
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import duration_ms, instant_ms
 from kstreamnb.errors import ProcessingError, StateError
+from kstreamnb.suggesting import Suggesting
 
 if TYPE_CHECKING:  # a processor may declare stores; the specs need not be loaded for that
     from kstreamnb.core.stores import StoreSpec
@@ -39,7 +40,7 @@ class PunctuationType:
     WALL_CLOCK_TIME = "wall_clock_time"
 
 
-class ProcessorContext:
+class ProcessorContext(Suggesting):
     """The context of a processor: forwards records, provides stores, schedules punctuations and reads the clocks.
 
     Args:

@@ -5,7 +5,8 @@ All are tuples: cheap to create, immutable, compared by value. Time is always wh
 
 from __future__ import annotations
 
-from typing import Any, Generic, NamedTuple, Self, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any, Generic, NamedTuple, Self, TypeAlias, TypeVar
 
 from kstreamnb.errors import ConfigError, ProcessingError
 from kstreamnb.suggesting import Suggesting
@@ -15,6 +16,41 @@ V = TypeVar("V")
 
 Headers = tuple[tuple[str, bytes | None], ...]
 """Headers of a record, in order; a name may occur more than once."""
+
+AnyHeaders: TypeAlias = Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None]
+"""Headers as a user may write them."""
+
+
+def headers_of(headers: AnyHeaders) -> Headers:
+    """Return headers as Kafka keeps them, from pairs or from a mapping.
+
+    Args:
+        headers: pairs of a name and bytes or None, or a mapping of names to those.
+
+    Raises: ConfigError for anything else: Kafka has no other headers.
+
+    Example:
+        >>> headers_of({"source": b"roof"})
+        (('source', b'roof'),)
+    """
+    pairs: object = headers.items() if isinstance(headers, Mapping) else headers
+    if isinstance(pairs, str | bytes) or not isinstance(pairs, Iterable):
+        raise ConfigError(f'headers must be pairs, got type "{type(headers).__name__}"', hint=_WRITE_HEADERS)
+    return tuple(map(_header, pairs))
+
+
+def _header(pair: object) -> tuple[str, bytes | None]:
+    match pair:
+        case (str(name), bytes() | None as data):
+            return name, data
+        case (str(name), data):
+            message = f'header "{name}" must be bytes or None, got type "{type(data).__name__}"'
+            raise ConfigError(message, hint="encode a text: text.encode()" if isinstance(data, str) else None)
+    message = f'a header must be a pair (name, bytes), got type "{type(pair).__name__}"'
+    raise ConfigError(message, hint=_WRITE_HEADERS)
+
+
+_WRITE_HEADERS = 'write for example [("source", b"roof")] or {"source": b"roof"}'
 
 
 class TopicPartition(NamedTuple):
@@ -199,7 +235,7 @@ class Record(_RecordFields, Suggesting, Generic[K, V]):
 
     __slots__ = ()
 
-    def __new__(cls, key: K, value: V, timestamp: int, headers: Headers = ()) -> Record[K, V]:
+    def __new__(cls, key: K, value: V, timestamp: int, headers: AnyHeaders = ()) -> Record[K, V]:
         """A record; raises ProcessingError when the timestamp is negative."""
         try:
             negative = timestamp < 0
@@ -208,7 +244,7 @@ class Record(_RecordFields, Suggesting, Generic[K, V]):
         if negative:
             java = f"Timestamp may not be negative. Got: {timestamp}"
             raise ProcessingError(f"timestamp {timestamp} of a record is negative", java=java)
-        return super().__new__(cls, key, value, timestamp, headers)
+        return super().__new__(cls, key, value, timestamp, headers_of(headers) if headers else ())
 
     def with_key(self, key: object) -> Record[Any, V]:
         """The same record under another key.
@@ -234,10 +270,10 @@ class Record(_RecordFields, Suggesting, Generic[K, V]):
         """
         return type(self)(self.key, self.value, timestamp, self.headers)
 
-    def with_headers(self, headers: Headers) -> Self:
+    def with_headers(self, headers: AnyHeaders) -> Self:
         """The same record with other headers.
 
         Args:
-            headers: pairs of a name and bytes (or None), which replace all headers.
+            headers: pairs of a name and bytes (or None), or a mapping, which replace all headers.
         """
-        return tuple.__new__(type(self), (self.key, self.value, self.timestamp, tuple(headers)))
+        return tuple.__new__(type(self), (self.key, self.value, self.timestamp, headers_of(headers)))

@@ -31,8 +31,9 @@ def taking(function: F, *arguments: str, key: bool = False) -> F:
     expect(key, bool, "with_key")
     arguments = ("key", *arguments) if key else arguments
     wanted = f"expected a function taking ({', '.join(arguments)})"
+    hint = f"write it as {' '.join(('lambda', ', '.join(arguments))).strip()}: …"
     if not callable(function):
-        raise ConfigError(f'{wanted}, got type "{type(function).__name__}"')
+        raise ConfigError(f'{wanted}, got type "{type(function).__name__}"', hint=hint)
     try:
         signature = inspect.signature(function, follow_wrapped=False)
     except (TypeError, ValueError):
@@ -42,6 +43,6 @@ def taking(function: F, *arguments: str, key: bool = False) -> F:
     except TypeError:
         takes = inspect.Signature([each.replace(annotation=each.empty) for each in signature.parameters.values()])
         keyed = arguments == ("value",) and len(takes.parameters) == 2
-        hint = "with_key=True gives it the key as well" if keyed else f"write it as lambda {', '.join(arguments)}: …"
+        hint = "with_key=True gives it the key as well" if keyed else hint
         raise ConfigError(f"{wanted}, but this one takes {takes}", hint=hint) from None
     return function

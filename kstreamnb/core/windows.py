@@ -55,7 +55,7 @@ class TimeWindows(Suggesting):
         _check_advance(self.advance_ms, self.size_ms)
 
     @classmethod
-    def of(cls, *, size: Duration, grace: Duration = _NO_GRACE, advance: Duration | None = None) -> Self:
+    def of(cls, size: Duration, *, grace: Duration = _NO_GRACE, advance: Duration | None = None) -> Self:
         """Windows of a size, waiting ``grace`` for late records, tumbling or advancing by ``advance``.
 
         Args:
@@ -137,7 +137,7 @@ class SlidingWindows(Suggesting):
         return self.difference_ms
 
     @classmethod
-    def of(cls, *, difference: Duration, grace: Duration = _NO_GRACE) -> Self:
+    def of(cls, difference: Duration, *, grace: Duration = _NO_GRACE) -> Self:
         """Windows of records at most ``difference`` apart.
 
         Args:
@@ -184,7 +184,7 @@ class SessionWindows(Suggesting):
         _check_not_negative(self.grace_ms, "grace", "Grace period cannot be negative.")
 
     @classmethod
-    def of(cls, *, gap: Duration, grace: Duration = _NO_GRACE) -> Self:
+    def of(cls, gap: Duration, *, grace: Duration = _NO_GRACE) -> Self:
         """Sessions that end after a gap longer than ``gap``.
 
         Args:
@@ -250,8 +250,8 @@ class JoinWindows(Suggesting):
     @classmethod
     def of(
         cls,
-        *,
         difference: Duration | None = None,
+        *,
         before: Duration | None = None,
         after: Duration | None = None,
         grace: Duration = _NO_GRACE,

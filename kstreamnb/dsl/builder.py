@@ -114,7 +114,7 @@ class StreamsBuilder(Suggesting):
     def table(
         self,
         topic: str,
-        consumed: Consumed | None = None,
+        consumed: Consumed | Materialized | None = None,
         *options: Materialized,
         **keywords: Unpack[TableSourceKeywords],
     ) -> KTable[Any, Any]:
@@ -125,7 +125,7 @@ class StreamsBuilder(Suggesting):
 
         Args:
             topic: name of the topic.
-            consumed: how to read. Default: as the application says.
+            consumed: how to read, or a `Materialized`, as in Java. Default: as the application says.
             options: a `Materialized`, as in Java, instead of keywords. Default: none.
 
         Example:
@@ -143,7 +143,7 @@ class StreamsBuilder(Suggesting):
     def global_table(
         self,
         topic: str,
-        consumed: Consumed | None = None,
+        consumed: Consumed | Materialized | None = None,
         *options: Materialized,
         **keywords: Unpack[TableSourceKeywords],
     ) -> GlobalKTable[Any, Any]:
@@ -154,7 +154,7 @@ class StreamsBuilder(Suggesting):
 
         Args:
             topic: name of the topic.
-            consumed: how to read. Default: as the application says.
+            consumed: how to read, or a `Materialized`, as in Java. Default: as the application says.
             options: a `Materialized`, as in Java, instead of keywords. Default: none.
 
         Raises: ConfigError when a `Materialized` is given whose store has no name.
@@ -170,7 +170,8 @@ class StreamsBuilder(Suggesting):
         Source: Kafka Streams `StreamsBuilder#globalTable`; differences: none.
         """
         arguments = _table_arguments(topic, consumed, options, keywords)
-        if (options or keywords.get("materialized")) and arguments["table"].store_name is None:
+        given = isinstance(consumed, Materialized) or options or keywords.get("materialized")
+        if given and arguments["table"].store_name is None:
             raise ConfigError(
                 f'the store of global table "{topic}" has no name',
                 hint='say store="…", or leave the Materialized out',
@@ -360,10 +361,15 @@ def _check_store(store: object) -> None:
 
 
 def _table_arguments(
-    topic: str, consumed: Consumed | None, options: tuple[Materialized, ...], keywords: TableSourceKeywords
+    topic: str,
+    consumed: Consumed | Materialized | None,
+    options: tuple[Materialized, ...],
+    keywords: TableSourceKeywords,
 ) -> TableArguments:
     """Return the arguments of a table; the serdes of its topic and of its store are the same."""
     check_topic_name(topic)
+    if isinstance(consumed, Materialized):
+        options, consumed = (consumed, *options), None
     fields = {**keywords}
     reading = {name: fields.pop(name, None) for name in ("timestamp_extractor", "offset_reset", "name")}
     table = materialization(options, fields)

@@ -314,7 +314,8 @@ def _declare(
     """Declare the join that fits the other side, with arguments by position or by name."""
     kind = getattr(type(right), "kind", "")
     if kind not in _JOINS:
-        raise TopologyError(f"a stream cannot be joined with a {type(right).__name__}")
+        hint = "give a handle, such as builder.table(…)" if isinstance(right, str) else None
+        raise TopologyError(f"a stream cannot be joined with a {type(right).__name__}", hint=hint)
     emit, options_kind, names = _JOINS[kind]
     options = [each for each in arguments if isinstance(each, NamedOptions | Named)]
     positional = [each for each in arguments if each not in options and each is not None]
@@ -322,12 +323,13 @@ def _declare(
     free = [name for name in names if name not in fields]
     if len(positional) > len(free):
         raise TopologyError(
-            f'"{word}" takes {" and ".join(names)} after the other side, got {len(positional)} arguments'
+            f'"{word}" takes {" and ".join(names)} after the other side, got {len(positional)} arguments',
+            hint=_call(word, kind),
         )
     fields |= zip(free, positional, strict=False)
     for name in names:
         if name not in fields:
-            raise TopologyError(f'"{word}" with a {type(right).__name__} is missing its {name}')
+            raise TopologyError(f'"{word}" with a {type(right).__name__} is missing its {name}', hint=_call(word, kind))
     with_key = bool(fields.pop("with_key", False))
     joiner = cast("UserFunction", taking(fields.pop("joiner"), "left", "right", key=with_key))
     extra = {name: fields.pop(name) for name in names if name != "joiner"}
@@ -338,6 +340,13 @@ def _declare(
     joined = cast("NamedOptions | None", fields.pop("joined", None))
     settings = combined(options_kind, joined, **fields)
     return left.declare("stream", word, emit, right, join=JoinSpec(how, joiner, with_key), options=settings, **extra)
+
+
+def _call(word: str, kind: str) -> str:
+    """Return the call that joins a stream with the other side, for hints."""
+    return f"write {word}({kind}, {', '.join(_JOINS[kind][2])})" + (
+        "; only two streams are joined within windows" if kind != "stream" else ""
+    )
 
 
 _JOINS: dict[str, tuple[Emit, type[NamedOptions], tuple[str, ...]]] = {

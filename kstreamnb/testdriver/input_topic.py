@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any, TypeAlias
 
 from kstreamnb.core.arguments import expect
-from kstreamnb.core.record import Headers, Record, TopicRecord
+from kstreamnb.core.record import AnyHeaders, Record, TopicRecord, headers_of
 from kstreamnb.core.time import Instant, duration_ms, format_duration, instant_ms
 from kstreamnb.errors import ConfigError
 from kstreamnb.suggesting import Suggesting
@@ -32,13 +32,16 @@ class InputTopic(Suggesting):
         self.topic = topic
         self._write, self._now_ms, self._advance_ms = write, now_ms, advance_ms
 
+    def __repr__(self) -> str:
+        return f'<InputTopic "{self.topic}">'
+
     def pipe_input(
         self,
         key: object,
         value: object = _MISSING,
         at: Instant | None = None,
         *,
-        headers: Headers = (),
+        headers: AnyHeaders = (),
         partition: int | None = None,
     ) -> None:
         """Pipe one record.
@@ -47,7 +50,7 @@ class InputTopic(Suggesting):
             key: the key; or the value of a record without a key, or a `Record` or `TopicRecord`, if it is alone.
             value: the value.
             at: the time of the record: epoch milliseconds, ISO text or an aware datetime. Default: the topic's clock.
-            headers: pairs of a name and bytes.
+            headers: pairs of a name and bytes, or a mapping. Default: none.
             partition: the partition. Default: the one that the key chooses.
 
         Raises:
@@ -77,11 +80,9 @@ class InputTopic(Suggesting):
         if value is _MISSING:
             key, value = None, key
         timestamp = self._tick() if at is None else _instant(at)
-        expect(headers, Iterable, "headers")
         expect(partition, int | None, "partition")
-        self._write(
-            [TopicRecord(self.topic, -1 if partition is None else partition, -1, timestamp, key, value, tuple(headers))]
-        )
+        place = self.topic, -1 if partition is None else partition, -1
+        self._write([TopicRecord(*place, timestamp, key, value, headers_of(headers))])
 
     def pipe_record_list(self, records: Iterable[Record[Any, Any] | TopicRecord | Sequence[Any]]) -> None:
         """Pipe records: `Record`, `TopicRecord`, or tuples ``(key, value)`` and ``(key, value, time)``."""
@@ -142,13 +143,13 @@ class InputTopic(Suggesting):
 
     def _record(self, record: Any) -> TopicRecord:
         if isinstance(record, TopicRecord):
-            return record._replace(topic=self.topic)
+            return record._replace(topic=self.topic, headers=headers_of(record.headers))
         expect(record, tuple | list, "each record")
         if not 2 <= len(record) <= 4:
             raise ConfigError(f"a record has {len(record)} fields", hint="give (key, value[, time[, headers]])")
         key, value, *rest = record
         timestamp = _instant(rest[0]) if rest else self._tick()
-        headers = tuple(rest[1]) if len(rest) > 1 else ()
+        headers = headers_of(rest[1]) if len(rest) > 1 else ()
         return TopicRecord(self.topic, -1, -1, timestamp, key, value, headers)
 
 

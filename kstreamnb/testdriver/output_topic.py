@@ -33,6 +33,9 @@ class OutputTopic(Suggesting):
         self.topic = topic
         self._log, self._serdes, self._written = log, serdes, written
 
+    def __repr__(self) -> str:
+        return f'<OutputTopic "{self.topic}">'
+
     def read_record(self) -> TopicRecord:
         """Read the next record; raise EngineError if there is none."""
         log = self._log(self.topic)

@@ -207,6 +207,9 @@ def check_supplier(node: str, supplier: object) -> Callable[[], object]:
             f'node "{node}" got a {type(supplier).__name__} instead of a supplier of processors',
             hint="pass the class itself or a function without arguments that makes a new processor",
         )
+    process = getattr(supplier, "process", None)
+    if isinstance(supplier, type) and callable(process):
+        taking(process, "self", "record")
     return taking(supplier)
 
 

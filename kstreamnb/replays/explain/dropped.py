@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable
+from itertools import accumulate
 from typing import TypeAlias
 
 from kstreamnb.core.formatting import format_interval, format_time
@@ -33,14 +35,14 @@ def why_dropped(
             raise unknown(
                 "node", node, run.topology.nodes, error=EngineError, detail=f"drops were at {', '.join(known)}"
             )
-    result = []
+    result, reached = [], _Clocks()
     for drop in run.drops():
         record = drop.record
         position = (None, None, None) if record is None else record[:3]
         wanted = zip((topic, partition, offset), position, strict=True)
         chosen = all(want is None or want == have for want, have in wanted)
         if chosen and node in (None, drop.node) and (key is None or drop.key == key):
-            result.append(_explained(run, drop))
+            result.append(_explained(run, drop, reached))
     asked = f"record {topic}-{partition}@{offset}" if offset is not None else "record"
     clocks = stream_times(run)
     own = f"{clocks} tasks each have their own stream time; over another number of partitions, others may be late"
@@ -57,14 +59,29 @@ def stream_times(run: RecordedRun) -> int:
     return max(Counter(task.partition("_")[0] for task in of_time).values(), default=0)
 
 
-def _explained(run: RecordedRun, drop: Drop) -> Explanation:
+_Clocks: TypeAlias = dict[str, tuple[list[int], list[int]]]
+"""For each task, the positions of consumed records and the greatest timestamp up to each."""
+
+
+def _set_by(run: RecordedRun, drop: Drop, clocks: _Clocks) -> int | None:
+    """Return the step that advanced stream time so far that the record was late."""
+    if drop.task not in clocks:
+        consumed = run.index.positions_of("consumed", task=drop.task)
+        clocks[drop.task] = consumed, list(accumulate((run.index.log[position][2] for position in consumed), max))
+    positions, times = clocks[drop.task]
+    first = bisect_left(times, drop.details["stream_time_ms"])
+    step = run.index.step_of(positions[first]) if first < len(times) else None
+    return None if step is None or step > drop.step else step
+
+
+def _explained(run: RecordedRun, drop: Drop, clocks: _Clocks) -> Explanation:
     reason, remedy = _REASONS.get(drop.reason, _other)(run, drop)
     record = drop.record
     what = "a record" if record is None else record_id(record)
     about = f"{what} ({describe_content(drop.key, drop.value, drop.timestamp)})"
     refused = "topic" in drop.details  # by its source: it is part of no step
     steps = [] if refused else [drop.step]
-    if "stream_time_ms" in drop.details and (step := _set_by(run, drop)) is not None:
+    if "stream_time_ms" in drop.details and (step := _set_by(run, drop, clocks)) is not None:
         steps.insert(0, step)
     return Explanation(
         f"{about} was dropped at {described(run, drop.node)} in task {drop.task}: {reason}",
@@ -75,15 +92,6 @@ def _explained(run: RecordedRun, drop: Drop) -> Explanation:
         origin=getattr(run.topology.nodes.get(drop.node), "origin", None),
         remedy=remedy,
     )
-
-
-def _set_by(run: RecordedRun, drop: Drop) -> int | None:
-    """Return the step that advanced stream time so far that the record was late."""
-    time = drop.details["stream_time_ms"]
-    for position, code, entry in run.index.entries("consumed", drop.step):
-        if code.task == drop.task and entry[2] >= time:
-            return run.index.step_of(position)
-    return None
 
 
 def _late(run: RecordedRun, drop: Drop) -> tuple[str, str | None]:

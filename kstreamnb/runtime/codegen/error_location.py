@@ -14,6 +14,7 @@ from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import Any
 
 from kstreamnb.core.codec import decode, to_bytes
+from kstreamnb.core.processor import Processor
 from kstreamnb.core.record import Headers
 from kstreamnb.errors import KStreamError, ProcessingError, SerdeError
 from kstreamnb.hints import from_java, message_of
@@ -165,7 +166,9 @@ def init_error(context: TaskContext, node: str, error: BaseException) -> Process
     """Make the error about a node that could not be started."""
     java = f"failed to initialize processor {node}"
     origin = getattr(context.plan.topology.nodes[node], "origin", None)
-    return ProcessingError(f'failed to initialize processor "{node}"', java=java, origin=origin)
+    fact = f": {error.message}" if isinstance(error, KStreamError) else f" with {type(error).__name__}"
+    hint = getattr(error, "hint", None)
+    return ProcessingError(f'failed to initialize processor "{node}"{fact}', hint=hint, java=java, origin=origin)
 
 
 def _error(context: TaskContext, node: str, error: BaseException, where: str, java: str) -> ProcessingError:
@@ -178,17 +181,19 @@ def _error(context: TaskContext, node: str, error: BaseException, where: str, ja
         f'node "{node}" failed{fact}',
         node=node,
         detail=detail,
-        hint=getattr(error, "hint", None) or _headers_hint(error) or _none_hint(context, node, error),
+        hint=getattr(error, "hint", None) or _attribute_hint(error) or _none_hint(context, node, error),
         origin=line or declared,
         java=java,
     )
 
 
-def _headers_hint(error: BaseException) -> str | None:
-    """Return a hint about a method of Java's headers that is called on ours, which are a tuple."""
-    if not isinstance(error, AttributeError) or not isinstance(error.obj, tuple):
+def _attribute_hint(error: BaseException) -> str | None:
+    """Return a hint about Java's methods of headers, which are a tuple here, and about a context that was not kept."""
+    if not isinstance(error, AttributeError):
         return None
-    return from_java(error.name or "", ())
+    if isinstance(error.obj, Processor) and error.name == "context":
+        return "keep the context: call super().init(context) first in init"
+    return from_java(error.name or "", ()) if isinstance(error.obj, tuple) else None
 
 
 def _none_hint(context: TaskContext, node: str, error: BaseException) -> str | None:

@@ -42,7 +42,7 @@ class NodeContext:
         if name in self._stores:
             return context.stores[name]
         if name in context.plan.topology.stores:
-            fact, hint = "is not connected to it", "connect it where the node is added, with stores=…"
+            fact, hint = "is not connected to it", f'name it where the node is added, such as process(…, "{name}")'
         else:
             fact, hint = "does not exist", f"there are {', '.join(context.plan.topology.stores) or 'no stores'}"
         message = f'node "{self.node}" uses store "{name}", which {fact}'

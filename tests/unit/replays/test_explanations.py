@@ -48,6 +48,21 @@ def test_a_late_record_is_explained_by_its_window(windows: Any, times: tuple[int
     assert not [drop for drop in windowed(type(windows)(**kept), *times).drops if drop.timestamp == late]
 
 
+def test_each_late_record_names_the_first_step_that_closed_its_window() -> None:
+    """Compared with a scan of the records, on two partitions with clocks of their own."""
+    builder = ks.StreamsBuilder("late")
+    builder.stream("in").group_by_key().windowed_by(ks.TimeWindows.of("10ms")).count().to_stream().to("out")
+    times = [(37 * number) % 101 + 2 * number for number in range(300)]
+    records = [ks.TopicRecord("in", number % 2, number // 2, time, "k", 1) for number, time in enumerate(times)]
+    run = replay(builder.build(), records)
+    late = run.why_dropped()
+    assert len(late) > 50
+    for drop, why in zip(run.drops, late, strict=True):
+        clock = drop.details["stream_time_ms"]
+        steps = [step for step in run.steps if step.task == drop.task and step.record is not None]
+        assert why.steps == (next(step.number for step in steps if step.record.timestamp >= clock), drop.step)
+
+
 def test_drops_can_be_asked_for_by_record_and_node() -> None:
     """Only the requested drops are explained; an empty answer says so."""
     run = windowed(ks.TimeWindows.of(size="10ms"), 0, 30, 3)

@@ -1,0 +1,164 @@
+"""Slips of a Java programmer's first day: each is refused at once, with the call to write instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import kstreamnb as ks
+
+
+def _hint_of(slip: Callable[[], object]) -> str:
+    with pytest.raises(ks.KStreamError) as caught:
+        slip()
+    return caught.value.hint or ""
+
+
+def _drive(processor: type, headers: Any = ()) -> ks.Record[Any, Any]:
+    builder = ks.StreamsBuilder("slips")
+    builder.add_state_store(ks.Stores.persistent_key_value_store("seen"))
+    builder.stream("orders").process(processor).to("out")
+    driver = ks.TopologyTestDriver(builder.build())
+    driver.create_input_topic("orders").pipe_input("a", 1, at=0, headers=headers)
+    record: ks.Record[Any, Any] = driver.create_output_topic("out").read_record()  # type: ignore[assignment]
+    return record
+
+
+class Tagged(ks.Processor):
+    """Puts a header on each record."""
+
+    headers: Any = ()
+
+    def process(self, record: ks.Record[Any, Any]) -> None:
+        """Forward the record with the headers of the class."""
+        self.context.forward(record.with_headers(self.headers))
+
+
+@pytest.mark.parametrize("headers", [{"source": b"roof"}, [("source", b"roof")], [["source", b"roof"]]])
+def test_headers_written_as_a_mapping_or_as_pairs_arrive_as_pairs(headers: Any) -> None:
+    """A dictionary once lost its values without a word."""
+    assert _drive(type("Tag", (Tagged,), {"headers": headers})).headers == (("source", b"roof"),)
+    assert _drive(type("Same", (Tagged,), {"process": lambda self, record: self.context.forward(record)}), headers)[
+        -1
+    ] == (("source", b"roof"),)
+    assert ks.Record("a", 1, 0, headers).headers == (("source", b"roof"),)
+
+
+@pytest.mark.parametrize(
+    ("headers", "message"),
+    [
+        ({"source": "roof"}, 'header "source" must be bytes or None, got type "str"'),
+        ([("source", 1)], 'header "source" must be bytes or None, got type "int"'),
+        (("source", b"roof"), 'a header must be a pair (name, bytes), got type "str"'),
+        ([("source",)], 'a header must be a pair (name, bytes), got type "tuple"'),
+        ("source", 'headers must be pairs, got type "str"'),
+        (None, 'headers must be pairs, got type "NoneType"'),
+    ],
+)
+def test_what_kafka_has_no_header_for_is_refused_before_it_reaches_a_topic(headers: Any, message: str) -> None:
+    """The driver accepted such headers, and only a broker refused them."""
+    with pytest.raises(ks.errors.ConfigError) as piped:
+        _drive(Tagged, headers)
+    assert str(piped.value) == message
+    with pytest.raises(ks.errors.ProcessingError) as forwarded:
+        _drive(type("Tag", (Tagged,), {"headers": headers}))
+    assert message in str(forwarded.value)
+
+
+SLIPS: dict[str, Callable[[Any], object]] = {
+    "process(…) runs a ks.Processor": lambda stream: stream.transform(Tagged),
+    "process_values(…) runs a ks.FixedKeyProcessor": lambda stream: stream.transformValues(Tagged),
+    'repartition(name="…") writes to a topic and reads it again': lambda stream: stream.through("orders-again"),
+    "split().branch(": lambda stream: stream.branch(bool),
+    "call it before to_stream()": lambda stream: stream.suppress(ks.Suppressed.until_window_closes()),
+    "ks.BufferConfig has it": lambda stream: ks.Suppressed.BufferConfig,  # type: ignore[attr-defined]
+    "write a ks.Processor": lambda stream: ks.Transformer,  # type: ignore[attr-defined]
+    "write it as lambda: …": lambda stream: stream.group_by_key().aggregate(0, lambda key, value, total: total),
+    "write join(table, joiner); only two streams": (
+        lambda stream: stream.join(stream.to_table(), lambda left, right: left, ks.JoinWindows.of("5m"))
+    ),
+    "write join(stream, joiner, windows)": lambda stream: stream.join(stream, lambda left, right: left),
+    "give a handle": lambda stream: stream.join("prices", lambda left, right: left),
+    "pass the names as separate arguments": lambda stream: stream.process(Tagged, ["seen", "told"]),
+}
+
+
+@pytest.mark.parametrize(("hint", "slip"), SLIPS.items())
+def test_a_slip_of_a_java_programmer_is_answered_with_the_call_to_write(
+    hint: str, slip: Callable[[Any], object]
+) -> None:
+    """The hint names what exists here."""
+    assert hint in _hint_of(lambda: slip(ks.StreamsBuilder("slips").stream("orders")))
+
+
+class _Forgetful(ks.Processor):
+    def init(self, context: ks.ProcessorContext) -> None:
+        pass
+
+    def process(self, record: ks.Record[Any, Any]) -> None:
+        self.context.forward(record)
+
+
+class _Unconnected(ks.Processor):
+    def init(self, context: ks.ProcessorContext) -> None:
+        context.get_state_store("seen")
+
+
+class _Camel(ks.Processor):
+    def init(self, context: ks.ProcessorContext) -> None:
+        context.getStateStore("seen")  # type: ignore[attr-defined]
+
+
+class _Headers(ks.Processor):
+    def process(self, record: ks.Record[Any, Any]) -> None:
+        record.headers.last_header("source")  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("processor", "message", "hint"),
+    [
+        (_Forgetful, "failed with AttributeError", "call super().init(context)"),
+        (_Unconnected, 'uses store "seen", which is not connected to it', 'process(…, "seen")'),
+        (_Camel, 'a ProcessorContext has no "getStateStore"', 'did you mean "get_state_store"?'),
+        (_Headers, "failed with AttributeError", 'dict(record.headers).get("name")'),
+    ],
+)
+def test_a_slip_in_a_processor_is_answered_in_the_error_of_its_node(processor: type, message: str, hint: str) -> None:
+    """Also one in init: its reason stood only in the cause."""
+    with pytest.raises(ks.errors.ProcessingError) as caught:
+        _drive(processor)
+    assert message in str(caught.value)
+    assert hint in (caught.value.hint or "")
+
+
+def test_a_processor_of_the_old_api_is_refused_where_it_is_declared() -> None:
+    """process(key, value) is from before Kafka Streams 2.7."""
+
+    class Old(ks.Processor):
+        def process(self, key: Any, value: Any) -> None:  # type: ignore[override]
+            """Never called."""
+
+    builder = ks.StreamsBuilder("slips")
+    with pytest.raises(ks.errors.ConfigError, match=r"expected a function taking \(self, record\)"):
+        builder.stream("orders").process(Old)
+
+
+def test_a_table_takes_its_materialized_after_the_topic_as_in_java() -> None:
+    """table(topic, materialized) and globalTable(topic, materialized) are Java's short forms."""
+    builder = ks.StreamsBuilder("slips")
+    builder.table("customers", ks.Materialized.as_("customers").with_value_serde("long"))
+    builder.global_table("products", ks.Materialized.as_("products"))
+    driver = ks.TopologyTestDriver(builder.build())
+    driver.create_input_topic("products").pipe_input("p", 5, at=0)
+    assert driver.get_key_value_store("products").get("p") == 5
+    assert driver.get_key_value_store("customers").get("p") is None
+
+
+def test_the_first_argument_of_windows_may_be_given_by_position() -> None:
+    """As in Java; a second one needs its name, which says what it is."""
+    assert ks.TimeWindows.of("1h", grace="5m") == ks.TimeWindows.of(size="1h", grace="5m")
+    assert ks.SessionWindows.of("5m") == ks.SessionWindows.of(gap="5m")
+    assert ks.SlidingWindows.of("5m") == ks.SlidingWindows.of(difference="5m")
+    assert ks.JoinWindows.of("5m") == ks.JoinWindows.of(difference="5m")
