@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from inspect import isfunction, ismodule, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +20,15 @@ import click
 
 from kstreamnb import __version__, hooks
 from kstreamnb.errors import ConfigError, KStreamError
+from kstreamnb.hints import unknown
 
 if TYPE_CHECKING:  # commands import what they need
     from kstreamnb.samples import Sample
     from kstreamnb.topology.topology import Topology
 
 _DRAWINGS = ("text", "mermaid", "dot", "svg")
+_FORMS = {"": "text", ".txt": "text", ".mmd": "mermaid", ".dot": "dot", ".gv": "dot", ".svg": "svg"}
+_ENDINGS = ", ".join(filter(None, _FORMS))
 
 
 class _Commands(click.Group):
@@ -71,16 +75,27 @@ def load_application(application: str) -> Topology:
     if not name:
         names = [each for each, value in vars(module).items() if isinstance(value, Topology) or _is_builder(value)]
         if len(names) != 1:
-            found = f"it has {', '.join(names)}" if names else "it has none"
-            hint = f"name one, as in {place}:topology"
+            names = names or [each for each, value in vars(module).items() if _may_build(value, module)]
+            found = f"it has {', '.join(names)}" if names else "it has none, and no function without arguments"
+            hint = f"name one, as in {place}:{names[0] if names else 'topology'}"
             raise ConfigError(f'"{place}" does not have one topology', detail=found, hint=hint)
         name = names[0]
-    value: Any = getattr(module, name, None)
+    if not hasattr(module, name):
+        known = [each for each, value in vars(module).items() if not each.startswith("_") and not ismodule(value)]
+        raise unknown("name", f"{place}:{name}", [f"{place}:{each}" for each in known], error=ConfigError)
+    value: Any = getattr(module, name)
     value = value() if callable(value) and not _is_builder(value) else value
     value = value.build() if _is_builder(value) else value
     if not isinstance(value, Topology):
         raise ConfigError(f'"{application}" is not a topology', detail=f'it is of type "{type(value).__name__}"')
     return value
+
+
+def _may_build(value: object, module: object) -> bool:
+    """Whether a value is a function of this module that needs no arguments."""
+    if not isfunction(value) or value.__module__ != getattr(module, "__name__", ""):
+        return False
+    return all(each.default is not each.empty for each in signature(value).parameters.values())
 
 
 def _is_builder(value: object) -> bool:
@@ -166,10 +181,15 @@ def describe(application: str) -> None:
 
 @main.command()
 @click.argument("application")
-@click.option("--format", "form", type=click.Choice(_DRAWINGS), default="text", show_default=True, help="Its form.")
+@click.option("--format", "form", type=click.Choice(_DRAWINGS), help="Default: by the ending of the file, else text.")
 @click.option("--output", "-o", type=click.Path(dir_okay=False, path_type=Path), help="Write it to a file.")
-def graph(application: str, form: str, output: Path | None) -> None:
+def graph(application: str, form: str | None, output: Path | None) -> None:
     """Draw APPLICATION, or the description of a Java application in a .txt file (- for standard input)."""
+    if form is None:
+        suffix = "" if output is None else output.suffix
+        if suffix not in _FORMS:
+            raise ConfigError(f'no form of a drawing ends in "{suffix}"', hint=f"end in {_ENDINGS}, or say --format")
+        form = _FORMS[suffix]
     drawn = str(getattr(load_application(application), f"to_{form}")())
     if output is None:
         click.echo(drawn)
@@ -237,7 +257,9 @@ def check_notebooks(places: Sequence[Path]) -> None:
 
 
 # --- Kafka ---
-_servers = click.option("--servers", required=True, metavar="HOST:PORT", help="Bootstrap servers.")
+_servers = click.option(
+    "--servers", "--bootstrap-server", required=True, metavar="HOST:PORT", help="Bootstrap servers."
+)
 
 
 @main.command()
@@ -299,7 +321,7 @@ _FROM_FILE = "Begin at the offsets in this file: lines of topic,partition,offset
 
 
 @main.command()
-@click.option("--servers", "--bootstrap-server", required=True, metavar="HOST:PORT", help="Bootstrap servers.")
+@_servers
 @click.option("--application-id", required=True, help="The application to forget.")
 @click.option("--checkpoint", type=click.Path(path_type=Path), help="The deployment's checkpoint, removed too.")
 @click.option("--topology", "application", metavar="APPLICATION", help="module:name, to find exactly its topics.")

@@ -36,6 +36,7 @@ _FROM_JAVA = {
     "branch": 'split().branch(predicate, name="…").default_branch() routes each record to one branch',
     "suppress": "suppress() is a method of a table: call it before to_stream()",
     "BufferConfig": "ks.BufferConfig has it",
+    "local_broker": "ks.kafka.local_broker() starts one on this machine",
     "serializer": "pass the serde itself",
     "deserializer": "pass the serde itself",
     **dict.fromkeys(

@@ -16,7 +16,7 @@ class _SuggestingType(type):
         def __getattr__(cls, name):
             if name.startswith("_"):
                 return type.__getattribute__(cls, name)
-            raise UnknownNameError(cls.__name__, name, dir(cls))
+            raise UnknownNameError(cls.__name__, name, dir(cls), cls._elsewhere.get(name))
 
 
 class Suggesting(metaclass=_SuggestingType):

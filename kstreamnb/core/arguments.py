@@ -36,10 +36,17 @@ def expect(value: object, kind: type | UnionType, what: str, *, hint: str | None
         name of a store must be str, got 5
     """
     if not isinstance(value, kind):
-        raise ConfigError(f"{what} must be {_words(kind)}, got {_shown(value)}", hint=hint)
+        raise ConfigError(f"{what} must be {_words(kind)}, got {_shown(value)}", hint=hint or _hint(value))
+
+
+def _hint(value: object) -> str | None:
+    frame = 'make a sample of it: ks.Sample.from_dataframe(frame, topic="orders", timestamp="time", key="user")'
+    return frame if type(value).__name__ == "DataFrame" else None
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, list | tuple) and value:
+        return f'a {type(value).__name__} of "{type(value[0]).__name__}"'
     return repr(value) if isinstance(value, str | int | float) or value is None else f'type "{type(value).__name__}"'
 
 
@@ -96,7 +103,8 @@ def check_arguments(function: Callable[..., object], arguments: Mapping[str, obj
         if not test(value):
             choices = _choices(hint) if isinstance(value, str) else []
             shown = f'"{value}"' if choices else _shown(value)
-            raise ConfigError(f"{name} must be {_words(hint)}, got {shown}", hint=did_you_mean(value, choices))
+            near = did_you_mean(value, choices) or _hint(value)
+            raise ConfigError(f"{name} must be {_words(hint)}, got {shown}", hint=near)
 
 
 class _Unknown:

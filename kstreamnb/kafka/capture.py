@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from kstreamnb.core.progress import Done, under_way
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
-from kstreamnb.core.serdes import Serdes
+from kstreamnb.core.serdes import serde_of
 from kstreamnb.core.time import Instant
 from kstreamnb.errors import ConfigError, SerdeError
 from kstreamnb.kafka.batch_offsets import Offsets, ranges
@@ -135,8 +135,8 @@ def capture(
     limits: CaptureLimits | None = None,
     *,
     from_: Instant | str | Mapping[str, Mapping[int, int]] = "earliest",
-    key_serde: Serde | None = None,
-    value_serde: Serde | None = None,
+    key_serde: Serde | str | None = None,
+    value_serde: Serde | str | None = None,
     progress: Progress | None = None,
 ) -> Captured:
     """Capture records of topics until a limit, the end, or an interrupt, which keeps the records that were read.
@@ -150,8 +150,8 @@ def capture(
         limits: when to end; by default after 1000 records or 10 s.
         from_: "earliest" (default), "latest", which waits for new records, an instant, or offsets by topic and
             partition.
-        key_serde: reads keys; text by default.
-        value_serde: reads values; JSON by default.
+        key_serde: reads keys, or its name such as "long"; text by default.
+        value_serde: reads values, or its name; JSON by default.
         progress: called with records, bytes and seconds a few times a second.
     """
     limits = limits or CaptureLimits()
@@ -184,7 +184,7 @@ def capture(
         consumer.close()
     if last is not None and reading.ended == _ALL_READ and ends != end:
         reading.ended = f"limit of {limits.records:,} records reached"
-    serdes = key_serde or Serdes.string(), value_serde or Serdes.json()
+    serdes = serde_of(key_serde or "string"), serde_of(value_serde or "json")
     records = tuple(_record(message, *serdes) for message in reading.messages)
     return Captured(records, reading.ended, _bounds(positions, reading.positions, end))
 

@@ -19,7 +19,7 @@ from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.codec import StreamPartitioner
 from kstreamnb.core.record import Headers, TopicRecord
 from kstreamnb.core.serde import Serde
-from kstreamnb.core.serdes import Serdes
+from kstreamnb.core.serdes import serde_of
 from kstreamnb.core.time import duration_ms, format_duration
 from kstreamnb.errors import BufferExhaustedError
 from kstreamnb.kafka.client import Servers, client, connection, kafka_error, sendable_time, shown_servers
@@ -62,8 +62,8 @@ class RecordProducer:
         self,
         servers: Servers,
         *,
-        key_serde: Serde | None = None,
-        value_serde: Serde | None = None,
+        key_serde: Serde | str | None = None,
+        value_serde: Serde | str | None = None,
         partitioner: StreamPartitioner | None = None,
         max_block: timedelta | str = "1m",
         patience_s: float = 60.0,
@@ -72,7 +72,7 @@ class RecordProducer:
         self.servers, self.patience_s = servers, patience_s
         self._partitioner, self._counts = partitioner, dict[str, int]()
         self._block_ms = duration_ms(max_block, "longest wait for room")
-        self.key_serde, self.value_serde = key_serde or Serdes.string(), value_serde or Serdes.json()
+        self.key_serde, self.value_serde = serde_of(key_serde or "string"), serde_of(value_serde or "json")
         self._producer = client(Producer, connection(servers, defaults=_TUNING, partitioner="murmur2_random"))
         self._poller: threading.Thread | None = None
 
@@ -189,8 +189,8 @@ def produce(
     servers: Servers,
     records: Iterable[TopicRecord],
     *,
-    key_serde: Serde | None = None,
-    value_serde: Serde | None = None,
+    key_serde: Serde | str | None = None,
+    value_serde: Serde | str | None = None,
     keep_partitions: bool = False,
 ) -> int:
     r"""Send records, such as those of a sample, in their order and with their timestamps; return their number.
@@ -200,8 +200,8 @@ def produce(
     Args:
         servers: ``host:port,…``, or settings of a client with ``bootstrap.servers`` among them.
         records: a sample, or any `TopicRecord` objects; timestamps are epoch milliseconds.
-        key_serde: serde of the keys. Default: text.
-        value_serde: serde of the values. Default: JSON.
+        key_serde: serde of the keys, or its name such as "long". Default: text.
+        value_serde: serde of the values, or its name. Default: JSON.
         keep_partitions: send each record to its own ``partition``. Default: False.
 
     Example:

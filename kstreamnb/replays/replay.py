@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import ClassVar
 
 from kstreamnb import hooks
 from kstreamnb.core.arguments import expect
@@ -45,6 +46,13 @@ class Replay(Navigation, Queries, Suggesting, Displayed):
         >>> run.at(1).store("counts")["a"], run.at(2).store("counts")["a"]
         (1, 2)
     """
+
+    _elsewhere: ClassVar = {
+        **dict.fromkeys(("store", "stores"), "now.store"),
+        **dict.fromkeys(("to_pandas", "to_dataframe", "frame"), "output(topic).to_pandas"),
+        **dict.fromkeys(("previous", "undo"), "back"),
+        "outputs": "output",
+    }
 
     def __init__(self, run: RecordedRun, error: KStreamError | None = None) -> None:
         super().__init__(run)

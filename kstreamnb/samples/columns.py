@@ -20,6 +20,7 @@ from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes, serde_of
 from kstreamnb.core.time import MAX_TIME_MS, format_ms, instant_ms
 from kstreamnb.errors import ConfigError
+from kstreamnb.hints import unknown
 
 UNASSIGNED = -1
 """The partition of a record that goes to its key's partition wherever it is replayed."""
@@ -62,7 +63,7 @@ class Roles:
         there = ", ".join(map(str, columns)) or "none"
         for name in (*self.named().values(), *self.value_columns(columns), *order_by):
             if name not in columns:
-                raise ConfigError(f'there is no column "{name}"', detail=f"there are {there}")
+                raise unknown("column", name, columns, error=ConfigError)
             if list(columns).count(name) > 1:
                 raise ConfigError(f'there are several columns "{name}"', detail=f"there are {there}")
 

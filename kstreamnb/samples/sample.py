@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 from kstreamnb.core.arguments import expect, expect_number
 from kstreamnb.core.codec import SerializedValue
@@ -61,6 +61,15 @@ class Sample(Suggesting):
     records: tuple[TopicRecord, ...]
     notes: tuple[str, ...] = field(default=(), compare=False)
     schema: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+
+    _elsewhere: ClassVar = {
+        **dict.fromkeys(("from_pandas", "from_spark", "from_df", "from_frame", "from_csv"), "from_dataframe"),
+        **dict.fromkeys(("to_dataframe", "to_df"), "to_pandas"),
+        "filter": "where",
+    }
+
+    def __post_init__(self) -> None:
+        expect(self.records, tuple | list, "records")
 
     # --- from elsewhere ---
     @classmethod
@@ -212,8 +221,8 @@ class Sample(Suggesting):
         bytes: int | None = None,
         from_: Instant | str | Mapping[str, Mapping[int, int]] = "earliest",
         follow: bool = False,
-        key_serde: Serde | None = None,
-        value_serde: Serde | None = None,
+        key_serde: Serde | str | None = None,
+        value_serde: Serde | str | None = None,
         redact: Sequence[str] = (),
         hash_keys: str | None = None,
         progress: Progress | None = None,
@@ -234,8 +243,8 @@ class Sample(Suggesting):
             from_: where to start: "earliest", "latest", an instant, or offsets by topic and partition. Default:
                 "earliest".
             follow: wait for records that are written later, too. Default: False.
-            key_serde: serde of the keys. Default: text; other bytes stay as they are.
-            value_serde: serde of the values. Default: JSON; other bytes stay as they are.
+            key_serde: serde of the keys, or its name such as "long". Default: text; other bytes stay as they are.
+            value_serde: serde of the values, or its name. Default: JSON; other bytes stay as they are.
             redact: names of fields to blank out before the sample is returned. Default: none.
             hash_keys: salt with which keys are hashed. Default: None, keys stay.
             progress: function ``(records, bytes, seconds) -> None``, called a few times a second. Default: None.

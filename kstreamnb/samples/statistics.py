@@ -104,7 +104,7 @@ class TopicStatistics:
 
     def __str__(self) -> str:
         late, most = self.lateness, ", ".join(f"{key} {count:,}" for key, count in self.top_keys)
-        places = ", ".join(f"{place}: {count:,}" for place, count in self.partitions)
+        places = ", ".join(f"{place if place >= 0 else 'by key'}: {count:,}" for place, count in self.partitions)
         odd = [
             f"{count:,} {word}"
             for count, word in (

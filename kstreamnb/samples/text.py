@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -64,6 +65,7 @@ def stored_cell(value: object) -> str:
     return cell
 
 
+@lru_cache(4096)  # keys repeat, and text that is not JSON costs an exception
 def _is_bare(text: str) -> bool:
     if not text or text != text.strip() or text[0] in _JSON_START or "\\" in text:
         return False

@@ -138,3 +138,36 @@ def test_every_command_explains_itself(run):
         assert " ".join(command.help.split()) in " ".join(result.output.split())
         options = [each for each in command.params if isinstance(each, click.Option)]
         assert [] == [each.name for each in options if not each.help]
+
+
+def test_a_graph_is_written_in_the_form_that_its_file_ends_in(run, tmp_path):
+    """Text was written into a file called .svg."""
+    assert 0 == run("graph", "app_of_test.py", "-o", "g.svg").exit_code
+    assert (tmp_path / "g.svg").read_text().startswith("<svg")
+    refused = run("graph", "app_of_test.py", "-o", "g.png")
+    assert 1 == refused.exit_code
+    assert 'no form of a drawing ends in ".png"' in refused.output
+    assert not (tmp_path / "g.png").exists()
+
+
+def test_a_module_without_a_topology_is_answered_with_its_functions(run, tmp_path):
+    """Its functions without arguments may build one."""
+    text = "import kstreamnb as ks\n\ndef small():\n    pass\n\ndef large(limit):\n    pass\n"
+    (tmp_path / "functions_only.py").write_text(text)
+    found = run("describe", "functions_only.py")
+    assert "it has small" in found.output
+    assert "functions_only.py:small" in found.output
+    assert "large" not in found.output
+
+
+def test_a_mistyped_name_in_a_module_is_answered_with_the_nearest(run):
+    """It was called a NoneType."""
+    found = run("describe", "app_of_test.py:topolgy")
+    assert 1 == found.exit_code
+    assert 'did you mean "app_of_test.py:topology"?' in found.output
+
+
+def test_every_command_takes_the_name_that_kafkas_tools_have_for_servers(run):
+    """--bootstrap-server, as reset does."""
+    for command in ("capture", "deploy", "reset"):
+        assert "--bootstrap-server" in run(command, "--help").output

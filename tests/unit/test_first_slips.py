@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pandas as pd
 import pytest
 
 import kstreamnb as ks
@@ -162,3 +163,36 @@ def test_the_first_argument_of_windows_may_be_given_by_position() -> None:
     assert ks.SessionWindows.of("5m") == ks.SessionWindows.of(gap="5m")
     assert ks.SlidingWindows.of("5m") == ks.SlidingWindows.of(difference="5m")
     assert ks.JoinWindows.of("5m") == ks.JoinWindows.of(difference="5m")
+
+
+def test_a_frame_in_the_place_of_a_sample_is_answered_with_the_call_that_makes_one() -> None:
+    """Sample(frame) was taken for a sample, and failed when it was shown."""
+    frame = pd.DataFrame({"time": [0], "user": ["ann"]})
+    stream = ks.StreamsBuilder("slips").stream("orders")
+    assert "ks.Sample.from_dataframe(" in _hint_of(lambda: ks.Sample(frame))  # type: ignore[arg-type]
+    assert "ks.Sample.from_dataframe(" in _hint_of(lambda: ks.head(stream, frame))
+    assert _hint_of(lambda: ks.Sample.from_pandas(frame)) == 'did you mean "from_dataframe"?'  # type: ignore[attr-defined]
+    assert _hint_of(lambda: ks.Sample.from_dataframe(frame, topic="t", timestamp="time", key="usr")) == (
+        'did you mean "user"?'
+    )
+
+
+def test_a_sample_whose_records_have_no_partition_yet_says_that_keys_choose() -> None:
+    """It showed partition -1."""
+    sample = ks.Sample.from_records([("orders", -1, 0, 0, "ann", 1)])
+    assert "partitions  by key: 1; skew 1.00" in str(sample.statistics())
+
+
+def test_a_replay_is_asked_for_its_state_and_frames_where_they_are() -> None:
+    """replay.store was answered with "step"."""
+    builder = ks.StreamsBuilder("slips")
+    builder.stream("in").to("out")
+    run = ks.replay(builder.build(), ks.Sample.from_records([("in", 0, 0, 0, "a", 1)]))
+    assert _hint_of(lambda: run.store("counts")) == 'did you mean "now.store"?'  # type: ignore[attr-defined]
+    assert "output(topic).to_pandas" in _hint_of(lambda: run.to_pandas())  # type: ignore[attr-defined]
+
+
+def test_a_list_of_something_else_is_refused_with_the_type_of_its_items() -> None:
+    """It said that a list is not iterable."""
+    with pytest.raises(ks.errors.ConfigError, match='records must be Iterable of TopicRecord, got a list of "tuple"'):
+        ks.kafka.produce("localhost:1", [("orders", "a", 1)])  # type: ignore[list-item]
