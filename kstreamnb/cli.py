@@ -6,13 +6,10 @@ without a name the only one in the module is used.
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import signal
 import sys
 import time
 from collections.abc import Sequence
-from inspect import isfunction, ismodule, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +17,6 @@ import click
 
 from kstreamnb import __version__, hooks
 from kstreamnb.errors import ConfigError, KStreamError
-from kstreamnb.hints import unknown
 
 if TYPE_CHECKING:  # commands import what they need
     from kstreamnb.samples import Sample
@@ -61,74 +57,10 @@ def main() -> None:
     """
 
 
-# --- applications ---
-def load_application(application: str) -> Topology:
-    """The topology of ``module:name`` or ``file.py:name``; a text file holds the description of a Java application."""
-    from kstreamnb.display.parser import parse_description
-    from kstreamnb.topology.topology import Topology
+def _load(application: str) -> Topology:
+    from kstreamnb.tools.applications import load_application
 
-    place, _, name = application.partition(":")
-    if place == "-" or place.endswith(".txt"):
-        parsed: Any = parse_description(_text(place))
-        return parsed  # type: ignore[no-any-return]  # it describes and draws itself as a topology does
-    module = _module(place)
-    if not name:
-        names = [each for each, value in vars(module).items() if isinstance(value, Topology) or _is_builder(value)]
-        if len(names) != 1:
-            names = names or [each for each, value in vars(module).items() if _may_build(value, module)]
-            found = f"it has {', '.join(names)}" if names else "it has none, and no function without arguments"
-            hint = f"name one, as in {place}:{names[0] if names else 'topology'}"
-            raise ConfigError(f'"{place}" does not have one topology', detail=found, hint=hint)
-        name = names[0]
-    if not hasattr(module, name):
-        known = [each for each, value in vars(module).items() if not each.startswith("_") and not ismodule(value)]
-        raise unknown("name", f"{place}:{name}", [f"{place}:{each}" for each in known], error=ConfigError)
-    value: Any = getattr(module, name)
-    value = value() if callable(value) and not _is_builder(value) else value
-    value = value.build() if _is_builder(value) else value
-    if not isinstance(value, Topology):
-        raise ConfigError(f'"{application}" is not a topology', detail=f'it is of type "{type(value).__name__}"')
-    return value
-
-
-def _may_build(value: object, module: object) -> bool:
-    """Whether a value is a function of this module that needs no arguments."""
-    if not isfunction(value) or value.__module__ != getattr(module, "__name__", ""):
-        return False
-    return all(each.default is not each.empty for each in signature(value).parameters.values())
-
-
-def _is_builder(value: object) -> bool:
-    from kstreamnb.dsl.builder import StreamsBuilder
-
-    return isinstance(value, StreamsBuilder)
-
-
-def _module(place: str) -> Any:
-    if place.endswith(".py"):
-        path = Path(place)
-        if not path.is_file():
-            raise ConfigError(f'there is no file "{place}"')
-        spec = importlib.util.spec_from_file_location(path.stem, path)
-        if spec is None or spec.loader is None:
-            raise ConfigError(f'file "{place}" cannot be loaded')
-        module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
-    sys.path.insert(0, "")
-    try:
-        return importlib.import_module(place)
-    except ModuleNotFoundError as error:
-        raise ConfigError(f'there is no module "{place}"', detail=str(error)) from error
-
-
-def _text(path: str) -> str:
-    """The text of a file, or of standard input for "-"."""
-    if path == "-":
-        return sys.stdin.read()
-    if not Path(path).is_file():
-        raise ConfigError(f'there is no file "{path}"')
-    return Path(path).read_text(encoding="utf-8")
+    return load_application(application)
 
 
 def _read_sample(path: str) -> Sample:
@@ -140,7 +72,7 @@ def _read_sample(path: str) -> Sample:
         return Sample.from_parquet(path)
     if path.endswith((".jsonl", ".json")):
         return Sample.from_json_lines(path)
-    return Sample.from_text(_text(path))
+    return Sample.from_text(sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8"))
 
 
 def _write_sample(sample: Sample, path: str) -> None:
@@ -175,7 +107,7 @@ def doctor() -> None:
 @click.argument("application")
 def describe(application: str) -> None:
     """Print the description of APPLICATION, as Kafka Streams prints it."""
-    topology: Any = load_application(application)
+    topology: Any = _load(application)
     click.echo(str(topology.describe()) if hasattr(topology, "describe") else str(topology), nl=False)
 
 
@@ -190,7 +122,7 @@ def graph(application: str, form: str | None, output: Path | None) -> None:
         if suffix not in _FORMS:
             raise ConfigError(f'no form of a drawing ends in "{suffix}"', hint=f"end in {_ENDINGS}, or say --format")
         form = _FORMS[suffix]
-    drawn = str(getattr(load_application(application), f"to_{form}")())
+    drawn = str(getattr(_load(application), f"to_{form}")())
     if output is None:
         click.echo(drawn)
     else:
@@ -209,7 +141,7 @@ def replay(application: str, sample: str, partitions: int, config: Sequence[str]
     from kstreamnb.tools.parity import internal_topics
     from kstreamnb.topology.nodes import Source
 
-    topology, records = load_application(application), _read_sample(sample)
+    topology, records = _load(application), _read_sample(sample)
     spread = records.with_partitions(partitions) if partitions > 1 else records
     with TopologyTestDriver(topology, _settings(config), partitions=partitions, changelogs=False) as driver:
         driver.pipe(spread)
@@ -302,7 +234,7 @@ def deploy(servers: str, application: str, config: Sequence[str], **options: Any
     """Run APPLICATION on Spark, from Kafka to Kafka, until Ctrl-C or SIGTERM, which end it cleanly."""
     from kstreamnb.spark.deploy import deploy as start
 
-    topology = load_application(application)
+    topology = _load(application)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     query = start(topology, bootstrap_servers=servers, config=_settings(config), **options)
     click.echo(f"{query.application} runs; Ctrl-C stops it")
@@ -374,7 +306,7 @@ def _reset_options(
     if from_file is not None:
         options["input_topics"] = _offsets_in(from_file, options["input_topics"])
     where = to_offset if to_offset is not None else to_datetime or to or "earliest"
-    return {"topology": load_application(application) if application else None, "to": where, **options}
+    return {"topology": _load(application) if application else None, "to": where, **options}
 
 
 def _offsets_in(path: Path, topics: Sequence[str]) -> dict[str, dict[int, int]]:

@@ -1,0 +1,80 @@
+"""Loads the application that a command names: a topology, a builder, or a function that returns one."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from inspect import isfunction, ismodule, signature
+from pathlib import Path
+from typing import Any
+
+from kstreamnb.display.parser import parse_description
+from kstreamnb.dsl.builder import StreamsBuilder
+from kstreamnb.errors import ConfigError
+from kstreamnb.hints import unknown
+from kstreamnb.topology.topology import Topology
+
+
+def load_application(application: str) -> Topology:
+    """The topology of ``module:name`` or ``file.py:name``; a text file holds the description of a Java application."""
+    place, _, name = application.partition(":")
+    if place == "-" or place.endswith(".txt"):
+        parsed: Any = parse_description(_text(place))
+        return parsed  # type: ignore[no-any-return]  # it describes and draws itself as a topology does
+    module = _module(place)
+    if not name:
+        names = [each for each, value in vars(module).items() if isinstance(value, Topology) or _is_builder(value)]
+        if len(names) != 1:
+            names = names or [each for each, value in vars(module).items() if _may_build(value, module)]
+            found = f"it has {', '.join(names)}" if names else "it has none, and no function without arguments"
+            hint = f"name one, as in {place}:{names[0] if names else 'topology'}"
+            raise ConfigError(f'"{place}" does not have one topology', detail=found, hint=hint)
+        name = names[0]
+    if not hasattr(module, name):
+        known = [each for each, value in vars(module).items() if not each.startswith("_") and not ismodule(value)]
+        raise unknown("name", f"{place}:{name}", [f"{place}:{each}" for each in known], error=ConfigError)
+    value: Any = getattr(module, name)
+    value = value() if callable(value) and not _is_builder(value) else value
+    value = value.build() if _is_builder(value) else value
+    if not isinstance(value, Topology):
+        raise ConfigError(f'"{application}" is not a topology', detail=f'it is of type "{type(value).__name__}"')
+    return value
+
+
+def _may_build(value: object, module: object) -> bool:
+    """Return whether a value is a function of this module that needs no arguments."""
+    if not isfunction(value) or value.__module__ != getattr(module, "__name__", ""):
+        return False
+    return all(each.default is not each.empty for each in signature(value).parameters.values())
+
+
+def _is_builder(value: object) -> bool:
+    return isinstance(value, StreamsBuilder)
+
+
+def _module(place: str) -> Any:
+    if place.endswith(".py"):
+        path = Path(place)
+        if not path.is_file():
+            raise ConfigError(f'there is no file "{place}"')
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        if spec is None or spec.loader is None:
+            raise ConfigError(f'file "{place}" cannot be loaded')
+        module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+    sys.path.insert(0, "")
+    try:
+        return importlib.import_module(place)
+    except ModuleNotFoundError as error:
+        raise ConfigError(f'there is no module "{place}"', detail=str(error)) from error
+
+
+def _text(path: str) -> str:
+    """The text of a file, or of standard input for "-"."""
+    if path == "-":
+        return sys.stdin.read()
+    if not Path(path).is_file():
+        raise ConfigError(f'there is no file "{path}"')
+    return Path(path).read_text(encoding="utf-8")
