@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +36,7 @@ class _Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command, with a line on a terminal that says what it waits for; an error of the kit ends it with 1."""
-        if sys.stderr.isatty() and importlib.util.find_spec("tqdm") is not None:
+        if sys.stderr.isatty() and find_spec("tqdm") is not None:
             from kstreamnb.notebook.progress_bar import ProgressBar, TerminalBar
 
             hooks.install(progress=ProgressBar(TerminalBar))
