@@ -15,6 +15,8 @@ from typing import Any, Literal, TypeAlias, Union, get_args, get_origin
 from kstreamnb.errors import ConfigError
 from kstreamnb.hints import did_you_mean
 
+_MOST_SHOWN = 100
+
 _Test: TypeAlias = Callable[[Any], bool]
 _NUMBERS: Mapping[object, tuple[type, type]] = {int: (Integral, bool), float: (Real, bool)}
 
@@ -46,7 +48,8 @@ def _hint(value: object) -> str | None:
 
 def _shown(value: object) -> str:
     if isinstance(value, list | tuple) and value:
-        return f'a {type(value).__name__} of "{type(value[0]).__name__}"'
+        kinds = dict.fromkeys(type(each).__name__ for each in value[:_MOST_SHOWN])
+        return f"a {type(value).__name__} of {' and '.join(kinds)}"
     return repr(value) if isinstance(value, str | int | float) or value is None else f'type "{type(value).__name__}"'
 
 

@@ -194,5 +194,5 @@ def test_a_replay_is_asked_for_its_state_and_frames_where_they_are() -> None:
 
 def test_a_list_of_something_else_is_refused_with_the_type_of_its_items() -> None:
     """It said that a list is not iterable."""
-    with pytest.raises(ks.errors.ConfigError, match='records must be Iterable of TopicRecord, got a list of "tuple"'):
+    with pytest.raises(ks.errors.ConfigError, match="records must be Iterable of TopicRecord, got a list of tuple"):
         ks.kafka.produce("localhost:1", [("orders", "a", 1)])  # type: ignore[list-item]
