@@ -26,10 +26,10 @@ def stopped() -> Iterator[None]:
     ks.spark.spark_session().stop()
 
 
-def produce(servers: str) -> None:
+def produce(servers: str, topic: str) -> None:
     """Send an order."""
-    Admin(servers).create_topic("orders", exists_ok=True)
-    ks.kafka.produce(servers, [ks.TopicRecord("orders", 0, 0, START_MS, "1", {"product": "shoe"})])
+    Admin(servers).create_topic(topic)
+    ks.kafka.produce(servers, [ks.TopicRecord(topic, 0, 0, START_MS, "1", {"product": "shoe"})])
 
 
 def test_run_on_a_cluster(
@@ -43,7 +43,7 @@ def test_run_on_a_cluster(
     """Executors without the kit get it; the checkpoint is on HDFS."""
     (tmp_path / "prices.py").write_text("SHOE = 5\n")
     monkeypatch.syspath_prepend(tmp_path)
-    produce(broker.bootstrap_servers)
+    produce(broker.bootstrap_servers, "orders")
     places = {
         "spark://master:7077": cluster.url,
         "hdfs://namenode:8020": hadoop.url,
@@ -66,7 +66,7 @@ def test_keep_checkpoints_in_an_object_store(
     spark.createDataFrame([("shoe", START_MS)], "id string, at long").write.parquet(f"s3a://{BUCKET}/movements/")
     sample = ks.Sample.from_text("topic | key | value | time \n movements | shoe | 1 | 0")
     servers = broker.bootstrap_servers
-    produce(servers)
+    produce(servers, "sales")
     places = {"s3a://bucket": f"s3a://{BUCKET}", '{"spark.jars.packages": "org.apache.hadoop:hadoop-aws:3.5.0"}': "s3"}
     shop, lake = counting("stored"), counting("lake")
     given = {"ks": ks, "servers": servers, "spark": spark, "s3": s3}
@@ -83,7 +83,7 @@ def test_keep_checkpoints_in_an_object_store(
 
 
 def counting(application: str) -> ks.Topology:
-    """Return a topology that counts orders."""
+    """Return a topology that counts sales."""
     builder = ks.StreamsBuilder(application)
-    builder.stream("orders").group_by_key().count(store="counts").to_stream().to(f"{application}-totals")
+    builder.stream("sales").group_by_key().count(store="counts").to_stream().to(f"{application}-totals")
     return builder.build()

@@ -95,10 +95,11 @@ def test_a_sample_is_replayed(run, tmp_path):
     ],
 )
 def test_mistakes_are_told_without_a_traceback(run, arguments, message):
-    """The kit's error with its notes, and exit code 1."""
+    """The kit's error with its notes, a link to its page in the last line, and exit code 1."""
     result = run(*arguments)
     assert 1 == result.exit_code
     assert message in result.output
+    assert result.output.splitlines()[-1].startswith("More: https://kstreamnb.github.io/kstreamnb/errors/")
 
 
 @pytest.mark.parametrize(
