@@ -9,7 +9,7 @@ from typing import Any
 
 import kstreamnb as ks
 from kstreamnb import course
-from kstreamnb.display import GraphPicture, data_of, picture_of
+from kstreamnb.display import data_of, picture_of
 from kstreamnb.display.diff import diff
 from kstreamnb.display.parser import parse_description
 from kstreamnb.notebook.widgets.base import FactsWidget
@@ -25,6 +25,7 @@ NOT_HERE = {
     "StatusLine": "it is a line of text, shown while something runs: tests/browser/test_bars.py",
     "QuestionForm": "it is the display of a prediction",
     "Query": "it displays as the table of its status",
+    "GraphPicture": "it is what pictures are drawn from",
     "StoreView": "it displays as the table that it holds now",
     "FactsWidget": "it is the base of the widgets",
     "Displayed": "it is the base of displays",
@@ -70,10 +71,9 @@ def displays() -> dict[str, Any]:
         "sample description": sample.describe(),
         "sample statistics": sample.statistics(),
         "builder": made,
-        "preview": made.stream("orders").head(),
+        "preview": _preview(sample),
         "topology": topology,
         "description": parse_description(topology.describe()),
-        "graph": GraphPicture.of(topology),
         "difference of topologies": diff(topology.description(), other.description()),
         "replay": run,
         "step": run.steps[0],
@@ -141,6 +141,11 @@ def _parity(outputs: dict[str, list[ks.TopicRecord]]) -> Parity:
     """Return a comparison in which Spark has written nothing."""
     outcomes = (EngineOutcome("driver", outputs), EngineOutcome("Spark", {"counts": []}))
     return Parity("6 records", outcomes, {"Spark": output_diff(outputs, {"counts": []})})
+
+
+def _preview(sample: ks.Sample) -> object:
+    """Return the first changes of a table."""
+    return ks.StreamsBuilder("preview").table("orders").head(sample)
 
 
 def _log() -> object:
