@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from heapq import merge
+from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 from kstreamnb.core.formatting import format_time, format_value, pluralize, shown_of
@@ -98,6 +101,11 @@ def _changes(records: Iterable[TopicRecord]) -> Iterator[tuple[tuple[str, ...], 
         yield ("+I" if old is None else "+U",), record
 
 
+_AT_ONCE = 1000
+"""Records that are processed before a preview looks whether it has seen enough."""
+_topic_of = itemgetter(0)
+
+
 class _Every(frozenset[type]):
     """Contains every type."""
 
@@ -133,8 +141,9 @@ def preview(
 ) -> Preview:
     """Run a sample through a topology that ends in the topic ``into``, and return the first records there.
 
-    Records of topics that the topology does not read are skipped. Values are shown unchanged, even if the sink's serde
-    could not write them.
+    A run over more than 1,000 records ends as soon as ``n`` results are known, so that a preview of a large sample is
+    fast; the total is then unknown. Records of topics that the topology does not read are skipped. Values are shown
+    unchanged, even if the sink's serde could not write them.
 
     Args:
         topology: the nodes upstream of a handle, as ``upstream_topology(handle)`` returns them.
@@ -148,21 +157,51 @@ def preview(
         is_table: show the records as changes of a table.
     """
     sources = topology.sources()
-    records = [record for record in sample if any(source.reads(record.topic) for source in sources)][:limit]
-    topics = dict.fromkeys([*(topic for source in sources for topic in source.topics), *(r.topic for r in records)])
+    given = list(sample)
+    read = {topic for topic in set(map(_topic_of, given)) if any(source.reads(topic) for source in sources)}
+    records = [record for record in given if record.topic in read][:limit]
+    topics = dict.fromkeys([*(topic for source in sources for topic in source.topics), *map(_topic_of, records)])
     user_topics = [topic for topic in topics if topic not in topology.internal_topics]
     own = partitions or sample_partitions(records)
     counts = own if isinstance(own, Mapping) else dict.fromkeys(user_topics, own)
     settings: dict[str, Any] = {"partitions": {**counts, into: 1}, "changelogs": False}
     with TopologyTestDriver(_shown_as_is(topology, into), config, **settings) as driver:
-        if records:
-            driver.pipe(records)
-        output = driver.create_output_topic(into)
-        total = output.queue_size()
-        first = tuple(output.read_record() for _ in range(min(n, total)))
+        output, taken = driver.create_output_topic(into), 0
+        for part in _parts(records):
+            driver.pipe(part)
+            taken += len(part)
+            if output.queue_size() >= n:
+                break
+        found = output.queue_size()
+        first = tuple(output.read_record() for _ in range(min(n, found)))
         dropped = sum(driver.metrics()["dropped-records-total"].values())
-    most = max(map(int, counts.values()), default=1)
-    return Preview(first, total, len(records), dropped, is_table, partitions=most)
+    most, total = max(map(int, counts.values()), default=1), found if taken == len(records) else None
+    return Preview(first, total, taken, dropped, is_table, len(records), most)
+
+
+def _parts(records: list[TopicRecord]) -> Iterator[list[TopicRecord]]:
+    """Cut records into parts that are processed one after the other, until enough is seen.
+
+    They are in the order in which the driver would process them, so parts give the results of the whole.
+    """
+    if len(records) <= _AT_ONCE:
+        yield from [records] if records else []
+        return
+    places = itemgetter(0, 1)
+    queues: dict[tuple[str, int], list[TopicRecord]] = {place: [] for place in set(map(places, records))}
+    if len(queues) == 1:
+        merged = iter(records)
+    elif any(partition < 0 for _, partition in queues):  # the driver will choose partitions by keys
+        yield records
+        return
+    else:
+        for record in records:
+            queues[record[0], record[1]].append(record)
+        merged = merge(*queues.values(), key=itemgetter(3, 0, 1))
+    size = _AT_ONCE
+    while part := list(islice(merged, size)):
+        yield part
+        size *= 4
 
 
 def _shown_as_is(topology: Topology, into: str) -> Topology:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from operator import itemgetter
 from typing import Any
 
 from kstreamnb.core.arguments import check_arguments
@@ -77,4 +78,4 @@ def sample_partitions(records: Iterable[TopicRecord]) -> int:
         >>> sample_partitions([TopicRecord("orders", 3, 0, 0, "ann", "hat")])
         4
     """
-    return max((record.partition + 1 for record in records), default=1) or 1
+    return max(map(itemgetter(1), records), default=0) + 1 or 1

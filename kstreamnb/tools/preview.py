@@ -75,8 +75,9 @@ def first_records(handle: Handle, sample: Iterable[TopicRecord] | None = None, n
         raise ConfigError("there is no sample to preview", hint="give one, or set builder.sample once")
     expect(records, Iterable, "sample", hint="give a Sample")
     listed = list(records)
-    for record in listed:
-        expect(record, TopicRecord, "each record of a sample")
+    if not all(issubclass(kind, TopicRecord) for kind in set(map(type, listed))):
+        for record in listed:
+            expect(record, TopicRecord, "each record of a sample")
     if handle.kind == "global_table":
         return _rows_of_topic(upstream_part(handle), listed, n)
     return preview(upstream_topology(handle, into=_TOPIC), listed, n, into=_TOPIC, is_table=handle.kind == "table")

@@ -27,14 +27,26 @@ def field_findings(topology: Topology, records: Sequence[TopicRecord]) -> Iterat
         if not isinstance(node, ProcessorNode):
             continue
         topics = _topics_of(topology, node)
-        values = [record.value for record in records if record.topic in topics and record.value is not None]
-        if not topics or not values or not all(isinstance(value, dict) for value in values):
+        wanted = [field for function in _functions(node) for field in read_fields(function)] if topics else []
+        values = [record.value for record in records if record.topic in topics] if wanted else []
+        missing = _missing(wanted, values)
+        known = dict.fromkeys(str(field) for value in values if value for field in value) if missing else {}
+        for field in missing:
+            yield _issue(name, node, field, list(known), sorted(topics))
+
+
+def _missing(wanted: list[str], values: list[object]) -> list[str]:
+    """Return the fields that no value has; none if there are no values, or others than dictionaries."""
+    missing, seen = dict.fromkeys(wanted), False
+    for value in values:
+        if value is None:
             continue
-        known = dict.fromkeys(str(field) for value in values for field in value)
-        for function in _functions(node):
-            for wanted in read_fields(function):
-                if wanted not in known:
-                    yield _issue(name, node, wanted, list(known), sorted(topics))
+        if not missing or not isinstance(value, dict):
+            return []
+        seen = True
+        for field in [field for field in missing if field in value]:
+            del missing[field]
+    return list(missing) if seen else []
 
 
 def read_fields(function: FunctionType) -> list[str]:

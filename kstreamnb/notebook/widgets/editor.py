@@ -18,6 +18,7 @@ from kstreamnb.samples.columns import UNASSIGNED, number_offsets
 from kstreamnb.samples.text import parse_rows, record_cells
 
 _PAGE = 50
+_MOST_AS_TEXT = 1000
 _COLUMNS = ("topic", "key", "value", "time", "partition", "headers")
 _FIELDS = {"time": "timestamp"}
 _NEEDED = ("topic", "time", "partition")
@@ -25,11 +26,19 @@ _NEEDED = ("topic", "time", "partition")
 
 @dataclass(frozen=True)
 class _Row:
-    """A record with the cells as typed; ``wrong`` is the error of a cell, by column."""
+    """A record; ``typed`` are its cells if some were typed, ``wrong`` is the error of a cell, by column."""
 
     record: TopicRecord
-    cells: tuple[str, ...]
+    typed: tuple[str, ...] = ()
     wrong: tuple[tuple[str, str], ...] = field(default=())
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The cells, made when they are shown: of many records few ever are."""
+        if self.typed:
+            return self.typed
+        (cells,) = record_cells([self.record], _COLUMNS)
+        return tuple(_shown(name, text) for name, text in zip(_COLUMNS, cells, strict=True))
 
 
 class SampleEditor(FactsWidget):
@@ -72,8 +81,14 @@ class SampleEditor(FactsWidget):
             "pages": pages,
             "edited": self.sample != self._given,
             "undo": len(self._before),
-            "text": self.sample.to_text(),
+            "text": self._text(),
         }
+
+    def _text(self) -> str:
+        """Return the sample as text; of many records the first, because the page receives the text with every edit."""
+        if len(self.sample) <= _MOST_AS_TEXT:
+            return self.sample.to_text()
+        return f"{self.sample[:_MOST_AS_TEXT].to_text()}\n{_MOST_AS_TEXT:,} of {len(self.sample):,}"
 
     def forms(self) -> dict[str, str]:
         """Return the sample as it is displayed without a kernel."""
@@ -160,11 +175,7 @@ class SampleEditor(FactsWidget):
 
 
 def _as_rows(records: Sequence[TopicRecord]) -> tuple[_Row, ...]:
-    cells = record_cells(records, _COLUMNS)
-    return tuple(
-        _Row(record, tuple(_shown(name, text) for name, text in zip(_COLUMNS, row, strict=True)))
-        for record, row in zip(records, cells, strict=True)
-    )
+    return tuple(map(_Row, records))
 
 
 def _shown(column: str, text: str) -> str:
