@@ -209,11 +209,43 @@ class RecordedRun:
                 yield position, written[at]
                 at += 1
 
+    @cached_property
+    def _taken(self) -> tuple[array[int], array[int], array[int]]:
+        """Log positions of all consumed records, of those that a task had written, and where they were written."""
+        between = array("q", sorted(self.causes))
+        return array("q", self.index.positions_of("consumed")), between, array("q", sorted(self.causes.values()))
+
     def waiting(self, step: int) -> Iterator[Waiting]:
         """Yield records that no task had consumed after ``step`` steps: input, and records between tasks."""
-        end = self.index.end(step)
-        for position, code, _ in self.index.entries("consumed"):
-            if position >= end and self.causes.get(position, -1) < end:
+        end, taken = self.index.end(step), self._taken[0]
+        for at in range(bisect_left(taken, end), len(taken)):
+            position = taken[at]
+            if self.causes.get(position, -1) < end:
                 yield Waiting(
-                    "between tasks" if position in self.causes else "input", code.task, self.consumed(position)
+                    "between tasks" if position in self.causes else "input",
+                    self.index.code(position).task,
+                    self.consumed(position),
                 )
+
+    def count_waiting(self, step: int) -> int:
+        """Return the number of records that no task had consumed after ``step`` steps."""
+        end, (taken, between, written) = self.index.end(step), self._taken
+        later, later_between = (len(each) - bisect_left(each, end) for each in (taken, between))
+        return later - later_between + bisect_left(written, end) - bisect_left(between, end)
+
+    @cached_property
+    def sunk(self) -> dict[tuple[str, str], array[int]]:
+        """Log positions of written records by sink and topic: a "produced" entry follows the hop to its sink."""
+        codes, log = self.index.codes, self.index.log
+        names: dict[str, str] = {}
+        result: dict[tuple[str, str], array[int]] = {}
+        for position, code, _ in self.index.entries("produced"):
+            before = position - 1
+            while codes[log[before][0]].kind == "produced":
+                before -= 1
+            sink = codes[log[before][0]]
+            if sink.kind == "forwarded":
+                if code.other not in names:
+                    names[code.other] = self.short(code.other)
+                result.setdefault((sink.other, names[code.other]), array("q")).append(position)
+        return result

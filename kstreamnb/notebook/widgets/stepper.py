@@ -270,17 +270,13 @@ def _windows(moment: Snapshot) -> dict[str, object]:
 
 
 def _waiting(moment: Snapshot) -> dict[str, object]:
-    records = moment.waiting()
+    records, total = moment.first_waiting(_SHOWN), moment.count_waiting()
     rows = [
         [each.where, each.task, f"{each.record.topic}-{each.record.partition}@{each.record.offset}",
          format_value(each.record.key), format_value(each.record.value), format_time(each.record.timestamp)]
-        for each in records[:_SHOWN]
+        for each in records
     ]  # fmt: skip
-    number = (
-        f"{_SHOWN} of {pluralize(len(records), 'record')}"
-        if len(records) > _SHOWN
-        else pluralize(len(records), "record")
-    )
+    number = f"{_SHOWN} of {pluralize(total, 'record')}" if total > _SHOWN else pluralize(total, "record")
     return {"number": number, "header": ["where", "task", "record", "key", "value", "time"], "rows": rows}
 
 

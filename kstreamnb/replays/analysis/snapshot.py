@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from kstreamnb.core.arguments import expect
@@ -115,6 +118,14 @@ class Snapshot(Tabular):
         """Return records that no task had consumed yet: remaining input, and records between tasks."""
         return tuple(self._run.waiting(self.step))
 
+    def first_waiting(self, n: int) -> tuple[Waiting, ...]:
+        """Return the first ``n`` records that no task had consumed yet."""
+        return tuple(islice(self._run.waiting(self.step), n))
+
+    def count_waiting(self) -> int:
+        """Return the number of records that no task had consumed yet."""
+        return self._run.count_waiting(self.step)
+
     def output(self, topic: str) -> Records:
         """Return the records written to a topic so far."""
         return Records(self._run.output(topic, self.step))
@@ -126,7 +137,7 @@ class Snapshot(Tabular):
     @property
     def title(self) -> str:
         """Name the step, and count waiting records."""
-        waiting = pluralize(len(self.waiting()), "record")
+        waiting = pluralize(self.count_waiting(), "record")
         return f"after step {self.step:,} of {len(self._run.steps):,}: {waiting} waiting"
 
     def table(self) -> Iterator[tuple[str, ...]]:
@@ -143,33 +154,13 @@ def edge_counts(run: RecordedRun, step: int) -> dict[tuple[str, str], int]:
     index, end = run.index, run.index.end(step)
     result: dict[tuple[str, str], int] = {}
 
-    def add(edge: tuple[str, str], positions: Sequence[int]) -> None:
-        number = (
-            len(positions) if not positions or positions[-1] < end else sum(position < end for position in positions)
-        )
-        result[edge] = result.get(edge, 0) + number
+    def add(edge: tuple[str, str], positions: array[int]) -> None:
+        result[edge] = result.get(edge, 0) + bisect_left(positions, end)
 
     for code, positions in index.of_kind("consumed"):
         add((run.short(code.other[0]), code.node), positions)
     for code, positions in index.of_kind("forwarded"):
         add((code.node, code.other), positions)
-    for sink, topic, number in _written(run, end):
-        result[sink, topic] = result.get((sink, topic), 0) + number
+    for edge, positions in run.sunk.items():
+        add(edge, positions)
     return result
-
-
-def _written(run: RecordedRun, end: int) -> Iterator[tuple[str, str, int]]:
-    """Count records per sink and topic: a "produced" entry follows the hop to its sink."""
-    index, codes = run.index, run.index.codes
-    numbers: dict[tuple[str, str], int] = {}
-    for position in index.positions_of("produced"):
-        if position >= end:
-            break
-        before = position - 1
-        while codes[index.log[before][0]].kind == "produced":
-            before -= 1
-        code = codes[index.log[before][0]]
-        if code.kind == "forwarded":
-            edge = code.other, run.short(index.code(position).other)
-            numbers[edge] = numbers.get(edge, 0) + 1
-    return iter([(sink, topic, number) for (sink, topic), number in numbers.items()])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -82,7 +83,8 @@ def state_diff(run: RecordedRun, before: int, after: int) -> StateDiff:
 def _of(run: RecordedRun, task: str, name: str, before: int, after: int) -> Iterator[RowChange]:
     index, store = run.index, run.tasks[task].stores[name]
     first, last = sorted((index.end(before), index.end(after)))
-    if not any(first <= position < last for position in index.positions_of("written", task=task, node=name)):
+    writes = [positions for _, positions in index.of_kind("written", task=task, node=name)]
+    if not any(bisect_left(each, first) < bisect_left(each, last) for each in writes):
         return
     old, new = (without_cache(index.rows(task, name, step))[0] for step in (before, after))
     touched = [key for key in {**old, **new} if old.get(key) != new.get(key)]

@@ -309,3 +309,31 @@ def test_a_run_without_drops_says_that_other_partitions_have_other_stream_times(
     plain = ks.StreamsBuilder("plain")
     plain.stream("in").group_by_key().count(store="counts").to_stream().to("out")
     assert "0 dropped;" in str(ks.replay(plain.build(), sample, partitions=4))
+
+
+def test_records_that_wait_are_counted_without_reading_them() -> None:
+    """At every step the count is that of the records: input, and those between two tasks."""
+    builder = ks.StreamsBuilder("waiting")
+    builder.stream("in").group_by(lambda key, value: value).count(store="counts").to_stream().to("out")
+    records = [("in", n % 2, n // 2, 10 * n, f"k{n}", f"v{n % 3}") for n in range(8)]
+    run = ks.replay(builder.build(), ks.Sample.from_records(records))
+    moments = [run.at(step) for step in range(len(run.steps) + 1)]
+    assert [moment.count_waiting() for moment in moments] == [len(moment.waiting()) for moment in moments]
+    assert {each.where for moment in moments for each in moment.waiting()} == {"input", "between tasks"}
+    assert moments[0].first_waiting(3) == moments[0].waiting()[:3]
+
+
+def test_a_preview_of_a_large_sample_ends_when_enough_is_seen() -> None:
+    """The first results are those of the whole run, over partitions too; the title says what was taken."""
+    builder = ks.StreamsBuilder("large")
+    kept = builder.stream("in").filter(lambda key, value: value % 400 == 0)
+    none = builder.stream("in").filter(lambda key, value: False)
+    records = [("in", n % 3, n // 3, 10 * (n - n % 7), f"k{n}", n) for n in range(9000)]
+    sample = ks.Sample.from_records(records)
+    preview = kept.head(sample)
+    whole = kept.head(sample, 9000)
+    assert whole.total == 23
+    assert preview.records == whole.records[:10]
+    assert preview.title == "the first 10 records, from the first 5,000 of 9,000 input records"
+    assert none.head(sample).title == "0 records, from 9,000 input records"
+    assert kept.head(ks.Sample.from_records([(*each[:1], -1, *each[2:]) for each in records])).taken == 5000
