@@ -30,8 +30,7 @@ class Picture:
     def _repr_mimebundle_(
         self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
     ) -> dict[str, str]:
-        html = f'<div style="overflow-x:auto">{self.svg}</div>'
-        return selected({"text/plain": repr(self), "text/html": html, "image/svg+xml": self.svg}, include, exclude)
+        return selected({"text/plain": repr(self), "image/svg+xml": self.svg}, include, exclude)
 
 
 def picture(name: str) -> Picture:

@@ -8,7 +8,7 @@ from kstreamnb.display.dot import to_dot
 from kstreamnb.display.graph import Box, Edge, GraphView, Item, Overlay, graph_view, overlay_of_changes, upstream_of
 from kstreamnb.display.logical import logical_view
 from kstreamnb.display.mermaid import to_mermaid
-from kstreamnb.display.mime import data_of, draw, joined, mimebundle, picture_of, wanted
+from kstreamnb.display.mime import data_of, draw, drawing_of, joined, mimebundle, picture_of, wanted
 from kstreamnb.display.offset_picture import to_offset_svg
 from kstreamnb.display.picture import GraphPicture, picture_forms, to_html
 from kstreamnb.display.runs import heat_of, overlay_of_profile, overlay_of_run
@@ -24,6 +24,7 @@ __all__ = [
     "GraphPicture",
     "data_of",
     "draw",
+    "drawing_of",
     "graph_view",
     "heat_of",
     "joined",

@@ -52,12 +52,18 @@ def data_of(model: object) -> dict[str, str] | None:
     return None
 
 
+@singledispatch
+def drawing_of(model: object) -> str:
+    """Return the SVG that belongs to the data of a model and shows no graph; empty without one."""
+    return ""
+
+
 def mimebundle(
     model: object, include: Collection[str] | None = None, exclude: Collection[str] | None = None
 ) -> dict[str, str]:
     """Return every form of a model by its MIME type; ``include`` and ``exclude`` are IPython's."""
     try:
-        bundle = joined(data_of(model), picture_of(model))
+        bundle = joined(data_of(model), picture_of(model), drawing_of(model))
         if not bundle:
             raise EngineError(f"a {type(model).__name__} has no picture")
     except Exception as error:  # a display that raises would hide the user's own result
@@ -66,8 +72,10 @@ def mimebundle(
     return wanted(bundle, include, exclude)
 
 
-def joined(data: dict[str, str] | None, picture: GraphPicture | None) -> dict[str, str]:
-    """Return the forms of data and a picture as one bundle, data first."""
+def joined(data: dict[str, str] | None, picture: GraphPicture | None, drawing: str = "") -> dict[str, str]:
+    """Return the forms of data and a picture as one bundle, data first; a drawing comes before its data."""
+    if data is not None and drawing:
+        return {**data, "text/html": f"<div>{drawing}{data['text/html']}</div>"}
     if data is None or picture is None:
         return data or (picture_forms(picture) if picture is not None else {})
     tree = to_text(picture.nodes(with_notice=picture.notice not in data["text/plain"]))

@@ -7,7 +7,7 @@ from html import escape
 
 from kstreamnb.core.tables import html_table
 from kstreamnb.display.canvas import Canvas
-from kstreamnb.display.mime import data_of
+from kstreamnb.display.mime import data_of, drawing_of
 from kstreamnb.display.names import clean
 from kstreamnb.display.style import PAGE_CSS
 from kstreamnb.recording.offset_table import OffsetRow, OffsetTable
@@ -76,8 +76,13 @@ def _kind_of(row: OffsetRow, offset: int) -> str:
 
 @data_of.register
 def _(model: OffsetTable) -> dict[str, str]:
-    drawn, table = list(model.offset_rows), list(model.table())
-    picture = to_offset_svg(model.title, drawn) if drawn else ""
+    table = list(model.table())
     body = html_table(model.header, table, [model.title]) if table else f"<p>{escape(model.title)}</p>"
     lines = "".join(f"<p>{escape(line)}</p>" for line in model.more())
-    return {"text/plain": str(model), "text/html": f"<div>{picture}{body}{lines}</div>"}
+    return {"text/plain": str(model), "text/html": f"<div>{body}{lines}</div>"}
+
+
+@drawing_of.register
+def _(model: OffsetTable) -> str:
+    rows = list(model.offset_rows)
+    return to_offset_svg(model.title, rows) if rows else ""

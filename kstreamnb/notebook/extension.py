@@ -20,6 +20,7 @@ from kstreamnb.notebook.outputs import Parts, formatter, parts_of
 from kstreamnb.notebook.parity_check import ParityCheck
 from kstreamnb.notebook.progress_bar import BarOutput, CellBar, ProgressBar, TerminalBar
 from kstreamnb.notebook.tracebacks import Tracebacks
+from kstreamnb.recording.offset_table import OffsetTable
 from kstreamnb.replays.analysis.run_profile import RunProfile
 from kstreamnb.replays.replay import Replay
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 _EVENTS = (("pre_run_cell", "started"), ("post_run_cell", "ended"))
-_SHOWN = (Handle, StreamsBuilder, Topology, Replay, RunProfile, TopologyTestDriver)
+_SHOWN = (Handle, StreamsBuilder, Topology, Replay, RunProfile, OffsetTable, TopologyTestDriver)
 
 
 def load(shell: InteractiveShell) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kstreamnb.display import GraphPicture, data_of, joined, picture_forms, picture_of, wanted
+from kstreamnb.display import GraphPicture, data_of, drawing_of, joined, picture_forms, picture_of, wanted
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -29,10 +29,11 @@ def formatter(shell: InteractiveShell, parts: Callable[[Any], Parts]) -> Callabl
     def show(
         thing: object, include: Collection[str] | None = None, exclude: Collection[str] | None = None
     ) -> dict[str, str]:
-        data, picture = parts(thing)
-        if data is None or picture is None or not hasattr(shell, "kernel"):
-            return wanted(joined(data, picture), include, exclude)
+        (data, picture), drawing = parts(thing), drawing_of(thing)
+        if data is None or not (picture or drawing) or not hasattr(shell, "kernel"):
+            return wanted(joined(data, picture, drawing), include, exclude)
         shell.display_pub.publish(wanted(data, include, exclude))
-        return wanted(picture_forms(picture), include, exclude)
+        drawn = {"text/plain": repr(thing), "image/svg+xml": drawing} if picture is None else picture_forms(picture)
+        return wanted(drawn, include, exclude)
 
     return show

@@ -100,9 +100,9 @@ def test_the_list_of_checks_is_a_table(notebook: Notebook) -> None:
 
 
 def test_static_forms_can_be_read_without_a_kernel(notebook: Notebook) -> None:
-    """The HTML of a topology, a replay, an explanation and two widgets, as in a saved notebook."""
+    """A topology, a replay, an explanation and two widgets; the stepper's form has tables and no picture."""
     shown = notebook.run(STATIC)
-    expect(shown.locator(".ks-graph")).to_have_count(4)
+    expect(shown.locator(".ks-graph")).to_have_count(3)
     expect(shown).to_contain_text("late")
     expect(shown).not_to_contain_text("Error")
     notebook.picture(shown, "static")

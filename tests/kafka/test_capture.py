@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from collections import Counter
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -211,3 +212,19 @@ def test_a_limit_counts_records_and_not_offsets(servers, topic):
         producer.flush()
         (producer.commit_transaction if number % 2 else producer.abort_transaction)(30)
     assert [1, 3, 5, 7] == [record.value for record in Sample.capture(servers, orders, records=4)]
+
+
+def test_a_limit_of_a_thousand_takes_a_thousand_spread_over_partitions(servers, topic):
+    """Of 2,000 records in four partitions, which a transaction wrote, with markers behind each batch of them."""
+    orders = topic(4)
+    producer = Producer({"bootstrap.servers": servers, "transactional.id": orders})
+    producer.init_transactions(30)
+    for begin in range(0, 2000, 100):
+        producer.begin_transaction()
+        for n in range(begin, begin + 100):
+            producer.produce(orders, str(n).encode(), f"k{n}".encode(), n % 4, timestamp=1000 + n)
+        producer.commit_transaction(30)
+    sample = Sample.capture(servers, orders, records=1000)
+    assert sorted(range(1000)) == sorted(record.value for record in sample)
+    assert {0: 250, 1: 250, 2: 250, 3: 250} == Counter(record.partition for record in sample)
+    assert "limit of 1,000 records reached" in sample.notes[0]

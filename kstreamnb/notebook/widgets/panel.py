@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from html import escape
 from typing import Any, ClassVar
 
 from kstreamnb.core.formatting import format_value, pluralize
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serdes import Serdes
-from kstreamnb.core.tables import text_table
+from kstreamnb.core.tables import html_table, text_table
 from kstreamnb.display import Overlay, graph_view, to_charts_svg
 from kstreamnb.errors import EngineError
 from kstreamnb.kafka.admin import Admin
@@ -82,7 +83,7 @@ class DeployPanel(FactsWidget):
         return None if changes is None else f"deployed before {changes}; build and deploy again"
 
     def forms(self) -> dict[str, str]:
-        """Return the present figures as text."""
+        """Return the present figures as text, and as tables in HTML."""
         facts: Any = self.make_facts()
         lines = [f'deployment "{facts["application"]}": {facts["state"]}']
         lines += [f"  {name}: {text}" for name, text in facts["figures"]]
@@ -92,7 +93,7 @@ class DeployPanel(FactsWidget):
         lines += [f"  dropped: {number} at {node} ({why})" for node, why, number in facts["drops"]]
         lines += ["  dead letter " + ", ".join(letter) for letter in facts["letters"]]
         lines += [f"  last error: {facts['failure']}"] if facts["failure"] else []
-        return {"text/plain": "\n".join(line.rstrip() for line in lines)}
+        return {"text/plain": "\n".join(line.rstrip() for line in lines), "text/html": _page(facts)}
 
     # --- commands of the page ---
     def refresh(self) -> None:
@@ -125,6 +126,20 @@ class DeployPanel(FactsWidget):
 
     def _failed_graph(self, node: str) -> str:
         return picture(graph_view(self.query.topology.description(), Overlay(marks={node: "failed"})))
+
+
+def _page(facts: Any) -> str:
+    """Return the figures as tables without script, for a saved notebook."""
+    about = f'deployment "{facts["application"]}": {facts["state"]}'
+    tables = [
+        (("figure", "value"), facts["figures"], about),
+        (("task", "records", "dropped", "state"), facts["tasks"], "tasks"),
+        (("store", "rows"), facts["stores"], "stores"),
+        (("node", "why", "records"), facts["drops"], "dropped"),
+        (("record", "key", "value", "error"), facts["letters"], "dead letters"),
+    ]
+    failure = f"<p>last error: {escape(facts['failure'])}</p>" if facts["failure"] else ""
+    return f"<div>{''.join(html_table(head, rows, [title]) for head, rows, title in tables if rows)}{failure}</div>"
 
 
 def _figures(

@@ -9,7 +9,7 @@ from typing import ClassVar
 import traitlets
 
 from kstreamnb.core.formatting import format_time, format_value, pluralize
-from kstreamnb.display import Overlay, graph_view, mimebundle
+from kstreamnb.display import Overlay, data_of, graph_view, mimebundle
 from kstreamnb.display.names import identifier
 from kstreamnb.display.time_picture import time_facts, to_time_svg
 from kstreamnb.errors import EngineError
@@ -89,8 +89,8 @@ class Stepper(FactsWidget):
         return self.replay.topology.stale
 
     def forms(self) -> dict[str, str]:
-        """Return the replay as it is displayed without a kernel."""
-        return mimebundle(self.replay)
+        """Return the replay's data. A picture inside HTML would be shown as source where HTML is sanitized."""
+        return {**mimebundle(self.replay), **(data_of(self.replay) or {})}
 
     # --- commands of the page ---
     def seek(self, step: int) -> None:
