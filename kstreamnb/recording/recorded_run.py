@@ -210,14 +210,17 @@ class RecordedRun:
                 at += 1
 
     @cached_property
-    def _taken(self) -> tuple[array[int], array[int], array[int]]:
-        """Log positions of all consumed records, of those that a task had written, and where they were written."""
+    def taken(self) -> tuple[array[int], array[int], array[int]] | None:
+        """Log positions of all consumed records, of those that a task had written, and where they were written.
+
+        None for a run whose records may be consumed twice.
+        """
         between = array("q", sorted(self.causes))
         return array("q", self.index.positions_of("consumed")), between, array("q", sorted(self.causes.values()))
 
     def waiting(self, step: int) -> Iterator[Waiting]:
         """Yield records that no task had consumed after ``step`` steps: input, and records between tasks."""
-        end, taken = self.index.end(step), self._taken[0]
+        end, taken = self.index.end(step), self.index.positions_of("consumed")
         for at in range(bisect_left(taken, end), len(taken)):
             position = taken[at]
             if self.causes.get(position, -1) < end:
@@ -226,12 +229,6 @@ class RecordedRun:
                     self.index.code(position).task,
                     self.consumed(position),
                 )
-
-    def count_waiting(self, step: int) -> int:
-        """Return the number of records that no task had consumed after ``step`` steps."""
-        end, (taken, between, written) = self.index.end(step), self._taken
-        later, later_between = (len(each) - bisect_left(each, end) for each in (taken, between))
-        return later - later_between + bisect_left(written, end) - bisect_left(between, end)
 
     @cached_property
     def sunk(self) -> dict[tuple[str, str], array[int]]:

@@ -124,7 +124,11 @@ class Snapshot(Tabular):
 
     def count_waiting(self) -> int:
         """Return the number of records that no task had consumed yet."""
-        return self._run.count_waiting(self.step)
+        if self._run.taken is None:
+            return sum(1 for _ in self._run.waiting(self.step))
+        end = self._run.index.end(self.step)
+        taken, between, written = (bisect_left(each, end) for each in self._run.taken)
+        return len(self._run.taken[0]) - taken - (len(self._run.taken[1]) - between) + written - between
 
     def output(self, topic: str) -> Records:
         """Return the records written to a topic so far."""
