@@ -134,7 +134,7 @@ def test_a_jvm_that_dies_leaves_handles_that_answer_and_another_one_goes_on(benc
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (0, "") == (done.returncode, done.stderr)
     said, shown, found = json.loads(done.stdout)
-    assert 'last error: the JVM of the Spark session is gone' in shown["text/plain"]
+    assert "last error: the JVM of the Spark session is gone" in shown["text/plain"]
     assert re.search("0_1 .*orphaned-in-1 .*counts", shown["text/plain"])
     assert ("<table>" in shown["text/html"], "in 20 records, " in shown["text/html"]) == (True, True)
     dead = "the JVM of the Spark session is gone"
