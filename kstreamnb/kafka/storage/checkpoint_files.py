@@ -237,7 +237,7 @@ def local_folder(checkpoint: object) -> Path | None:
         )
     scheme = None if isinstance(checkpoint, Path) else _SCHEME.fullmatch(checkpoint)
     if scheme is None:
-        return Path(checkpoint)
+        return Path(checkpoint).absolute()  # Spark's processes may have another working directory
     if scheme[1].lower() != "file":
         return None
     path = re.sub(r"^//(localhost)?(?=/)", "", scheme[2])
