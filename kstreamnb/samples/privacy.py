@@ -24,7 +24,7 @@ def redact(self: Sample, *fields: str, replacement: object = "***") -> Sample:
 
     Args:
         fields: names of the fields to blank out, nested ones with dots.
-        replacement: value that the fields get. Default: "***".
+        replacement: value that the fields get. Default: ``"***"``.
     """
     if not fields:
         raise ConfigError("no field to redact is named")
