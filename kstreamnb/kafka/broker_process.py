@@ -102,7 +102,7 @@ class LocalBroker:
         self._guarded = ""
         self._answered = False
         self._temporary = data is None
-        self.data = temp_dir("broker") if data is None else Path(data)
+        self.data = temp_dir("broker") if data is None else Path(data).absolute()  # its processes run there
         self._process: subprocess.Popen[bytes] | None = None
         self._archive: Path | None = None
 

@@ -17,6 +17,7 @@ import yaml
 
 import kstreamnb as ks
 from kstreamnb.kafka.admin import Admin
+from kstreamnb.kafka.broker_process import local_broker
 from kstreamnb.spark.state.checkpoint_manifest import read_manifest
 from tests import howto
 from tests.kafka.apps import PATIENCE_S, START_MS
@@ -24,6 +25,13 @@ from tests.kafka.apps import PATIENCE_S, START_MS
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 WAIT = {"query.await_termination()": f"query.await_input({PATIENCE_S})"}
 """A program that runs until it is stopped is stopped after its input."""
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[str]:
+    """A broker of their own: the names of topics and applications on the pages are common ones."""
+    with local_broker() as running:
+        yield running.bootstrap_servers
 
 
 @pytest.fixture(autouse=True)
@@ -84,11 +92,14 @@ def test_from_json_to_an_alert(servers: str, tmp_path: Path) -> None:
 
 
 def test_deploy_to_spark(servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The query counts the order; its checkpoint is where the page says."""
+    """The query counts the order, on a broker of the page and on the cluster; the data is where the page says."""
     application(monkeypatch, "application", "deployed", "orders")
     produce(servers, "orders", {"shoe": 1})
     places = {"broker-1:9092,broker-2:9092": servers, "/data/checkpoints": str(tmp_path)}
-    names = howto.run("deploy", places)
+    sample = ks.Sample.from_records([ks.TopicRecord("orders", 0, 0, START_MS, "shoe", 1)])
+    names = howto.run("deploy", places, sample=sample)
+    names["broker"].stop()
+    assert (tmp_path / "kafka-data" / "broker.log").exists()
     assert names["query"].store("counts")["shoe"] == 1
     assert (tmp_path / "shop" / "metadata").exists()
 
