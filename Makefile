@@ -101,8 +101,8 @@ postgres:
 site: $(READY) ## Build the documentation, with the course in the browser (needs npm), into .artefacts/site/html
 	$(BIN)/python .site/build.py $(SITE_OPTIONS)
 
-test-site: site chromium ## Run chapters in headless Chromium, and look for broken links and barriers on the pages
-	SITE=.artefacts/site/html $(PYTEST) tests/browser/test_site.py tests/browser/test_browser_course.py -m browser -s
+test-site: site chromium ## Look for broken links and barriers on the pages, and run chapters in headless Chromium
+	SITE=.artefacts/site/html $(PYTEST) tests/browser/test_site.py $(if $(findstring --without-course,$(SITE_OPTIONS)),,tests/browser/test_browser_course.py) -m browser -s
 
 test-install: $(READY) ## Build wheel and sdist, check them, and try EXTRAS="base kafka", all extras, or the oldest versions (EXTRAS=--lowest)
 	$(BIN)/python -m tests.install $(EXTRAS)

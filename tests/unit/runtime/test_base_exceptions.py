@@ -5,7 +5,7 @@ other.
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -89,6 +89,15 @@ def interrupting(value: int) -> int:
     return value
 
 
+@pytest.fixture
+def python_listens() -> Iterator[None]:
+    """A process that a shell started in the background ignores the signal of Ctrl-C; a notebook's kernel never does."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("python_listens")
 @pytest.mark.parametrize("run", [interrupting], ids=["signal"])
 def test_an_interrupt_by_the_user_stays_one(run: Callable[[int], int]) -> None:
     """It is not the function's error: an interrupted cell ends with KeyboardInterrupt."""
