@@ -14,7 +14,16 @@ from tests.browser.static_site import StaticSite, served_site
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
-PAGES = ("index", "tutorial/10_bad_records", "patterns", "errors/brokererror", "howto/json-to-alert", "metrics", "performance", "reference/kafka")
+PAGES = (
+    "index",
+    "tutorial/10_bad_records",
+    "patterns",
+    "errors/brokererror",
+    "howto/json-to-alert",
+    "metrics",
+    "performance",
+    "reference/kafka",
+)
 
 # The theme's own button that folds a section of the navigation has no text.
 THEME = {"summary-name"}
