@@ -17,6 +17,7 @@ from kstreamnb.core.tables import Tabular
 from kstreamnb.frames import Framed
 from kstreamnb.replays.replay_sample import sample_partitions
 from kstreamnb.runtime.context.config import Config
+from kstreamnb.runtime.context.event_time import has_own_extractor
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.nodes import Sink
 from kstreamnb.topology.topology import Topology
@@ -165,9 +166,10 @@ def preview(
     own = partitions or sample_partitions(records)
     counts = own if isinstance(own, Mapping) else dict.fromkeys(user_topics, own)
     settings: dict[str, Any] = {"partitions": {**counts, into: 1}, "changelogs": False}
+    own_times = any(has_own_extractor(source, Config.of(config)) for source in sources)
     with TopologyTestDriver(_shown_as_is(topology, into), config, **settings) as driver:
         output, taken = driver.create_output_topic(into), 0
-        for part in _parts(records):
+        for part in [records] if own_times else _parts(records):
             driver.pipe(part)
             taken += len(part)
             if output.queue_size() >= n:
@@ -182,7 +184,8 @@ def preview(
 def _parts(records: list[TopicRecord]) -> Iterator[list[TopicRecord]]:
     """Cut records into parts that are processed one after the other, until enough is seen.
 
-    They are in the order in which the driver would process them, so parts give the results of the whole.
+    They are in the order in which the driver would process them, so parts give the results of the whole. The order is
+    by the records' timestamps: a source that extracts its own needs the whole at once.
     """
     if len(records) <= _AT_ONCE:
         yield from [records] if records else []

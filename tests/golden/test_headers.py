@@ -16,7 +16,7 @@ VECTORS = list(load([Path(__file__).with_name("vectors") / "headers.jsonl.xz"]))
 
 
 def can_be_compared(vector: dict[str, Any]) -> bool:
-    """Whether the stores show the same after a restart: a cache may show sessions that have expired."""
+    """Return whether the stores must show the same after a restart; a cache may show sessions that have expired."""
     spec = vector["spec"]
     return bool(vector["answer"]["changelogs"]) and not (spec.get("cache") and "session" in vector["name"])
 

@@ -337,3 +337,22 @@ def test_a_preview_of_a_large_sample_ends_when_enough_is_seen() -> None:
     assert preview.title == "the first 10 records, from the first 5,000 of 9,000 input records"
     assert none.head(sample).title == "0 records, from 9,000 input records"
     assert kept.head(ks.Sample.from_records([(*each[:1], -1, *each[2:]) for each in records])).taken == 5000
+
+
+def test_a_preview_of_a_large_sample_follows_the_times_that_a_source_extracts() -> None:
+    """The records of one topic are later than their timestamps say, so the other topic's come first."""
+
+    def time_of(record: Any, stream_time: int) -> int:
+        return int(record.value["time"])
+
+    builder = ks.StreamsBuilder("times")
+    late = builder.stream("late", timestamp_extractor=time_of)
+    early = builder.stream("early", timestamp_extractor=time_of)
+    both = late.merge(early)
+    records = [
+        (topic, 0, n, n, "k", {"from": topic, "time": n + delay})
+        for n in range(1500)
+        for topic, delay in (("late", 5000), ("early", 0))
+    ]
+    preview = both.head(ks.Sample.from_records(records), 1400)
+    assert {record.value["from"] for record in preview.records} == {"early"}
