@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from typing import Any
@@ -22,25 +23,17 @@ def _java() -> str | None:
     return shutil.which("java", path=os.path.join(home, "bin")) if home else shutil.which("java")
 
 
-# Docstring examples that start a broker or a session belong to the suites that have them.
-EXAMPLES = {
-    "kstreamnb.kafka.admin.Admin": "kafka",
-    "kstreamnb.kafka.broker_process.LocalBroker": "kafka",
-    "kstreamnb.kafka.broker_process.local_broker": "kafka",
-    "kstreamnb.kafka.producer.RecordProducer": "kafka",
-    "kstreamnb.kafka.producer.produce": "kafka",
-    "kstreamnb.kafka.application_reset.plan_reset": "kafka",
-    "kstreamnb.kafka.application_reset.reset": "kafka",
-    "kstreamnb.tools.parity.parity": "spark",
-    "kstreamnb.tools.parity.verify_state": "kafka",
-    "kstreamnb.spark.query.query.Query": "kafka",
-    "kstreamnb.spark.run.run": "spark",
-    "kstreamnb.spark.deploy.deploy": "kafka",
-    "kstreamnb.spark.jvm.report.spark_report": "spark",
-    "kstreamnb.spark.jvm.session.spark_logs": "spark",
-    "kstreamnb.spark.jvm.shipping.ship": "spark",
-    "kstreamnb.spark.jvm.session.spark_session": "spark",
-}
+_STARTS_A_BROKER = re.compile(r"with local_broker\(|LocalBroker\(")
+_STARTS_SPARK = re.compile(r"\bspark_session\(\"examples\"\)")
+_USES_SPARK = {"kstreamnb.tools.parity.parity", "kstreamnb.spark.run.run", "kstreamnb.spark.jvm.session.spark_logs"}
+
+
+def _suite_of(example: pytest.DoctestItem) -> str | None:
+    """Return the mark of the suite that a docstring's example belongs to, if it starts a broker or a session."""
+    source = example.dtest.docstring or ""
+    if _STARTS_A_BROKER.search(source):
+        return "kafka"
+    return "spark" if example.name in _USES_SPARK or _STARTS_SPARK.search(source) else None
 
 
 @pytest.hookimpl(tryfirst=True)  # before tests are selected by marks
@@ -49,8 +42,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     needs_java = pytest.mark.skip(reason="needs Java 17 or later: install a JRE and set JAVA_HOME or PATH")
     needs_chromium = pytest.mark.skip(reason="needs Chromium: install the package chromium")
     for item in items:
-        if item.name in EXAMPLES:
-            item.add_marker(EXAMPLES[item.name])
+        if isinstance(item, pytest.DoctestItem) and (suite := _suite_of(item)):
+            item.add_marker(suite)
         if (item.get_closest_marker("spark") or item.get_closest_marker("kafka")) and _java() is None:
             item.add_marker(needs_java)
         if item.get_closest_marker("browser") and shutil.which("chromium") is None:
