@@ -1,6 +1,7 @@
 """Each application of notebooks/applications survives ``kill -9``: nothing is lost, nothing is doubled.
 
-Each starts two JVMs, so only the first one is among the quick tests: ``pytest -m kafka`` with this file runs all.
+Each starts its service twice, with a JVM of its own, over one broker. The relay's test needs PostgreSQL with wal2json,
+which ``make test-kafka`` installs.
 """
 
 from __future__ import annotations
@@ -146,7 +147,6 @@ def test_orders_are_decided_once_although_the_service_is_killed(killable: Killab
         assert sum(order["pieces"] for order in validated) + left[product] == delivered
 
 
-@pytest.mark.slow
 def test_fraud_alerts_are_those_of_the_driver_although_the_service_is_killed(killable: Killable) -> None:
     """Each card has the alerts of the driver, none lost and none twice; the dashboard counts as many."""
     topology, made = module("fraud", "topology"), module("fraud", "made")
@@ -168,7 +168,6 @@ def test_fraud_alerts_are_those_of_the_driver_although_the_service_is_killed(kil
     assert sum(row["value"] for row in counted) == size(expected)
 
 
-@pytest.mark.slow
 def test_iot_readings_are_counted_once_although_the_application_is_killed(killable: Killable) -> None:
     """Final minutes, late readings and dead letters are those of the driver: none lost, none twice."""
     topology, made = module("iot", "topology"), module("iot", "made")
@@ -193,7 +192,6 @@ def test_iot_readings_are_counted_once_although_the_application_is_killed(killab
     assert sum(row["value"]["readings"] for row in rows) + apart == 3000
 
 
-@pytest.mark.slow
 def test_cdc_rows_are_the_databases_although_relay_and_application_are_killed(killable: Killable) -> None:
     """The table and every search are those of SQL, and each change is in the topic of rows once.
 
