@@ -6,29 +6,40 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from contextlib import closing
 from types import TracebackType
 from typing import Self
 
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaError
 
 from kstreamnb.background import background
 from kstreamnb.errors import EngineError
 from kstreamnb.hints import message_of
+from kstreamnb.kafka.bounded_reader import at_end
 from kstreamnb.kafka.client import Servers, client, connection
+
+_PASSING = {
+    KafkaError._TRANSPORT,  # noqa: SLF001 - librdkafka's own codes have such names
+    KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
+    KafkaError.UNKNOWN_TOPIC_OR_PART,  # the topic may be created after the probe starts
+}
 
 
 class LatencyProbe:
     """Reads a topic in the background; ``latencies_ms`` has the time from each record's timestamp to its arrival.
 
+    ``errors`` counts by name the errors that librdkafka retries; every other error of the consumer ends the reading.
     `check` and the end of the block raise an EngineError if reading failed.
     """
 
     def __init__(self, servers: Servers, topic: str) -> None:
         self.latencies_ms: list[float] = []
+        self.errors: Counter[str] = Counter()
         self._settings = connection(
             servers, group_id=f"{topic}-listener", isolation_level="read_committed", auto_offset_reset="earliest"
         )
+        self._servers = servers
         self._settings["fetch.wait.max.ms"] = 5
         self._topic, self._closing = topic, threading.Event()
         self._thread: threading.Thread | None = None
@@ -62,5 +73,10 @@ class LatencyProbe:
             consumer.subscribe([self._topic])
             while not self._closing.is_set():
                 message = consumer.poll(0.05)
-                if message is not None and message.error() is None:
+                if message is None:
+                    continue
+                error = message.error()
+                if error is not None and error.code() in _PASSING:
+                    self.errors[error.name()] += 1
+                elif not at_end(message, self._servers):
                     self.latencies_ms.append(time.time() * 1000 - message.timestamp()[1])  # noqa: TID251 - ages are measured

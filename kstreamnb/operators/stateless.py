@@ -159,7 +159,13 @@ class FlatMapValues(Operator):
         mapper, with_key = self.mapper, self.with_key
 
         def process(key: object, value: object, timestamp: int, headers: Headers) -> None:
-            for new_value in mapper(key, value) if with_key else mapper(value):
+            new_values = mapper(key, value) if with_key else mapper(value)
+            if isinstance(new_values, str | bytes):
+                raise ProcessingError(
+                    f"flat_map_values must return a list of values, got {new_values!r:.100}",
+                    hint="did you mean v.split()? Text would be split into its letters; return [v] to keep it whole",
+                )
+            for new_value in new_values:
                 forward(key, new_value, timestamp, headers)
 
         return process

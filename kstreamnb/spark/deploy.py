@@ -38,6 +38,7 @@ from kstreamnb.spark.operations.slow_batches import SlowBatches
 from kstreamnb.spark.operations.topic_discovery import TopicDiscovery, application_over
 from kstreamnb.spark.operations.topic_watcher import TopicWatcher, refuse_replaced_topics
 from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment, WorkerOptions
+from kstreamnb.spark.planning.deployment_plan import warn_of_uneven_stores
 from kstreamnb.spark.planning.placement import plan_deployment, useful_partitions
 from kstreamnb.spark.planning.preflight import refuse_what_cannot_run, refuse_what_is_too_large
 from kstreamnb.spark.query.query import Query
@@ -288,6 +289,7 @@ def _placed(
     deployment = plan_deployment(name, [application], spark_partitions, options=options, known_keys=keys)
     if old is not None:
         check_compatible(old, manifest_of(deployment))
+    warn_of_uneven_stores(application)
     return deployment
 
 

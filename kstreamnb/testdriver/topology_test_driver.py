@@ -15,7 +15,7 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import serde_named
 from kstreamnb.core.time import Clock, duration_ms, instant_ms
-from kstreamnb.errors import ConfigError, EngineError, StateError
+from kstreamnb.errors import ApplicationStateError, ConfigError, EngineError, StateError
 from kstreamnb.hints import unknown
 from kstreamnb.recording.events import Event
 from kstreamnb.recording.trace import Recording
@@ -138,6 +138,7 @@ class TopologyTestDriver(Suggesting, Displayed):
             "stores": stores,
         }
         self._done: list[Callable[[TopologyTestDriver], None]] = []
+        self._closed = False
         self._fed: dict[str, None] = {}
 
     def __str__(self) -> str:
@@ -218,6 +219,7 @@ class TopologyTestDriver(Suggesting, Displayed):
             EngineError: no source reads a topic, or a topic does not have a partition.
             ProcessingError: a node failed; the records before are processed.
         """
+        self._refuse_closed()
         records = _topic_records(records)
         self._done.append(lambda driver: driver.pipe(records))
         topics = dict.fromkeys(map(itemgetter(0), records))
@@ -231,6 +233,7 @@ class TopologyTestDriver(Suggesting, Displayed):
         Args:
             by: duration such as "30s".
         """
+        self._refuse_closed()
         self._done.append(lambda driver: driver.advance_wall_clock_time(by))
         self.clock.advance_to(self.clock.now_ms + duration_ms(by, "advance of the wall clock"))
         self.tasks.advance()
@@ -436,8 +439,13 @@ class TopologyTestDriver(Suggesting, Displayed):
         return tuple(self._fed)
 
     def close(self) -> None:
-        """Close all tasks and the processors of users."""
+        """Close all tasks and the processors of users; the driver then takes no more records."""
+        self._closed = True
         self.tasks.close()
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise ApplicationStateError("the driver is closed", hint="make a new TopologyTestDriver(topology)")
 
     def __enter__(self) -> Self:
         return self
@@ -448,6 +456,7 @@ class TopologyTestDriver(Suggesting, Displayed):
     def _pipe_topic(
         self, topic: str, records: list[TopicRecord], key_serde: Serde | None = None, value_serde: Serde | None = None
     ) -> None:
+        self._refuse_closed()
         self._done.append(lambda driver: driver._pipe_topic(topic, records, key_serde, value_serde))  # noqa: SLF001 - itself
         self._fed[topic] = None
         feed(self.router, self.tasks, (topic,), records, key_serde, value_serde)

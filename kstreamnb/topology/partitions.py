@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kstreamnb.core.arguments import expect, expect_number
+from kstreamnb.core.formatting import join_list
 from kstreamnb.core.record import TopicPartition
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import TopologyError
@@ -83,6 +84,55 @@ def partition_counts(topology: NodeGraph, topics: Mapping[str, int]) -> dict[str
     for group in _copartition_groups(topology, topics):
         known |= _enforced(topology, group, known)
     return known
+
+
+def uneven_stores(topology: NodeGraph, topics: Mapping[str, int]) -> dict[str, dict[str, int]]:
+    """Return the stores that topics of different partition counts reach, with the counts of these topics.
+
+    Kafka Streams makes as many tasks as the widest topic has partitions and compares counts only for joins: a key may
+    reach such a store in two tasks, and each task keeps only its part of the rows.
+    """
+    counts = partition_counts(topology, topics)
+    found: dict[str, dict[str, int]] = {}
+    for sub in topology.subtopologies():
+        for store in () if sub.is_global else sub.stores:
+            users = [name for name in sub.nodes if store in topology.nodes[name].stores]
+            reached = {topic: counts[topic] for topic in _topics_above(topology, users, topics)}
+            if len(set(reached.values())) > 1:
+                found[store] = dict(sorted(reached.items()))
+    return found
+
+
+def uneven_fact(store: str, counts: Mapping[str, int]) -> str:
+    """Return what is wrong with a store of `uneven_stores`.
+
+    Example:
+        >>> uneven_fact("stock", {"orders": 3, "returns": 4})
+        '"orders" and "returns" meet at store "stock" with 3 and 4 partitions; the same key may be in two tasks'
+    """
+    topics = join_list(f'"{topic}"' for topic in counts)
+    numbers = join_list(map(str, counts.values()))
+    return f'{topics} meet at store "{store}" with {numbers} partitions; the same key may be in two tasks'
+
+
+def uneven_remedy(counts: Mapping[str, int]) -> str:
+    """Return the call that gives all topics of a store of `uneven_stores` one partition count."""
+    return f"use .repartition(Repartitioned(partitions={max(counts.values())})) on each stream before they meet"
+
+
+def _topics_above(topology: NodeGraph, names: Iterable[str], topics: Iterable[str]) -> dict[str, None]:
+    """Return the topics whose records reach nodes of one sub-topology."""
+    waiting, seen, found = list(names), set[str](), dict[str, None]()
+    while waiting:
+        name = waiting.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        node = topology.nodes[name]
+        waiting += node.parents
+        if isinstance(node, Source):
+            found.update(dict.fromkeys(node.topics or (topic for topic in topics if node.reads(topic))))
+    return found
 
 
 def plan_tasks(topology: NodeGraph, topics: Mapping[str, int]) -> tuple[PlannedTask, ...]:

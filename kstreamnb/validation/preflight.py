@@ -14,6 +14,7 @@ from kstreamnb.errors import TopologyError
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.topology.nodes import ProcessorNode, Sink, Source
+from kstreamnb.topology.partitions import uneven_fact, uneven_remedy, uneven_stores
 from kstreamnb.topology.topology import Topology
 from kstreamnb.validation.changelog_checks import changelog_findings
 from kstreamnb.validation.directory_checks import folder_findings
@@ -108,13 +109,20 @@ def _counts(
 
 
 def _partition_findings(topology: Topology, counts: Mapping[str, int]) -> Iterator[Issue]:
-    """Co-partitioned topics need equal partition counts; topics of global tables may have any."""
+    """Co-partitioned topics need equal partition counts, and so do topics whose records share a store.
+
+    Topics of global tables may have any.
+    """
     try:
         topology.partition_counts(counts)
     except TopologyError as error:
         named = [each for each in topology.sources() if any(f'"{topic}"' in error.message for topic in each.topics)]
         origin = error.origin or (named[-1].origin if named else None)
         yield Issue("error", "partitions", error.message, error.hint or "", origin)
+        return
+    for store, uneven in uneven_stores(topology, counts).items():
+        origin = next((node.origin for node in topology.nodes.values() if store in node.stores), None)
+        yield Issue("warning", f'store "{store}"', uneven_fact(store, uneven), uneven_remedy(uneven), origin)
 
 
 def _serde_findings(topology: Topology, config: Config) -> Iterator[Issue]:

@@ -8,9 +8,11 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError
 
 import kstreamnb as ks
 from kstreamnb.background import background
@@ -110,6 +112,45 @@ def wait_for_a_result(probe: LatencyProbe) -> None:
         while not probe.latencies_ms and time.monotonic() < end:
             probe.check()
             time.sleep(0.01)
+
+
+class _OneRefusal:
+    """A consumer that delivers one message with an error, then nothing."""
+
+    def __init__(self, code: int) -> None:
+        self.code: int | None = code
+
+    def subscribe(self, topics: list[str]) -> None:
+        """Take any topics."""
+
+    def poll(self, timeout: float) -> Any:
+        """Return the message once."""
+        code, self.code = self.code, None
+        refusal = None if code is None else KafkaError(code)
+        return refusal and SimpleNamespace(error=lambda: refusal, topic=lambda: "counts", partition=lambda: 0)
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+def test_a_latency_probe_raises_an_error_that_a_message_carries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It once left such messages out, so that a refused reader looked like a topic without records."""
+    refused = _OneRefusal(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    monkeypatch.setattr("kstreamnb.kafka.latency_probe.client", lambda *_: refused)
+    with pytest.raises(EngineError, match='the latency probe of topic "counts" failed'):
+        wait_for_a_result(LatencyProbe("127.0.0.1:1", "counts"))
+
+
+def test_a_latency_probe_counts_errors_that_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A topic that is created after the probe starts does not end the reading."""
+    missing = _OneRefusal(KafkaError.UNKNOWN_TOPIC_OR_PART)
+    monkeypatch.setattr("kstreamnb.kafka.latency_probe.client", lambda *_: missing)
+    probe = LatencyProbe("127.0.0.1:1", "counts")
+    with probe:
+        end = time.monotonic() + 20
+        while not probe.errors and time.monotonic() < end:
+            time.sleep(0.01)
+    assert {"UNKNOWN_TOPIC_OR_PART": 1} == probe.errors
 
 
 def test_a_latency_probe_that_cannot_read_fails_its_block() -> None:

@@ -196,3 +196,31 @@ def test_a_list_of_something_else_is_refused_with_the_type_of_its_items() -> Non
     """It said that a list is not iterable."""
     with pytest.raises(ks.errors.ConfigError, match="records must be Iterable of TopicRecord, got a list of tuple"):
         ks.kafka.produce("localhost:1", [("orders", "a", 1)])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("text", ["to be", b"to be"])
+def test_flat_map_values_refuses_text_that_it_would_split_into_letters(text: str | bytes) -> None:
+    """Java requires an Iterable, and a String is not one."""
+    builder = ks.StreamsBuilder("letters")
+    builder.stream("lines").flat_map_values(lambda value: text).to("words")
+    driver = ks.TopologyTestDriver(builder.build())
+    with pytest.raises(ks.KStreamError, match="flat_map_values must return a list of values, got ") as caught:
+        driver.create_input_topic("lines").pipe_input("a", "x", at=0)
+    assert "v.split()" in "".join(caught.value.__notes__)
+
+
+def test_a_closed_driver_refuses_records_and_can_still_be_read() -> None:
+    """It once processed them with closed stores."""
+    builder = ks.StreamsBuilder("closed")
+    builder.stream("orders").to("copies")
+    with ks.TopologyTestDriver(builder.build()) as driver:
+        orders = driver.create_input_topic("orders")
+        orders.pipe_input("a", 1, at=0)
+    for call in (
+        lambda: orders.pipe_input("a", 2, at=1),
+        lambda: driver.pipe([ks.TopicRecord("orders", 0, 0, 1, "a", 2)]),
+        lambda: driver.advance_wall_clock_time("1s"),
+    ):
+        assert "make a new TopologyTestDriver" in _hint_of(call)
+    assert 1 == driver.create_output_topic("copies").read_value()
+    driver.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
@@ -15,6 +16,7 @@ from kstreamnb.spark.planning.output_topics import output_topics
 from kstreamnb.spark.planning.placement import plan_application, plan_deployment
 from kstreamnb.spark.planning.preflight import refuse_what_cannot_run
 from kstreamnb.topology.nodes import ProcessorNode, Sink
+from kstreamnb.topology.partitions import uneven_fact, uneven_remedy, uneven_stores
 from kstreamnb.topology.topology import Topology
 
 _AGAIN = "when a batch is repeated after a failure"
@@ -127,6 +129,7 @@ class DeploymentPlan(Displayed):
         for circle in self.cycles:
             ids = ", ".join(map(str, circle))
             lines.append(f"in one place: sub-topologies {ids} feed each other, so all their tasks run as one")
+        lines += [f"warning: {each}" for each in _uneven(self.deployment.application)]
         lines += [f"through Kafka: {topic} is read back with the next batch" for topic in self.through_kafka]
         lines += [f"several writers: {topic}; only the order of each writer is defined" for topic in self.shared]
         lines += [f"at least once: {node}, for {why}" for node, why in self.at_least_once]
@@ -196,6 +199,18 @@ def plan(
         settings.replication_factor if sink is None else None,
         deployment,
     )
+
+
+def warn_of_uneven_stores(application: ApplicationPlan) -> None:
+    """Warn about each store that topics of different partition counts reach."""
+    for uneven in _uneven(application):
+        warnings.warn(uneven, stacklevel=4)  # the line that calls deploy()
+
+
+def _uneven(application: ApplicationPlan) -> list[str]:
+    topology = application.topology
+    topics = {name: count for name, count in application.partitions.items() if name not in topology.internal_topics}
+    return [f"{uneven_fact(*each)}; {uneven_remedy(each[1])}" for each in uneven_stores(topology, topics).items()]
 
 
 def _level(application: ApplicationPlan, deployment: Deployment, number: int) -> PlannedLevel:

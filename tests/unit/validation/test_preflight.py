@@ -10,6 +10,8 @@ import pytest
 import kstreamnb as ks
 from kstreamnb.core.codec import partition_for
 from kstreamnb.errors import KStreamError
+from kstreamnb.simulation import ClusterDriver
+from kstreamnb.spark.planning.deployment_plan import plan, warn_of_uneven_stores
 from kstreamnb.validation.preflight import check, check_partitions
 
 
@@ -273,3 +275,68 @@ def test_keys_that_stay_or_come_late_are_no_finding(partitions: int) -> None:
     builder.add_state_store(ks.Stores.persistent_key_value_store("counts"))
     builder.stream("orders").process(Pass).process(Last).process(Count, "counts").to("out")
     assert not check(builder.build(), partitions=partitions, sample=orders())
+
+
+class Stock(ks.Processor):
+    """Forwards how often it has seen a key, from a store."""
+
+    def process(self, record: ks.Record[Any, Any]) -> None:
+        """Count the key."""
+        stock = self.context.get_state_store("stock")
+        count = (stock.get(record.key) or 0) + 1
+        stock.put(record.key, count)
+        self.context.forward(record.with_value(count))
+
+
+def _merged(*, mended: bool = False) -> ks.Topology:
+    """Orders merged with returns through a repartition topic of 3 partitions, before one store."""
+    builder = ks.StreamsBuilder("shop")
+    builder.add_state_store(ks.Stores.persistent_key_value_store("stock"))
+    orders = builder.stream("orders")
+    if mended:
+        orders = orders.repartition(ks.Repartitioned(name="all", partitions=3))
+    regrouped = builder.stream("returns").select_key(lambda key, value: value)
+    returns = regrouped.repartition(ks.Repartitioned(name="by-item", partitions=3))
+    orders.merge(returns).process(Stock, "stock").to("out")
+    return builder.build()
+
+
+def _seen_of_one_key(driver: Any) -> list[int]:
+    for number in range(40):
+        driver.create_input_topic("orders").pipe_input(f"k{number}", f"k{number}", at=number)
+        driver.create_input_topic("returns").pipe_input("x", f"k{number}", at=number)
+    if hasattr(driver, "run_ready"):
+        driver.run_ready()
+        driver.advance_wall_clock_time("1m")
+        driver.run_ready()
+        driver.advance_wall_clock_time("1m")
+    return [pair[1] for pair in driver.create_output_topic("out").read_key_values_to_list()]
+
+
+@pytest.mark.parametrize("engine", [ks.TopologyTestDriver, ClusterDriver])
+def test_merged_topics_of_other_partition_counts_split_a_store_as_in_kafka_streams(engine: Any) -> None:
+    """Kafka compares counts only for joins: the tasks are by the maximum, and a key may be in two of them."""
+    counts = {"orders": 4, "returns": 4}
+    split = _seen_of_one_key(engine(_merged(), partitions=counts))
+    whole = _seen_of_one_key(engine(_merged(mended=True), partitions=counts))
+    assert 40 < split.count(1)
+    assert (40, 40) == (whole.count(1), whole.count(2))
+    assert 4 == len([task for task in _merged().tasks(counts) if "stock" in task.stores])
+
+
+def test_topics_of_other_partition_counts_that_meet_at_a_store_are_found() -> None:
+    """The warning names topics, store, counts and the call; the plan prints it, and equal counts pass."""
+    counts = {"orders": 4, "returns": 4}
+    (found,) = check_partitions(_merged(), counts)
+    assert "warning" == found.severity
+    assert found.fact == (
+        '"by-item-repartition" and "orders" meet at store "stock" with 3 and 4 partitions; '
+        "the same key may be in two tasks"
+    )
+    assert ".repartition(Repartitioned(partitions=4))" in found.remedy
+    assert found in check(_merged(), partitions=counts)
+    assert f"warning: {found.fact}" in str(plan(_merged(), counts))
+    with pytest.warns(UserWarning, match='meet at store "stock" with 3 and 4 partitions'):
+        warn_of_uneven_stores(plan(_merged(), counts).deployment.application)
+    assert not check_partitions(_merged(mended=True), counts)
+    assert "warning:" not in str(plan(_merged(mended=True), counts))
