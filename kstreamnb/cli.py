@@ -43,7 +43,7 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except KStreamError as error:
-            lines = [f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ()), f"More: {error.url}"]
+            lines = [f"{type(error).__name__}: {error}", *error.__notes__]
             click.echo("\n".join(lines), err=True)
             ctx.exit(1)
 

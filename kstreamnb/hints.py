@@ -78,6 +78,7 @@ def unknown(
         there is no store "cuonts"
         Detail: there are counts, totals
         Hint: did you mean "counts"?
+        More: https://kstreamnb.github.io/kstreamnb/errors/stateerror.html
     """
     names = [str(each) for each in known]
     return error(

@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # every other module imports this one
 
 
 DOCUMENTATION = "https://kstreamnb.github.io/kstreamnb/"
+LINK = "More: "
 
 
 class KStreamError(Exception):
@@ -36,6 +37,7 @@ class KStreamError(Exception):
         topic "orders" does not exist
         Detail: topics: prices
         Hint: create it first
+        More: https://kstreamnb.github.io/kstreamnb/errors/kstreamerror.html
     """
 
     def __init__(
@@ -61,6 +63,16 @@ class KStreamError(Exception):
             self.add_note(f"Kafka Streams says: {java}")
         if origin is not None:
             self.add_note(f"At: {origin}")
+        super().add_note(f"{LINK}{self.url}")
+
+    def add_note(self, note: str) -> None:
+        """Add a line to what tracebacks print; the link to the error's page stays the last one.
+
+        Args:
+            note: the line.
+        """
+        super().add_note(note)
+        self.__notes__.sort(key=lambda each: each.startswith(LINK))
 
     @property
     def url(self) -> str:
@@ -270,6 +282,7 @@ class UnknownNameError(KStreamError, AttributeError):
         ...     print(error, *error.__notes__, sep=chr(10))
         a KStream has no "filtr"
         Hint: did you mean "filter"?
+        More: https://kstreamnb.github.io/kstreamnb/errors/unknownnameerror.html
     """
 
     def __init__(self, whose: str, name: str, known: Iterable[str], meant: str | None = None) -> None:

@@ -97,6 +97,7 @@ def panel(query: object) -> Any:
         ...     print(error, *error.__notes__, sep=chr(10))
         expected a query, got str
         Hint: pass the result of ks.deploy
+        More: https://kstreamnb.github.io/kstreamnb/errors/engineerror.html
     """
     return _made("panel", "DeployPanel", query)
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from kstreamnb.core.formatting import format_value
 from kstreamnb.display import GraphPicture, Overlay
 from kstreamnb.errors import KStreamError, ProcessingError
+from kstreamnb.errors.base import LINK
 from kstreamnb.hints import message_of
 from kstreamnb.notebook.cells import Cells
 from kstreamnb.source_location import origin_of
@@ -70,7 +71,7 @@ class Tracebacks:
         lines = [error_text(error)]
         if not self.cells.ids_are_sent and "already" in f"{error} {error.java}":
             lines.append(f"Hint: {_CLASH}")
-        lines.append(f"More: {error.url}" + ("; %ks traceback shows what Kafka Streams says" if java_of(error) else ""))
+        lines.append(f"{LINK}{error.url}" + ("; %ks traceback shows what Kafka Streams says" if java_of(error) else ""))
         cause = error.__cause__
         if cause is not None:
             lines += ["", "Caused by:", *_frames(cause), f"{type(cause).__name__}: {message_of(cause)}"]
@@ -138,12 +139,12 @@ def fact_of(error: BaseException) -> str:
 
 
 def notes_of(error: BaseException) -> list[str]:
-    """Return the notes of an error without Kafka's text; the cause and the node that the fact does not name."""
+    """Return the notes without Kafka's text and the link; the cause and the node that the fact does not name."""
     cause, fact = error.__cause__, fact_of(error)
     named = cause is None or isinstance(cause, KStreamError) or fact.startswith(f"{type(cause).__name__} ")
     because = [] if named else [f"Cause: {type(cause).__name__}: {message_of(cause)}"]
     node = f'Node: "{error.node}"' if isinstance(error, ProcessingError) and error.node not in fact else None
-    notes = [note for note in getattr(error, "__notes__", ()) if not note.startswith(_JAVA)]
+    notes = [note for note in getattr(error, "__notes__", ()) if not note.startswith((_JAVA, LINK))]
     return [*because, *([node] if node else []), *notes]
 
 

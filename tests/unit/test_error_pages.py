@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import inspect
+import pickle
+import subprocess
 import sys
 import tomllib
+import traceback
 from pathlib import Path
 
 import pytest
 
 import kstreamnb as ks
 from kstreamnb.errors import DOCUMENTATION, KStreamError
+from kstreamnb.source_location import SourceLocation
 from tests.kafka.error_examples import EXAMPLES, OTHER_TESTS
 
 ROOT = Path(__file__).parents[2]
@@ -59,6 +63,25 @@ def test_an_error_knows_its_page() -> None:
 
     assert ks.errors.BrokerError("away").url == f"{DOCUMENTATION}errors/brokererror.html"
     assert OwnError("full").url == f"{DOCUMENTATION}errors/sinkerror.html"
+
+
+def test_a_plain_traceback_ends_with_the_link_to_the_errors_page() -> None:
+    """Also after notes that were added later, and after a pickle; the error's own text stays as it is."""
+    error = ks.errors.SinkError("the disk is full", hint="free some space", java="No space left on device")
+    error.add_note("Detail: it was for orders")
+    for each in (error.at(SourceLocation("shop.py", 3)), pickle.loads(pickle.dumps(error))):
+        lines = "".join(traceback.format_exception(each)).splitlines()
+        assert f"More: {DOCUMENTATION}errors/sinkerror.html" == lines[-1]
+        assert "Detail: it was for orders" in lines
+        assert 1 == sum(line.startswith("More: ") for line in lines)
+        assert "the disk is full" == str(each)
+
+
+def test_an_uncaught_error_of_a_script_ends_with_the_link() -> None:
+    """Python's own printing, in a fresh process."""
+    script = "import kstreamnb as ks; ks.TimeWindows.of(size='5 parsecs')"
+    failed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT)
+    assert f"More: {DOCUMENTATION}errors/configerror.html" == failed.stderr.splitlines()[-1]
 
 
 def test_the_address_of_the_documentation_is_that_of_the_project() -> None:

@@ -12,6 +12,7 @@ import traitlets
 from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.errors import ConfigError, EngineError
+from kstreamnb.errors.base import LINK
 from kstreamnb.notebook.widgets.base import Facts, FactsWidget, esm
 from kstreamnb.samples import Sample
 from kstreamnb.samples.columns import UNASSIGNED, number_offsets
@@ -193,7 +194,7 @@ def _typed(row: _Row, column: str, text: str) -> _Row:
         record = row.record._replace(**changes)
     except ConfigError as error:
         notes = [str(error), *getattr(error, "__notes__", ())]
-        wrong[column] = "\n".join(note for note in notes if not note.startswith("At: "))
+        wrong[column] = "\n".join(note for note in notes if not note.startswith(("At: ", LINK)))
         record = row.record
     return _Row(record, cells, tuple(wrong.items()))
 

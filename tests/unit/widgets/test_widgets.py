@@ -101,7 +101,7 @@ def test_without_anywidget_the_missing_package_is_named() -> None:
         "import sys; sys.modules['anywidget'] = None\n"
         "import kstreamnb as ks\n"
         "try: ks.widgets.explorer(ks.Topology())\n"
-        "except ks.errors.MissingPackageError as error: print(error, *error.__notes__, sep='|')"
+        "except ks.errors.MissingPackageError as error: print(error, *error.__notes__[:-1], sep='|')"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     said = 'the package "anywidget" is not installed|Hint: pip install "kstreamnb[notebook]"'
