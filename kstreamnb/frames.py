@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kstreamnb import hooks
 from kstreamnb.core.formatting import format_time, format_value, pluralize
@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # frames are optional
     import pandas
     from pyspark.sql import DataFrame, SparkSession
 
+T = TypeVar("T")
 _ROWS = (ValueAndTimestamp, ValueTimestampHeaders, AggregationWithHeaders)
 _SHOWN = 10
 TIMES = ("timestamp", "window_start", "window_end")
@@ -60,7 +61,30 @@ class Framed:
         raise NotImplementedError
 
 
-class Records(list[TopicRecord], Framed):
+class _Bounded:
+    """Displays the first items of a list or tuple, and its length."""
+
+    __slots__ = ()
+
+    def __repr__(self: Any) -> str:
+        kind = list if isinstance(self, list) else tuple
+        return repr(kind(self)) if len(self) <= _SHOWN else f"{kind(self[:_SHOWN])!r} … {_SHOWN} of {len(self):,}"
+
+    def _repr_pretty_(self: Any, printer: Any, cycle: bool) -> None:
+        """Print the first items as IPython prints those of a list."""
+        kind = list if isinstance(self, list) else tuple
+        printer.pretty(kind(self[:_SHOWN]))
+        if len(self) > _SHOWN:
+            printer.text(f" … {_SHOWN} of {len(self):,}")
+
+
+class BoundedTuple(_Bounded, tuple[T, ...]):
+    """A tuple that displays its first items and its length."""
+
+    __slots__ = ()
+
+
+class Records(_Bounded, list[TopicRecord], Framed):
     """Records of a topic: a list that becomes a frame, too."""
 
     __slots__ = ()

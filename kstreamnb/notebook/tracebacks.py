@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING
 
 from kstreamnb.core.formatting import format_value
 from kstreamnb.display import GraphPicture, Overlay
+from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.errors import KStreamError, ProcessingError
 from kstreamnb.errors.base import LINK
 from kstreamnb.hints import message_of
 from kstreamnb.notebook.cells import Cells
-from kstreamnb.source_location import origin_of
+from kstreamnb.source_location import SourceLocation, origin_of
 from kstreamnb.topology.topology import Topology
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 _PACKAGE = str(Path(__file__).parent.parent)
 _LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 _JAVA = "Kafka Streams says: "
-_CLASH = 'each execution counts as a new cell here: remove an earlier one with builder.forget("cell …")'
+_CLASH = "each execution counts as a new cell here: remove an earlier one with {call}"
 
 
 class Tracebacks:
@@ -70,12 +71,25 @@ class Tracebacks:
         self._failed = getattr(error, "node", "")
         lines = [error_text(error)]
         if not self.cells.ids_are_sent and "already" in f"{error} {error.java}":
-            lines.append(f"Hint: {_CLASH}")
+            call = _forgetting(self.shell, error.origin)
+            lines += [f"Hint: {_CLASH.format(call=call)}"] if call else []
         lines.append(f"{LINK}{error.url}" + ("; %ks traceback shows what Kafka Streams says" if java_of(error) else ""))
         cause = error.__cause__
         if cause is not None:
             lines += ["", "Caused by:", *_frames(cause), f"{type(cause).__name__}: {message_of(cause)}"]
         return [*_frames(error), *lines]
+
+
+def _forgetting(shell: InteractiveShell, origin: SourceLocation | None) -> str | None:
+    """Return the call that forgets the earlier declaration of the same text, or else that at ``origin``."""
+    for name, value in shell.user_ns.items():
+        if origin is None or name.startswith("_") or not isinstance(value, StreamsBuilder):
+            continue
+        here = [each.origin for each in value.declaration_log.declarations()]
+        if origin.place in {each.place for each in here}:
+            earlier = [each for each in here if each.code == origin.code and each.place != origin.place]
+            return f'{name}.forget("{(earlier or [origin])[0].place}")'
+    return None
 
 
 def _up_to_user(trace: TracebackType | None) -> TracebackType | None:

@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
+
+_PACKAGE = str(Path(__file__).parent.parent)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+    """Hide the frames of the package from the report of a failed test; ``--full-trace`` shows them.
+
+    Args:
+        call: the result of one phase of the test.
+    """
+    trace = None if call.excinfo is None else call.excinfo.tb
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename.startswith((_PACKAGE, "<kstreamnb")):
+            trace.tb_frame.f_globals["__tracebackhide__"] = True
+        trace = trace.tb_next
+    return (yield)
 
 
 @pytest.fixture

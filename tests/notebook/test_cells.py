@@ -123,7 +123,10 @@ def test_without_cell_ids_a_clash_says_what_to_do() -> None:
         for _ in range(2):
             shell.run('orders.group_by_key().count(store="counts")')
         shown = shell.run("builder.build()")
-    assert "builder.forget" in shown
+        call = shown.partition("remove an earlier one with ")[2].partition("\n")[0]
+        assert call.startswith('builder.forget("cell ')
+        shell.run(call)
+        assert "counts" in shell.value("builder").build().describe()
     assert "cell 4" in shown
 
 

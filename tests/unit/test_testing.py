@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -60,3 +62,27 @@ def test_the_fixture_makes_drivers(topology_driver: Callable[..., TopologyTestDr
     driver = topology_driver(_topology("out"))
     driver.create_input_topic("orders").pipe_input("a", "1")
     assert "a" == driver.create_output_topic("out").read_record().key
+
+
+_FAILING = """
+import kstreamnb as ks
+pytest_plugins = ["kstreamnb.testing.fixtures"]
+
+
+def test_mine(topology_driver):
+    builder = ks.StreamsBuilder("mine")
+    builder.stream("orders").map_values(lambda order: order["price"]).to("prices")
+    driver = topology_driver(builder.build())
+    driver.create_input_topic("orders").pipe_input("ann", {}, at=0)
+"""
+
+
+def test_a_failing_test_of_a_user_shows_no_frames_of_the_package(tmp_path: Path) -> None:
+    """A report once showed a dozen of them."""
+    (tmp_path / "conftest.py").write_text('pytest_plugins = ["kstreamnb.testing.fixtures"]')
+    (tmp_path / "test_mine.py").write_text(_FAILING.replace('pytest_plugins = ["kstreamnb.testing.fixtures"]', ""))
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(tmp_path)]
+    shown = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    assert "ProcessingError" in shown
+    assert "pipe_input" in shown
+    assert "kstreamnb/" not in shown.replace("kstreamnb.github.io/kstreamnb/", "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas
 import pytest
+from IPython.lib.pretty import pretty
 
 import kstreamnb as ks
 from kstreamnb.errors import ConfigError, StateError
@@ -90,3 +91,17 @@ def test_a_store_that_is_asked_by_key_has_no_frame() -> None:
     )
     with ks.TopologyTestDriver(builder.build()) as driver, pytest.raises(StateError, match="has no rows to list"):
         driver.store("prices").to_pandas()
+
+
+def test_long_outputs_and_drops_display_their_first_items_and_a_count() -> None:
+    """They once printed every record."""
+    records = [ks.TopicRecord("clicks", 0, at, at, None if at % 2 else "ann", 1) for at in range(60)]
+    builder = ks.StreamsBuilder("clicks")
+    builder.stream("clicks").group_by_key().count().to_stream().to("counted")
+    run = ks.replay(builder.build(), records)
+    for shown in (run.output("counted"), run.drops):
+        assert 30 == len(shown)
+        assert repr(shown).endswith("… 10 of 30")
+        assert repr(shown).startswith(repr(type(shown)(shown[:10])))
+        assert pretty(shown).endswith("… 10 of 30")
+    assert repr(list(run.output("counted")[:3])) == repr(Records(run.output("counted")[:3]))
