@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -16,7 +17,8 @@ import kstreamnb as ks
 from kstreamnb.kafka.broker_process import LocalBroker
 from kstreamnb.spark.io import offset_source
 from kstreamnb.spark.query import control as query_module
-from tests.kafka.apps import PATIENCE_S, Bench, counting, counts, final
+from kstreamnb.tools.benchmark import python_workers
+from tests.kafka.apps import PATIENCE_S, Bench, counting, counts, final, settle
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -96,6 +98,70 @@ def test_a_restart_restores_state_from_the_checkpoint_and_not_from_the_input(ben
     assert "new" not in again.book.states
     assert counts(records) == dict(again.store("counts").all())
     assert "not needed" == ks.config_report({"num.standby.replicas": 1})["num.standby.replicas"].answer
+
+
+class RememberHeaders(ks.Processor[str, int, str, int]):
+    """Forwards each record with the headers that its store keeps from the record before."""
+
+    def init(self, context: ks.ProcessorContext) -> None:
+        """Get the stores."""
+        super().init(context)
+        self.last, self.visits = context.get_state_store("last"), context.get_state_store("visits")
+
+    def process(self, record: ks.Record[str, int]) -> None:
+        """Forward the headers of the earlier row, and keep a row with the record's number."""
+        before = self.last.get(record.key)
+        self.context.forward(ks.Record(record.key, record.value, record.timestamp, before.headers if before else ()))
+        headers = (("value", str(record.value).encode()), ("none", None))
+        self.last.put(record.key, ks.ValueTimestampHeaders(record.value, record.timestamp, headers))
+        visit = ks.Windowed(record.key, record.timestamp, record.timestamp)
+        self.visits.put(visit, ks.AggregationWithHeaders(1, headers))
+
+
+def remembering() -> ks.Topology:
+    """A store of rows and one of sessions, both with headers, from topic "headers-in" to "headers-out"."""
+    builder = ks.StreamsBuilder("headers")
+    stores = (
+        ks.Stores.persistent_timestamped_key_value_store_with_headers("last", value_serde="long"),
+        ks.Stores.persistent_session_store_with_headers("visits", value_serde="long", retention="1h"),
+    )
+    for store in stores:
+        builder.add_state_store(store)
+    source = builder.stream("headers-in", value_serde="long")
+    source.process(RememberHeaders, "last", "visits").to("headers-out", value_serde="long")
+    return builder.build()
+
+
+def test_a_restart_restores_the_headers_of_rows(bench: Bench) -> None:
+    """Workers that were killed read headers from the checkpoint: outputs and stores are those of the driver."""
+    bench.admin.create_topic("headers-out", partitions=2)
+    records = bench.fill("headers-in", 40, 2)
+    bench.run(remembering(), max_records=10)
+    for pid in python_workers():
+        os.kill(pid, signal.SIGKILL)
+    records += bench.fill("headers-in", 20, 2, begin=40)
+    again = bench.deploy(remembering())
+    assert again.await_input(PATIENCE_S)
+    assert 20 == sum(figures.consumed for figures in again.recent())
+    assert "new" not in again.book.states
+    settle(bench.admin, "headers-out")
+    written = ks.Sample.capture(
+        bench.servers, "headers-out", value_serde=ks.Serdes.long(), records=None, seconds=PATIENCE_S
+    )
+    with ks.TopologyTestDriver(remembering(), partitions=2) as driver:
+        driver.pipe(records)
+        expected = driver.create_output_topic("headers-out").read_records()
+        for store in ("last", "visits"):
+            view: Any = driver.store(store, headers=True)
+            rows = dict(view.all())
+            assert rows == dict(again.store(store, headers=True).all())
+            assert all(len(row.headers) == 2 for row in rows.values())
+    found, wanted = (
+        sorted((each.key, each.value, each.timestamp, tuple(each.headers)) for each in rows)
+        for rows in (written, expected)
+    )
+    assert found == wanted
+    assert 60 == len(found)
 
 
 def test_stop_from_another_thread_takes_at_most_five_seconds(bench: Bench) -> None:
