@@ -1,5 +1,8 @@
 """Sphinx's configuration: Markdown and notebooks as they are in the repository, and a generated reference."""
 
+import re
+from typing import Any
+
 import kstreamnb
 
 project = "kstreamnb"
@@ -10,7 +13,7 @@ release = version = kstreamnb.__version__
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["_build"]
 default_role = "code"  # single backticks name things; they are no cross-references
-suppress_warnings = ["myst.header", "mystnb.unknown_mime_type", "docutils", "misc.highlighting_failure"]
+suppress_warnings = ["myst.header", "mystnb.unknown_mime_type", "misc.highlighting_failure"]
 
 toc_object_entries = False
 autodoc_member_order = "bysource"
@@ -44,3 +47,34 @@ html_theme_options = {
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
 html_sidebars = {"index": []}
+
+_FACT = re.compile(r"(Shape|Units|Late|Source): \S")
+
+
+def join_facts(app: object, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
+    """Join the indented lines after "Shape: …" and the like to it, which docutils takes for a definition list.
+
+    Args:
+        app: Sphinx.
+        what: the kind of the documented object.
+        name: its full name.
+        thing: the object.
+        options: those of the directive.
+        lines: the docstring, which is changed in place.
+    """
+    joined: list[str] = []
+    for line in lines:
+        if joined and _FACT.match(joined[-1]) and line.startswith("    "):
+            joined[-1] += f" {line.strip()}"
+        else:
+            joined.append(line)
+    lines[:] = joined
+
+
+def setup(app: Any) -> None:
+    """Register the change before napoleon's, which comes at 500.
+
+    Args:
+        app: Sphinx.
+    """
+    app.connect("autodoc-process-docstring", join_facts, priority=400)
