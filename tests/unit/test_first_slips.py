@@ -224,3 +224,10 @@ def test_a_closed_driver_refuses_records_and_can_still_be_read() -> None:
         assert "make a new TopologyTestDriver" in _hint_of(call)
     assert 1 == driver.create_output_topic("copies").read_value()
     driver.close()
+
+
+def test_a_query_that_is_asked_for_its_health_or_alerts_says_where_they_are() -> None:
+    """It offered "charts" for alerts, and nothing for health."""
+    query = object.__new__(ks.Query)
+    assert _hint_of(lambda: query.health) == 'did you mean "status"?'  # type: ignore[attr-defined]
+    assert _hint_of(lambda: query.alerts) == 'did you mean "ks.monitoring.alerts"?'  # type: ignore[attr-defined]

@@ -72,7 +72,8 @@ class Query(Suggesting):
     _elsewhere: ClassVar = {
         **dict.fromkeys(("cancel", "close", "end", "kill", "shutdown", "terminate"), "stop"),
         **dict.fromkeys(("join", "wait"), "await_termination"),
-        **dict.fromkeys(("lag", "lastProgress", "progress", "state"), "status"),
+        **dict.fromkeys(("health", "lag", "lastProgress", "progress", "state"), "status"),
+        "alerts": "ks.monitoring.alerts",
     }
 
     def __init__(
