@@ -12,6 +12,7 @@ from typing import Any, Protocol, Self
 
 from kstreamnb.core.arguments import check_arguments, expect, expect_texts
 from kstreamnb.core.displayed import Displayed
+from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.operator import NO_TRAITS, Operator
 from kstreamnb.core.processor import ProcessorSupplier, UserProcessor
 from kstreamnb.core.record import TopicRecord
@@ -420,8 +421,8 @@ class Topology(Suggesting, Displayed):
 
     def __repr__(self) -> str:
         name = f'"{self.name}" ' if self.name else ""
-        subs = len(self.subtopologies())
-        return f"<Topology {name}of {len(self.nodes)} nodes in {subs} sub-topologies>"
+        nodes, subs = pluralize(len(self.nodes), "node"), pluralize(len(self.subtopologies()), "sub-topology")
+        return f"<Topology {name}of {nodes} in {subs}>"
 
     def _connect(self, name: str, stores: Iterable[str]) -> None:
         node = self.nodes[name]

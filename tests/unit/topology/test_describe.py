@@ -88,3 +88,9 @@ def test_a_tree_set_sorts_and_drops_equals(numbers: list[int]) -> None:
     for number in numbers:
         tree.add(number)
     assert list(tree) == sorted(set(numbers))
+
+
+def test_a_topology_says_its_size_in_the_right_number() -> None:
+    topology = Topology("copies").add_source("in", "orders").add_sink("out", "copies", "in")
+    assert repr(topology) == '<Topology "copies" of 2 nodes in 1 sub-topology>'
+    assert repr(Topology().add_source("in", "orders")) == "<Topology of 1 node in 1 sub-topology>"
