@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
@@ -17,25 +19,25 @@ if TYPE_CHECKING:
 
 COMPLETION = "kstreamnb.operators_first"
 """The id of the matcher."""
-_ATTRIBUTE = re.compile(r"(?:^|[^\w.])(?P<variable>[^\W\d]\w*)\.(?P<begun>\w*)$")
+_BEGUN = re.compile(r"\.(?P<begun>\w*)$")
+_START = re.compile(r"(?<![\w.])[^\W\d]\w*(?=\s*\.)")
 _DSL = "kstreamnb.dsl."
 _FIRST = {"builder": "stream, table, global_table, build, sample"}
 _OTHERS = {"IPCompleter.jedi_matcher", "IPCompleter.python_matcher"}
 """Matchers of IPython that list attributes by name, and would come first."""
 
 
-def operators_first(thing: Handle | StreamsBuilder) -> list[str]:
-    """Return the public attributes of a handle or builder: the usual next ones, its other operators, the rest.
+def operators_first(kind: type[Handle | StreamsBuilder]) -> list[str]:
+    """Return the public attributes of handles or builders: the usual next ones, the other operators, the rest.
 
     Example:
-        >>> names = operators_first(StreamsBuilder().stream("orders"))
+        >>> names = operators_first(type(StreamsBuilder().stream("orders")))
         >>> names[:6], names[-1]
         (['filter', 'map_values', 'group_by_key', 'join', 'to', 'filter_not'], 'upstream')
     """
-    public = [name for name in dir(thing) if not name.startswith("_")]
-    kind = thing.kind if isinstance(thing, Handle) else "builder"
-    usual = {**NEXT, **_FIRST}[kind].split(", ")
-    declaring = [each for each in type(thing).__mro__ if each.__module__.startswith(_DSL) and each is not Handle]
+    public = [name for name in dir(kind) if not name.startswith("_")]
+    usual = {**NEXT, **_FIRST}[kind.kind if issubclass(kind, Handle) else "builder"].split(", ")
+    declaring = [each for each in kind.__mro__ if each.__module__.startswith(_DSL) and each is not Handle]
     own = [name for name in public if any(callable(vars(each).get(name)) for each in declaring)]
     return [name for name in dict.fromkeys([*usual, *own, *public]) if name in public]
 
@@ -45,13 +47,13 @@ def matcher_of(shell: InteractiveShell) -> Callable[[CompletionContext], SimpleM
 
     @context_matcher(identifier=COMPLETION)
     def match(context: CompletionContext) -> SimpleMatcherResult:
-        found = _ATTRIBUTE.search(context.text_until_cursor)
-        thing: Any = None if found is None else shell.user_ns.get(found["variable"])
-        if found is None or not isinstance(thing, Handle | StreamsBuilder):
+        found = _BEGUN.search(context.text_until_cursor)
+        kind = None if found is None else _kind_before(context.text_until_cursor[: found.start() + 1], shell.user_ns)
+        if found is None or kind is None:
             return SimpleMatcherResult(completions=[])
         begun = found["begun"]
-        names = [name for name in operators_first(thing) if name.startswith(begun)]
-        completions = [SimpleCompletion(name, type=_type(thing, name)) for name in names]
+        names = [name for name in operators_first(kind) if name.startswith(begun)]
+        completions = [SimpleCompletion(name, type=_type(kind, name)) for name in names]
         return SimpleMatcherResult(
             completions=completions, matched_fragment=begun, ordered=True, suppress=_OTHERS if names else False
         )
@@ -59,5 +61,39 @@ def matcher_of(shell: InteractiveShell) -> Callable[[CompletionContext], SimpleM
     return match
 
 
-def _type(thing: object, name: str) -> str:
-    return "function" if callable(getattr(type(thing), name, None)) else "instance"
+def _kind_before(text: str, names: Mapping[str, Any]) -> type[Handle | StreamsBuilder] | None:
+    """Return the class of the expression that ends with the last dot of a text; None if it is not a handle or builder.
+
+    Nothing is called, because a call would declare an operation: the classes of results follow from annotations.
+    """
+    for start in _START.finditer(text):
+        try:
+            expression = ast.parse(text[start.start() : -1].strip(), mode="eval").body
+        except (SyntaxError, ValueError):  # it starts in front of an open bracket: the next name may start it
+            continue
+        return _kind_of(expression, names)
+    return None
+
+
+def _kind_of(expression: ast.expr, names: Mapping[str, Any]) -> type[Handle | StreamsBuilder] | None:
+    if isinstance(expression, ast.Name):
+        found = type(names.get(expression.id))
+        return found if issubclass(found, Handle | StreamsBuilder) else None
+    if not isinstance(expression, ast.Call) or not isinstance(expression.func, ast.Attribute):
+        return None
+    kind = _kind_of(expression.func.value, names)
+    method = None if kind is None else getattr(kind, expression.func.attr, None)
+    if not inspect.isfunction(method):
+        return None
+    result = str(inspect.signature(method).return_annotation).partition("[")[0]
+    return kind if result == "Self" else next((each for each in _handles(Handle) if each.__name__ == result), None)
+
+
+def _handles(kind: type[Handle]) -> Iterator[type[Handle]]:
+    for each in kind.__subclasses__():
+        yield each
+        yield from _handles(each)
+
+
+def _type(kind: type, name: str) -> str:
+    return "function" if callable(getattr(kind, name, None)) else "instance"

@@ -320,6 +320,11 @@ def test_operators_are_completed_first(shell: Shell, jedi: bool) -> None:
     assert ["map_values", "map", "merge"] == offered("words.m")
     assert ["stream", "table", "global_table", "build", "sample"] == offered("builder.")[:5]
     assert "upper" in offered("split.__name__.up")[0]
+    declared = len(shell.value("builder").declaration_log.declarations())
+    assert names[:7] == offered('builder.stream("x").')[:7]
+    assert ["map_values", "map", "merge"] == offered("y = f(words.filter(lambda key, value: (key, value.b)).m")
+    assert ["count", "reduce", "aggregate"] == offered("words.group_by_key().")[:3]
+    assert declared == len(shell.value("builder").declaration_log.declarations()), "completing declares nothing"
     shell.run("%unload_ext kstreamnb")
     assert "filter" not in offered("x = words.")[0]
 
