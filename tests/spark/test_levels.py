@@ -166,6 +166,32 @@ def test_logs_are_compacted_as_they_grow(tmp_path: Path, small_logs: None, *, lo
         assert seq - base < 30
 
 
+@pytest.mark.usefixtures("small_logs")
+def test_a_running_compaction_does_not_copy_the_keys_that_are_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S0-22: each batch removes the keys that it writes from one list, in the order of the store."""
+    monkeypatch.setattr(state_log, "_PART_BYTES", 1)  # 64 keys with each batch
+    topology = ks.StreamsBuilder("many")
+    topology.stream("in").group_by_key().count(store="counts").to_stream().to("out")
+    rows: list[Row] = [("in", f"key-{number:04d}", 1, number) for number in range(1_000)]
+    lists: dict[int, tuple[list[Any], int]] = {}
+    same: list[int] = []
+
+    def look(number: int) -> None:
+        for held in kept_tasks():
+            if held.compaction is not None:
+                keys = held.compaction.keys
+                if lists.get(id(held), ([], 0))[0] is keys:
+                    same.append(lists[id(held)][1] - len(keys))
+                lists[id(held)] = keys, len(keys)
+
+    found, _ = ran(tmp_path, topology.build(), rows, ["out"], batches=40, partitions=1, between=look)
+    assert driven(topology.build(), rows, 1, ["out"]) == found
+    assert len(same) > 5
+    assert set(same) == {64}
+
+
 def test_old_entries_of_a_log_go_a_few_with_each_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """S0-22: entries superseded by a compaction are removed gradually, and until then a rebuilt task is the same."""
     monkeypatch.setattr(state_log, "_MOST_ENTRIES", 20)

@@ -145,11 +145,12 @@ class StateLog:
         if work is None:
             if seq - base < _MOST_ENTRIES and size < max(_LEAST_BYTES, 3 * cached.base_bytes):
                 return None, base, 0
-            work = cached.compaction = Compaction(seq, size, cached.task.state_keys())
+            work = cached.compaction = Compaction(seq, size, cached.task.state_keys()[::-1])
         outgrown = size > 8 * max(_LEAST_BYTES, cached.base_bytes)
         budget = min(max(_PART_BYTES, 2 * delta), _MOST_PART_BYTES)
         count = len(work.keys) if outgrown else max(64, budget // max(1, cached.key_bytes))
-        chosen, work.keys = work.keys[:count], work.keys[count:]
+        chosen = work.keys[: -count - 1 : -1]
+        del work.keys[-count:]  # from the end: from the front, each batch would copy or move all keys that are left
         part = pack_delta(cached.task.delta_of(chosen)) if chosen else None
         if part:
             cached.key_bytes = max(1, len(part) // len(chosen))

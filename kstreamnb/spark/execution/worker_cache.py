@@ -31,7 +31,9 @@ AnyTask: TypeAlias = Task | CyclicTask
 
 @dataclass
 class Compaction:
-    """A rewriting of the state log in progress: the keys left to write, and what may be removed after it."""
+    """A rewriting of the state log in progress: the keys left to write, the next one last, and what may be
+    removed after it.
+    """
 
     since: int
     bytes_before: int
