@@ -32,10 +32,11 @@ def overlay_of_run(replay: Replay) -> Overlay:
     """Return records per edge, drops by node, and the node that failed."""
     drops: dict[str, dict[str, int]] = {}
     for drop in replay.drops:
-        reasons = drops.setdefault(drop.node, {})
+        place = drop.node if drop.node in replay.topology.nodes else f"store {drop.node}"
+        reasons = drops.setdefault(place, {})
         reasons[drop.reason] = reasons.get(drop.reason, 0) + 1
     notes = {
-        node: ", ".join(f"{number:,} {reason}" for reason, number in counts.items()) for node, counts in drops.items()
+        place: ", ".join(f"{number:,} {reason}" for reason, number in counts.items()) for place, counts in drops.items()
     }
     failed = getattr(replay.error, "node", "")
     return Overlay(replay.counts(), notes, {failed: "failed"} if failed else {})

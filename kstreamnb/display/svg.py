@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import Any, Protocol, cast
 from xml.etree import ElementTree
 
+from kstreamnb.core.formatting import pluralize
 from kstreamnb.display.dot import large_lines, to_dot
 from kstreamnb.display.graph import GraphView
 from kstreamnb.display.names import clean
@@ -133,7 +134,7 @@ def _dress(drawing: ElementTree.Element, view: GraphView) -> None:
     tips |= {box.id: f"{box.title}: {box.reason}" if box.reason else box.title for box in view.boxes}
     names = {item.id: item.name for item in view.items()} | {box.id: box.title for box in view.boxes}
     for number, edge in enumerate(view.edges):
-        count = "" if edge.count is None else f": {edge.count:,} records"
+        count = "" if edge.count is None else f": {pluralize(edge.count, 'record')}"
         link = f"{names[edge.tail]} {'with' if edge.kind == 'store' else 'to'} {names[edge.head]}{count}"
         tips[f"edge-{number}-{edge.tail}-{edge.head}"] = link
     titles = ElementTree.Element(f"{{{_SVG}}}g", {"class": "ks-title"})  # above the edges, which would cross them

@@ -12,6 +12,7 @@ from typing import Any
 
 from kstreamnb.charts import Bars, Charted, Charts
 from kstreamnb.core.codec import SerializedValue
+from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.time import format_duration, format_ms
 from kstreamnb.samples.description import size_of
@@ -115,11 +116,11 @@ class TopicStatistics:
             if count
         ]
         lines = [
-            f"{self.topic}: {self.records:,} records{''.join(f', {each}' for each in odd)}",
+            f"{self.topic}: {pluralize(self.records, 'record')}{''.join(f', {each}' for each in odd)}",
             f"  time        {format_ms(self.first_ms)} to {format_ms(self.last_ms)}",
             f"  keys        {self.keys:,}, most frequent {most or 'none'}",
             f"  partitions  {places}; skew {self.skew:.2f}",
-            f"  lateness    {late.late:,} records behind stream time; half within "
+            f"  lateness    {pluralize(late.late, 'record')} behind stream time; half within "
             f"{format_duration(late.quantile_ms(0.5))}, 99% within {format_duration(late.quantile_ms(0.99))}, "
             f"all within {format_duration(late.max_ms)}",
             f"  grace       {format_duration(late.suggested_grace_ms())} keeps 99.9% of the records",

@@ -73,7 +73,12 @@ def node_label(node: DescribedNode) -> tuple[str, str | None]:
 
 
 def node_title(nodes: Mapping[str, DescribedNode], name: str) -> str:
-    """Return the main label of a node, followed by its name if another node has the same label."""
+    """Return the main label of a node, followed by its name if another node has the same label.
+
+    A name that is not a node's is a store's: stores drop records that are older than their retention.
+    """
+    if name not in nodes:
+        return f'store "{name}"'
     label = node_label(nodes[name])[0]
     alone = [node_label(node)[0] for node in nodes.values()].count(label) == 1
     return label if alone else f'{label} "{name}"'

@@ -73,7 +73,7 @@ class Stepper(FactsWidget):
             "failed": str(replay.error) if replay.error is not None and replay.position == len(replay.steps) else "",
             "flight": list(self._flight(step)) if step and not step.elsewhere else [],
             "counts": self._counts(moment),
-            "drops": [{"node": identifier("node", drop.node), "reason": drop.reason} for drop in _drops(step)],
+            "drops": [{"node": self._place_of(drop), "reason": drop.reason} for drop in _drops(step)],
             "events": {"header": list(Step.header), "rows": [list(row) for row in step.table()] if step else []},
             "stores": list(self._stores(moment)),
             "times": list(self._times(moment)),
@@ -182,6 +182,10 @@ class Stepper(FactsWidget):
     def _hop(self, edge: tuple[str, str], key: object, value: object, timestamp: int) -> dict[str, str]:
         text = f"{format_value(key)}: {format_value(value)} at {format_time(timestamp)}"
         return {"edge": self._edges.get(edge, ""), "tail": edge[0], "head": edge[1], "text": text}
+
+    def _place_of(self, drop: Drop) -> str:
+        """Return the id of the node or the store that dropped a record."""
+        return identifier("node" if drop.node in self.replay.topology.nodes else "store", drop.node)
 
     def _counts(self, moment: Snapshot) -> dict[str, str]:
         """Return the records over each edge so far, by edge id."""

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.display import mimebundle
+from kstreamnb.display import data_of, mimebundle
+from kstreamnb.display.names import identifier
+from kstreamnb.display.runs import overlay_of_run
 from tests.unit.display.example import shop
 
 NASTY = "<script>alert(1)</script>"
@@ -110,3 +112,20 @@ def test_looking_at_a_driver_changes_nothing() -> None:
     before = list(found.get_key_value_store("counts").all())
     found._repr_mimebundle_()
     assert list(found.get_key_value_store("counts").all()) == before
+
+
+def test_a_record_that_a_store_dropped_is_shown_at_the_store() -> None:
+    """A join's store drops what is older than its retention: pictures and tables once knew only nodes that drop."""
+    builder = ks.StreamsBuilder("late")
+    within = ks.JoinWindows.of_time_difference_and_grace("1m", "0s")
+    left, right = builder.stream("left"), builder.stream("right")
+    left.join(right, lambda one, other: [one, other], within).to("pairs")
+    sample = ks.Sample.from_records([("left", 0, 0, 600_000, "a", 1), ("left", 0, 1, 0, "a", 2)])
+    run = ks.replay(builder.build(), sample)
+    store = run.drops[0].node
+    assert store not in run.topology.nodes
+    assert f'store "{store}"' in data_of(run)["text/plain"]
+    assert overlay_of_run(run).notes == {f"store {store}": "1 expired"}
+    stepper = ks.widgets.stepper(run)
+    assert "expired" in stepper.forms()["text/html"]
+    assert [each["node"] for each in stepper.make_facts()["drops"]] == [identifier("store", store)]

@@ -74,7 +74,7 @@ def test_one_that_does_not_stop_in_time_is_named(tmp_path: Path) -> None:
     gate = threading.Event()
     running(tmp_path, 0), running(tmp_path, 1, Closing(wait=gate))
     try:
-        with pytest.raises(SparkError, match=r"queries did not stop within 0.5 s: again$"):
+        with pytest.raises(SparkError, match=r"(?m)queries did not stop within 0.5 s: again$"):
             ks.spark.stop_all(timeout_s=0.5)
     finally:
         gate.set()
