@@ -12,21 +12,13 @@ NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 SAVED = sorted(path for path in NOTEBOOKS.rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts)
 
 
-OLD = ("11_fraud_deployed", "14_flights_deployed", "04_parity")
-_NEED = pytest.mark.xfail(
-    strict=True, reason="recorded when HTML stood beside pictures; recording needs Spark and Kafka"
-)
-
-
 def outputs(notebook: nbformat.NotebookNode) -> list[dict[str, str]]:
     """Return what the cells of a notebook show, by MIME type."""
     shown = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
     return [output.data for output in shown if "data" in output]
 
 
-@pytest.mark.parametrize(
-    "path", [pytest.param(path, id=path.stem, marks=[_NEED] if path.stem in OLD else []) for path in SAVED]
-)
+@pytest.mark.parametrize("path", SAVED, ids=[path.stem for path in SAVED])
 def test_each_picture_is_still_there_where_html_is_sanitized(path: Path) -> None:
     """Pictures are images of their own, with text and without HTML beside them, and none is inside HTML."""
     notebook = nbformat.read(path, as_version=4)
