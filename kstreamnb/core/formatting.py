@@ -11,6 +11,8 @@ from kstreamnb.core.time import format_ms
 
 _EARLY_MS = 10**10  # test data often counts from 0: a time below this reads better as a plain number
 _MAX_CHARACTERS = 60
+_AS_JSON = json.JSONEncoder(ensure_ascii=False).encode
+"""``json.dumps`` would make an encoder for each value, which takes longer than to encode a short one."""
 
 
 def format_value(value: object) -> str:
@@ -31,7 +33,7 @@ def format_value(value: object) -> str:
         text = f"the bytes {value.hex()}"
     else:
         try:
-            text = json.dumps(value, ensure_ascii=False)
+            text = _AS_JSON(value)
         except (TypeError, ValueError):
             text = repr(value)
     return text if len(text) <= _MAX_CHARACTERS else f"{text[: _MAX_CHARACTERS - 1]}… ({len(text)} characters)"

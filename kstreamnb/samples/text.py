@@ -28,6 +28,7 @@ _CELL_END = re.compile(r"(?<!\\)\|")
 _WINDOW = re.compile(r"(.*)@(-?\d+|\d{4}-[^/@]+Z)/(-?\d+|\d{4}-[^/@]+Z)")
 _RULE = re.compile(r"[\s|:+-]*-[\s|:+-]*")
 _JSON_START = frozenset('"{[')
+_AS_JSON = json.JSONEncoder(ensure_ascii=False, default=repr).encode
 
 
 def format_cell(value: object, *, iso: bool = False) -> str:
@@ -51,9 +52,9 @@ def format_cell(value: object, *, iso: bool = False) -> str:
     if isinstance(value, ValueAndTimestamp | ValueTimestampHeaders):
         return f"{format_cell(value.value, iso=iso)} @ {format_ms(value.timestamp) if iso else value.timestamp}"
     if isinstance(value, str):
-        text = value if value.isprintable() and _is_bare(value) else json.dumps(value, ensure_ascii=False)
+        text = value if value.isprintable() and _is_bare(value) else _AS_JSON(value)
     else:
-        text = json.dumps(value, ensure_ascii=False, default=repr)
+        text = _AS_JSON(value)
     return text.replace("|", "\\|")
 
 
