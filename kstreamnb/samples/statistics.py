@@ -142,7 +142,7 @@ class SampleStatistics(Charted):
           time        1970-01-01T00:00:00Z to 1970-01-01T00:01:00Z
           keys        1, most frequent shoe 3
           partitions  0: 3; skew 1.00
-          lateness    1 records behind stream time; half within 0ms, 99% within 45s, all within 45s
+          lateness    1 record behind stream time; half within 0ms, 99% within 45s, all within 45s
           grace       1m keeps 99.9% of the records
     """
 
