@@ -25,7 +25,8 @@ def _java() -> str | None:
 
 _STARTS_A_BROKER = re.compile(r"with local_broker\(|LocalBroker\(")
 _STARTS_SPARK = re.compile(r"\bspark_session\(\"examples\"\)")
-_USES_SPARK = {"kstreamnb.tools.parity.parity", "kstreamnb.spark.run.run", "kstreamnb.spark.jvm.session.spark_logs"}
+_USES_SPARK = {"kstreamnb.tools.parity.parity", "kstreamnb.spark.run.run"}
+"""Examples in which the kit starts the session."""
 
 
 def _suite_of(example: pytest.DoctestItem) -> str | None:

@@ -16,6 +16,11 @@ DOCUMENTATION = "https://kstreamnb.github.io/kstreamnb/"
 LINK = "More: "
 
 
+def notes_without_link(error: BaseException) -> list[str]:
+    """Return the notes of an error but for the link to its page."""
+    return [note for note in getattr(error, "__notes__", ()) if not note.startswith(LINK)]
+
+
 class KStreamError(Exception):
     """Base of every error of the package.
 

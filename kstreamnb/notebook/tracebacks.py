@@ -21,7 +21,7 @@ from kstreamnb.core.formatting import format_value
 from kstreamnb.display import GraphPicture, Overlay
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.errors import KStreamError, ProcessingError
-from kstreamnb.errors.base import LINK
+from kstreamnb.errors.base import LINK, notes_without_link
 from kstreamnb.hints import message_of
 from kstreamnb.notebook.cells import Cells
 from kstreamnb.source_location import SourceLocation, origin_of
@@ -158,7 +158,7 @@ def notes_of(error: BaseException) -> list[str]:
     named = cause is None or isinstance(cause, KStreamError) or fact.startswith(f"{type(cause).__name__} ")
     because = [] if named else [f"Cause: {type(cause).__name__}: {message_of(cause)}"]
     node = f'Node: "{error.node}"' if isinstance(error, ProcessingError) and error.node not in fact else None
-    notes = [note for note in getattr(error, "__notes__", ()) if not note.startswith((_JAVA, LINK))]
+    notes = [note for note in notes_without_link(error) if not note.startswith(_JAVA)]
     return [*because, *([node] if node else []), *notes]
 
 

@@ -184,8 +184,8 @@ def preview(
 def _parts(records: list[TopicRecord]) -> Iterator[list[TopicRecord]]:
     """Cut records into parts that are processed one after the other, until enough is seen.
 
-    They are in the order in which the driver would process them, so parts give the results of the whole. The order is
-    by the records' timestamps: a source that extracts its own needs the whole at once.
+    They are in the order in which the driver would process them, so parts give the results of the whole. The order
+    follows the records' timestamps; a sample of a source that extracts other times must be processed as a whole.
     """
     if len(records) <= _AT_ONCE:
         yield from [records] if records else []

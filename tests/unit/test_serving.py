@@ -158,7 +158,7 @@ def test_clients_that_send_half_a_request_are_disconnected(
     clicks: ks.TopologyTestDriver, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """They use a bounded number of threads for a bounded time; a client that disconnects leaves no traceback."""
-    monkeypatch.setattr(store_server._Handler, "timeout", 0.3)
+    monkeypatch.setattr(store_server._Handler, "timeout", 1.0)
     before = threading.active_count()
     with ks.monitoring.serve(clicks) as server:
         halves = [socket.create_connection(("127.0.0.1", server.port), 10) for _ in range(100)]

@@ -66,7 +66,6 @@ def test_the_fixture_makes_drivers(topology_driver: Callable[..., TopologyTestDr
 
 _FAILING = """
 import kstreamnb as ks
-pytest_plugins = ["kstreamnb.testing.fixtures"]
 
 
 def test_mine(topology_driver):
@@ -80,7 +79,7 @@ def test_mine(topology_driver):
 def test_a_failing_test_of_a_user_shows_no_frames_of_the_package(tmp_path: Path) -> None:
     """A report once showed a dozen of them."""
     (tmp_path / "conftest.py").write_text('pytest_plugins = ["kstreamnb.testing.fixtures"]')
-    (tmp_path / "test_mine.py").write_text(_FAILING.replace('pytest_plugins = ["kstreamnb.testing.fixtures"]', ""))
+    (tmp_path / "test_mine.py").write_text(_FAILING)
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(tmp_path)]
     shown = subprocess.run(command, capture_output=True, text=True, check=False).stdout
     assert "ProcessingError" in shown

@@ -16,7 +16,7 @@ import anywidget
 import traitlets
 
 from kstreamnb.errors import KStreamError
-from kstreamnb.errors.base import LINK
+from kstreamnb.errors.base import notes_without_link
 from kstreamnb.notebook.cells import loaded
 
 _STATIC = Path(__file__).parent.parent / "static"
@@ -79,8 +79,7 @@ class FactsWidget(anywidget.AnyWidget):
             self.notice = self.stale() or ""
             self.error = ""
         except Exception as error:  # no caller would see it: the page shows it
-            notes = [note for note in getattr(error, "__notes__", ()) if not note.startswith(LINK)]
-            self.error = "\n".join([f"{type(error).__name__}: {error}", *notes])
+            self.error = "\n".join([f"{type(error).__name__}: {error}", *notes_without_link(error)])
 
     def _watch_cells(self) -> None:
         """Look for changes whenever a cell has run, because any cell may declare something else."""

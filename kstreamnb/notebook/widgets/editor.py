@@ -12,7 +12,7 @@ import traitlets
 from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.errors import ConfigError, EngineError
-from kstreamnb.errors.base import LINK
+from kstreamnb.errors.base import notes_without_link
 from kstreamnb.notebook.widgets.base import Facts, FactsWidget, esm
 from kstreamnb.samples import Sample
 from kstreamnb.samples.columns import UNASSIGNED, number_offsets
@@ -193,8 +193,8 @@ def _typed(row: _Row, column: str, text: str) -> _Row:
         changes: dict[str, Any] = {_FIELDS.get(column, column): _read(column, text)}
         record = row.record._replace(**changes)
     except ConfigError as error:
-        notes = [str(error), *getattr(error, "__notes__", ())]
-        wrong[column] = "\n".join(note for note in notes if not note.startswith(("At: ", LINK)))
+        notes = [str(error), *notes_without_link(error)]
+        wrong[column] = "\n".join(note for note in notes if not note.startswith("At: "))
         record = row.record
     return _Row(record, cells, tuple(wrong.items()))
 

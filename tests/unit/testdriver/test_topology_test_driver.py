@@ -323,8 +323,8 @@ def test_a_dead_letter_has_the_bytes_that_came() -> None:
 
 
 def test_bulk_takes_records_as_one_by_one_does() -> None:
-    """Hundreds of records at once produce the results of single ones, and values stay isolated."""
-    rows = [TopicRecord("in", -1, -1, n, f"k{n % 7}", {"n": [n]}) for n in range(600)]
+    """Thousands of records at once produce the results of single ones, and values stay isolated."""
+    rows = [TopicRecord("in", -1, -1, n, f"k{n % 7}", {"n": [n]}) for n in range(2000)]
     many, single = counting(), counting()
     many.pipe(rows)
     for row in rows:
