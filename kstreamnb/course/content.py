@@ -1,21 +1,20 @@
-"""The content of a chapter: a TOML file with its texts, and a module beside it with the checks of its exercises."""
+"""The content of a chapter: a TOML file with its texts, and beside it a module with those checks that need code."""
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TypeAlias
+from typing import cast
 
+from kstreamnb.course.answers import Judge, declared, function_only
 from kstreamnb.errors import KStreamError
 from kstreamnb.hints import unknown
 
 _TEXTS = Path(__file__).parent / "chapters"
-Judge: TypeAlias = Callable[[object], str]
-"""Takes an answer and returns the reason why it is wrong, empty for a right one."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ class Exercise:
 
 def chapters() -> list[str]:
     """Return the names of the chapters that have questions or exercises."""
-    return sorted(path.stem for path in _TEXTS.glob("*.toml"))
+    return sorted(_files())
 
 
 @cache
@@ -84,17 +83,35 @@ def questions(chapter: str) -> dict[str, Question]:
 def exercises(chapter: str) -> dict[str, Exercise]:
     """Return the exercises of a chapter by name."""
     named = {f"{chapter}.{number}": entry for number, entry in _texts(chapter).get("exercise", {}).items()}
-    judges: Mapping[str, Judge] = import_module(f"kstreamnb.course.chapters.{chapter}").JUDGES if named else {}
     return {
-        name: Exercise(name, judges[name], str(entry["right"]), _listed(entry["hints"]), str(entry["solution"]).strip())
+        name: Exercise(
+            name,
+            declared(entry) or _judge(name, entry),
+            str(entry["right"]),
+            _listed(entry["hints"]),
+            str(entry["solution"]).strip(),
+        )
         for name, entry in named.items()
     }
 
 
+def _judge(name: str, entry: Mapping[str, object]) -> Judge:
+    """Return the check of an exercise from the module beside the texts of its chapter."""
+    chapter = name.partition(".")[0]
+    module = import_module(f"kstreamnb.course.chapters.{_files()[chapter].parent.name}.{chapter}")
+    judge = cast("Mapping[str, Judge]", module.JUDGES)[name]
+    return function_only(judge) if entry.get("form") == "function" else judge
+
+
+@cache
+def _files() -> dict[str, Path]:
+    return {path.stem: path for path in _TEXTS.rglob("*.toml")}
+
+
 def _texts(chapter: str) -> dict[str, dict[str, dict[str, object]]]:
-    if chapter not in chapters():
+    if chapter not in _files():
         raise unknown("chapter", chapter, chapters(), error=KStreamError)
-    return tomllib.loads((_TEXTS / f"{chapter}.toml").read_text(encoding="utf-8"))
+    return tomllib.loads(_files()[chapter].read_text(encoding="utf-8"))
 
 
 def _listed(value: object) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TypeAlias, TypeGuard, cast
 
 import kstreamnb as ks
@@ -38,15 +38,3 @@ def is_tuple_of(answer: object, length: int) -> TypeGuard[tuple[object, ...]]:
 def is_number(answer: object) -> TypeGuard[int | float]:
     """True for a number that is not a truth value."""
     return isinstance(answer, int | float) and not isinstance(answer, bool)
-
-
-def choice(answer: object, right: str, reasons: Mapping[str, str]) -> str:
-    """Return why a choice of letters is wrong: the reason of the first that is too many, or of the first missing."""
-    if not isinstance(answer, str | list | tuple | set | frozenset):
-        return "give the letters in a list."
-    given = {str(letter).strip().lower() for letter in answer} - {"", ","}
-    unknown = sorted(given - reasons.keys())
-    if unknown:
-        return f"there is no {unknown[0]}: the letters are {min(reasons)} to {max(reasons)}."
-    wrong = [*sorted(given - set(right)), *sorted(set(right) - given)]
-    return reasons[wrong[0]] if wrong else ""

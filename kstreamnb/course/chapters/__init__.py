@@ -1,1 +1,1 @@
-"""The chapters: texts of questions and exercises (TOML), and the checks of the exercises (``JUDGES``)."""
+"""The chapters by part of the course: texts (TOML), and the checks of exercises that need code (``JUDGES``)."""

@@ -1,0 +1,30 @@
+"""Checks of the exercises on fraud detection."""
+
+from __future__ import annotations
+
+import kstreamnb as ks
+from kstreamnb.course.judging import called
+
+__all__ = ["JUDGES"]
+
+_STEPS_MS = 10
+_TRANSACTIONS = 5
+
+
+def _once(answer: object) -> str:
+    builder = ks.StreamsBuilder("answer")
+    windows = ks.SessionWindows.of(gap="5m", grace="30s")
+    counts = builder.stream("suspicious").group_by_key().windowed_by(windows).count().to_stream()
+    counts.filter(lambda session, count: bool(called(answer, session, count))).to("alerts")
+    five = ks.Sample.from_records(
+        [("suspicious", 0, n, n * _STEPS_MS, "userA", {"amount": 1500}) for n in range(_TRANSACTIONS)]
+    )
+    found = [record.value for record in ks.replay(builder.build(), five).output("alerts")]
+    if found == [3]:
+        return ""
+    if None in found:
+        return f"the predicate lets tombstones pass: the alerts would carry {found}."
+    return f"the alerts carry the counts {found}: at which count exactly is the alert due?"
+
+
+JUDGES = {"fraud.2": _once}

@@ -1,0 +1,1 @@
+"""Chapters on applications in production."""

@@ -1,0 +1,37 @@
+"""Checks of the exercises on one application for seven boxes."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from kstreamnb.course.judging import called
+
+__all__ = ["JUDGES"]
+
+_GERMANY = (("paid", 3000), ("cancelled", 9000), ("paid", 5000))
+"""State and cents of the orders that count in Germany, in their order."""
+
+
+def _france(answer: object) -> str:
+    if not isinstance(answer, dict) or set(answer) != {"orders", "cents"}:
+        return 'give a row of the store, such as {"orders": 1, "cents": 4000}.'
+    if answer["orders"] != 2:
+        return f"not {answer['orders']} orders: count those of c2 that came while its row in `customers` said FR."
+    return "" if answer["cents"] == 6000 else "the number of orders is right; add up the cents of just those."
+
+
+def _most(answer: object) -> str:
+    row: object = {"orders": 0, "cents": 0}
+    for state, cents in _GERMANY:
+        row = called(answer, "DE", {"state": state, "cents": cents, "country": "DE"}, row)
+        if not isinstance(row, dict):
+            return f"the function returns {row!r}: it has to return the new row."
+    found = cast("dict[str, object]", row)
+    if "most" not in found:
+        return f'the row of Germany is {found}: it has no "most" yet.'
+    if (found.get("orders"), found.get("cents"), found["most"]) == (2, 8000, 5000):
+        return ""
+    return f"the row of Germany is {found}; two orders count, of 3000 and 5000 cents; that of 9000 is cancelled."
+
+
+JUDGES = {"boxes.1": _france, "boxes.2": _most}

@@ -1,0 +1,33 @@
+"""Checks of the exercises on logs, metrics and changes."""
+
+from __future__ import annotations
+
+from kstreamnb.course.judging import called
+
+__all__ = ["JUDGES"]
+
+_ANN = {"name": "Ann", "active": True}
+_GONE = {"name": "Ann", "active": False}
+_BEN = {"name": "Ben"}
+_CHANGES = (
+    ({"op": "c", "before": None, "after": _ANN}, _ANN, "a new customer"),
+    ({"op": "d", "before": _ANN, "after": None}, None, "a deleted row"),
+    (None, None, "a tombstone"),
+    ({"op": "u", "before": _ANN, "after": _GONE}, None, "an inactive customer"),
+    ({"op": "u", "before": _GONE, "after": _ANN}, _ANN, "a customer made active again"),
+    ({"op": "r", "before": None, "after": _BEN}, _BEN, 'a row from before the shop had the field "active"'),
+)
+
+
+def _row(answer: object) -> str:
+    for change, expected, what in _CHANGES:
+        try:
+            found = called(answer, change)
+        except (TypeError, LookupError, AttributeError) as error:
+            return f"{what} stops the application: {type(error).__name__}: {error}."
+        if found != expected:
+            return f"{what} gives {found!r}, and not {expected!r}."
+    return ""
+
+
+JUDGES = {"inputs.1": _row}

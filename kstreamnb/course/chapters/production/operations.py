@@ -1,0 +1,33 @@
+"""Checks of the exercises on operations."""
+
+from __future__ import annotations
+
+from kstreamnb.course.judging import called, is_number
+
+__all__ = ["JUDGES"]
+
+_CASES = (
+    ((900, 0, 500, 60, 8), 2, "900 records arrive per second, nothing waits, and an instance processes 500"),
+    ((1000, 0, 500, 60, 8), 2, "1,000 arrive per second, nothing waits, and an instance processes 500"),
+    (
+        (1500, 130_000, 500, 300, 8),
+        4,
+        "1,500 arrive, and 130,000 that wait are to be gone in 300 s, at 500 per instance",
+    ),
+    ((1000, 60_000, 500, 60, 4), 4, "four instances just suffice, and there are four partitions"),
+    ((1000, 60_001, 500, 60, 4), None, "more than four instances are needed, but there are four partitions"),
+    ((0, 0, 500, 60, 8), 1, "nothing arrives and nothing waits, but somebody must read"),
+)
+
+
+def _instances(answer: object) -> str:
+    for arguments, expected, what in _CASES:
+        found = called(answer, *arguments)
+        if found is not None and not is_number(found):
+            return f"{what}: {found!r} is not a number of instances."
+        if found != expected:
+            return f"{what}: {found} is not right."
+    return ""
+
+
+JUDGES = {"operations.1": _instances}

@@ -1,0 +1,1 @@
+"""Chapters on streams and tables."""

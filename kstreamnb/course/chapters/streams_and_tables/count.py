@@ -1,0 +1,48 @@
+"""Checks of the exercises on counting."""
+
+from __future__ import annotations
+
+from typing import TypeGuard
+
+import kstreamnb as ks
+from kstreamnb.course.judging import Pairs, run_step
+
+__all__ = ["JUDGES"]
+
+_FOUR = ks.Sample.from_text("""
+topic | key | value | time
+input | x   | red   | 0
+input | y   | red   | 1
+input | x   | blue  | 2
+input | y   | red   | 3
+""")
+
+
+def _are_pairs(answer: object) -> TypeGuard[Pairs]:
+    return isinstance(answer, list) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in answer)
+
+
+def _updates(answer: object) -> str:
+    actual = run_step(lambda stream: stream.group_by_key().count(), _FOUR)
+    if not _are_pairs(answer):
+        return 'give a list of pairs, such as [("x", 1)], in the order in which they come out.'
+    if len(answer) != len(actual):
+        return f"four records go in, and each changes a count; a list of {len(answer)} is not right."
+    for number, (mine, real) in enumerate(zip(answer, actual, strict=True), 1):
+        if mine[0] != real[0]:
+            return f"update {number} does not have the key {mine[0]!r}: updates come in the order of the records."
+        if mine != real:
+            return f"update {number} is not {mine[1]!r}: how many records of {mine[0]!r} have come by then?"
+    return ""
+
+
+def _colors(answer: object) -> str:
+    found = run_step(answer, _FOUR)
+    if {key for key, _ in found} != {"red", "blue"}:
+        keys = sorted({str(key) for key, _ in found})
+        return f"the keys are {keys}, not the colors: group_by takes a function of key and value."
+    counts = [value for _, value in found]
+    return "" if counts == [1, 2, 1, 3] else f"the keys are the colors, but the values are {counts}, not counts."
+
+
+JUDGES = {"count.1": _updates, "count.2": _colors}

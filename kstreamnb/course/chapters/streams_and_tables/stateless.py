@@ -1,0 +1,43 @@
+"""Checks of the exercises on stateless steps."""
+
+from __future__ import annotations
+
+import kstreamnb as ks
+from kstreamnb.course.flights import new_york_flights
+from kstreamnb.course.judging import run_step
+
+__all__ = ["JUDGES"]
+
+_LINES = ks.Sample.from_text("""
+topic | key | value                | time
+lines | a   | "The duck and a Duck" | 0
+lines | b   | "the stream"          | 1
+""")
+_WORDS = [("a", word) for word in ("the", "duck", "and", "a", "duck")] + [("b", "the"), ("b", "stream")]
+
+
+def _cancelled(answer: object) -> str:
+    flights = new_york_flights(2000)
+    expected = [f"{r.value['carrier']}{r.value['flight']}" for r in flights if r.value["delay"] is None]
+    values = [value for _, value in run_step(answer, flights, "flights")]
+    if len(values) != len(expected):
+        return f"{len(values):,} records come out; {len(expected)} of the 2,000 flights were cancelled."
+    if values != expected:
+        return f"the number of records is right, but the first value is {values[0]!r} and not {expected[0]!r}."
+    return ""
+
+
+def _words(answer: object) -> str:
+    found = run_step(answer, _LINES, "lines")
+    if found == _WORDS:
+        return ""
+    if [value for _, value in found] == [word for _, word in _WORDS]:
+        return (
+            f"the words are right, but their keys are {sorted({str(key) for key, _ in found})}, not those of the lines."
+        )
+    if len(found) != len(_WORDS):
+        return f"two lines with {len(_WORDS)} words give {len(found)} records."
+    return f"the first record is {found[0]}: words are in small letters."
+
+
+JUDGES = {"stateless.1": _cancelled, "stateless.2": _words}

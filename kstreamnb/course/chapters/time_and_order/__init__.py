@@ -1,0 +1,1 @@
+"""Chapters on time and order."""
