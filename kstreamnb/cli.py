@@ -298,7 +298,7 @@ def _reset_options(
     from_file: Path | None,
     **options: Any,
 ) -> dict[str, Any]:
-    """The command's flags as arguments of `reset`."""
+    """Return the command's flags as arguments of `reset`."""
     ways = (to, to_offset, to_datetime, options["by_duration"], options["shift_by"], from_file)
     if sum(each is not None for each in ways) > 1:
         raise click.UsageError("choose one way to say where to begin")

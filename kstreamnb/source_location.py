@@ -30,7 +30,7 @@ class SourceLocation:
 
 
 def user_origin() -> SourceLocation:
-    """The nearest frame outside the kit, as the place where the user declared something."""
+    """Return the nearest frame outside the kit: where the user declared something."""
     frame = sys._getframe(1)  # noqa: SLF001 - the cheap way to the caller; inspect.stack reads every file
     while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
         frame = frame.f_back
@@ -38,7 +38,7 @@ def user_origin() -> SourceLocation:
 
 
 def origin_of(file: str, line: int) -> SourceLocation:
-    """The place of a line of a code file, as a traceback names it."""
+    """Return the place of a line of a code file, as a traceback names it."""
     cell_of = hooks.current().cell_of
     cell = None if cell_of is None else cell_of(file)
     return SourceLocation(cell or os.path.basename(file), line, linecache.getline(file, line).strip(), file)

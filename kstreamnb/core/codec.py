@@ -29,27 +29,27 @@ class SerializedValue(bytes):
 
 
 def encoded(data: bytes | None) -> Wire:
-    """The wire form of bytes from elsewhere, unread."""
+    """Return the serialized form of bytes from elsewhere without reading them."""
     return None if data is None else SerializedValue(data)
 
 
 def encode(serde: Serde, value: object) -> Wire:
-    """The wire form of a value: itself if that is safe, otherwise its bytes."""
+    """Return a value as stores keep it: itself if that is safe, otherwise its bytes."""
     return encoder(serde)(value)
 
 
 def decode(serde: Serde, wire: Wire) -> Any:
-    """The value of a wire form; a new object unless it is immutable."""
+    """Return the value that a store keeps; a new object unless it is immutable."""
     return serde.deserialize(wire) if type(wire) is SerializedValue else wire
 
 
 def to_bytes(serde: Serde, wire: Wire) -> bytes | None:
-    """Kafka's bytes of a wire form."""
+    """Return Kafka's bytes of a value as stores keep it."""
     return bytes(wire) if type(wire) is SerializedValue else serde.serialize(wire)
 
 
 def encoder(serde: Serde) -> Callable[[Any], Wire]:
-    """`encode` of one serde as a function, for use once a record."""
+    """Return `encode` bound to one serde, for use once per record."""
     plain, keeps, write = serde.plain, serde.keeps, serde.serialize
 
     def encode_value(value: object) -> Wire:
@@ -77,7 +77,7 @@ def encoder(serde: Serde) -> Callable[[Any], Wire]:
 
 
 def decoder(serde: Serde) -> Callable[[Wire], Any]:
-    """`decode` of one serde as a function, for use once a record."""
+    """Return `decode` bound to one serde, for use once per record."""
     read = serde.deserialize
 
     def decode_value(wire: Wire) -> Any:
@@ -95,7 +95,7 @@ class StreamPartitioner(Protocol):
     """A user's choice of partitions for the records of a sink or repartition topic."""
 
     def __call__(self, topic: str, key: object, value: object, partitions: int, /) -> int | Iterable[int] | None:
-        """One partition, several (none of them: the record is dropped), or None for the default."""
+        """Choose one partition, several (none of them: the record is dropped), or None for the default."""
 
 
 @cache
@@ -104,7 +104,7 @@ def _words(size: int) -> Struct:
 
 
 def murmur2(data: bytes) -> int:
-    """Kafka's hash of some bytes, as a signed 32-bit number.
+    """Return Kafka's hash of some bytes as a signed 32-bit number.
 
     Example:
         >>> murmur2(b"kafka") & 0x7FFFFFFF
@@ -123,7 +123,7 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_for(key: bytes, partitions: int) -> int:
-    """The partition of a key's bytes among ``partitions``.
+    """Return the partition of a key's bytes among ``partitions``.
 
     Example:
         >>> [partition_for(f"KEY-{n}".encode(), 4) for n in range(10)]
@@ -133,7 +133,7 @@ def partition_for(key: bytes, partitions: int) -> int:
 
 
 def key_partitioner(serde: Serde, partitions: int) -> Callable[[Wire], int]:
-    """A function from a key's wire form to its partition, for use once a record.
+    """Return a function from a key's serialized form to its partition, for use once per record.
 
     A null key goes to partition 0: Kafka's producers spread such records as batches fill, but here every run must give
     the same result.

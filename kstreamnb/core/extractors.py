@@ -18,7 +18,7 @@ class TimestampExtractor(Protocol):
     """Determines a record's event time."""
 
     def extract(self, record: TopicRecord, partition_time_ms: int) -> int:
-        """Event time in ms; negative drops the record.
+        """Return the event time in ms; a negative one drops the record.
 
         ``partition_time_ms`` is the greatest time so far in the record's partition, -1 before the first.
         """
@@ -37,7 +37,7 @@ class FailOnInvalidTimestamp:
     """
 
     def extract(self, record: TopicRecord, partition_time_ms: int) -> int:
-        """The record's timestamp, if it is one.
+        """Return the record's timestamp if it is not negative.
 
         Args:
             record: the record as it was read.
@@ -49,7 +49,7 @@ class FailOnInvalidTimestamp:
 
 
 def negative_timestamp(topic: str, partition: int, offset: int, timestamp: int, *, node: str = "") -> ProcessingError:
-    """The error about a record with a negative timestamp, from a source that allows none."""
+    """Build the error about a negative timestamp from a source that allows none."""
     return ProcessingError(
         f'a record of topic "{topic}" has the negative timestamp {timestamp}',
         node=node,
@@ -70,7 +70,7 @@ class LogAndSkipOnInvalidTimestamp:
     """
 
     def extract(self, record: TopicRecord, partition_time_ms: int) -> int:
-        """The record's timestamp, as it is.
+        """Return the record's timestamp unchanged.
 
         Args:
             record: the record as it was read.
@@ -89,7 +89,7 @@ class UsePartitionTimeOnInvalidTimestamp:
     """
 
     def extract(self, record: TopicRecord, partition_time_ms: int) -> int:
-        """The record's timestamp or the greatest before it.
+        """Return the record's timestamp, or the greatest one before it.
 
         Args:
             record: the record as it was read.
@@ -124,7 +124,7 @@ class WallclockTimestampExtractor:
     clock: Clock | None = field(default=None, compare=False)
 
     def on(self, clock: Clock) -> Self:
-        """The same extractor, reading a clock.
+        """Return the same extractor, reading a clock.
 
         Args:
             clock: an object with ``now_ms``, in epoch milliseconds.
@@ -132,7 +132,7 @@ class WallclockTimestampExtractor:
         return type(self)(clock)
 
     def extract(self, record: TopicRecord, partition_time_ms: int) -> int:
-        """The clock's time.
+        """Return the clock's time.
 
         Args:
             record: the record as it was read; its own timestamp is not used.
@@ -159,7 +159,8 @@ class _FunctionExtractor:
 
 
 def extractor_of(value: object) -> TimestampExtractor:
-    """An extractor as it is, a function ``(record, partition_time_ms) -> ms`` as one, or one of Kafka's by its name.
+    """Return an extractor from an extractor, a function ``(record, partition_time_ms) -> ms``, or the name of one of
+    Kafka's.
 
     Example:
         >>> by_value = extractor_of(lambda record, partition_time_ms: record.value["at"])
@@ -178,7 +179,7 @@ def extractor_of(value: object) -> TimestampExtractor:
 
 
 def _named(name: str) -> TimestampExtractor:
-    """One of Kafka's extractors, by the name of its class, with its package or without."""
+    """Return one of Kafka's extractors by the name of its class, with or without its package."""
     kinds = (
         FailOnInvalidTimestamp, LogAndSkipOnInvalidTimestamp, UsePartitionTimeOnInvalidTimestamp,
         WallclockTimestampExtractor,

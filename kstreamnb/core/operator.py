@@ -310,7 +310,7 @@ class TableView(Protocol):
         """Whether the view answers ``as of`` a time (its store is versioned)."""
 
     def bind(self, context: BindContext) -> GetRow:
-        """How to look up a row by its key."""
+        """Return a function that looks up a row by its key."""
 
 
 EMITTED = "last_close_ms"

@@ -86,7 +86,7 @@ class ProcessorContext(Suggesting):
         to_child(*record)
 
     def get_state_store(self, name: str) -> Any:
-        """A store connected to this processor, or a global store; raises StateError otherwise.
+        """Return a store connected to this processor, or a global store; raises StateError otherwise.
 
         Args:
             name: name of the store, as it was declared.
@@ -124,7 +124,7 @@ class ProcessorContext(Suggesting):
         return self._context.stream_time_ms()
 
     def current_system_time_ms(self) -> int:
-        """The engine's wall clock in ms."""
+        """Return the engine's wall clock in ms."""
         return self._context.wall_clock_ms()
 
     def commit(self) -> None:
@@ -132,15 +132,15 @@ class ProcessorContext(Suggesting):
         self._context.commit()
 
     def key_serde(self) -> Serde:
-        """The application's default key serde."""
+        """Return the application's default key serde."""
         return self._context.key_serde()
 
     def value_serde(self) -> Serde:
-        """The application's default value serde."""
+        """Return the application's default value serde."""
         return self._context.value_serde()
 
     def app_configs(self) -> Mapping[str, Any]:
-        """The application's configuration."""
+        """Return the application's configuration."""
         return self._context.configs()
 
 

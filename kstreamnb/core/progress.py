@@ -54,4 +54,4 @@ def pieces(items: _Some, unit: str) -> Iterator[_Some]:
 
 
 def _nobody(_more: int) -> None:
-    """Nobody watches."""
+    """Ignore progress: the default watcher."""

@@ -236,7 +236,7 @@ class Record(_RecordFields, Suggesting, Generic[K, V]):
     __slots__ = ()
 
     def __new__(cls, key: K, value: V, timestamp: int, headers: AnyHeaders = ()) -> Record[K, V]:
-        """A record; raises ProcessingError when the timestamp is negative."""
+        """Create a record; raises ProcessingError if the timestamp is negative."""
         try:
             negative = timestamp < 0
         except TypeError:
@@ -247,7 +247,7 @@ class Record(_RecordFields, Suggesting, Generic[K, V]):
         return super().__new__(cls, key, value, timestamp, headers_of(headers) if headers else ())
 
     def with_key(self, key: object) -> Record[Any, V]:
-        """The same record under another key.
+        """Return the same record under another key.
 
         Args:
             key: the new key, or None.
@@ -255,7 +255,7 @@ class Record(_RecordFields, Suggesting, Generic[K, V]):
         return tuple.__new__(type(self), (key, self.value, self.timestamp, self.headers))
 
     def with_value(self, value: object) -> Record[K, Any]:
-        """The same record with another value.
+        """Return the same record with another value.
 
         Args:
             value: the new value, or None.
@@ -263,7 +263,7 @@ class Record(_RecordFields, Suggesting, Generic[K, V]):
         return tuple.__new__(type(self), (self.key, value, self.timestamp, self.headers))
 
     def with_timestamp(self, timestamp: int) -> Self:
-        """The same record at another event time (ms, not negative).
+        """Return the same record at another event time (ms, not negative).
 
         Args:
             timestamp: the new event time in epoch milliseconds, at least 0.
@@ -271,7 +271,7 @@ class Record(_RecordFields, Suggesting, Generic[K, V]):
         return type(self)(self.key, self.value, timestamp, self.headers)
 
     def with_headers(self, headers: AnyHeaders) -> Self:
-        """The same record with other headers.
+        """Return the same record with other headers.
 
         Args:
             headers: pairs of a name and bytes (or None), or a mapping, which replace all headers.

@@ -54,7 +54,7 @@ class Serde(Generic[T]):
     width: int | None = None
 
     def serialize(self, value: T | None) -> bytes | None:
-        """Kafka's bytes of a value; None for None; raises SerdeError for a value that it does not write.
+        """Return Kafka's bytes of a value; None for None; raises SerdeError for a value that it cannot write.
 
         Args:
             value: a value of one of the types in ``writes``, or None.
@@ -71,7 +71,7 @@ class Serde(Generic[T]):
             raise self._unwritable(value, f"{type(error).__name__}: {error}") from error
 
     def deserialize(self, data: bytes | None) -> T:
-        """A new value from bytes; None for None; raises SerdeError for bytes that it does not read.
+        """Return a new value from bytes; None for None; raises SerdeError for bytes that it cannot read.
 
         Args:
             data: bytes of a key or value, or None.
@@ -103,7 +103,7 @@ class Serde(Generic[T]):
         return None
 
     def partition_bytes(self, value: T | None) -> bytes | None:
-        """The bytes that choose a key's partition: its own, or those of the inner key of a windowed one.
+        """Return the bytes that choose a key's partition: its own, or those of the inner key of a windowed one.
 
         Args:
             value: a key, or None.
@@ -194,7 +194,7 @@ class SerdeAround(Serde[T]):
     of_keys: ClassVar[bool] = False
 
     def with_defaults(self, key_serde: Serde, value_serde: Serde) -> Self:
-        """The same with the application's defaults filled in."""
+        """Return the serde with the application's defaults filled in."""
         inner = self.inner or (key_serde if self.of_keys else value_serde)
         return replace(self, inner=complete(inner, key_serde, value_serde))
 
@@ -215,7 +215,7 @@ class StringSerde(Serde[str]):
     expects: ClassVar[str] = "str"
 
     def keeps(self, value: str) -> bool:
-        """All text except lone surrogates, which UTF-8 cannot represent."""
+        """Keep all text except lone surrogates, which UTF-8 cannot represent."""
         return value.isascii() or not _LONE_SURROGATE.search(value)
 
     def _write(self, value: str) -> bytes:
@@ -242,7 +242,7 @@ class WholeSerde(Serde[int]):
         return f"int from -2**{bits} to 2**{bits} - 1"
 
     def keeps(self, value: int) -> bool:
-        """All numbers of the width."""
+        """Keep all numbers of the width."""
         return -(1 << 8 * self.width - 1) <= value < 1 << 8 * self.width - 1
 
     def _write(self, value: int) -> bytes:
@@ -291,7 +291,7 @@ class DoubleSerde(FloatSerde):
     plain: ClassVar[frozenset[type]] = frozenset({float})
 
     def keeps(self, value: float) -> bool:
-        """All except NaNs, which are not equal to themselves."""
+        """Keep all numbers except NaNs, which are not equal to themselves."""
         return not math.isnan(value)
 
     def _write(self, value: float) -> bytes:

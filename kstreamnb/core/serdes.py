@@ -39,7 +39,7 @@ from kstreamnb.suggesting import Suggesting
 
 
 def _encoder(*, sort_keys: bool) -> Callable[[Any], str]:
-    """A function from value to text; the standard encoder rebuilds its fast path for every value."""
+    """Return a function from value to text; the standard encoder rebuilds its fast path for every value."""
     slow = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=sort_keys)
     make, quote = getattr(json.encoder, "c_make_encoder", None), json.encoder.encode_basestring
     if make is None:
@@ -100,7 +100,7 @@ class JsonSerde(Serde):
     advice: ClassVar[str] = "convert it to text or numbers before, or make a serde with Serdes.serde_from"
 
     def keeps(self, value: object) -> bool:
-        """All except NaN, infinity and lone surrogates, which JSON cannot represent."""
+        """Keep all values except NaN, infinity and lone surrogates, which JSON cannot represent."""
         kind = type(value)
         return isfinite(value) if kind is float else kind is not str or STRING.keeps(value)  # type: ignore[arg-type]
 
@@ -232,22 +232,22 @@ class WindowedSerde(SerdeAround[Windowed[object]]):
         return f"Windowed with a key of {self._inner().expects}"
 
     def deserialize(self, data: bytes | None) -> Windowed[object]:
-        """A windowed key from bytes; None for no bytes and for empty ones, as in Kafka."""
+        """Return a windowed key from its bytes; None for no bytes and for empty ones, as in Kafka."""
         return super().deserialize(data or None)
 
     def keeps(self, value: Windowed[object]) -> bool:
-        """A key that the inner serde keeps."""
+        """Keep a key that the inner serde keeps."""
         return type(value.key) in (inner := self._inner()).plain and inner.keeps(value.key)
 
     def partition_bytes(self, value: Windowed[object] | None) -> bytes | None:
-        """The bytes of the inner key."""
+        """Return the bytes of the inner key."""
         return None if value is None else self._inner().serialize(value.key)
 
     def _inner_bytes(self, value: Windowed[object]) -> bytes:
         return self._inner().serialize(value.key) or b""
 
     def _within(self, data: bytes, key: bytes, start: int, end: int, *, least_ms: int) -> Windowed[object]:
-        """The key from its part of the bytes, in a window that Kafka could have made."""
+        """Return the key from its part of the bytes, in a window that Kafka could have made."""
         if start < 0 or end - start < least_ms:
             java = self.wrong_end if start >= 0 else "Window startMs time cannot be negative."
             raise self._unreadable(data, f"there is no window from {start} to {end} ms", java=java)
@@ -275,7 +275,7 @@ class TimeWindowedSerde(WindowedSerde):
             raise ConfigError(f"window size {self.size_ms} ms of a windowed serde is not positive")
 
     def keeps(self, value: Windowed[object]) -> bool:
-        """Windows of the size, of keys that the inner serde keeps."""
+        """Keep windows of the size, with keys that the inner serde keeps."""
         return value.end == self._end(value.start) and super().keeps(value)
 
     def _end(self, start: int) -> int:
@@ -345,7 +345,7 @@ class Serdes(Suggesting):
 
     @staticmethod
     def json(*, sort_keys: bool = False) -> Serde:
-        """JSON as compact UTF-8; the default for values. As a key it needs sorted names.
+        """Write JSON as compact UTF-8; the default for values. As a key it needs sorted names.
 
         Args:
             sort_keys: write the names of an object in alphabetical order, so that equal objects have equal bytes.
@@ -355,7 +355,7 @@ class Serdes(Suggesting):
 
     @staticmethod
     def list_serde(inner: Serde[T]) -> Serde[list[T | None]]:
-        """Lists of what ``inner`` writes.
+        """Write lists of items of the ``inner`` serde.
 
         Args:
             inner: serde of the elements.
@@ -364,7 +364,7 @@ class Serdes(Suggesting):
 
     @staticmethod
     def time_windowed(inner: Serde | None = None, size: timedelta | str | int | None = None) -> Serde[Windowed[object]]:
-        """Keys within windows of one size; without the size, windows that are read have no end.
+        """Write keys within windows of one size; without the size, windows that are read have no end.
 
         A number of milliseconds is accepted too, as in Java's serde. Without ``inner`` the key uses the application's
         default serde.
@@ -379,7 +379,7 @@ class Serdes(Suggesting):
 
     @staticmethod
     def session_windowed(inner: Serde | None = None) -> Serde[Windowed[object]]:
-        """Keys within sessions; without ``inner`` the key uses the application's default serde.
+        """Write keys within sessions; without ``inner`` the key uses the application's default serde.
 
         Args:
             inner: serde of the key in the session. Default: the application's ``default.key.serde``.
@@ -394,7 +394,7 @@ class Serdes(Suggesting):
         name: str = "custom",
         immutable: Iterable[type] = (),
     ) -> Serde[T]:
-        """A serde of two functions: value to bytes, bytes to value; neither ever gets None.
+        """Make a serde of two functions, value to bytes and bytes to value; neither is called with None.
 
         Args:
             serializer: function ``(value) -> bytes``.
@@ -412,7 +412,7 @@ class Serdes(Suggesting):
 
     @staticmethod
     def named(name: str) -> Serde:
-        """The built-in serde of that name, such as ``long`` or ``list<string>``.
+        """Return the built-in serde of that name, such as ``long`` or ``list<string>``.
 
         Args:
             name: the name, in which inner serdes are in angle brackets.
@@ -439,7 +439,7 @@ def serde_of(value: object) -> Serde:
 
 
 def serde_named(name: str) -> Serde:
-    """The built-in serde of a name, the inverse of ``serde.name``; raises ConfigError for other words.
+    """Return the built-in serde of a name, the inverse of ``serde.name``; raises ConfigError for unknown names.
 
     Example:
         >>> serde_named("list<long>") == Serdes.list_serde(Serdes.long())

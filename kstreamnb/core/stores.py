@@ -142,7 +142,7 @@ class Stores(Suggesting):
 
     @staticmethod
     def persistent_key_value_store(name: str, **options: Unpack[StoreOptions]) -> StoreSpec:
-        """Rows by key, kept as Kafka's RocksDB store keeps them.
+        """Keep rows by key as Kafka's RocksDB store does.
 
         Args:
             name: name of the store.
@@ -152,7 +152,7 @@ class Stores(Suggesting):
 
     @staticmethod
     def in_memory_key_value_store(name: str, **options: Unpack[StoreOptions]) -> StoreSpec:
-        """Rows by key, kept as Kafka's in-memory store keeps them.
+        """Keep rows by key as Kafka's in-memory store does.
 
         Args:
             name: name of the store.
@@ -162,7 +162,7 @@ class Stores(Suggesting):
 
     @staticmethod
     def persistent_timestamped_key_value_store(name: str, **options: Unpack[StoreOptions]) -> StoreSpec:
-        """Rows by key with the event time of each.
+        """Keep rows by key, each with its event time.
 
         Args:
             name: name of the store.
@@ -172,7 +172,7 @@ class Stores(Suggesting):
 
     @staticmethod
     def persistent_timestamped_key_value_store_with_headers(name: str, **options: Unpack[StoreOptions]) -> StoreSpec:
-        """Rows by key with the event time and the headers of each: `ValueTimestampHeaders`.
+        """Keep rows by key, each with its event time and headers: `ValueTimestampHeaders`.
 
         Args:
             name: name of the store.
@@ -186,7 +186,7 @@ class Stores(Suggesting):
 
     @staticmethod
     def lru_map(name: str, max_entries: int, **options: Unpack[StoreOptions]) -> StoreSpec:
-        """The ``max_entries`` most recently used rows.
+        """Keep the ``max_entries`` most recently used rows.
 
         Args:
             name: name of the store.
@@ -204,7 +204,7 @@ class Stores(Suggesting):
     def persistent_versioned_key_value_store(
         name: str, *, history: Duration, segment_interval: Duration | None = None, **options: Unpack[StoreOptions]
     ) -> StoreSpec:
-        """Rows by key with their history, kept for ``history`` of stream time.
+        """Keep rows by key with their history for ``history`` of stream time.
 
         Args:
             name: name of the store.
@@ -235,7 +235,7 @@ class Stores(Suggesting):
         retain_duplicates: bool = False,
         **options: Unpack[StoreOptions],
     ) -> StoreSpec:
-        """Rows by key and window start; expires by whole segments.
+        """Keep rows by key and window start; they expire by whole segments.
 
         Args:
             name: name of the store.
@@ -261,7 +261,7 @@ class Stores(Suggesting):
     def in_memory_window_store(
         name: str, *, retention: Duration, window_size: Duration, **options: Unpack[StoreOptions]
     ) -> StoreSpec:
-        """Rows by key and window start; expires exactly. Takes what `persistent_window_store` takes.
+        """Keep rows by key and window start; they expire exactly. Takes what `persistent_window_store` takes.
 
         Args:
             name: name of the store.
@@ -276,7 +276,7 @@ class Stores(Suggesting):
     def persistent_timestamped_window_store(
         name: str, *, retention: Duration, window_size: Duration, **options: Unpack[StoreOptions]
     ) -> StoreSpec:
-        """Rows by key and window start with the event time of each. Takes what `persistent_window_store` takes.
+        """Keep rows by key and window start, each with its event time. Takes what `persistent_window_store` takes.
 
         Args:
             name: name of the store.
@@ -291,7 +291,7 @@ class Stores(Suggesting):
     def persistent_timestamped_window_store_with_headers(
         name: str, *, retention: Duration, window_size: Duration, **options: Unpack[StoreOptions]
     ) -> StoreSpec:
-        """Rows by key and window start with the event time and headers of each: `ValueTimestampHeaders`.
+        """Keep rows by key and window start, each with its event time and headers: `ValueTimestampHeaders`.
 
         Args:
             name: name of the store.
@@ -308,7 +308,7 @@ class Stores(Suggesting):
 
     @staticmethod
     def persistent_session_store(name: str, *, retention: Duration, **options: Unpack[StoreOptions]) -> StoreSpec:
-        """Aggregates by session; expires by whole segments.
+        """Keep aggregates by session; they expire by whole segments.
 
         Args:
             name: name of the store.
@@ -324,7 +324,7 @@ class Stores(Suggesting):
     def persistent_session_store_with_headers(
         name: str, *, retention: Duration, **options: Unpack[StoreOptions]
     ) -> StoreSpec:
-        """Aggregates by session with the headers of each: `AggregationWithHeaders`.
+        """Keep aggregates by session, each with its headers: `AggregationWithHeaders`.
 
         Args:
             name: name of the store.
@@ -339,7 +339,7 @@ class Stores(Suggesting):
 
     @staticmethod
     def in_memory_session_store(name: str, *, retention: Duration, **options: Unpack[StoreOptions]) -> StoreSpec:
-        """Aggregates by session; expires exactly.
+        """Keep aggregates by session; they expire exactly.
 
         Args:
             name: name of the store.
@@ -355,7 +355,7 @@ class Stores(Suggesting):
     def key_value_store_builder(
         supplier: StoreSpec, key_serde: Serde | str | None, value_serde: Serde | str | None, **options: Any
     ) -> StoreSpec:
-        """``supplier`` with serdes, and with other ``options`` when given; the same for every kind of store.
+        """Combine ``supplier`` with serdes and, if given, other ``options``; the same for every kind of store.
 
         Args:
             supplier: the spec to complete, from another method of `Stores`.
@@ -380,7 +380,7 @@ class Stores(Suggesting):
     def timestamped_key_value_store_with_headers_builder(
         supplier: StoreSpec, key_serde: Serde | str | None, value_serde: Serde | str | None, **options: Any
     ) -> StoreSpec:
-        """``supplier`` with serdes and headers; the same for key-value, window and session stores.
+        """Combine ``supplier`` with serdes and headers; the same for key-value, window and session stores.
 
         Args:
             supplier: the spec to complete: an in-memory store, or a persistent one with headers.
@@ -433,7 +433,7 @@ def _at_least(least: int, value: Duration, what: str, java: str) -> int:
 
 
 def _iso(ms: int) -> str:
-    """A duration as Java prints it, such as PT26H3M4.005S."""
+    """Return a duration as Java prints it, such as PT26H3M4.005S."""
     hours, rest = divmod(ms, 3_600_000)
     minutes, rest = divmod(rest, 60_000)
     seconds, part = divmod(rest, 1000)

@@ -29,7 +29,7 @@ _MS = timedelta(milliseconds=1)
 
 
 def duration_ms(value: object, what: str = "duration") -> int:
-    """Milliseconds of a duration; ``what`` is its name in errors.
+    """Return a duration in milliseconds; ``what`` is its name in errors.
 
     Example:
         >>> duration_ms("1h30m"), duration_ms(timedelta(seconds=2)), duration_ms("-5s")
@@ -51,7 +51,7 @@ def duration_ms(value: object, what: str = "duration") -> int:
 
 
 def instant_ms(value: object, what: str = "instant") -> int:
-    """Milliseconds since the epoch of an instant; ``what`` is its name in errors.
+    """Return an instant in milliseconds since the epoch; ``what`` is its name in errors.
 
     Example:
         >>> instant_ms("1970-01-01T00:00:01.500Z"), instant_ms("1970-01-01 01:00+01:00"), instant_ms(7)
@@ -83,7 +83,7 @@ def instant_ms(value: object, what: str = "instant") -> int:
 
 
 def format_ms(timestamp_ms: int) -> str:
-    """An instant as ISO text in UTC, with milliseconds only if there are some.
+    """Return an instant as ISO text in UTC, with milliseconds only if there are some.
 
     Example:
         >>> format_ms(0), format_ms(1_767_258_000_250)
@@ -97,7 +97,7 @@ def format_ms(timestamp_ms: int) -> str:
 
 
 def format_duration(duration: int) -> str:
-    """A number of milliseconds as the text that `duration_ms` reads.
+    """Return a number of milliseconds as the text that `duration_ms` reads.
 
     Example:
         >>> format_duration(5_400_000), format_duration(1500), format_duration(0)

@@ -56,7 +56,7 @@ class TimeWindows(Suggesting):
 
     @classmethod
     def of(cls, size: Duration, *, grace: Duration = _NO_GRACE, advance: Duration | None = None) -> Self:
-        """Windows of a size, waiting ``grace`` for late records, tumbling or advancing by ``advance``.
+        """Define windows of a size with a ``grace`` for late records, tumbling or advancing by ``advance``.
 
         Args:
             size: size of the windows, such as "1h".
@@ -68,7 +68,7 @@ class TimeWindows(Suggesting):
 
     @classmethod
     def of_size_with_no_grace(cls, size: Duration) -> Self:
-        """Tumbling windows that close at their end.
+        """Define tumbling windows that close at their end.
 
         Args:
             size: size of the windows, such as "1h".
@@ -77,7 +77,7 @@ class TimeWindows(Suggesting):
 
     @classmethod
     def of_size_and_grace(cls, size: Duration, after_window_end: Duration) -> Self:
-        """Tumbling windows with a grace period after their end.
+        """Define tumbling windows with a grace period after their end.
 
         Args:
             size: size of the windows, such as "1h".
@@ -86,7 +86,7 @@ class TimeWindows(Suggesting):
         return cls.of(size=size, grace=after_window_end)
 
     def advance_by(self, advance: Duration) -> Self:
-        """Hopping windows: one starts every ``advance``.
+        """Return hopping windows: one starts every ``advance``.
 
         Args:
             advance: time between the starts of two windows, more than 0 and at most the size.
@@ -138,7 +138,7 @@ class SlidingWindows(Suggesting):
 
     @classmethod
     def of(cls, difference: Duration, *, grace: Duration = _NO_GRACE) -> Self:
-        """Windows of records at most ``difference`` apart.
+        """Define windows of records at most ``difference`` apart.
 
         Args:
             difference: greatest time between two records of a window, such as "10s".
@@ -148,7 +148,7 @@ class SlidingWindows(Suggesting):
 
     @classmethod
     def of_time_difference_with_no_grace(cls, difference: Duration) -> Self:
-        """Sliding windows that close as soon as stream time passes their end.
+        """Define sliding windows that close as soon as stream time passes their end.
 
         Args:
             difference: greatest time between two records of a window, such as "10s".
@@ -157,7 +157,7 @@ class SlidingWindows(Suggesting):
 
     @classmethod
     def of_time_difference_and_grace(cls, difference: Duration, after_window_end: Duration) -> Self:
-        """Sliding windows with a grace period after their end.
+        """Define sliding windows with a grace period after their end.
 
         Args:
             difference: greatest time between two records of a window, such as "10s".
@@ -185,7 +185,7 @@ class SessionWindows(Suggesting):
 
     @classmethod
     def of(cls, gap: Duration, *, grace: Duration = _NO_GRACE) -> Self:
-        """Sessions that end after a gap longer than ``gap``.
+        """Define sessions that end after a gap longer than ``gap``.
 
         Args:
             gap: greatest time between neighbouring records of a session, such as "30m".
@@ -195,7 +195,7 @@ class SessionWindows(Suggesting):
 
     @classmethod
     def of_inactivity_gap_with_no_grace(cls, gap: Duration) -> Self:
-        """Sessions that close once stream time is a gap past their end.
+        """Define sessions that close once stream time is a gap past their end.
 
         Args:
             gap: greatest time between neighbouring records of a session, such as "30m".
@@ -204,7 +204,7 @@ class SessionWindows(Suggesting):
 
     @classmethod
     def of_inactivity_gap_and_grace(cls, gap: Duration, after_window_end: Duration) -> Self:
-        """Sessions that close a gap and a grace period after their end.
+        """Define sessions that close a gap and a grace period after their end.
 
         Args:
             gap: greatest time between neighbouring records of a session, such as "30m".
@@ -256,7 +256,7 @@ class JoinWindows(Suggesting):
         after: Duration | None = None,
         grace: Duration = _NO_GRACE,
     ) -> Self:
-        """The same span on both sides, or each side's own; a missing one is the difference, or 0.
+        """Define one span for both sides, or one for each; a missing one is the difference, or 0.
 
         Args:
             difference: greatest time between the two records on either side, such as "5m". Default: None.
@@ -272,7 +272,7 @@ class JoinWindows(Suggesting):
 
     @classmethod
     def of_time_difference_with_no_grace(cls, difference: Duration) -> Self:
-        """Records at most ``difference`` apart, without grace for late ones.
+        """Define a join of records at most ``difference`` apart, without grace for late ones.
 
         Args:
             difference: greatest time between the two records on either side, such as "5m".
@@ -281,7 +281,7 @@ class JoinWindows(Suggesting):
 
     @classmethod
     def of_time_difference_and_grace(cls, difference: Duration, after_window_end: Duration) -> Self:
-        """Records at most ``difference`` apart, with grace for late ones.
+        """Define a join of records at most ``difference`` apart, with grace for late ones.
 
         Args:
             difference: greatest time between the two records on either side, such as "5m".
@@ -291,7 +291,7 @@ class JoinWindows(Suggesting):
 
     @classmethod
     def of_legacy(cls, difference: Duration) -> Self:
-        """Java's deprecated ``JoinWindows.of``: a day of grace, and unmatched results at once.
+        """Define windows as Java's deprecated ``JoinWindows.of``: a day of grace, and unmatched results at once.
 
         Args:
             difference: greatest time between the two records on either side, such as "5m".
@@ -300,7 +300,7 @@ class JoinWindows(Suggesting):
         return cls(span_ms, span_ms, _LEGACY_GRACE_MS, eager=True)
 
     def before(self, difference: Duration) -> Self:
-        """The other record may be this much earlier.
+        """Let the other record be this much earlier.
 
         Args:
             difference: how much earlier the other record may be, such as "5m".
@@ -308,7 +308,7 @@ class JoinWindows(Suggesting):
         return replace(self, before_ms=duration_ms(difference, "before"))
 
     def after(self, difference: Duration) -> Self:
-        """The other record may be this much later.
+        """Let the other record be this much later.
 
         Args:
             difference: how much later the other record may be, such as "5m".
@@ -316,7 +316,7 @@ class JoinWindows(Suggesting):
         return replace(self, after_ms=duration_ms(difference, "after"))
 
     def grace(self, after_window_end: Duration) -> Self:
-        """How long late records are accepted.
+        """Accept late records for this long.
 
         Args:
             after_window_end: how long late records are accepted after a window's end, in stream time.
@@ -349,7 +349,7 @@ class UnlimitedWindows(Suggesting):
 
     @classmethod
     def of(cls, *, start: Instant = 0) -> Self:
-        """One window from ``start``.
+        """Define one window from ``start``.
 
         Args:
             start: start of the window, such as "2026-01-01T00:00Z". Default: the epoch.
@@ -357,7 +357,7 @@ class UnlimitedWindows(Suggesting):
         return cls(instant_ms(start, "window start"))
 
     def start_on(self, start: Instant) -> Self:
-        """One window from ``start``.
+        """Define one window from ``start``.
 
         Args:
             start: start of the window, such as "2026-01-01T00:00Z" or epoch milliseconds.
@@ -365,7 +365,7 @@ class UnlimitedWindows(Suggesting):
         return replace(self, start_ms=instant_ms(start, "window start"))
 
     def windows_for(self, timestamp: int) -> range:
-        """The window's start, or no window for an earlier record.
+        """Return the window's start, or no window for an earlier record.
 
         Args:
             timestamp: event time in epoch milliseconds.

@@ -31,10 +31,10 @@ def pairs_of(records: list[ks.TopicRecord]) -> Pairs:
 
 
 def is_tuple_of(answer: object, length: int) -> TypeGuard[tuple[object, ...]]:
-    """True for a tuple or list with this many items."""
+    """Return True for a tuple or list of this many items."""
     return isinstance(answer, tuple | list) and len(answer) == length
 
 
 def is_number(answer: object) -> TypeGuard[int | float]:
-    """True for a number that is not a truth value."""
+    """Return True for a number that is not a truth value."""
     return isinstance(answer, int | float) and not isinstance(answer, bool)

@@ -24,7 +24,9 @@ _GENERATED = re.compile(r"KSTREAM.*-[0-9]{10}")
 
 
 def repartition_node(index: int, prefix: str, **fields: Any) -> tuple[Repartition, int]:
-    """A repartition through the topic ``<prefix>-repartition``, and the next index: three numbers are consumed."""
+    """Return a repartition through the topic ``<prefix>-repartition``, and the next index: three
+    numbers are consumed.
+    """
     topic = prefix if prefix.endswith("-repartition") else f"{prefix}-repartition"
     sink, keys, source = f"{topic}-sink", f"{topic}-filter", f"{topic}-source"
     if _GENERATED.fullmatch(prefix):
@@ -53,7 +55,7 @@ class GraphBuilder:
 
     # --- names ------------------------------------------------------------------------------------------------------
     def new_name(self, prefix: str) -> str:
-        """``prefix`` and the next number."""
+        """Return ``prefix`` with the next number."""
         self.index += 1
         return f"{prefix}{self.index - 1:010}"
 
@@ -68,7 +70,7 @@ class GraphBuilder:
             self.note_unnamed("changelog topic", f"{name}-changelog")
 
     def name_or_new(self, name: str | None, prefix: str, suffix: str = "") -> str:
-        """The user's name with a suffix, or a generated one: a number is consumed in both cases."""
+        """Return the user's name with a suffix, or a generated one; a number is consumed in both cases."""
         generated = self.new_name(prefix)
         return generated if name is None else check_resource_name(name + suffix)
 
@@ -96,7 +98,7 @@ class GraphBuilder:
         return changed  # type: ignore[return-value]
 
     def repartition(self, prefix: str, **fields: object) -> Repartition:
-        """A repartition node that is not added yet."""
+        """Return a repartition node without adding it."""
         node, self.index = repartition_node(self.index, prefix, **fields)
         return node
 
@@ -115,12 +117,12 @@ class GraphBuilder:
 
 
 def view_of(draft: GraphBuilder, id_: int) -> TableView:
-    """How the rows of a table can be looked up once it is materialized."""
+    """Return how the rows of a table can be looked up once it is materialized."""
     return _table(draft, id_).view
 
 
 def _table(draft: GraphBuilder, id_: int) -> Table:
-    """The table of that id."""
+    """Return the table with an id."""
     node = draft.nodes[id_]
     assert isinstance(node, Table)
     return node

@@ -67,7 +67,7 @@ class LogicalGraph:
             )
 
     def ordered(self) -> Iterator[LogicalNode]:
-        """Nodes in the order of lowering: by priority, each after all its parents."""
+        """Yield nodes in the order of lowering: by priority, each after all its parents."""
         missing = {node.id: len(node.parents) for node in self.nodes}
         ready = [(node.priority, node.id) for node in self.nodes if not node.parents]
         heapify(ready)
@@ -92,7 +92,9 @@ class LogicalGraph:
         return replace(self, nodes=(*kept, *made), copartitioned=tuple(map(tuple, groups)))
 
     def upstream(self, *ids: int, through_uses: bool = True) -> set[int]:
-        """Ids of the nodes that these depend on, themselves included: their parents, and the other nodes they use."""
+        """Return the ids of the nodes that these depend on, themselves included: their parents, and the other nodes
+        they use.
+        """
         found: set[int] = set()
         waiting = list(ids)
         while waiting:

@@ -39,7 +39,7 @@ def is_simple(store: RowStore, *, send_old: bool) -> bool:
 
 
 def fold_by_key(context: BindContext, store: KeyValueStore, fold: Fold) -> Block:
-    """Lines that fold a record into its key's row."""
+    """Return lines that fold a record into its key's row."""
     lines = """\
 if key is None or value is None:
  {drop}("null key" if key is None else "null value", key, value, timestamp)
@@ -49,7 +49,7 @@ if key is None or value is None:
 
 
 def fold_by_window(context: BindContext, store: WindowStore, fold: Fold, *, size: int, grace: int, late: Late) -> Block:
-    """Lines that fold a record into the row of its key and tumbling window.
+    """Return lines that fold a record into the row of its key and tumbling window.
 
     The window, row and windowed key of a key's last record are cached: the next record is mostly in the same window.
     Keys that are equal but name different rows are never cached.
@@ -83,7 +83,7 @@ _WindowOfKey: TypeAlias = tuple[int, int, tuple[Any, int], Windowed[object]]
 
 
 def _locating(places: dict[object, _WindowOfKey], size: int, *, keeps: bool) -> Callable[[object, int], _WindowOfKey]:
-    """``locate(key, timestamp)``, which with ``keeps`` caches its result until a later window begins."""
+    """Return ``locate(key, timestamp)``, which with ``keeps`` caches its result until a later window begins."""
     newest = -1
 
     def locate(key: object, timestamp: int) -> _WindowOfKey:
@@ -101,7 +101,7 @@ def _locating(places: dict[object, _WindowOfKey], size: int, *, keeps: bool) -> 
 
 
 def _fold(fold: Fold, store: RowStore, key: str, *place: str) -> str:
-    """Lines that compute the new aggregate and its time, for a row by the names of a key and perhaps its window
+    """Return lines that compute the new aggregate and its time, for a row by the names of a key and perhaps its window
     start.
     """
     at = "at" if place else key
@@ -195,7 +195,7 @@ class StreamAggregate(Operator):
         return process
 
     def fuse(self, context: BindContext, *, new_only: bool) -> Block | None:
-        """The same as lines of a fused chain, on a simple store."""
+        """Return the same as lines of a fused chain, on a simple store."""
         store = context.store(self.store)
         fold = Fold(self.initializer, self.aggregator, new_only)
         return fold_by_key(context, store, fold) if is_simple(store, send_old=self.send_old) else None
@@ -241,7 +241,7 @@ class WindowAggregate(WindowedFold):
         return fold
 
     def fuse(self, context: BindContext, *, new_only: bool) -> Block | None:
-        """The same as lines of a fused chain: for tumbling windows on a simple store that outlasts them."""
+        """Return the same as lines of a fused chain: for tumbling windows on a simple store that outlasts them."""
         store, windows = context.store(self.store), self.windows
         if self.emit_on_close or not is_simple(store, send_old=self.send_old):
             return None

@@ -58,7 +58,7 @@ class DerivedTable(Operator):
         return False
 
     def computing(self, context: BindContext) -> Compute:
-        """``compute(key, value)`` in one task."""
+        """Return ``compute(key, value)`` for one task."""
         raise NotImplementedError(f"{type(self).__name__} makes nothing of a value")
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
@@ -102,7 +102,7 @@ class DerivedView:
         return self.parent.versioned
 
     def bind(self, context: BindContext) -> GetRow:
-        """The row computed from the parent's, or from the parent's row as of a time."""
+        """Return a function that computes the row from the parent's, now or as of a time."""
         get_parent, compute = self.parent.bind(context), self.operator.computing(context)
 
         def get(key: object, *as_of_ms: int) -> tuple[object, int] | None:
@@ -142,7 +142,7 @@ class TableFilter(DerivedTable):
         return self.send_old and not self.versioned
 
     def computing(self, context: BindContext) -> Compute:
-        """The value if its row passes; nulls never reach the predicate."""
+        """Return the value if its row passes; nulls never reach the predicate."""
         predicate, negate = self.predicate, self.negate
 
         def keep(key: object, value: object) -> object:
@@ -167,7 +167,7 @@ class TableMapValues(DerivedTable):
     send_old: bool = False
 
     def computing(self, context: BindContext) -> Compute:
-        """The mapped value; None stays None."""
+        """Return the mapped value; None stays None."""
         mapper = self.mapper
         if self.with_key:
             return lambda key, value: None if value is None else mapper(key, value)
@@ -382,7 +382,7 @@ class ChangeSerde(SerdeAround[Change]):
 
 
 def _varint(number: int) -> bytes:
-    """Zigzag and base 128, least group first; ``number`` is not negative."""
+    """Encode a number as zigzag and base 128, least group first; ``number`` is not negative."""
     number *= 2
     groups = bytearray()
     while number > 0x7F:
@@ -393,7 +393,7 @@ def _varint(number: int) -> bytes:
 
 
 def _read_varint(data: bytes) -> tuple[int, int]:
-    """The number and how many bytes it took."""
+    """Return the number and the number of bytes it took."""
     number = 0
     for at, group in enumerate(data):
         number |= (group & 0x7F) << 7 * at

@@ -36,17 +36,17 @@ def zero() -> int:
 
 
 def count_up(key: object, value: object, count: int) -> int:
-    """Adder of a count."""
+    """Add one to a count."""
     return count + 1
 
 
 def count_down(key: object, value: object, count: int) -> int:
-    """Subtractor of a count."""
+    """Subtract one from a count."""
     return count - 1
 
 
 def add_counts(key: object, left: int, right: int) -> int:
-    """Session merger of a count."""
+    """Merge the counts of two sessions."""
     return left + right
 
 
@@ -55,7 +55,7 @@ def _nothing() -> None:
 
 
 def folding(initializer: Initializer | None, aggregator: Adder) -> tuple[Initializer, Adder]:
-    """Initializer and aggregator; a reducer, which has no initializer, keeps its first value unchanged."""
+    """Return initializer and aggregator; a reducer, which has no initializer, keeps its first value unchanged."""
     if initializer is not None:
         return initializer, aggregator
 
@@ -78,7 +78,7 @@ _NEVER = -1
 
 
 def _no_emission(close_ms: int, headers: Headers) -> None:
-    """Every update is forwarded at once, so nothing waits for its window to close."""
+    """Emit nothing at closing: every update is forwarded at once."""
 
 
 @dataclass(frozen=True)

@@ -350,7 +350,7 @@ class SubscriptionPartitioner:
     partitioner: StreamPartitioner
 
     def __call__(self, topic: str, key: object, value: object, partitions: int, /) -> int | None:
-        """The partition of a foreign key."""
+        """Return the partition of a foreign key."""
         return _one(self.partitioner(topic, key, None, partitions))
 
 
@@ -361,14 +361,14 @@ class ResponsePartitioner:
     partitioner: StreamPartitioner | None = None
 
     def __call__(self, topic: str, key: object, value: object, partitions: int, /) -> int | None:
-        """The partition of a primary key."""
+        """Return the partition of a primary key."""
         if self.partitioner is None:
             return value.primary_partition  # type: ignore[attr-defined,no-any-return] # only responses arrive here
         return _one(self.partitioner(topic, key, None, partitions))
 
 
 def _one(chosen: int | Iterable[int] | None) -> int | None:
-    """The partition that a user's partitioner chose; zero or several are an error for one row."""
+    """Return the one partition that a user's partitioner chose; zero or several are an error for a row."""
     if chosen is None or isinstance(chosen, int):
         return chosen
     several = tuple(chosen)
@@ -390,7 +390,7 @@ _BLOCK, _RESULT = Struct("<QQ"), Struct(">QQ")
 
 
 def value_hash(data: bytes) -> bytes:
-    """The 16 bytes of Murmur3 (x64, 128 bits), high half first.
+    """Return the 16 bytes of Murmur3 (x64, 128 bits), high half first.
 
     Example:
         >>> value_hash(b"").hex() != value_hash(b"a").hex()

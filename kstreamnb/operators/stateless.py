@@ -261,7 +261,7 @@ class Branch(Operator):
 
 
 def _nowhere(key: object, value: object, timestamp: int, headers: Headers) -> None:
-    """A branch without children."""
+    """Discard a record of a branch without children."""
 
 
 @dataclass(frozen=True)

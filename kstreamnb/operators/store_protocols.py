@@ -23,7 +23,7 @@ class RowStore(Protocol):
         """Report flushed changes to ``listener``; return False if the store has no cache."""
 
     def in_place(self) -> tuple[dict[object, object], list[object]] | None:
-        """The rows and the cell with the change listener, if an operator may replace rows directly."""
+        """Return the rows and the state variable with the change listener, if an operator may replace rows directly."""
 
 
 class KeyLookup(Protocol):

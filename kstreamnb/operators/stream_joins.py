@@ -311,6 +311,6 @@ class StreamTableJoin(Operator):
 
 
 def _bind_lookup(view: TableView, context: BindContext) -> Callable[[Any, int], tuple[object, int] | None]:
-    """``lookup(key, timestamp)``: as of the time if the table has a history, otherwise the latest row."""
+    """Return ``lookup(key, timestamp)``: as of the time if the table has a history, otherwise the latest row."""
     get = view.bind(context)
     return get if view.versioned else lambda key, timestamp: get(key)

@@ -141,7 +141,7 @@ class JoinView:
         return False
 
     def bind(self, context: BindContext) -> GetRow:
-        """``get(key)`` returns the joined value and the later of both times."""
+        """Return ``get(key)``, which returns the joined value and the later of both times."""
         get_left, get_right, joiner = self.left.bind(context), self.right.bind(context), self.joiner
         needs_left, needs_right = self.how != "outer", self.how == "inner"
 

@@ -112,7 +112,7 @@ class MaterializedView:
         return (self.store,)
 
     def bind(self, context: BindContext) -> GetRow:
-        """The latest row of a key, or of a versioned store the one that was valid at a time."""
+        """Return a function that looks up a key's latest row or, in a versioned store, the one valid at a time."""
         return bind_get(context.store(self.store))
 
 
@@ -137,8 +137,8 @@ class SuppressView:
         return self.parent.versioned
 
     def bind(self, context: BindContext) -> GetRow:
-        """The value before the buffered change, of unknown time (-1), otherwise the parent's row; as of a time the
-        parent's.
+        """Return a function that reads the value before the buffered change (time unknown: -1), otherwise the parent's
+        row; as of a time, the parent's.
         """
         prior, get_parent = context.store(self.store).prior, self.parent.bind(context)
 

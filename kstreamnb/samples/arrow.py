@@ -23,14 +23,14 @@ _OWN = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 
 
 def schema_of_table(table: pyarrow.Table) -> tuple[tuple[str, str], ...]:
-    """Names and types of the columns."""
+    """Return names and types of the columns."""
     return tuple((field.name, str(field.type)) for field in table.schema)
 
 
 def records_of_table(
     table: pyarrow.Table, roles: Roles, *, partitions: int | None = None, key_serde: Serde | None = None
 ) -> tuple[TopicRecord, ...]:
-    """The rows of an Arrow table as records, in their order."""
+    """Return the rows of an Arrow table as records, in their order."""
     roles.check(table.column_names)
     with without_gc():
         columns = {name: _values(table.column(name)) for name in roles.value_columns(table.column_names)}
@@ -63,7 +63,7 @@ def _times(column: pyarrow.ChunkedArray, name: str) -> list[int]:
 
 
 def _values(column: pyarrow.ChunkedArray) -> list[Any]:
-    """Python values, as JSON can hold them; numbers without gaps the fast way."""
+    """Return Python values that JSON can hold; numbers without gaps by a fast path."""
     import pyarrow as pa
 
     kind = column.type
@@ -118,7 +118,7 @@ def write_parquet(records: Sequence[TopicRecord], path: Path | str, metadata: di
 
 
 def _typed(values: list[Any]) -> pyarrow.Array | None:
-    """The values as an Arrow array, if it gives back equal ones of the same types."""
+    """Return the values as an Arrow array if it gives back equal ones of the same types."""
     import pyarrow as pa
 
     try:
@@ -156,7 +156,7 @@ def _same(left: Any, right: Any) -> bool:
 def read_parquet(
     path: Path | str, roles: Roles | None, *, partitions: int | None = None, key_serde: Serde | None = None
 ) -> tuple[tuple[TopicRecord, ...], tuple[tuple[str, str], ...], dict[str, Any]]:
-    """Records, schema and metadata of a Parquet file; without ``roles`` it must be one that a sample wrote."""
+    """Read records, schema and metadata of a Parquet file; without ``roles`` it must be one that a sample wrote."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -38,7 +38,7 @@ class Roles:
     headers: str | None = None
 
     def named(self) -> dict[str, str]:
-        """The columns named individually, by role."""
+        """Return the columns named individually, by role."""
         single = self.value if isinstance(self.value, str) else None
         roles = {
             "timestamp": self.timestamp,
@@ -50,7 +50,7 @@ class Roles:
         return {role: name for role, name in roles.items() if name is not None}
 
     def value_columns(self, columns: Iterable[str]) -> list[str]:
-        """The columns that make up a dict value."""
+        """Return the columns that make up a dict value."""
         if isinstance(self.value, str):
             return []
         if self.value is not None:
@@ -71,7 +71,7 @@ class Roles:
 def make_records(
     columns: Mapping[str, list[Any]], roles: Roles, *, partitions: int | None = None, key_serde: Serde | None = None
 ) -> tuple[TopicRecord, ...]:
-    """Records of one topic in the order of the rows; ``timestamp`` holds ms already.
+    """Make records of one topic in the order of the rows; ``timestamp`` holds ms already.
 
     Without a partition column and without ``partitions`` the records are not assigned to any yet.
     """
@@ -98,7 +98,7 @@ def make_records(
 
 
 def _numbers(column: list[Any], name: str) -> list[int]:
-    """Numbers of partitions; frames hold them as floats if one is missing."""
+    """Return numbers of partitions as integers; frames hold them as floats if one is missing."""
     for row, value in enumerate(column):
         whole = type(value) is int or (isinstance(value, float) and value.is_integer())
         if not whole or value < UNASSIGNED:
@@ -107,7 +107,7 @@ def _numbers(column: list[Any], name: str) -> list[int]:
 
 
 def _places(keys: list[Any], partitions: int, serde: Serde) -> list[int]:
-    """The partition of every key; each text is hashed once."""
+    """Return the partition of every key; each text is hashed once."""
     write, choose = encoder(serde), key_partitioner(serde, partitions)
     if all(type(key) is str for key in keys):
         known = {key: choose(write(key)) for key in dict.fromkeys(keys)}
@@ -116,7 +116,7 @@ def _places(keys: list[Any], partitions: int, serde: Serde) -> list[int]:
 
 
 def dicts(names: Sequence[str], columns: Sequence[Iterable[Any]], count: int) -> list[dict[str, Any]]:
-    """Columns as one dict per row.
+    """Return columns as one dict per row.
 
     The dict display is written out for the number of columns, which makes rows twice as fast as zipping names.
     """
@@ -131,7 +131,7 @@ def dicts(names: Sequence[str], columns: Sequence[Iterable[Any]], count: int) ->
 
 
 def number_offsets(records: Iterable[TopicRecord]) -> tuple[TopicRecord, ...]:
-    """The records with their offsets counted again, from 0 in each partition."""
+    """Return the records with their offsets counted again, from 0 in each partition."""
     seen: dict[tuple[str, int], int] = {}
     result = []
     for record in records:
@@ -145,7 +145,7 @@ def number_offsets(records: Iterable[TopicRecord]) -> tuple[TopicRecord, ...]:
 def partitioned(
     records: Iterable[TopicRecord], partitions: int | Mapping[str, int], key_serde: Serde | None
 ) -> tuple[TopicRecord, ...]:
-    """The records in the partitions that their keys choose, offsets counted again from 0."""
+    """Return the records in the partitions that their keys choose, offsets counted again from 0."""
     serde = Serdes.string() if key_serde is None else serde_of(key_serde)
     expect(partitions, int | Mapping, "partitions", hint='write a number, or {"orders": 4}')
     write, result = encoder(serde), []
@@ -189,7 +189,7 @@ def timestamp_ms(value: object, what: str) -> int:
 
 
 def plain_value(value: object) -> Any:
-    """A value of a frame as JSON can hold it: times and decimals become text, NaN becomes None."""
+    """Return a frame's value as JSON can hold it: times and decimals become text, NaN becomes None."""
     if value is None or isinstance(value, (str, bool, int, bytes)):
         return value
     if isinstance(value, float):

@@ -11,7 +11,7 @@ if TYPE_CHECKING:  # its class lists this function
 
 
 def to_html(self: Sample) -> str:
-    """The first records as a table under the sample's hash and notes."""
+    """Return the first records as a table under the sample's hash and notes."""
     title, *lines = repr(self).splitlines()
     notes = [line.strip() for line in lines if line.startswith("  ")]
     closing = lines[-1] if lines and " of " in lines[-1] and "|" not in lines[-1] else ""

@@ -18,7 +18,7 @@ Schema = tuple[tuple[str, str], ...]
 
 
 def frame_kind(frame: object) -> str:
-    """``pandas`` or ``spark``; raises ConfigError for anything else."""
+    """Return ``pandas`` or ``spark``; raises ConfigError for anything else."""
     package = type(frame).__module__.partition(".")[0]
     if package in ("pandas", "pyspark") and hasattr(frame, "columns"):
         return "spark" if package == "pyspark" else "pandas"
@@ -34,7 +34,7 @@ def records_of_pandas(
     partitions: int | None = None,
     key_serde: Serde | None = None,
 ) -> tuple[tuple[TopicRecord, ...], Schema]:
-    """The rows of a pandas frame in its own order, or sorted by columns."""
+    """Return the rows of a pandas frame in its own order, or sorted by columns."""
     schema = tuple((str(name), str(kind)) for name, kind in frame.dtypes.items())
     if roles.timestamp not in frame.columns and roles.timestamp in frame.index.names:
         raise ConfigError(f'"{roles.timestamp}" is the index of the frame', hint="give frame.reset_index()")
@@ -75,7 +75,7 @@ def _pandas_times(series: Any, name: str) -> list[int]:
 
 
 def _pandas_values(series: Any) -> list[Any]:
-    """Python values, as JSON can hold them."""
+    """Return Python values that JSON can hold."""
     if series.dtype.kind in "iub" and not hasattr(series.dtype, "na_value"):
         numbers: list[Any] = series.tolist()
         return numbers
@@ -85,7 +85,7 @@ def _pandas_values(series: Any) -> list[Any]:
 
 
 def _without_gaps(series: Any) -> list[Any]:
-    """Python objects; None for a missing value."""
+    """Return Python objects with None for missing values."""
     objects = series.astype(object)
     values: list[Any] = objects.where(series.notna(), None).tolist()
     return values
@@ -102,7 +102,7 @@ def records_of_spark(
     key_share: float | None = None,
     limit: int = 100_000,
 ) -> tuple[tuple[TopicRecord, ...], Schema]:
-    """A bounded draw from a Spark frame that is the same on every run.
+    """Draw a bounded number of records from a Spark frame, the same ones on every run.
 
     ``between`` keeps a range of times, ``key_share`` all rows of that share of the keys, by their hash. A draw of more
     than ``limit`` rows is refused: which rows come first would be arbitrary. Without ``order_by`` the rows are ordered
@@ -134,7 +134,7 @@ def records_of_spark(
 
 
 def _spark_times(frame: Any, name: str) -> Any:
-    """The frame with its time column as ms."""
+    """Return the frame with its time column as ms."""
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
 

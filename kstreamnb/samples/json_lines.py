@@ -16,7 +16,7 @@ _CELL = "$cell"
 
 
 def record_line(record: TopicRecord) -> str:
-    """A record as one line of JSON; what JSON cannot hold is a text cell under ``$cell``."""
+    """Return a record as one line of JSON; anything that JSON cannot hold is a text cell under ``$cell``."""
     fields: dict[str, Any] = {
         "topic": record.topic,
         "partition": record.partition,
@@ -54,7 +54,7 @@ def _parsed(lines: Iterable[str]) -> Iterator[tuple[int, Any]]:
 
 
 def read_lines(lines: Iterable[str]) -> tuple[TopicRecord, ...]:
-    """The records of lines that `record_line` wrote."""
+    """Read the records of lines that `record_line` wrote."""
     records = []
     for number, fields in _parsed(lines):
         if not isinstance(fields, dict) or not {"topic", "timestamp"} <= fields.keys():
@@ -73,7 +73,7 @@ def read_lines(lines: Iterable[str]) -> tuple[TopicRecord, ...]:
 def read_value_lines(
     lines: Iterable[str], roles: Roles, *, partitions: int | None = None, key_serde: Serde | None = None
 ) -> tuple[TopicRecord, ...]:
-    """One record for each line's value; key, time and partition are fields of it."""
+    """Read one record from each line's value; key, time and partition are fields of it."""
     numbered = []
     for number, fields in _parsed(lines):
         missing = [name for name in roles.named().values() if not isinstance(fields, dict) or name not in fields]
@@ -99,5 +99,5 @@ _content = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_cell
 
 
 def content_text(records: tuple[TopicRecord, ...]) -> str:
-    """Records as text that is equal for equal records, whatever the order of names in their dicts."""
+    """Return records as text that is equal for equal records, whatever the order of names in their dicts."""
     return _content(records)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # its class lists these functions
 
 
 def head(self: Sample, count: int = 10) -> Sample:
-    """The first records.
+    """Return the first records.
 
     Args:
         count: greatest number of records. Default: 10.
@@ -34,7 +34,7 @@ def head(self: Sample, count: int = 10) -> Sample:
 
 
 def where(self: Sample, predicate: Callable[[TopicRecord], bool]) -> Sample:
-    """The records that a predicate holds for.
+    """Return the records for which a predicate holds.
 
     Args:
         predicate: function ``(record) -> bool``; gets each `TopicRecord`.
@@ -44,7 +44,7 @@ def where(self: Sample, predicate: Callable[[TopicRecord], bool]) -> Sample:
 
 
 def between(self: Sample, start: Instant, end: Instant) -> Sample:
-    """The records from a time up to, but not including, another.
+    """Return the records from a time up to, but not including, another.
 
     Args:
         start: first instant, inclusive: an aware datetime, ISO text such as "2026-01-01T00:00Z", or epoch milliseconds.
@@ -55,7 +55,7 @@ def between(self: Sample, start: Instant, end: Instant) -> Sample:
 
 
 def of_topic(self: Sample, *topics: str) -> Sample:
-    """The records of some topics; raises ConfigError for one that the sample does not have.
+    """Return the records of some topics; raises ConfigError for one that the sample does not have.
 
     Args:
         topics: names of the topics to keep.
@@ -68,7 +68,7 @@ def of_topic(self: Sample, *topics: str) -> Sample:
 
 
 def merge(self: Sample, *others: Sample) -> Sample:
-    """All records, in the order in which a task would take them: least head first, by time, topic and partition.
+    """Return all records in the order in which a task would take them: least head first, by time, topic and partition.
 
     The order within a partition of one sample is kept. If two samples share a partition, theirs are interleaved.
 
@@ -100,7 +100,7 @@ def _lane(
 
 
 def shift(self: Sample, by: Duration) -> Sample:
-    """All records later by a duration, or earlier by a negative one.
+    """Shift all records later by a duration, or earlier by a negative one.
 
     Args:
         by: duration such as "1h" or "-5m"; a negative one moves records to earlier times.
@@ -110,7 +110,7 @@ def shift(self: Sample, by: Duration) -> Sample:
 
 
 def starting_at(self: Sample, start: Instant) -> Sample:
-    """All records shifted so that the earliest is at an instant.
+    """Shift all records so that the earliest is at an instant.
 
     Args:
         start: new event time of the earliest record: an aware datetime, ISO text or epoch milliseconds.
@@ -121,7 +121,7 @@ def starting_at(self: Sample, start: Instant) -> Sample:
 
 
 def with_partitions(self: Sample, partitions: int | Mapping[str, int], *, key_serde: Serde | None = None) -> Sample:
-    """The records in the partitions that their keys choose among a number for all topics, or one for each.
+    """Return the records in the partitions that their keys choose, given one number for all topics or one for each.
 
     Args:
         partitions: number of partitions of every topic, or a mapping from topics to numbers.
@@ -135,7 +135,7 @@ def with_partitions(self: Sample, partitions: int | Mapping[str, int], *, key_se
 
 
 def disorder(self: Sample, *, seed: int, by: Duration | None = None, share: float = 1.0) -> Sample:
-    """The records in another order of arrival, timestamps unchanged; the same for the same seed, everywhere.
+    """Return the records in another order of arrival with unchanged timestamps; the same for the same seed, everywhere.
 
     A ``share`` of the records arrives later, each by its own part of the duration ``by``; so none is later than
     that. Without ``by`` the order within each partition is arbitrary.

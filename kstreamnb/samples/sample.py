@@ -94,7 +94,8 @@ class Sample(Suggesting):
     def from_text(
         cls, text: str, *, topic: str | None = None, partitions: int | None = None, key_serde: Serde | None = None
     ) -> Sample:
-        """A sample typed as a table with the columns ``topic | key | value | time | partition``, in any order.
+        """Make a sample of a table typed as text, with the columns ``topic | key | value | time | partition`` in any
+        order.
 
         Cells are JSON or bare words; an empty one is None. A time is milliseconds, ISO text or a duration since the
         epoch; an empty one is that of the row before, and without a time column all are 0. ``topic`` is that of a
@@ -138,7 +139,7 @@ class Sample(Suggesting):
         key_serde: Serde | None = None,
         **draw: object,
     ) -> Sample:
-        """A sample of the rows of a pandas or Spark frame.
+        """Make a sample of the rows of a pandas or Spark frame.
 
         ``key``, ``timestamp`` and ``partition`` name columns; ``value`` one column, or those of a dict (all others
         when not given). Rows have no offsets: pandas rows keep their order, Spark rows are ordered by time and then
@@ -172,7 +173,7 @@ class Sample(Suggesting):
     @classmethod
     @extra("samples")
     def from_parquet(cls, path: Path | str, *, topic: str | None = None, **columns: object) -> Sample:
-        """A sample of a Parquet file: one that `to_parquet` wrote, or any other when its columns are named.
+        """Make a sample of a Parquet file: one that `to_parquet` wrote, or any other if its columns are named.
 
         ``topic``, ``key``, ``timestamp``, ``value``, ``partition``, ``partitions`` and ``key_serde`` are those of
         `from_dataframe`.
@@ -190,7 +191,7 @@ class Sample(Suggesting):
 
     @classmethod
     def from_json_lines(cls, path: Path | str, *, topic: str | None = None, **columns: object) -> Sample:
-        """A sample of a file of JSON lines: records that `to_json_lines` wrote, or values whose fields are named.
+        """Make a sample of a file of JSON lines: records that `to_json_lines` wrote, or values whose fields are named.
 
         Args:
             path: path of the file, in UTF-8.
@@ -266,12 +267,12 @@ class Sample(Suggesting):
 
     # --- to elsewhere ---
     def to_text(self) -> str:
-        """The records as a table that `from_text` reads."""
+        """Return the records as a table that `from_text` reads."""
         return format_records(self.records)
 
     @extra("samples")
     def to_pandas(self) -> pandas.DataFrame:
-        """The records as a pandas frame, one column a field; times in UTC."""
+        """Return the records as a pandas frame with one column per field; times in UTC."""
         import pandas
 
         frame = pandas.DataFrame(self.records, columns=list(TopicRecord._fields))
@@ -317,7 +318,7 @@ class Sample(Suggesting):
         return self.where(lambda record: SerializedValue in (type(record.key), type(record.value)))
 
     def statistics(self, *, top: int = 3) -> SampleStatistics:
-        """Keys, skew over partitions and lateness of each topic, with the grace that they suggest.
+        """Compute keys, skew over partitions and lateness of each topic, and the grace that they suggest.
 
         Args:
             top: how many of the most frequent keys to show for each topic. Default: 3.
@@ -387,7 +388,7 @@ class Sample(Suggesting):
         return "\n".join(lines)
 
     def shown_cells(self) -> tuple[Sequence[str], list[list[str]]]:
-        """Column names and cells of the records that a display shows."""
+        """Return column names and cells of the records that a display shows."""
         names = columns_of(self.records)
         return names, record_cells(self.records[:_SHOWN], names)
 
@@ -414,7 +415,7 @@ def _file(path: Path | str) -> Path:
 
 
 def _roles(topic: str | None, columns: dict[str, Any]) -> tuple[Roles | None, dict[str, Any]]:
-    """The columns of a file that was not written by a sample, and the other arguments."""
+    """Split the columns of a file that was not written by a sample from the other arguments."""
     options: dict[str, Any] = {name: columns.pop(name) for name in ("partitions", "key_serde") if name in columns}
     unknown = columns.keys() - {"timestamp", "key", "value", "partition"}
     if unknown:

@@ -46,7 +46,7 @@ class Lateness:
         return self.sorted_ms[-1] if self.sorted_ms else 0
 
     def quantile_ms(self, share: float) -> int:
-        """The distance that a share of the records keeps to."""
+        """Return the distance that a share of the records stays within."""
         return self.sorted_ms[max(0, ceil(share * len(self.sorted_ms)) - 1)] if self.sorted_ms else 0
 
     def classes(self) -> tuple[tuple[str, int], ...]:
@@ -63,7 +63,7 @@ class Lateness:
         return tuple(zip(names, counts, strict=True))[: last + 1]
 
     def suggested_grace_ms(self, share: float = 0.999) -> int:
-        """The least round duration that keeps a share of the records, whatever their windows."""
+        """Return the least round duration that keeps a share of the records, whatever their windows."""
         wanted = self.quantile_ms(share)
         return next((step for step in (0, *_STEPS_MS) if step >= wanted), ceil(wanted / 86_400_000) * 86_400_000)
 
@@ -170,7 +170,7 @@ class SampleStatistics(Charted):
 
 
 def statistics_of(records: Iterable[TopicRecord], top: int = 3) -> SampleStatistics:
-    """Statistics of records in their order of arrival."""
+    """Compute statistics of records in their order of arrival."""
     by_topic: dict[str, list[TopicRecord]] = {}
     for record in records:
         by_topic.setdefault(record.topic, []).append(record)

@@ -193,7 +193,7 @@ def columns_of(records: Sequence[TopicRecord]) -> tuple[str, ...]:
 
 
 def parse_rows(text: str, *, topic: str | None = None) -> list[dict[str, Any]]:
-    """The rows of a table as dicts by column name; only the columns that are there.
+    """Return the rows of a table as dicts by column name; absent columns are left out.
 
     The first line names the columns, in any order. Markdown's outer bars and rule are skipped, and so are empty lines
     and lines that begin with ``#``. ``topic`` is the topic of a table without such a column.

@@ -232,7 +232,7 @@ def _tasks_done(spark: SparkSession) -> tuple[int, int]:
 
 
 def _global_batches(deployment: Deployment, frames: Mapping[str, DataFrame]) -> dict[int, list[bytes]]:
-    """The content of global topics, packed, for every worker."""
+    """Pack the content of global topics for every worker."""
     batches: list[bytes] = []
     for topic in deployment.application.global_topics:
         if topic not in frames:

@@ -46,7 +46,7 @@ class RunResult(Displayed):
         self.outputs: Mapping[str, DataFrame] = {topic: move_frame(self._output(topic), spark) for topic in topics}
 
     def records(self, topic: str) -> dict[int, list[TopicRecord]]:
-        """The records of an output topic by partition, in their order."""
+        """Return the records of an output topic by partition, in their order."""
         key_serde, value_serde = self._serdes(topic)
         read_key, read_value = decoder(key_serde), decoder(value_serde)
         found: dict[int, list[TopicRecord]] = {}
@@ -56,12 +56,12 @@ class RunResult(Displayed):
         return dict(sorted(found.items()))
 
     def wire_records(self, topic: str) -> Iterator[tuple[str, int, int, Any, Any, Any]]:
-        """The records of an output topic in wire form: (topic, partition, timestamp, key, value, headers)."""
+        """Return the records of an output topic in wire form: (topic, partition, timestamp, key, value, headers)."""
         batches = [(row["source"], row["seq"], unpack(bytes(row["blob"]))) for row in self._addressed(OUT).collect()]
         return merge_batches(topic, (each for each in batches if each[2].topic == topic))
 
     def store(self, name: str, *, timestamps: bool = False, headers: bool = False) -> StoreView:
-        """A store at the end of the run, over all its partitions; options as in `Query.store`."""
+        """Return a store at the end of the run, over all its partitions; options as in `Query.store`."""
         placed = tasks_with(self._deployment, name)
         source = {len(self._deployment.input_ranks) + task.number: task for task in placed}
         rows = self._addressed(STORE).where(F.col("source").isin(list(source))).collect()
@@ -76,7 +76,7 @@ class RunResult(Displayed):
         self._rows.unpersist()
 
     def counts(self) -> dict[str, int]:
-        """Records consumed, produced and dropped by all tasks together."""
+        """Return records consumed, produced and dropped by all tasks together."""
         totals = {name: sum(report[name] for report in self.reports) for name in ("consumed", "produced")}
         return {**totals, "dropped": sum(sum(report["dropped"].values()) for report in self.reports)}
 
@@ -94,7 +94,7 @@ class RunResult(Displayed):
         return writer_serdes(self._application, topic)
 
     def _output(self, topic: str) -> DataFrame:
-        """The topic's records as rows: exploded, grouped by partition, sorted and numbered."""
+        """Return the topic's records as rows: exploded, grouped by partition, sorted and numbered."""
         serdes = self._serdes(topic)
         kinds = [spark_type(serde) for serde in serdes]
         headers = "array<struct<key: string, value: binary>>"  # empty lists are cheap, only nulls are not
@@ -108,7 +108,7 @@ class RunResult(Displayed):
 
 
 def _explode(topic: str, serdes: tuple[Serde, Serde]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Parcels into rows with their order keys."""
+    """Yield the rows of parcels with their order keys."""
 
     def run(arrows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for arrow in arrows:

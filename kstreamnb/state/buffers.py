@@ -62,7 +62,7 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
         self.write(raw_key, (time, encode(new), old, prior, timestamp, headers, metadata))
 
     def min_time(self) -> int | None:
-        """The least time of a buffered change, or None."""
+        """Return the least time of a buffered change, or None."""
         heap, raw = self._heap, self.raw
         while heap:
             time, _, raw_key = heap[0]
@@ -94,7 +94,7 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
         return len(self.raw)
 
     def size_bytes(self) -> int:
-        """Kafka's estimate of the memory that the buffered changes take."""
+        """Return Kafka's estimate of the memory that the buffered changes take."""
         if self._size_bytes is None:
             self._size_bytes = sum(self._row_size(raw_key, row) for raw_key, row in self.raw.items())
         return self._size_bytes
@@ -150,7 +150,7 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
             yield raw_key, row, row[4], _VERSION_3
 
     def changelog_entry(self, raw_key: Hashable, row: BufferedChange | None) -> tuple[bytes, bytes | None]:
-        """Kafka's changelog bytes (its version 3): context, prior, old and new value, time."""
+        """Return Kafka's changelog bytes (its version 3): context, prior, old and new value, time."""
         key = self.keys.to_bytes(raw_key)
         if row is None:
             return key, None
@@ -242,12 +242,12 @@ class JoinBuffer(_TimedStore[JoinKey, Any]):
         return len(self.raw) - (None in self.raw)
 
     def _key_bytes(self, raw_key: JoinKey) -> bytes:
-        """A zero byte, timestamp (8 bytes), key, sequence (4 bytes)."""
+        """Return a zero byte, timestamp (8 bytes), key and sequence (4 bytes)."""
         timestamp, key, sequence = raw_key
         return b"".join((b"\x00", timestamp.to_bytes(8, signed=True), self.keys.to_bytes(key), sequence.to_bytes(4)))
 
     def changelog_entry(self, raw_key: JoinKey, row: WaitingRecord | None) -> tuple[bytes, bytes | None]:
-        """Kafka's changelog bytes: context and value, with no prior and no old value."""
+        """Return Kafka's changelog bytes: context and value, with no prior and no old value."""
         if row is None:
             return self._key_bytes(raw_key), None
         value, headers, metadata = row
@@ -297,11 +297,11 @@ class PendingJoins(_TimedStore[PendingKey, tuple[object, ...]]):
             self.write(raw_key, None)
 
     def decode_side(self, wire: object, is_left: bool) -> object:
-        """A value of one side from its wire form."""
+        """Decode a value of one side."""
         return self._sides[is_left].decode(wire)
 
     def entries(self) -> Iterator[tuple[int, bool, object, list[object]]]:
-        """Timestamp, whether left, key and values of all entries in order; entries may be discarded meanwhile."""
+        """Yield timestamp, side, key and values of all entries in order; entries may be discarded meanwhile."""
         for timestamp in self._times.times():
             at_once = self._times.at(timestamp)
             for raw_key in sorted(at_once, key=self._rank) if len(at_once) > 1 else at_once:
@@ -318,7 +318,7 @@ class PendingJoins(_TimedStore[PendingKey, tuple[object, ...]]):
         return raw_key[1], self.keys.to_bytes(raw_key[2])
 
     def changelog_entry(self, raw_key: PendingKey, row: tuple[object, ...] | None) -> tuple[bytes, bytes | None]:
-        """Kafka's changelog bytes: timestamp (8), side (1) and key; a list of side byte and value."""
+        """Return Kafka's changelog bytes: timestamp (8), side (1) and key; a list of side byte and value."""
         timestamp, side, key = raw_key
         data = timestamp.to_bytes(8, signed=True) + bytes([side]) + self.keys.to_bytes(key)
         if row is None:

@@ -70,7 +70,7 @@ class CachedStore(Store[RawKey, Row]):
         return True
 
     def cached_row(self, raw_key: RawKey) -> CacheEntry | None:
-        """The entry of a key, which becomes the most recently used one."""
+        """Return the entry of a key, which becomes the most recently used one."""
         entry = self.cached.get(raw_key)
         if entry is not None:
             del self.cached[raw_key]
@@ -152,7 +152,7 @@ class CachedStore(Store[RawKey, Row]):
         return super()._row(raw_key) if entry is None else entry.row
 
     def _index_cached(self, raw_key: RawKey, *, gone: bool) -> None:
-        """An entry was added or removed."""
+        """Update the index after an entry was added or removed."""
 
     def clear_cache(self) -> None:
         """Forget flushed entries, as a restart would."""
@@ -185,7 +185,7 @@ class CachedStore(Store[RawKey, Row]):
             super().apply(raw_key, row)  # type: ignore[arg-type] # it is a key of the store itself
 
     def snapshot(self) -> dict[Hashable, Any]:
-        """A copy of all rows and cache entries."""
+        """Copy all rows and cache entries."""
         return super().snapshot() | {InCache(raw_key): entry for raw_key, entry in self.cached.items()}
 
     def restore(self, rows: Mapping[Hashable, Any]) -> None:
@@ -202,10 +202,10 @@ class CachedKeyValueRows(CachedStore[Hashable, Any], KeyValueRows):
     """Rows by key behind a cache: lookups and ranges see the cache over the store."""
 
     def _shorten(self) -> None:
-        """Shortcuts would bypass the cache."""
+        """Take no shortcuts: they would bypass the cache."""
 
     def get(self, key: object) -> object:
-        """The row of a key, or None."""
+        """Return the row of a key, or None."""
         raw_key = self.keys.encode(key)
         entry = self.cached_row(raw_key)
         if entry is not None:
@@ -229,7 +229,7 @@ class CachedKeyValueRows(CachedStore[Hashable, Any], KeyValueRows):
         return sorted(found, key=to_bytes)
 
     def _shadow(self) -> Collection[Hashable]:
-        """Keys whose entries may differ from the store."""
+        """Return keys whose entries may differ from the store."""
         return self._dirty
 
 
@@ -309,7 +309,7 @@ class CachedSessionRows(_TimedCache[tuple[int, int]], SessionRows):
         self.cache(self._raw_key(session), None)
 
     def fetch_session(self, key: object, start: int, end: int) -> object:
-        """The aggregate of exactly one session, or None."""
+        """Return the aggregate of exactly one session, or None."""
         entry = self.cached_row((self.keys.encode(key), (end, start)))
         return super().fetch_session(key, start, end) if entry is None else self.values.decode(entry.row)
 

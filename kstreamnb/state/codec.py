@@ -46,7 +46,7 @@ class ValueCodec:
     small: int
 
     def from_bytes(self, data: bytes | None) -> object:
-        """The wire form of a value in bytes."""
+        """Return the serialized form of a value given as bytes."""
         return None if data is None else self.encode(self.decode(SerializedValue(data)))
 
 
@@ -57,7 +57,7 @@ class EncodedRow(tuple[object, int]):
 
 
 def stamped(wire: object, timestamp: int) -> tuple[object, int] | None:
-    """The row of a timestamped store; None for no value."""
+    """Return the row of a timestamped store; None for no value."""
     if wire is None:
         return None
     return EncodedRow((wire, timestamp)) if type(wire) is SerializedValue else (wire, timestamp)
@@ -137,7 +137,7 @@ _NUMBERS = frozenset({int, float, bool})
 
 
 def key_codec(serde: Serde) -> KeyCodec:
-    """The functions of a key serde."""
+    """Return the functions of a key serde."""
     plain = _distinct(serde)
     direct = len(plain) == 1 and plain <= {str, int, bytes}
 
@@ -159,7 +159,7 @@ def key_codec(serde: Serde) -> KeyCodec:
 
 
 def _distinct(serde: Serde) -> frozenset[type]:
-    """Types whose instances are equal only when their bytes are, at most one of them a number."""
+    """Return types whose instances are equal only if their bytes are; at most one of them is a number."""
     inner = serde.inner if isinstance(serde, SerdeAround) else None
     plain: frozenset[type] = _distinct(inner) if Windowed in serde.plain and inner is not None else serde.plain
     plain = plain - {float, Windowed}
@@ -167,7 +167,7 @@ def _distinct(serde: Serde) -> frozenset[type]:
 
 
 def value_codec(serde: Serde) -> ValueCodec:
-    """The functions of a value serde."""
+    """Return the functions of a value serde."""
     plain = serde.plain
 
     def to_bytes(value: object) -> bytes | None:
@@ -178,7 +178,7 @@ def value_codec(serde: Serde) -> ValueCodec:
 
 
 def context_bytes(timestamp: int, headers: Headers, metadata: RecordMetadata | None) -> bytes:
-    """Timestamp, offset, topic, partition and headers of a record."""
+    """Return timestamp, offset, topic, partition and headers of a record."""
     topic, partition, offset = metadata or (None, -1, -1)
     name = (topic or "").encode()
     parts = [struct.pack(">qqi", timestamp, offset, len(name)), name, struct.pack(">ii", partition, len(headers))]
@@ -194,7 +194,7 @@ def context_size(headers: Headers, metadata: RecordMetadata | None) -> int:
 
 
 def optional_bytes(data: bytes | None) -> bytes:
-    """Bytes preceded by their length, None as the length -1."""
+    """Return bytes preceded by their length, None as the length -1."""
     return b"\xff\xff\xff\xff" if data is None else len(data).to_bytes(4) + data
 
 
@@ -205,12 +205,12 @@ class LoggedBytes:
         self._data, self._at = data, 0
 
     def take(self, size: int) -> bytes:
-        """The next bytes."""
+        """Return the next bytes."""
         self._at += size
         return self._data[self._at - size : self._at]
 
     def number(self, size: int) -> int:
-        """The next whole number of ``size`` bytes."""
+        """Return the next whole number of ``size`` bytes."""
         return int.from_bytes(self.take(size), signed=True)
 
     def optional(self, same: bytes | None = None) -> bytes | None:

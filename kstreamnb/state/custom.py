@@ -101,7 +101,7 @@ def _key_values(store: KeyValuePlace) -> StoredElsewhere:
 
 
 def _windows(store: WindowPlace) -> StoredElsewhere:
-    """A raw key is (key, window start)."""
+    """Convert raw keys of the form (key, window start)."""
 
     def write(raw_key: tuple[Hashable, int], row: object) -> None:
         store.put(raw_key[0], row, raw_key[1])
@@ -113,7 +113,9 @@ def _windows(store: WindowPlace) -> StoredElsewhere:
 
 
 def _duplicates(store: WindowPlace) -> StoredElsewhere:
-    """A raw key is (key, window start << 31 | sequence); rows of one start are together as {sequence: row} pairs."""
+    """Convert raw keys of the form (key, window start << 31 | sequence); rows of one start are
+    {sequence: row} pairs.
+    """
 
     def rows_at(key: Hashable, slot: int) -> dict[int, object]:
         return dict(store.fetch(key, slot >> 31) or ())
@@ -132,7 +134,7 @@ def _duplicates(store: WindowPlace) -> StoredElsewhere:
 
 
 def _sessions(store: SessionPlace) -> StoredElsewhere:
-    """A raw key is (key, (end, start))."""
+    """Convert raw keys of the form (key, (end, start))."""
 
     def read(raw_key: tuple[Hashable, tuple[int, int]]) -> object:
         key, (end, start) = raw_key

@@ -33,7 +33,7 @@ class KeyOrder:
             self._removed.add(raw_key)
 
     def entries(self) -> list[tuple[bytes, Hashable]]:
-        """``(key bytes, raw key)`` of all rows, ascending; not to be changed by the caller."""
+        """Return ``(key bytes, raw key)`` of all rows, ascending; callers must not change it."""
         if not self._is_dict:
             return sorted(((self._to_bytes(key), key) for key in self._raw), key=_first)
         if self._removed:
@@ -52,7 +52,7 @@ class KeyOrder:
         return known
 
     def between(self, least: bytes, end: bytes | None) -> list[Hashable]:
-        """Raw keys whose bytes are at least the first bound and less than the second; None is open."""
+        """Return raw keys whose bytes are at least the first bound and less than the second; None is open."""
         known = self.entries()
         high = len(known) if end is None else bisect_left(known, end, key=_first)
         return [raw_key for _, raw_key in known[bisect_left(known, least, key=_first) : high]]
@@ -72,7 +72,7 @@ class KeyValueRows(Store[Hashable, Any]):
             self._shorten()
 
     def get(self, key: object) -> object:
-        """The row of a key, or None."""
+        """Return the row of a key, or None."""
         return self._shown(self.raw.get(self.keys.encode(key)))
 
     def put(self, key: object, value: object) -> None:
@@ -102,33 +102,35 @@ class KeyValueRows(Store[Hashable, Any]):
         return old
 
     def range(self, from_key: object, to_key: object) -> Rows:
-        """Rows between two keys, both inclusive, None being open, ascending by key bytes."""
+        """Return rows between two keys, both inclusive, ascending by key bytes; None is open."""
         return self._rows(self._of_keys(from_key, to_key))
 
     def reverse_range(self, from_key: object, to_key: object) -> Rows:
-        """The same, descending."""
+        """Return the rows of `range`, descending."""
         return self._rows(self._of_keys(from_key, to_key)[::-1])
 
     def all(self) -> Rows:
-        """All rows, ascending by key bytes."""
+        """Return all rows, ascending by key bytes."""
         return self._rows(self._of_keys(None, None))
 
     def reverse_all(self) -> Rows:
-        """All rows, descending."""
+        """Return all rows, descending."""
         return self._rows(self._of_keys(None, None)[::-1])
 
     def prefix_scan(self, prefix: object, serialize: Callable[[Any], bytes] | None = None) -> Rows:
-        """Rows whose key bytes start with those of a prefix; ``serialize`` makes them, the key serde by default."""
+        """Return rows whose key bytes start with those of a prefix; ``serialize`` makes them, the
+        key serde by default.
+        """
         data = self._bytes_of(prefix) if serialize is None else serialize(prefix)
         stem = data.rstrip(b"\xff")  # the next prefix has its last byte one greater, and none exists after 0xff alone
         return self._rows(self._between(data, stem[:-1] + bytes([stem[-1] + 1]) if stem else None))
 
     def approximate_num_entries(self) -> int:
-        """The number of rows; exact."""
+        """Return the exact number of rows."""
         return len(self.raw)
 
     def _bytes_of(self, key: object) -> bytes:
-        """Serialised bytes of a key."""
+        """Return the serialized bytes of a key."""
         return self.keys.to_bytes(self.keys.encode(key))
 
     def _of_keys(self, from_key: object, to_key: object) -> list[Hashable]:
@@ -174,7 +176,7 @@ class LruRows(KeyValueRows):
         super().__init__(spec, context)
 
     def get(self, key: object) -> object:
-        """The row of a key, or None; the key is now the youngest."""
+        """Return the row of a key, or None; the key becomes the most recently used."""
         raw_key = self.keys.encode(key)
         row = self.raw.get(raw_key)
         if row is None:

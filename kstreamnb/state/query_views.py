@@ -33,22 +33,22 @@ _FOREVER = (1 << 63) - 1
 
 
 def plain(row: tuple[object, int] | None) -> object:
-    """The value of a timestamped row."""
+    """Return the value of a timestamped row."""
     return None if row is None else row[0]
 
 
 def timestamped(row: tuple[object, int] | None) -> ValueAndTimestamp | None:
-    """A timestamped row as users see it."""
+    """Return a timestamped row as users see it."""
     return None if row is None else ValueAndTimestamp(*row)
 
 
 def with_headers(row: tuple[object, int] | None) -> ValueTimestampHeaders | None:
-    """A timestamped row with its headers as users see it."""
+    """Return a timestamped row with its headers as users see it."""
     return None if row is None else ValueTimestampHeaders(*row, headers_of(row))
 
 
 def itself(row: object) -> object:
-    """A row without a timestamp."""
+    """Return a row without a timestamp unchanged."""
     return row
 
 
@@ -59,11 +59,11 @@ class View(Generic[K, V]):
         self.name, self.stores, self._show = name, stores, show
 
     def partition(self, number: int) -> Any:
-        """The store of one partition alone."""
+        """Return the store of one partition alone."""
         return self.stores[number]
 
     def _find(self, method: str, *args: object) -> V | None:
-        """The first row that one of the stores has."""
+        """Return the first row that one of the stores has."""
         for store in self.stores:
             row = getattr(store, method)(*args)
             if row is not None:
@@ -72,7 +72,7 @@ class View(Generic[K, V]):
         return None
 
     def _merge(self, method: str, *args: object, reverse: bool = False) -> Iterator[tuple[K, V]]:
-        """Rows of all stores in one order: that of each store, by key bytes and then by time."""
+        """Merge the rows of all stores in one order: that of each store, by key bytes and then by time."""
         show, rows = self._show, [list(getattr(store, method)(*args)) for store in self.stores]
         if len(rows) == 1:
             merged: Any = rows[0]
@@ -92,7 +92,7 @@ class KeyValueView(View[K, V]):
     """Rows by key, over all partitions."""
 
     def get(self, key: object) -> V | None:
-        """The row of a key, or None."""
+        """Return the row of a key, or None."""
         return self._find("get", key)
 
     def __getitem__(self, key: object) -> V:
@@ -111,27 +111,27 @@ class KeyValueView(View[K, V]):
         return self.all()
 
     def all(self) -> Iterator[tuple[K, V]]:
-        """All rows, ascending by key bytes."""
+        """Return all rows, ascending by key bytes."""
         return self._merge("all")
 
     def reverse_all(self) -> Iterator[tuple[K, V]]:
-        """All rows, descending by key bytes."""
+        """Return all rows, descending by key bytes."""
         return self._merge("reverse_all", reverse=True)
 
     def range(self, from_key: object, to_key: object) -> Iterator[tuple[K, V]]:
-        """Rows between two keys, both inclusive, None being open."""
+        """Return rows between two keys, both inclusive; None is open."""
         return self._merge("range", from_key, to_key)
 
     def reverse_range(self, from_key: object, to_key: object) -> Iterator[tuple[K, V]]:
-        """The same, descending."""
+        """Return the rows of `range`, descending."""
         return self._merge("reverse_range", from_key, to_key, reverse=True)
 
     def prefix_scan(self, prefix: object) -> Iterator[tuple[K, V]]:
-        """Rows whose key bytes begin with those of ``prefix``."""
+        """Return rows whose key bytes begin with those of ``prefix``."""
         return self._merge("prefix_scan", prefix)
 
     def approximate_num_entries(self) -> int:
-        """The number of rows."""
+        """Return the number of rows."""
         return sum(store.approximate_num_entries() for store in self.stores)
 
 
@@ -139,39 +139,39 @@ class WindowView(View[Windowed[object], V]):
     """Rows by key and window start, over all partitions."""
 
     def fetch(self, key: object, from_: int, to: int | None = None) -> V | Iterator[tuple[int, V]] | None:
-        """The row of one window start, or, with two times, ``(start, row)`` of all starts between them."""
+        """Return the row of one window start or, with two times, ``(start, row)`` of all starts between them."""
         if to is None:
             return self._find("fetch", key, from_)
         return self._of_key("fetch_between", key, from_, to)
 
     def backward_fetch(self, key: object, from_: int, to: int) -> Iterator[tuple[int, V]]:
-        """``(start, row)`` of all starts between two times, descending."""
+        """Return ``(start, row)`` of all starts between two times, descending."""
         return self._of_key("backward_fetch", key, from_, to)
 
     def fetch_keys(self, from_key: object, to_key: object, from_: int, to: int) -> Iterator[tuple[Windowed[object], V]]:
-        """Rows between two keys and two times."""
+        """Return rows between two keys and two times."""
         return self._merge("fetch_keys", from_key, to_key, from_, to)
 
     def backward_fetch_keys(
         self, from_key: object, to_key: object, from_: int, to: int
     ) -> Iterator[tuple[Windowed[object], V]]:
-        """The same, descending."""
+        """Return the rows of `fetch_keys`, descending."""
         return self._merge("backward_fetch_keys", from_key, to_key, from_, to, reverse=True)
 
     def fetch_all(self, from_: int, to: int) -> Iterator[tuple[Windowed[object], V]]:
-        """Rows of all keys between two times."""
+        """Return rows of all keys between two times."""
         return self._merge("fetch_all", from_, to)
 
     def backward_fetch_all(self, from_: int, to: int) -> Iterator[tuple[Windowed[object], V]]:
-        """The same, descending."""
+        """Return the rows of `fetch_all`, descending."""
         return self._merge("backward_fetch_all", from_, to, reverse=True)
 
     def all(self) -> Iterator[tuple[Windowed[object], V]]:
-        """All rows."""
+        """Return all rows."""
         return self._merge("all")
 
     def backward_all(self) -> Iterator[tuple[Windowed[object], V]]:
-        """All rows, descending."""
+        """Return all rows, descending."""
         return self._merge("backward_all", reverse=True)
 
     def _of_key(self, method: str, key: object, from_: int, to: int) -> Iterator[tuple[int, V]]:
@@ -184,41 +184,41 @@ class SessionView(View[Windowed[object], V]):
     """Aggregates by session, over all partitions."""
 
     def fetch(self, key: object, to_key: object = None) -> Iterator[tuple[Windowed[object], V]]:
-        """Sessions of a key, or of the keys between two."""
+        """Return the sessions of a key, or of the keys between two."""
         return self._merge("fetch", key, to_key)
 
     def backward_fetch(self, key: object, to_key: object = None) -> Iterator[tuple[Windowed[object], V]]:
-        """The same, descending."""
+        """Return the sessions of `fetch`, descending."""
         return self._merge("backward_fetch", key, to_key, reverse=True)
 
     def all(self) -> Iterator[tuple[Windowed[object], V]]:
-        """Sessions of all keys."""
+        """Return sessions of all keys."""
         return self.find_sessions_between(None, None, 0, _FOREVER)
 
     def fetch_session(self, key: object, start: int, end: int) -> V | None:
-        """The aggregate of one session, or None."""
+        """Return the aggregate of one session, or None."""
         return self._find("fetch_session", key, start, end)
 
     def find_sessions(self, key: object, earliest_end: int, latest_start: int) -> Iterator[tuple[Windowed[object], V]]:
-        """Sessions of a key that overlap a time."""
+        """Return sessions of a key that overlap a time."""
         return self._merge("find_sessions", key, earliest_end, latest_start)
 
     def backward_find_sessions(
         self, key: object, earliest_end: int, latest_start: int
     ) -> Iterator[tuple[Windowed[object], V]]:
-        """The same, descending."""
+        """Return the sessions of `find_sessions`, descending."""
         return self._merge("backward_find_sessions", key, earliest_end, latest_start, reverse=True)
 
     def find_sessions_between(
         self, from_key: object, to_key: object, earliest_end: int, latest_start: int
     ) -> Iterator[tuple[Windowed[object], V]]:
-        """Sessions of the keys between two that overlap a time."""
+        """Return sessions of the keys between two that overlap a time."""
         return self._merge("find_sessions_between", from_key, to_key, earliest_end, latest_start)
 
     def backward_find_sessions_between(
         self, from_key: object, to_key: object, earliest_end: int, latest_start: int
     ) -> Iterator[tuple[Windowed[object], V]]:
-        """The same, descending."""
+        """Return the sessions of `find_sessions_between`, descending."""
         times = (earliest_end, latest_start)
         return self._merge("backward_find_sessions_between", from_key, to_key, *times, reverse=True)
 
@@ -233,7 +233,7 @@ class VersionedView(View[K, V]):
     def history(
         self, key: object, from_: int | None = None, to: int | None = None, *, ascending: bool = True
     ) -> Iterator[V]:
-        """Versions of a key that were valid between two times."""
+        """Return versions of a key that were valid between two times."""
         return iter([row for store in self.stores for row in store.history(key, from_, to, ascending=ascending)])
 
 

@@ -72,7 +72,7 @@ class StoreContext(Protocol):
         """Return a key serde with the application's defaults filled in; the default for None."""
 
     def value_serde(self, serde: Serde | str | None = None) -> Serde:
-        """The same for values."""
+        """Return the serde of values, completed by the application's defaults."""
 
 
 class Rows(Iterator[Item]):
@@ -102,7 +102,7 @@ class Rows(Iterator[Item]):
         return bool(self._ahead)
 
     def peek_next_key(self) -> object:
-        """Key of the next row; raises StopIteration if there is none."""
+        """Return the key of the next row; raises StopIteration if there is none."""
         if not self.has_next():
             raise StopIteration("no row is left")
         return self._ahead[0][0]  # type: ignore[index] # rows of a range are pairs
@@ -244,7 +244,7 @@ class Store(Generic[RawKey, Row]):
             self._index(raw_key, gone=row is None)
 
     def _index(self, raw_key: RawKey | None, *, gone: bool) -> None:
-        """A row was added or removed."""
+        """Update the index after a row was added or removed."""
 
     def _rows(self, raw_keys: list[RawKey]) -> Rows:
         """Return the rows of a range."""
@@ -252,15 +252,15 @@ class Store(Generic[RawKey, Row]):
         return Rows(zip(map(self._user_key, raw_keys), map(self._shown, rows), strict=True))
 
     def _row(self, raw_key: RawKey) -> Row | None:
-        """The row of a key, without counting as a use of it."""
+        """Return the row of a key without counting as a use of it."""
         return self.raw.get(raw_key)
 
     def _user_key(self, raw_key: RawKey) -> object:
-        """The user's key of a row."""
+        """Return the user's key of a row."""
         return self.keys.decode(raw_key)
 
     def snapshot(self) -> dict[Hashable, Any]:
-        """A copy of all rows; they are immutable, so the copy never changes."""
+        """Copy all rows; they are immutable, so the copy never changes."""
         return dict(self.raw.items())
 
     def restore(self, rows: Mapping[Any, Any]) -> None:
@@ -277,12 +277,14 @@ class Store(Generic[RawKey, Row]):
             self._note(raw_key, None, row)
 
     def changelog_entry(self, raw_key: RawKey, row: Row | None) -> tuple[bytes, bytes | None]:
-        """Kafka's changelog bytes of a row; a timestamped row's time is the record's timestamp, not in the bytes."""
+        """Return Kafka's changelog bytes of a row; a timestamped row's time is the record's timestamp, not in the
+        bytes.
+        """
         value = self._logged_value(row)
         return self._key_bytes(raw_key), None if value is None else self.values.to_bytes(value)
 
     def _wire_value(self, row: Any) -> Any:
-        """The value of a row without its timestamp."""
+        """Return the value of a row without its timestamp."""
         return row[0] if self.timestamped and row is not None else row
 
     def _logged_value(self, row: object) -> Any:

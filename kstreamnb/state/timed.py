@@ -64,7 +64,7 @@ class TimeIndex:
         self._at: dict[int, dict[Hashable, None]] = {}
 
     def add(self, time_ms: int, raw_key: Hashable) -> None:
-        """A row appeared."""
+        """Add a row to the index."""
         bucket = self._at.get(time_ms)
         if bucket is not None:
             bucket[raw_key] = None
@@ -76,7 +76,7 @@ class TimeIndex:
             insort(self._times, time_ms)
 
     def remove(self, time_ms: int, raw_key: Hashable) -> None:
-        """A row was removed; one that was never added is ignored."""
+        """Remove a row; one that was never added is ignored."""
         bucket = self._at.get(time_ms)
         if bucket is not None:
             del bucket[raw_key]
@@ -88,20 +88,20 @@ class TimeIndex:
         return bool(self._times)
 
     def between(self, from_ms: int, to_ms: int) -> Iterator[Any]:
-        """Raw keys of a range of time, both ends inclusive, by time and then by insertion."""
+        """Yield raw keys of a range of time, both ends inclusive, by time and then by insertion."""
         times = self._times
         for time_ms in times[bisect_left(times, from_ms) : bisect_right(times, to_ms)]:
             yield from self._at[time_ms]
 
     def times(self) -> Iterator[int]:
-        """All times, ascending; rows may be removed meanwhile."""
+        """Yield all times, ascending; rows may be removed meanwhile."""
         times, last = self._times, -1
         while (position := bisect_right(times, last)) < len(times):
             last = times[position]
             yield last
 
     def at(self, time_ms: int) -> list[Any]:
-        """Raw keys of a time, by insertion."""
+        """Return raw keys of a time, by insertion."""
         return list(self._at[time_ms])
 
 
@@ -109,7 +109,7 @@ class KeyIndex(dict[Hashable, list[P]], Generic[P]):
     """The positions of each key's rows, ascending; a key without rows is not in it."""
 
     def add(self, key: object, position: P) -> None:
-        """A row appeared."""
+        """Add a row to the index."""
         positions = self.get(key)
         if positions is None:
             self[key] = [position]
@@ -119,7 +119,7 @@ class KeyIndex(dict[Hashable, list[P]], Generic[P]):
             insort(positions, position)
 
     def remove(self, key: object, position: P) -> None:
-        """A row went; one that was never added is ignored."""
+        """Remove a row; one that was never added is ignored."""
         positions = self.get(key)
         if positions is not None:
             del positions[bisect_left(positions, position)]
@@ -233,7 +233,7 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         self.retention.observe(observed_ms)
 
     def _expired(self) -> list[TimedKey[P]]:
-        """Raw keys of segments that are too old."""
+        """Return raw keys of segments that are too old."""
         live_from = self.retention.live_from
         return [raw_key for first in sorted(self._segments) if first < live_from for raw_key in self._segments[first]]
 
@@ -274,11 +274,11 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         return positions[bisect_left(positions, self._position_at(max(time, self.retention.visible_from))) :]
 
     def _between(self, from_: int, to: int) -> list[TimedKey[P]]:
-        """Raw keys of a range of times that are visible, unordered."""
+        """Return raw keys of a range of times that are visible, unordered."""
         return list(self._by_time(max(from_, self.retention.visible_from), to))
 
     def _by_time(self, from_: int, to: int) -> Iterator[TimedKey[P]]:
-        """Raw keys of a range of times, whether they are visible or not."""
+        """Return raw keys of a range of times, whether they are visible or not."""
         if not self._times:
             for segment in self._segments.values():
                 for raw_key in segment:
@@ -298,11 +298,11 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         return sorted(found, key=self._segment_rank if self.spec.persistent else self._time_rank)
 
     def _segment_rank(self, raw_key: TimedKey[P]) -> tuple[int, bytes]:
-        """Segment by segment, then by bytes, as in Kafka's persistent stores."""
+        """Rank rows segment by segment, then by bytes, as Kafka's persistent stores do."""
         return self._time(raw_key[1]) // self.retention.segment_ms, self._key_bytes(raw_key)
 
     def _time_rank(self, raw_key: TimedKey[P]) -> tuple[object, ...]:
-        """Time first, as in Kafka's in-memory stores."""
+        """Rank rows by time first, as Kafka's in-memory stores do."""
         raise NotImplementedError
 
     def _row_time(self, raw_key: TimedKey[P], row: object, timestamp: int) -> int:

@@ -137,7 +137,7 @@ class VersionedRows(Store[SegmentKey, Any]):
             self._keys_of.add(segment, raw_key)
 
     def row(self, key: object, as_of: int | None = None) -> tuple[object, int] | None:
-        """``(value, timestamp)`` of the latest version, or of the one valid at a time; what operators read."""
+        """Return ``(value, timestamp)`` of the latest version, or of the one valid at a time, as operators read it."""
         raw_key = self.keys.encode(key)
         latest = self.raw.get((raw_key, LATEST_ROW))
         if latest is not None and (as_of is None or latest[1] <= as_of):
@@ -154,12 +154,12 @@ class VersionedRows(Store[SegmentKey, Any]):
         return None
 
     def get(self, key: object, as_of: int | None = None) -> VersionedRecord | None:
-        """The latest version, or the one valid at a time (ms) within the history; None if it was deleted."""
+        """Return the latest version, or the one valid at a time (ms) within the history; None if it was deleted."""
         row = self.row(key, as_of)
         return None if row is None else VersionedRecord(*row)
 
     def history(self, key: object, from_: int | None = None, to: int | None = None, *, ascending: bool = True) -> Rows:
-        """Versions of a key that are valid at some time between two (ms) and still kept."""
+        """Return versions of a key that are valid at some time between two (ms) and still kept."""
         if from_ is not None and to is not None and from_ > to:
             java = "The `fromTime` timestamp must be smaller than the `toTime` timestamp."
             raise ConfigError(f"from {from_} ms to {to} ms: the end is before the start", java=java)
@@ -210,7 +210,7 @@ class VersionedRows(Store[SegmentKey, Any]):
 
 
 def _find(row: Ended, at_ms: int) -> tuple[int, int, int, object]:
-    """Position, start, end and value of the version that is valid at a time within the row."""
+    """Return position, start, end and value of the version that is valid at a time within the row."""
     valid_to, versions = row
     position = next(position for position, (valid_from, _) in enumerate(versions) if valid_from <= at_ms)
     valid_from, value = versions[position]

@@ -140,21 +140,21 @@ class WindowRows(TimedRows[int]):
         self._newest = clock[-1]  # of two items in checkpoints of earlier versions
 
     def _duplicate_at(self, key: object, at: int) -> object:
-        """With duplicates, Kafka finds only the youngest row of all, and none in its in-memory store."""
+        """Return a duplicate as Kafka finds it: only the youngest row of all, and none in its in-memory store."""
         row = self.raw.get((self.keys.encode(key), at << self._bits | self._newest))
         return None if not self.spec.persistent or at < self.retention.visible_from else self._shown(row)
 
     def fetch(self, key: object, from_: int, to: int | None = None) -> object:
-        """The value of one window start, or, with two times, the result of `fetch_between`."""
+        """Return the value of one window start or, with two times, the result of `fetch_between`."""
         return self.row_at(key, from_) if to is None else self.fetch_between(key, from_, to)
 
     def fetch_between(self, key: object, from_: int, to: int) -> Rows:
-        """``(window start, value)`` of one key with starts between two times, both inclusive, ascending."""
+        """Return ``(window start, value)`` of one key with starts between two times, both inclusive, ascending."""
         raw_key = self.keys.encode(key)
         return self._starts(raw_key, self._of_key(raw_key, from_, to))
 
     def backward_fetch(self, key: object, from_: int, to: int) -> Rows:
-        """The same, descending."""
+        """Return the rows of `fetch_between`, descending."""
         raw_key = self.keys.encode(key)
         return self._starts(raw_key, self._of_key(raw_key, from_, to)[::-1])
 
@@ -168,27 +168,27 @@ class WindowRows(TimedRows[int]):
         return Rows(zip(starts, map(self._shown, [row((raw_key, position)) for position in positions]), strict=True))
 
     def fetch_keys(self, from_key: object, to_key: object, from_: int, to: int) -> Rows:
-        """Rows of a range of keys and starts, all bounds inclusive; a key of None is open."""
+        """Return rows of a range of keys and starts, all bounds inclusive; a key of None is open."""
         return self._rows(self._in_keys(self._between(from_, to), from_key, to_key))
 
     def backward_fetch_keys(self, from_key: object, to_key: object, from_: int, to: int) -> Rows:
-        """The same, the other way round."""
+        """Return the rows of `fetch_keys` in reverse order."""
         return self._rows(self._in_keys(self._between(from_, to), from_key, to_key)[::-1])
 
     def fetch_all(self, from_: int, to: int) -> Rows:
-        """Rows of all keys with starts between two times, both inclusive."""
+        """Return rows of all keys with starts between two times, both inclusive."""
         return self._rows(self._in_time(from_, to))
 
     def backward_fetch_all(self, from_: int, to: int) -> Rows:
-        """The same, the other way round."""
+        """Return the rows of `fetch_all` in reverse order."""
         return self._rows(self._in_time(from_, to)[::-1])
 
     def all(self) -> Rows:
-        """All rows that have not expired."""
+        """Return all rows that have not expired."""
         return self.fetch_all(0, MAX_TIME_MS)
 
     def backward_all(self) -> Rows:
-        """The same, the other way round."""
+        """Return the rows of `all` in reverse order."""
         return self.backward_fetch_all(0, MAX_TIME_MS)
 
     def _in_time(self, from_: int, to: int) -> list[TimedKey[int]]:
@@ -202,7 +202,7 @@ class WindowRows(TimedRows[int]):
         return (position & _SEQUENCE_MASK if self._bits else 0).to_bytes(4)
 
     def _key_bytes(self, raw_key: TimedKey[int]) -> bytes:
-        """Key, window start (8 bytes) and sequence (4 bytes)."""
+        """Return key, window start (8 bytes) and sequence (4 bytes) as bytes."""
         key, position = raw_key
         start = (position >> self._bits).to_bytes(8, signed=True)
         return b"".join((self.keys.to_bytes(key), start, self._sequence_bytes(position)))
@@ -244,16 +244,16 @@ class SessionRows(TimedRows[tuple[int, int]]):
         Store.write(self, raw_key, None)
 
     def fetch_session(self, key: object, start: int, end: int) -> object:
-        """The aggregate of exactly one session, or None."""
+        """Return the aggregate of exactly one session, or None."""
         row = self.raw.get((self.keys.encode(key), (end, start)))
         return None if row is None or end < self.retention.visible_from else self.values.decode(row)
 
     def find_sessions(self, key: object, earliest_end: int, latest_start: int) -> Rows:
-        """Sessions of a key that end at or after a time and start at or before another, by end."""
+        """Return sessions of a key that end at or after a time and start at or before another, by end."""
         return self._rows(self._of_key(key, earliest_end, latest_start))
 
     def backward_find_sessions(self, key: object, earliest_end: int, latest_start: int) -> Rows:
-        """The same, the other way round."""
+        """Return the sessions of `find_sessions` in reverse order."""
         return self._rows(self._of_key(key, earliest_end, latest_start)[::-1])
 
     def find_sessions_between(self, from_key: object, to_key: object, earliest_end: int, latest_start: int) -> Rows:
@@ -263,11 +263,11 @@ class SessionRows(TimedRows[tuple[int, int]]):
     def backward_find_sessions_between(
         self, from_key: object, to_key: object, earliest_end: int, latest_start: int
     ) -> Rows:
-        """The same, the other way round."""
+        """Return the sessions of `find_sessions_between` in reverse order."""
         return self._rows(self._of_keys(from_key, to_key, earliest_end, latest_start)[::-1])
 
     def find_sessions_by_end(self, earliest_end: int, latest_end: int) -> Rows:
-        """Sessions of all keys that end between two times, both inclusive, by end; used to close windows.
+        """Return sessions of all keys that end between two times, both inclusive, by end; used to close windows.
 
         Kafka's persistent store shows rows not yet dropped here, its in-memory store rows not yet expired.
         """
@@ -276,13 +276,13 @@ class SessionRows(TimedRows[tuple[int, int]]):
         return self._rows(sorted(self._by_time(earliest_end, latest_end), key=self._time_ordered_rank))
 
     def fetch(self, key: object, to_key: object = None) -> Rows:
-        """All sessions of a key, or of a range of keys."""
+        """Return all sessions of a key, or of a range of keys."""
         if to_key is None and key is not None:
             return self.find_sessions(key, 0, MAX_TIME_MS)
         return self.find_sessions_between(key, to_key, 0, MAX_TIME_MS)
 
     def backward_fetch(self, key: object, to_key: object = None) -> Rows:
-        """The same, the other way round."""
+        """Return the sessions of `fetch` in reverse order."""
         if to_key is None and key is not None:
             return self.backward_find_sessions(key, 0, MAX_TIME_MS)
         return self.backward_find_sessions_between(key, to_key, 0, MAX_TIME_MS)
@@ -330,7 +330,7 @@ class SessionRows(TimedRows[tuple[int, int]]):
         return Windowed(self.keys.decode(key), start, end)
 
     def _key_bytes(self, raw_key: SessionKey) -> bytes:
-        """Key, session end and session start (8 bytes each)."""
+        """Return key, session end and session start (8 bytes each) as bytes."""
         key, (end, start) = raw_key
         return b"".join((self.keys.to_bytes(key), end.to_bytes(8, signed=True), start.to_bytes(8, signed=True)))
 
@@ -353,7 +353,7 @@ class SessionStoreForUser:
         self._store.put(session, None if aggregate is None else ValueWithHeaders(*aggregate))
 
     def fetch_session(self, key: object, start: int, end: int) -> AggregationWithHeaders | None:
-        """The aggregate of exactly one session, or None."""
+        """Return the aggregate of exactly one session, or None."""
         return self._named(Windowed(key, start, end), self._store.fetch_session(key, start, end))
 
     def _named(self, session: Windowed[object], aggregate: object) -> AggregationWithHeaders | None:

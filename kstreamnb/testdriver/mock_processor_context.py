@@ -107,7 +107,7 @@ class _StoreTask(_Task):
         return ()
 
     def refuse(self, store: str, key: Any, value: Any, timestamp: int, details: Any) -> None:
-        """A store refused a row that is too old: as in a task, that is not an error."""
+        """Ignore that a store refused a row that is too old: as in a task, that is not an error."""
 
 
 class MockProcessorContext(ProcessorContext):
@@ -177,7 +177,7 @@ class MockProcessorContext(ProcessorContext):
         self._task.forwarded.clear()
 
     def scheduled_punctuators(self) -> list[CapturedPunctuator]:
-        """Schedules that the processor made, cancelled ones included."""
+        """Return schedules that the processor made, cancelled ones included."""
         return list(self._task.punctuators)
 
     def committed(self) -> bool:

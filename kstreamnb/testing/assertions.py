@@ -124,6 +124,6 @@ def _description(thing: Described) -> TopologyDescription:
 
 
 def _lines(records: Iterable[TopicRecord], columns: list[str]) -> list[str]:
-    """A line a record, each cell as wide as it is, so that equal records give equal lines."""
+    """Return one line per record, each cell as wide as it is, so that equal records give equal lines."""
     table = format_records(list(records), columns=columns)
     return [" | ".join(cell.strip() for cell in line.split(" | ")) for line in table.splitlines() if "-+-" not in line]

@@ -17,7 +17,9 @@ from kstreamnb.topology.topology import Topology
 
 
 def load_application(application: str) -> Topology:
-    """The topology of ``module:name`` or ``file.py:name``; a text file holds the description of a Java application."""
+    """Load the topology of ``module:name`` or ``file.py:name``; a text file holds the description of a Java
+    application.
+    """
     place, _, name = application.partition(":")
     if place == "-" or place.endswith(".txt"):
         parsed: Any = parse_description(_text(place))
@@ -72,7 +74,7 @@ def _module(place: str) -> Any:
 
 
 def _text(path: str) -> str:
-    """The text of a file, or of standard input for "-"."""
+    """Read the text of a file, or of standard input for "-"."""
     if path == "-":
         return sys.stdin.read()
     if not Path(path).is_file():

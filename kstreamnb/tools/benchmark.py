@@ -142,7 +142,7 @@ def _restore(records: int) -> Benchmark:
 
 
 def word_count(name: str) -> Topology:
-    """Two sub-topologies: words, and after a repartition their number; results have the times of their words."""
+    """Build two sub-topologies: words and, after a repartition, their number; results have the times of their words."""
     builder = StreamsBuilder(name)
     words = builder.stream(f"{name}-text", value_serde="string").flat_map_values(str.split)
     counts = words.group_by(lambda key, word: word, value_serde="string").count(store="words")
@@ -273,7 +273,7 @@ def python_workers() -> list[int]:
 
 
 def quantiles(latencies_ms: list[float]) -> dict[str, float]:
-    """The median, the 99th percentile and the 99.9th: the least age that this share does not exceed.
+    """Return the median, the 99th percentile and the 99.9th: the least age that this share does not exceed.
 
     Example:
         >>> quantiles([float(age) for age in range(1, 2001)])
@@ -306,7 +306,7 @@ def _await(probe: LatencyProbe, count: int) -> None:
 
 
 def _machine() -> str:
-    """Processor, memory, system and versions."""
+    """Describe processor, memory, system and versions."""
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 0
     known = [f"{os.cpu_count()} cores", f"{pages / 2**30:.0f} GB", platform.system(), platform.machine()]
     known.append(f"Python {platform.python_version()}")

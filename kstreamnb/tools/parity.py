@@ -49,7 +49,7 @@ class EngineOutcome:
     error: KStreamError | None = None
 
     def counts(self) -> dict[tuple[str, int], int]:
-        """Records by topic and partition."""
+        """Count records by topic and partition."""
         found: dict[tuple[str, int], int] = {}
         for topic, records in self.outputs.items():
             for record in records:
@@ -100,7 +100,7 @@ class Parity(Tabular):
         return f"{engines} {'agree' if self.is_equal else 'DIFFER'} on {self.sample}"
 
     def table(self) -> Iterator[tuple[str, ...]]:
-        """Records of each engine by topic and partition, and whether they are equal."""
+        """Yield records of each engine by topic and partition, and whether they are equal."""
         counts = [each.counts() for each in self.outcomes]
         wrong = [(row.topic, row.partition) for found in self.differences.values() for row in found.rows]
         for place in sorted({place for found in counts for place in found}):
@@ -109,7 +109,7 @@ class Parity(Tabular):
             yield (place[0], str(place[1]), *(f"{found.get(place, 0):,}" for found in counts), verdict)
 
     def more(self) -> Iterator[str]:
-        """Dropped records, errors, and what differs row by row."""
+        """Yield dropped records, errors, and what differs row by row."""
         dropped = {each.engine: each.dropped for each in self.outcomes}
         if any(dropped.values()):
             yield "dropped: " + ", ".join(f"{engine} {number:,}" for engine, number in dropped.items())
@@ -237,7 +237,7 @@ def _on_driver(topology: Topology, records: list[TopicRecord], partitions: Parti
 
 
 def internal_topics(topology: Topology, config: Config | Mapping[str, Any] | None = None) -> set[str]:
-    """Names that topics between sub-topologies, and changelogs, have in Kafka."""
+    """Return the names that topics between sub-topologies, and changelogs, have in Kafka."""
     plan = _plan(topology, config)
     changelogs = {f"{plan.application_id}-{store}-changelog" for store in topology.stores}
     return {plan.topic(name) for name in topology.internal_topics} | changelogs
@@ -315,7 +315,7 @@ def _written(plan: TaskPlan, there: set[str]) -> list[str]:
 
 
 def _taken(servers: str, plan: TaskPlan, topic: str) -> list[TopicRecord]:
-    """All records of an output topic, read with the serdes of a sink that writes it."""
+    """Read all records of an output topic with the serdes of a sink that writes it."""
     from kstreamnb.kafka.capture import CaptureLimits, capture
 
     sinks = [node for node in plan.topology.nodes.values() if isinstance(node, Sink)]

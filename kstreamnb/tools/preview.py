@@ -32,7 +32,7 @@ _TOPIC = "preview"
 def head(
     handle: Handle, records: PreviewRecords, *, limit: int | None = 10, partitions: Mapping[str, int] | int = 1
 ) -> list[tuple[Any, Any, int]]:
-    """The first records that reach a stream or table for this input: key, value and timestamp of each.
+    """Return the first records that reach a stream or table for this input: key, value and timestamp of each.
 
     Only what is upstream of the handle runs.
 
@@ -89,7 +89,7 @@ def has_records(handle: Handle) -> bool:
 
 
 def upstream_topology(handle: Handle, *, into: str = "preview") -> Topology:
-    """The part of a topology that a handle depends on, with a sink of its records to the topic ``into``.
+    """Return the part of a topology that a handle depends on, with a sink of its records to the topic ``into``.
 
     Names are those of the whole topology. Declarations elsewhere that are stale or wrong do not matter.
 
@@ -110,7 +110,7 @@ def upstream_topology(handle: Handle, *, into: str = "preview") -> Topology:
 
 
 def upstream_part(handle: Handle) -> Topology:
-    """The part of a topology that a handle of any kind depends on.
+    """Return the part of a topology that a handle of any kind depends on.
 
     Raises: TopologyError when the handle depends on something stale.
     """
@@ -148,7 +148,7 @@ def _rows_of_topic(topology: Topology, records: Iterable[TopicRecord], n: int) -
 
 
 def _only(graph: LogicalGraph, *ids: int) -> LogicalGraph:
-    """The part of a graph that these nodes depend on, with the stores that users' processors may ask for."""
+    """Return the part of a graph on which these nodes depend, with the stores that users' processors may ask for."""
     kept = graph.upstream(*ids)
     by_name = any(graph.by_id[id_].traits.user_code for id_ in kept)
     used = {name for id_ in kept for name in getattr(graph.by_id[id_], "stores", ())}
@@ -172,7 +172,7 @@ def _without_branches(node: LogicalNode, names: set[str]) -> LogicalNode:
 
 
 def _rows(records: PreviewRecords) -> list[tuple[str, Any, Any, int, Any]]:
-    """Topic, key, value, timestamp and headers of every record."""
+    """Return topic, key, value, timestamp and headers of every record."""
     if not isinstance(records, Mapping):
         return [(each.topic, each.key, each.value, each.timestamp, each.headers) for each in records]
     given = [(topic, row) for topic, rows in records.items() for row in rows]

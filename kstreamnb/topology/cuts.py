@@ -21,7 +21,9 @@ class Cut:
 
 
 def internal_topics(description: TopologyDescription) -> frozenset[str]:
-    """Topics that the application creates for itself: known ones, or recognized by Kafka's names in a foreign text."""
+    """Return topics that the application creates for itself: known ones, or recognized by Kafka's names in a foreign
+    text.
+    """
     known = {topic.name for topic in description.internal_topics}
     nodes = description.nodes().values()
     both = {node.topic for node in nodes if node.topic} & {topic for node in nodes for topic in node.topics}
@@ -29,7 +31,7 @@ def internal_topics(description: TopologyDescription) -> frozenset[str]:
 
 
 def cuts_of(description: TopologyDescription) -> tuple[Cut, ...]:
-    """All cuts, in the order of the sub-topologies."""
+    """Return all cuts, in the order of the sub-topologies."""
     internal = internal_topics(description)
     writers: dict[str, list[tuple[DescribedSubtopology, DescribedNode]]] = {}
     for sub in description.subtopologies:
@@ -81,7 +83,7 @@ def _reason(
 
 
 def _key_changers(nodes: Mapping[str, DescribedNode], sink: DescribedNode) -> list[str]:
-    """The nearest nodes above ``sink`` that change keys, on every path."""
+    """Return the nearest nodes above ``sink`` that change keys, on every path."""
     found: dict[str, None] = {}
     seen: set[str] = set()
     open_nodes = list(sink.predecessors)

@@ -51,7 +51,7 @@ class DescribedNode:
     settings: tuple[tuple[str, str], ...] = field(default=(), compare=False)
 
     def __str__(self) -> str:
-        """The node's lines, without indentation and without a line end after the last."""
+        """Return the node's lines, without indentation and without a line end after the last."""
         if self.kind == "source":
             topics = self.pattern if self.pattern is not None else f"[{', '.join(self.topics)}]"
             head = f"Source: {self.name} (topics: {topics})"
@@ -133,11 +133,11 @@ class TopologyDescription(Displayed):
         return "Topologies:\n " + "".join(f"  {sub}" for sub in self.subtopologies)
 
     def nodes(self) -> dict[str, DescribedNode]:
-        """Every node by name, in the order of the text."""
+        """Return every node by name, in the order of the text."""
         return {node.name: node for sub in self.subtopologies for node in sub.nodes}
 
     def cuts(self) -> tuple[Cut, ...]:
-        """Why it is in several sub-topologies: one cut for every topic that joins two of them."""
+        """Return why it is in several sub-topologies: one cut for every topic that joins two of them."""
         from kstreamnb.topology.cuts import cuts_of  # it reads descriptions
 
         return cuts_of(self)
@@ -177,7 +177,7 @@ def _compare(one: _Placed, two: _Placed) -> int:
 
 
 def _int(number: int) -> int:
-    """A 32-bit integer as Java keeps it: the sizes of a wide graph do overflow."""
+    """Return a 32-bit integer as Java keeps it: the sizes of a wide graph do overflow."""
     return (number + 0x80000000) % 0x100000000 - 0x80000000
 
 
@@ -248,7 +248,7 @@ def _store(spec: StoreSpec) -> DescribedStore:
 
 
 def function_text(value: object) -> str:
-    """A short, stable text of a serde, a function or a plain value: its name, never an address."""
+    """Return a short, stable text of a serde, a function or a plain value: its name, never an address."""
     if isinstance(value, str | int):
         return str(value)
     if value.__class__.__str__ is not object.__str__ and not hasattr(value, "__dataclass_fields__"):

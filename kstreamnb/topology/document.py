@@ -34,12 +34,12 @@ _TEXTS = ("pattern", "topic", "extractor", "dsl", "origin")
 
 
 def to_json(description: TopologyDescription, *, origins: bool = False, indent: int | None = 2) -> str:
-    """The document as text; ``indent=None`` puts it on one line."""
+    """Return the document as text; ``indent=None`` puts it on one line."""
     return json.dumps(_document(description, origins=origins), indent=indent, ensure_ascii=False)
 
 
 def from_json(text: str) -> TopologyDescription:
-    """The description that a document holds.
+    """Return the description that a document holds.
 
     Raises: TopologyError when ``text`` is not such a document, or one of a later version.
     """
@@ -64,7 +64,7 @@ def from_json(text: str) -> TopologyDescription:
 
 
 def fingerprint(description: TopologyDescription) -> str:
-    """16 hexadecimal digits that change when the structure does: nodes, edges, topics, stores and their settings.
+    """Return 16 hexadecimal digits that change with the structure: nodes, edges, topics, stores and their settings.
 
     The code of the user's functions is not part of it, nor are the topology's name and source locations.
     """

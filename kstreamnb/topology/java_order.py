@@ -15,13 +15,13 @@ T = TypeVar("T")
 
 @lru_cache(maxsize=4096)
 def utf16(text: str) -> tuple[int, ...]:
-    """The UTF-16 code units of ``text``: comparing them is ``String.compareTo``."""
+    """Return the UTF-16 code units of ``text``: comparing them is ``String.compareTo``."""
     data = text.encode("utf-16-be", "surrogatepass")
     return tuple(int.from_bytes(data[index : index + 2], "big") for index in range(0, len(data), 2))
 
 
 def java_hash(text: str) -> int:
-    """``String.hashCode`` as an unsigned 32-bit number.
+    """Return ``String.hashCode`` as an unsigned 32-bit number.
 
     Example:
         >>> java_hash("Aa") == java_hash("BB") == 2112
@@ -34,7 +34,9 @@ def java_hash(text: str) -> int:
 
 
 def hash_order(names: Iterable[str], capacity: int = 16) -> list[str]:
-    """The order of a ``HashMap`` to which ``names`` were added one by one; it begins with at least ``capacity``."""
+    """Return the order of a ``HashMap`` to which ``names`` were added one by one; it begins with
+    at least ``capacity``.
+    """
     table = _HashTable(capacity)
     for name in dict.fromkeys(names):
         table.add(name)
@@ -42,7 +44,7 @@ def hash_order(names: Iterable[str], capacity: int = 16) -> list[str]:
 
 
 def copied_hash_order(names: Iterable[str]) -> list[str]:
-    """The order of ``new HashSet<>(set)`` (before JDK 19), where ``set`` got the ``names`` one by one."""
+    """Return the order of ``new HashSet<>(set)`` (before JDK 19), where ``set`` got the ``names`` one by one."""
     names = hash_order(names)
     return hash_order(names, max(16, int(len(names) / 0.75) + 1))
 

@@ -85,7 +85,7 @@ def node_title(nodes: Mapping[str, DescribedNode], name: str) -> str:
 
 
 def store_label(name: str) -> str:
-    """A store's name, or ``aggregate store`` for one that has only a generated name."""
+    """Return a store's name, or ``aggregate store`` for one that has only a generated name."""
     if match := re.fullmatch(r"(?:KSTREAM|KTABLE|COGROUPKSTREAM)-([A-Z-]+?)(?:-STATE-STORE)?-\d{10}(?:-store)?", name):
         return f"{_WORDS.get(match[1], match[1].lower().replace('-', ' '))} store"
     match = re.fullmatch(r"(.+)-STATE-STORE-\d{10}", name)
@@ -93,7 +93,7 @@ def store_label(name: str) -> str:
 
 
 def topic_label(name: str) -> str:
-    """A topic's name, or what it is for when its name is made of a generated one."""
+    """Return a topic's name, or what it is for when its name is made of a generated one."""
     match = re.fullmatch(r"(?:KSTREAM|KTABLE|COGROUPKSTREAM)-(.+?)-\d{10}-(repartition|topic)", name)
     if match is None:
         return name

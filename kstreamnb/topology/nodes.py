@@ -120,7 +120,7 @@ class Subtopology:
 
 
 def group_nodes(nodes: Mapping[str, Node]) -> tuple[Subtopology, ...]:
-    """Sub-topologies of ``nodes`` by union-find over parents and shared stores."""
+    """Group ``nodes`` into sub-topologies by union-find over parents and shared stores."""
     root = {name: name for name in nodes}
 
     def find(name: str) -> str:

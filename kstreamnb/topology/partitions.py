@@ -39,7 +39,7 @@ class PlannedTask:
 
 
 def source_topics(topology: NodeGraph, subtopology: Subtopology, topics: Iterable[str] = ()) -> tuple[str, ...]:
-    """Topics that a sub-topology reads; patterns take those of ``topics`` that they match, sorted by name.
+    """Return topics that a sub-topology reads; patterns take those of ``topics`` that they match, sorted by name.
 
     Names of repartition topics are without the application's id.
     """
@@ -53,7 +53,7 @@ def source_topics(topology: NodeGraph, subtopology: Subtopology, topics: Iterabl
 
 
 def check_fixed_partitions(topology: NodeGraph) -> None:
-    """Co-partitioned repartition topics that all have a fixed count must have the same one.
+    """Require that co-partitioned repartition topics with fixed counts have the same one.
 
     Raises: TopologyError when they differ; this is known before any topic exists.
     """
@@ -64,7 +64,7 @@ def check_fixed_partitions(topology: NodeGraph) -> None:
 
 
 def partition_counts(topology: NodeGraph, topics: Mapping[str, int]) -> dict[str, int]:
-    """Counts of all topics that tasks read: the given ones of the user's topics, and those of repartition topics.
+    """Count the partitions of every topic that tasks read, from those of the user's topics.
 
     Raises: TopologyError when a topic is missing, counts of co-partitioned topics differ, or a count is not positive.
     """
@@ -136,7 +136,7 @@ def _topics_above(topology: NodeGraph, names: Iterable[str], topics: Iterable[st
 
 
 def plan_tasks(topology: NodeGraph, topics: Mapping[str, int]) -> tuple[PlannedTask, ...]:
-    """Tasks by sub-topology and partition; ``topics`` are the partition counts of the user's topics.
+    """Plan tasks by sub-topology and partition; ``topics`` are the partition counts of the user's topics.
 
     A sub-topology has as many tasks as its widest topic has partitions.
     """
@@ -176,7 +176,9 @@ def _check_present(topology: NodeGraph, sub: Subtopology, read: tuple[str, ...],
 def _repartition_counts(
     topology: NodeGraph, subs: list[Subtopology], reads: Mapping[int, tuple[str, ...]], known: Mapping[str, int]
 ) -> dict[str, int]:
-    """Fixed counts, and for the others the greatest upstream count, in as many rounds as chains of topics need."""
+    """Return fixed counts and, for the others, the greatest upstream count, in as many rounds as
+    chains of topics need.
+    """
     wanted = [topic for read in reads.values() for topic in read if topic in topology.internal_topics]
     counts = {topic: fixed for topic in wanted if (fixed := _fixed(topology, topic)) is not None}
     writers: dict[str, list[Subtopology]] = {}
@@ -199,7 +201,7 @@ def _repartition_counts(
 
 
 def _copartition_groups(topology: NodeGraph, topics: Iterable[str]) -> list[list[str]]:
-    """Topics of co-partitioned sources; groups that share a topic are one."""
+    """Group topics of co-partitioned sources; groups that share a topic are one."""
     topics = sorted(topics)
     groups: list[dict[str, None]] = []
     for sources in topology.copartitioned:
@@ -241,7 +243,7 @@ _REPARTITIONED = ("repartition topics", "Following topics do not have the same n
 
 
 def _same(counts: Mapping[str, int], what: str, java: str, hint: str | None = None) -> int:
-    """The one count that all topics have; raises TopologyError when they differ."""
+    """Return the one count that all topics have; raises TopologyError when they differ."""
     count = next(iter(counts.values()), 1)
     if any(other != count for other in counts.values()):
         listed = ", ".join(f'"{topic}" has {each}' for topic, each in sorted(counts.items()))
@@ -269,19 +271,20 @@ class OwnedTopic:
 
 
 def repartition_topic(application_id: str, name: str) -> str:
-    """Full name of a repartition topic."""
+    """Return full name of a repartition topic."""
     return f"{application_id}-{name}"
 
 
 def changelog_topic(application_id: str, store: StoreSpec) -> str:
-    """Full name of a store's changelog: its own, or the topic that serves as its log."""
+    """Return full name of a store's changelog: its own, or the topic that serves as its log."""
     return store.changelog_topic or f"{application_id}-{store.name}-changelog"
 
 
 def owned_topics(
     topology: NodeGraph, application_id: str, topics: Mapping[str, int] | None = None
 ) -> tuple[OwnedTopic, ...]:
-    """Repartition topics, then changelogs, by sub-topology; ``topics`` are partition counts of the user's topics.
+    """Return repartition topics, then changelogs, by sub-topology; ``topics`` are partition counts of the user's
+    topics.
 
     A changelog has a partition for every task of its sub-topology.
     """

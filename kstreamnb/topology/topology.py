@@ -316,11 +316,11 @@ class Topology(Suggesting, Displayed):
         return self
 
     def sources(self) -> tuple[Source, ...]:
-        """Source nodes in the order in which they were added."""
+        """Return source nodes in the order in which they were added."""
         return tuple(node for node in self.nodes.values() if isinstance(node, Source))
 
     def children(self, name: str) -> tuple[str, ...]:
-        """Names of the nodes that get what ``name`` forwards, in the order in which they were added.
+        """Return names of the nodes that get what ``name`` forwards, in the order in which they were added.
 
         Args:
             name: name of a node.
@@ -328,7 +328,7 @@ class Topology(Suggesting, Displayed):
         return tuple(node.name for node in self.nodes.values() if name in node.parents)
 
     def subtopologies(self) -> tuple[Subtopology, ...]:
-        """Sub-topologies with Kafka's ids, those of global stores included."""
+        """Return sub-topologies with Kafka's ids, those of global stores included."""
         return group_nodes(self.nodes)
 
     def description(self) -> TopologyDescription:
@@ -336,7 +336,7 @@ class Topology(Suggesting, Displayed):
         return describe_topology(self)
 
     def describe(self) -> str:
-        """The text of Kafka's ``TopologyDescription``, byte for byte."""
+        """Return the text of Kafka's ``TopologyDescription``, byte for byte."""
         return str(self.description())
 
     def explain(self) -> tuple[object, ...]:
@@ -344,7 +344,7 @@ class Topology(Suggesting, Displayed):
         return self.explained
 
     def to_json(self, *, origins: bool = False, indent: int | None = 2) -> str:
-        """The description as a JSON document (see `kstreamnb.topology.document`).
+        """Return the description as a JSON document (see `kstreamnb.topology.document`).
 
         Args:
             origins: include the line that declared each node. Default: False.
@@ -354,7 +354,7 @@ class Topology(Suggesting, Displayed):
         return document.to_json(self.description(), origins=origins, indent=indent)
 
     def fingerprint(self) -> str:
-        """16 hexadecimal digits of the structure: equal for topologies that read each other's state."""
+        """Return 16 hexadecimal digits of the structure, equal for topologies that read each other's state."""
         return document.fingerprint(self.description())
 
     @property
@@ -391,7 +391,7 @@ class Topology(Suggesting, Displayed):
         return {**self.__dict__, "built_from": None}
 
     def partition_counts(self, topics: Mapping[str, int]) -> dict[str, int]:
-        """Partitions of every topic that tasks read, given those of the user's topics.
+        """Count the partitions of every topic that tasks read, from those of the user's topics.
 
         Args:
             topics: number of partitions of each of the user's topics.
@@ -401,7 +401,7 @@ class Topology(Suggesting, Displayed):
         return partition_counts(self, topics)
 
     def tasks(self, topics: Mapping[str, int]) -> tuple[PlannedTask, ...]:
-        """The tasks that run this topology on topics with these numbers of partitions.
+        """Return the tasks that run this topology on topics with these numbers of partitions.
 
         Args:
             topics: number of partitions of each of the user's topics.
@@ -411,7 +411,7 @@ class Topology(Suggesting, Displayed):
         return plan_tasks(self, topics)
 
     def owned_topics(self, application_id: str, topics: Mapping[str, int] | None = None) -> tuple[OwnedTopic, ...]:
-        """Repartition topics and changelogs that an application with this id needs.
+        """Return repartition topics and changelogs that an application with this id needs.
 
         Args:
             application_id: id of the application, which prefixes the names.

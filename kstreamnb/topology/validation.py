@@ -18,12 +18,12 @@ _RESETS = ("earliest", "latest", "none")
 
 
 def refuse(message: str, java: str, *, hint: str | None = None) -> TopologyError:
-    """A TopologyError that carries the text of Kafka's TopologyException."""
+    """Build a TopologyError with the text of Kafka's TopologyException."""
     return TopologyError(message, hint=hint, java=f"Invalid topology: {java}")
 
 
 def check_name(topology: NodeGraph, name: str | None) -> None:
-    """A node needs a name that no other node has."""
+    """Require a name that no other node has."""
     if name is None:
         raise TopologyError("a node needs a name", java="name cannot be null")
     expect(name, str, "name of a node")
@@ -34,7 +34,7 @@ def check_name(topology: NodeGraph, name: str | None) -> None:
 
 
 def check_topics(topology: NodeGraph, topics: Sequence[str | None]) -> None:
-    """A source needs topics, and no topic is read twice."""
+    """Require topics, none of which is read twice."""
     if not topics:
         raise refuse("a source needs at least one topic or a pattern", "topics cannot be empty")
     for position, topic in enumerate(topics):
@@ -47,7 +47,7 @@ def check_topics(topology: NodeGraph, topics: Sequence[str | None]) -> None:
 
 
 def check_topic_is_free(topology: NodeGraph, topic: str) -> None:
-    """No other source reads ``topic``, by name or by pattern."""
+    """Require that no other source reads ``topic``, by name or by pattern."""
     for source in topology.sources():
         if topic in source.topics:
             raise _topic_taken(topic, source)
@@ -68,7 +68,7 @@ def _topic_taken(topic: str, source: Source | None = None) -> TopologyError:
 
 
 def check_pattern(topology: NodeGraph, pattern: str) -> None:
-    """A pattern is a regular expression that matches no topic read by name."""
+    """Require a regular expression that matches no topic read by name."""
     expect(pattern, str, "pattern", hint="give the text of the regular expression")
     try:
         compiled = re.compile(pattern)
@@ -84,13 +84,13 @@ def check_pattern(topology: NodeGraph, pattern: str) -> None:
 
 
 def check_offset_reset(reset: object) -> None:
-    """Earliest, latest, none or by_duration:<ISO duration>."""
+    """Require earliest, latest, none or by_duration:<ISO duration>."""
     if reset is not None and reset not in _RESETS and not str(reset).startswith("by_duration:"):
         raise ConfigError(f'unknown offset reset "{reset}"', hint=f"one of {', '.join(_RESETS)}, by_duration:PT1H")
 
 
 def check_parents(topology: NodeGraph, name: str, parents: Sequence[str | None]) -> None:
-    """A node has at least one parent; parents exist already and are not sinks."""
+    """Require at least one parent; parents exist already and are not sinks."""
     if not parents:
         raise refuse(f'node "{name}" has no parent', "predecessorNames cannot be empty")
     for parent in parents:
@@ -118,7 +118,7 @@ def _is_global(topology: NodeGraph, name: str) -> bool:
 
 
 def check_new_store(topology: NodeGraph, store: StoreSpec) -> None:
-    """A store's name is new, or the very same store was added before."""
+    """Require a new store name, unless the very same store was added before."""
     expect(store, StoreSpec, "store", hint='write for example Stores.in_memory_key_value_store("name")')
     if store.name is None:
         raise TopologyError("a store needs a name", java="name cannot be null")
@@ -150,7 +150,7 @@ def check_global_store(topology: NodeGraph, store: StoreSpec, source: str | None
 
 
 def check_stores_exist(topology: NodeGraph, node: str, stores: Iterable[str], new: StoreSpec | None = None) -> None:
-    """The stores that ``node`` requires exist and are not global; ``new`` is about to be added."""
+    """Require that the stores of ``node`` exist and are not global; ``new`` is about to be added."""
     stores = expect_texts(stores, "stores")
     for store in stores:
         if store in topology.global_stores:
@@ -166,14 +166,14 @@ def check_stores_exist(topology: NodeGraph, node: str, stores: Iterable[str], ne
 
 
 def check_users(topology: NodeGraph, store: StoreSpec, names: Iterable[str]) -> None:
-    """The nodes that are to use a new store are processors that exist."""
+    """Require that the nodes that are to use a new store are existing processors."""
     for name in expect_texts(names, "names of processors"):
         check_stores_exist(topology, name, [store.name], store)
         _check_processor(topology, name, f"cannot connect a state store {store.name} to a source node or a sink node.")
 
 
 def check_connecting(topology: NodeGraph, name: str, stores: Sequence[str]) -> None:
-    """Node ``name`` is a processor, and there is at least one store, all of them known."""
+    """Require that node ``name`` is a processor, and that there is at least one store, all of them known."""
     if name is None:
         raise TopologyError("a processor needs a name", java="processorName cannot be null")
     expect(name, str, "name of a processor")
@@ -214,7 +214,7 @@ def check_supplier(node: str, supplier: object) -> Callable[[], object]:
 
 
 def supplied_stores(node: str, supplier: object) -> tuple[StoreSpec, ...]:
-    """Stores that come with a supplier, or with the processors that it makes.
+    """Return stores that come with a supplier, or with the processors that it makes.
 
     Raises: TopologyError when ``supplier`` makes no processors, or hands out the same one twice.
     """

@@ -109,7 +109,7 @@ def _counts(
 
 
 def _partition_findings(topology: Topology, counts: Mapping[str, int]) -> Iterator[Issue]:
-    """Co-partitioned topics need equal partition counts, and so do topics whose records share a store.
+    """Find co-partitioned topics, and topics whose records share a store, with unequal partition counts.
 
     Topics of global tables may have any.
     """
@@ -126,7 +126,7 @@ def _partition_findings(topology: Topology, counts: Mapping[str, int]) -> Iterat
 
 
 def _serde_findings(topology: Topology, config: Config) -> Iterator[Issue]:
-    """Joined topics need equal key serdes: other bytes go to other partitions."""
+    """Find joined topics with different key serdes: other bytes go to other partitions."""
     plan = TaskPlan(topology, (), config=config)
     for group in topology.copartitioned:
         sources = [node for name in group if isinstance(node := topology.nodes[name], Source)]
@@ -147,7 +147,7 @@ def _topic(source: Source) -> str:
 
 
 def _repartitions(topology: Topology) -> Iterator[Issue]:
-    """A repartition costs a network hop, and is needed only after a key change."""
+    """Find repartitions, which cost a network hop and are needed only after a key change."""
     for cut in topology.description().cuts():
         if cut.short == "repartition asked for":
             sink = next(node for node in topology.nodes.values() if isinstance(node, Sink) and node.topic == cut.topic)
@@ -161,7 +161,9 @@ _REKEYING = ("select_key", "map", "flat_map")
 
 
 def _astray(topology: Topology) -> Iterator[Issue]:
-    """After a key change, records of one key are on several partitions unless a topic regroups them."""
+    """Find stores whose records of one key are on several partitions after a key change, because no topic regroups
+    them.
+    """
     for name, node in topology.nodes.items():
         if not isinstance(node, ProcessorNode) or node.dsl != "process" or not node.stores:
             continue
@@ -189,7 +191,7 @@ def _above(topology: Topology, node: ProcessorNode) -> Iterator[ProcessorNode]:
 
 
 def _unbounded(topology: Topology) -> Iterator[Issue]:
-    """Buffers and windows without a limit."""
+    """Find buffers and windows without a limit."""
     for name, node in topology.nodes.items():
         if not isinstance(node, ProcessorNode):
             continue
@@ -229,7 +231,7 @@ def _writers(topology: Topology) -> Iterator[Issue]:
 
 
 def _unwritten(topology: Topology) -> Iterator[Issue]:
-    """A run would leave nothing behind."""
+    """Find runs that would leave nothing behind."""
     if topology.unwritten:
         fact, _, remedy = topology.unwritten.partition(": ")
         yield Issue("warning", "the topology", fact, remedy)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import pkgutil
@@ -191,3 +192,30 @@ def test_every_public_name_shows_an_example() -> None:
             if not any(">>> " in (doc or "") for doc in docs):
                 lacking.add(name)
     assert lacking == WITHOUT_EXAMPLE
+
+
+NO_VERB = re.compile(
+    r"(?:the|an?|all|one|each|every|this|that|those|how|what|whether|why|where|who|no|none|key|node)\b|[`\d]", re.I
+)
+"""Beginnings of a docstring that describe a thing instead of an action."""
+THIRD_PERSON = frozenset(
+    {"Folds", "Joins", "Keeps", "Raises", "Replaces", "Runs", "Holds", "Marks", "Starts", "Increases"}
+)
+"""Verbs that end like plurals."""
+
+
+def begins_with_a_verb(text: str) -> bool:
+    word = re.split(r"[\s,.:;]", text, maxsplit=1)[0]
+    return not NO_VERB.match(text) and (not re.fullmatch(r"[A-Z][a-z]+(?<!s)s", word) or word in THIRD_PERSON)
+
+
+def test_the_docstring_of_a_function_begins_with_a_verb() -> None:
+    """A property may be named by a noun; a function does something."""
+    offenders = []
+    for path in sorted(Path(ks.__path__[0]).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (text := ast.get_docstring(node)):
+                is_property = any("property" in ast.unparse(decorator) for decorator in node.decorator_list)
+                if not is_property and not begins_with_a_verb(text):
+                    offenders.append(f"{path.name}:{node.lineno} {node.name}: {text.splitlines()[0]}")
+    assert offenders == []

@@ -62,14 +62,14 @@ class _Work:
         return traits.changes_key or traits.changes_value
 
     def find_above(self, start: int, wanted: Callable[[int], bool]) -> int | None:
-        """The node itself, or one above it; of several paths up, the first one that leads to such a node counts."""
+        """Return the node itself, or one above it; of several paths up, the first that leads to such a node counts."""
         if wanted(start):
             return start
         found = (self.find_above(parent, wanted) for parent in self.parents[start])
         return next((id_ for id_ in found if id_ is not None), None)
 
     def movable(self, changer: int, repartitions: list[int]) -> dict[int, list[str]]:
-        """Repartitions that may move below ``changer``, each with the other sources that reach it."""
+        """Return repartitions that may move below ``changer``, each with the other sources that reach it."""
         moving: set[int] = set()
         for id_ in repartitions:
             way = self.find_above(id_, lambda above: changer in self.parents[above] and above not in moving)
@@ -79,7 +79,8 @@ class _Work:
         return kept if len(kept) == len(repartitions) else self.movable(changer, list(kept))
 
     def sides(self, changer: int, start: int, repartitions: list[int], moving: set[int]) -> list[str] | None:
-        """Sources besides ``changer`` whose records reach a repartition under the keys that they were written with.
+        """Return sources besides ``changer`` whose records reach a repartition under the keys that they were written
+        with.
 
         None if keys change elsewhere above it, or a path from ``changer`` is not among the children that move.
         """
@@ -130,7 +131,7 @@ class _Work:
 
 
 def _by_changer(work: _Work) -> dict[int, list[int]]:
-    """Operators that change keys, each with the repartitions below it that may move up to it."""
+    """Return operators that change keys, each with the repartitions below it that may move up to it."""
     found: dict[int, list[int]] = {}
     for node in work.graph.nodes:
         if work.changes_key(node.id):
@@ -144,7 +145,7 @@ def _by_changer(work: _Work) -> dict[int, list[int]]:
 
 
 def _through_merges(work: _Work, by_changer: dict[int, list[int]]) -> dict[int, list[int]]:
-    """The same, with merges of streams in place of the operators above them if that covers everything."""
+    """Return the same, with merges of streams in place of the operators above them if that covers everything."""
     taken: dict[int, list[int]] = {}
     replaced: set[int] = set()
     for merge in (node for node in work.graph.nodes if isinstance(node, nodes.Merge)):

@@ -132,7 +132,7 @@ RULES: dict[str, Rewrite] = {
 
 
 def rules_of(optimize: bool | str) -> tuple[str, ...]:
-    """Names of the rules that ``optimize`` switches on: True, False, "all", "none" or comma-separated names.
+    """Return the rules that ``optimize`` switches on: True, False, "all", "none" or comma-separated names.
 
     Raises: ConfigError for other words.
 

@@ -59,7 +59,7 @@ class StreamsSetting(NamedTuple):
 
 @cache
 def streams_settings() -> Mapping[str, StreamsSetting]:
-    """Every setting of Kafka Streams by name."""
+    """Return every setting of Kafka Streams by name."""
     text = files(__package__).joinpath("streams_settings.tsv").read_text(encoding="utf-8")
     rows = [line.split("\t") for line in text.splitlines() if not line.startswith("#")]
     return {row[0]: StreamsSetting(*row) for row in rows}
@@ -224,11 +224,11 @@ class Config:
         return cls(**{**chosen, "others": {**others, **chosen.get("others", {})}})
 
     def dotted(self) -> dict[str, Any]:
-        """The settings under Kafka's dotted names."""
+        """Return the settings under Kafka's dotted names."""
         return {**{dotted: getattr(self, name) for dotted, name in _DOTTED.items()}, **self.others}
 
     def client_settings(self, client: str) -> dict[str, Any]:
-        """Settings of one client: those with its prefix, and those without a prefix that clients may use.
+        """Return the settings of one client: those with its prefix, and those without a prefix that clients may use.
 
         Args:
             client: prefix of the client, such as "producer" or "main.consumer".

@@ -73,7 +73,7 @@ Handler: TypeAlias = "str | Callable[[ErrorContext, BaseException], ErrorRespons
 
 
 def handler_of(value: Any, setting: str) -> Handler:
-    """A handler from a word, a function, or the class name that Kafka Streams knows it by."""
+    """Return a handler from a word, a function, or the class name that Kafka Streams knows it by."""
     if callable(value):
         return value  # type: ignore[no-any-return]
     word = _JAVA_HANDLERS.get(str(value).rsplit(".", 1)[-1], value)
@@ -89,7 +89,7 @@ UncaughtHandler: TypeAlias = "UncaughtAnswer | Callable[[BaseException], Uncaugh
 
 
 def uncaught_handler_of(value: object) -> UncaughtHandler:
-    """An uncaught handler from a function, or from one of the three answers in Python's or Java's writing."""
+    """Return an uncaught handler from a function, or from one of the three answers in Python's or Java's spelling."""
     return value if callable(value) else _uncaught(value)
 
 
@@ -123,7 +123,7 @@ def answer_of(
 
 
 def dead_letter(topic: str, context: ErrorContext, error: BaseException) -> RecordProduced:
-    """The source record unchanged, for a dead-letter topic, with the error in its headers."""
+    """Return the source record unchanged for a dead-letter topic, with the error in its headers."""
     kind = type(error)
     about = {
         "exception": f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins."),

@@ -25,7 +25,7 @@ class PriorityQueue(list[T]):
         self._key = key
 
     def peek(self) -> T | None:
-        """The first item, or None."""
+        """Return the first item, or None."""
         return self[0] if self else None
 
     def add(self, item: T) -> None:

@@ -92,7 +92,7 @@ class RecordContext:
         self._batch = batch
 
     def record(self) -> WireRecord:
-        """The current record."""
+        """Return the current record."""
         batch = self._batch
         if batch is None or (index := batch.index()) < 0:
             return self._record
@@ -100,7 +100,7 @@ class RecordContext:
         return record if offset is None else (offset, record.timestamp, record.key, record.value, record.headers)
 
     def metadata(self) -> RecordMetadata:
-        """Topic, partition and offset of the current record."""
+        """Return topic, partition and offset of the current record."""
         return RecordMetadata(self.topic, self.partition, self.record()[0])
 
     def save(self) -> tuple[Any, ...]:

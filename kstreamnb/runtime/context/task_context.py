@@ -43,7 +43,7 @@ class Recorder(Protocol):
     atoms: frozenset[type]
 
     def number(self, kind: str, task: str, node: str = "", other: object = None) -> int:
-        """The number for entries of a kind about a node."""
+        """Return the number for entries of a kind about a node."""
 
     def add(self, kind: str, task: str, node: str, other: object, *rest: object) -> None:
         """Append one entry."""
@@ -150,7 +150,9 @@ class TaskContext:
 
 
 def store_order(plan: TaskPlan, nodes: Iterable[str]) -> tuple[StoreSpec, ...]:
-    """Stores in the order in which Kafka Streams registers and flushes them: by node, then as a hash set has them."""
+    """Return stores in the order in which Kafka Streams registers and flushes them: by node, then as a hash set has
+    them.
+    """
     topology = plan.topology
     names = dict.fromkeys(store for node in nodes for store in hash_order(topology.nodes[node].stores))
     return tuple({**topology.stores, **topology.global_stores}[name] for name in names)

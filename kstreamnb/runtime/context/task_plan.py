@@ -50,30 +50,30 @@ class TaskPlan:
         return tuple(name for name in self.topology.nodes if name in mine)
 
     def topic(self, name: str) -> str:
-        """The name that a topic has in Kafka: internal ones carry the application's id."""
+        """Return a topic's name in Kafka: internal ones carry the application's id."""
         return repartition_topic(self.application_id, name) if name in self.topology.internal_topics else name
 
     def count(self, topic: str) -> int:
-        """Partitions of a topic (under its name in Kafka)."""
+        """Return the number of partitions of a topic (under its name in Kafka)."""
         return self.partitions.get(topic, self.default_partitions)
 
     def source_of(self, topic: str) -> Source | None:
-        """The task's source node that reads a topic (under its name in Kafka)."""
+        """Return the task's source node that reads a topic (under its name in Kafka)."""
         mine = [source for source in self.topology.sources() if source.name in self.nodes]
         named = [source for source in mine if source.pattern is None and topic in map(self.topic, source.topics)]
         fitting = [source for source in mine if source.pattern is not None and source.reads(topic)]
         return next(iter(named + fitting), None)
 
     def key_serde(self, serde: object = None) -> Serde:
-        """A node's key serde with the application's default filled in."""
+        """Return a node's key serde with the application's default filled in."""
         return self._complete(serde, self.config.default_key_serde)
 
     def value_serde(self, serde: object = None) -> Serde:
-        """A node's value serde with the application's default filled in."""
+        """Return a node's value serde with the application's default filled in."""
         return self._complete(serde, self.config.default_value_serde)
 
     def serdes(self, node: Source | Sink) -> tuple[Serde, Serde]:
-        """Key and value serde of a source or sink."""
+        """Return key and value serde of a source or sink."""
         return self.key_serde(node.key_serde), self.value_serde(node.value_serde)
 
     def _complete(self, serde: object, default: Serde) -> Serde:
@@ -82,13 +82,13 @@ class TaskPlan:
 
 
 def plan_single_task(topology: Topology, config: Config) -> tuple[TaskPlan, ...]:
-    """One task over all sub-topologies, as Kafka's own test driver has it; none when all are global."""
+    """Plan one task over all sub-topologies, as in Kafka's own test driver; none if all are global."""
     ids = tuple(group.id for group in topology.subtopologies() if not group.is_global)
     return (TaskPlan(topology, ids, config=config, single=True),) if ids else ()
 
 
 def plan_global_task(topology: Topology, config: Config, partitions: Mapping[str, int]) -> TaskPlan | None:
-    """The task that keeps all global stores, or None when there are none."""
+    """Plan the task that keeps all global stores; None if there are none."""
     ids = tuple(group.id for group in topology.subtopologies() if group.is_global)
     if not ids:
         return None
@@ -101,7 +101,7 @@ def plan_global_task(topology: Topology, config: Config, partitions: Mapping[str
 def plan_tasks(
     topology: Topology, config: Config, topics: Mapping[str, int], *, default_partitions: int = 1
 ) -> tuple[TaskPlan, ...]:
-    """One task for each partition of each sub-topology, by ids; ``topics`` are the counts of the user's topics.
+    """Plan one task for each partition of each sub-topology, by id; ``topics`` are the counts of the user's topics.
 
     Raises: TopologyError when a topic is missing, or counts of co-partitioned topics differ.
     """

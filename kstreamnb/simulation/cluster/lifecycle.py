@@ -238,7 +238,7 @@ class ApplicationLifecycle:
         return True
 
     def _check(self) -> None:
-        """S0-09: after a commit, stores, changelogs and input are consistent."""
+        """Check that stores, changelogs and input are consistent after a commit."""
         if any(task.needs_commit for task in self._tasks.values()):
             return  # a commit between records; the next one is checked
         result = check_state(self._tasks, self._broker, self._shadow_tasks)

@@ -82,7 +82,7 @@ class _TaskRun:
         self.out: dict[str, int] = {}
 
     def feed(self, arrivals: list[Arrival]) -> Iterator[Row9]:
-        """Some more records, all of them after the ones before."""
+        """Process some more records, all of which follow those before."""
         began = time.perf_counter()
         batches = run_batches(self.cached.task, arrivals, self.cached.positions, self.form)
         self.seconds += time.perf_counter() - began
@@ -110,7 +110,7 @@ class _TaskRun:
 
 
 def first_level(plan: BatchPlan) -> Work:
-    """Sorted rows of records in, batches out; records for later levels become batches as they are."""
+    """Turn sorted rows of records into batches; records for later levels become batches unchanged."""
 
     def run(arrows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         deployment = plan.deployment
@@ -148,7 +148,7 @@ def first_level(plan: BatchPlan) -> Work:
 
 
 def next_level(plan: BatchPlan, level: int) -> Work:
-    """Parcels in, sorted by group and first record, and batches out."""
+    """Turn parcels, sorted by group and first record, into batches."""
 
     def run(arrows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         deployment = plan.deployment
@@ -247,7 +247,7 @@ def _row(
 
 
 def _input_row(deployment: Deployment, target: int, arrival: Arrival, seq: int, arrival_order: bool) -> Row9:
-    """A batch of input records for a later stage: or for the first level, if rows came in order of arrival."""
+    """Return a batch of input records for a later stage, or for the first level if rows came in order of arrival."""
     level = -1 if arrival_order else 0
     return _row(deployment, level, target, arrival.source, seq, pack(arrival.batch), arrival.batch.order)
 
@@ -306,7 +306,7 @@ def _arrivals(
 
 
 def column_values(column: Any, index: Any = None) -> list[Any]:
-    """Python values of an Arrow column; binary ones are Kafka's bytes."""
+    """Return Python values of an Arrow column; binary ones are Kafka's bytes."""
     if index is not None:
         column = column.take(pa.array(index))
     if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
@@ -322,7 +322,7 @@ def column_values(column: Any, index: Any = None) -> list[Any]:
 
 
 def header_values(column: list[Any] | None) -> list[Any] | None:
-    """Headers of rows as tasks take them; None if no row has any."""
+    """Return headers of rows as tasks take them; None if no row has any."""
     if column is None:
         return None
     found = [tuple((pair["key"], pair["value"]) for pair in pairs or ()) for pairs in column]

@@ -54,12 +54,12 @@ class BatchOutput:
         return found
 
     def columns(self, application: int = 0) -> Iterator[OutputColumns]:
-        """The records of an application, by topic; those of each partition in canonical order."""
+        """Return the records of an application by topic; those of each partition in canonical order."""
         mine = [key for key in sorted(self.batches) if key[0] == application]
         return chain.from_iterable(merge_columns(key[1], self.batches[key]) for key in mine)
 
     def records(self, application: int = 0) -> Iterator[OutputRecord]:
-        """The same, record by record."""
+        """Return the same, record by record."""
         return chain.from_iterable(columns.records() for columns in self.columns(application))
 
     def count(self) -> int:
@@ -68,7 +68,7 @@ class BatchOutput:
 
 
 def merge_batches(topic: str, batches: Iterable[tuple[int, int, RecordBatch]]) -> Iterator[OutputRecord]:
-    """The records of one topic from (producer, number, batch), those of each partition in canonical order."""
+    """Merge the records of one topic from (producer, number, batch), those of each partition in canonical order."""
     return chain.from_iterable(columns.records() for columns in merge_columns(topic, batches))
 
 
@@ -95,13 +95,13 @@ def merge_columns(topic: str, batches: Iterable[tuple[int, int, RecordBatch]]) -
 
 
 def _partitions(batch: RecordBatch) -> Numbers:
-    """A partition for each record."""
+    """Return a partition for each record."""
     partition = batch.partition
     return np.full(len(batch), partition, np.int64) if isinstance(partition, int) else partition
 
 
 def _taken(topic: str, columns: list[OutputColumns], index: Numbers) -> OutputColumns:
-    """The records at some positions of several columns that follow each other."""
+    """Return the records at some positions of several consecutive columns."""
 
     def chosen(parts: Iterable[list[Any]]) -> list[Any]:
         return list(map(list(chain.from_iterable(parts)).__getitem__, index.tolist()))

@@ -95,7 +95,7 @@ class CyclicTask:
         return len(self._out)
 
     def counters(self) -> dict[str, Any]:
-        """Records consumed and dropped by all members."""
+        """Return the records consumed and dropped by all members."""
         counted = [task.counters() for task in self.members.values()]
         dropped: dict[Any, int] = {}
         for each in counted:

@@ -64,7 +64,7 @@ def raise_first(blobs: list[bytes]) -> NoReturn:
 
 
 def spark_failure(what: str, error: BaseException) -> EngineError:
-    """An error of Spark in the kit's form.
+    """Return an error of Spark in the kit's form.
 
     If the text contains one of the kit's errors, return that one with its notes; otherwise the outermost cause that
     Spark names and the innermost, or its first sentence and the innermost Python error. Two queries on one checkpoint,

@@ -24,7 +24,9 @@ _TYPES: dict[str, tuple[str, pa.DataType]] = {
 
 
 def spark_type(serde: Serde) -> str:
-    """The type of a column that a serde writes; a windowed key is a struct, anything unknown is Kafka's bytes."""
+    """Return the type of a column that a serde writes; a windowed key is a struct, anything
+    unknown is Kafka's bytes.
+    """
     inner = getattr(serde, "inner", None)
     if inner is not None and "windowed" in serde.name:
         return f"struct<key: {spark_type(inner)}, start: bigint, end: bigint>"
@@ -39,7 +41,7 @@ def _arrow_type(serde: Serde) -> pa.DataType:
 
 
 def arrow_column(wires: list[Any], serde: Serde) -> pa.Array:
-    """A column of wire values; JSON values are their text."""
+    """Return a column of serialized values; JSON values are their text."""
     kind = _arrow_type(serde)
     if pa.types.is_binary(kind):
         return pa.array([None if wire is None else to_bytes(serde, wire) for wire in wires], kind)

@@ -43,14 +43,14 @@ class FrameInput:
     order_by: Sequence[str] | str = ()
 
     def columns(self) -> tuple[str, ...]:
-        """Columns that say the order of arrival."""
+        """Return the columns that give the order of arrival."""
         return (self.order_by,) if isinstance(self.order_by, str) else tuple(self.order_by)
 
 
 def uniform(
     spark: SparkSession, topic: str, given: object, *, serdes: tuple[Serde, Serde], partitions: int
 ) -> DataFrame:
-    """A topic's rows as columns p, ts, k, v, h if there are headers, and o0, o1, … if an order was given.
+    """Return a topic's rows as columns p, ts, k, v, h if there are headers, and o0, o1, … if an order was given.
 
     Raises: ConfigError when a column is missing or has a type that cannot serve.
     """
@@ -76,7 +76,7 @@ def uniform(
 def frame_of_records(
     spark: SparkSession, records: Iterable[TopicRecord], serdes: tuple[Serde, Serde], *, partitioned: bool
 ) -> FrameInput:
-    """Records as a frame of Kafka's bytes, in their own order."""
+    """Return records as a frame of Kafka's bytes, in their own order."""
     records = list(records)
     write_key, write_value = map(encoder, serdes)
     columns = {
@@ -168,7 +168,7 @@ def _value(frame: DataFrame, chosen: FrameInput) -> Column:
 
 
 def _plain(frame: DataFrame, name: str) -> Column:
-    """A column as JSON can hold it: times and decimals become text."""
+    """Return a column as JSON can hold it: times and decimals become text."""
     kind = frame.schema[name].dataType
     if isinstance(kind, T.TimestampType):
         return F.date_format(name, "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'").alias(name)
@@ -217,7 +217,7 @@ def _check_columns(topic: str, frame: DataFrame, chosen: FrameInput) -> None:
 
 
 def _partitioned(frame: DataFrame, serde: Serde, partitions: int) -> DataFrame:
-    """The frame with partitions as Kafka's producer would choose them."""
+    """Return the frame with partitions as Kafka's producer would choose them."""
     if partitions == 1:
         return frame.withColumn("p", F.lit(0))
     return frame.mapInArrow(_choose(serde, partitions), frame.schema)

@@ -46,7 +46,7 @@ class KafkaOffsetSource:
         return {**self.__dict__, "_reader": None, "_glancing": None}
 
     def reader(self) -> Any:
-        """The reader of this process."""
+        """Return the reader of this process."""
         self._reader = self._reader or self._new_reader(self.patience_s)
         return self._reader
 
@@ -56,7 +56,7 @@ class KafkaOffsetSource:
         return BoundedReader(self.servers, sorted({*self.topics, *self.global_topics}), patience_s=patience_s)
 
     def beginning(self) -> Offsets:
-        """The first offsets as ``starting`` says; global topics always begin with their first record."""
+        """Return the first offsets according to ``starting``; global topics always begin with their first record."""
         reader, starting = self.reader(), self.starting
         own: Mapping[str, Starting] = {}
         if isinstance(starting, tuple):
@@ -80,7 +80,7 @@ class KafkaOffsetSource:
         return replace(self, starting=self.beginning(), _reader=None)
 
     def end(self) -> Offsets:
-        """The last stable offsets."""
+        """Return the last stable offsets."""
         found: Offsets = self.reader().end()
         return found
 
@@ -94,7 +94,9 @@ class KafkaOffsetSource:
         return found
 
     def batch_end(self, start: Offsets, end: Offsets, limit: int) -> Offsets:
-        """The records that come first by event time; all of global topics, because they precede the others."""
+        """Return the end of the records that come first by event time; all of global topics, because they precede the
+        others.
+        """
         theirs = {topic: parts for topic, parts in end.items() if topic in self.global_topics}
         mine = {topic: parts for topic, parts in end.items() if topic not in self.global_topics}
         found: Offsets = self.reader().batch_end({topic: start.get(topic, {}) for topic in mine}, mine, limit)
@@ -106,11 +108,11 @@ class KafkaOffsetSource:
             self.reader().check(start, end, None)
 
     def now_ms(self) -> int:
-        """The machine's clock."""
+        """Return the machine's clock."""
         return int(time.time() * 1000)  # noqa: TID251 - the one place where time enters
 
     def read(self, pieces: Sequence[tuple[str, int, int, int]]) -> Iterator[Chunk]:
-        """Records with Kafka's bytes."""
+        """Yield records with Kafka's bytes."""
         from kstreamnb.kafka.bounded_reader import Piece, fetch, plain_records
 
         wanted = [Piece(*piece) for piece in pieces]
@@ -151,21 +153,21 @@ class FileOffsetSource:
         return {"path": self.path, "raw": False, "_content": None}
 
     def content(self) -> tuple[dict[tuple[str, int], list[tuple[Any, ...]]], list[Offsets]]:
-        """All records, and the end of each batch."""
+        """Return all records, and the end of each batch."""
         if self._content is None:
             self._content = pickle.loads(self.path.read_bytes())
         return self._content
 
     def beginning(self) -> Offsets:
-        """Zero everywhere."""
+        """Return zero for every partition."""
         return {topic: dict.fromkeys(parts, 0) for topic, parts in self.end().items()}
 
     def end(self) -> Offsets:
-        """The end of the last batch."""
+        """Return the end of the last batch."""
         return self.content()[1][-1]
 
     def glance(self) -> Offsets:
-        """The same."""
+        """Return the end of the last batch."""
         return self.end()
 
     def batch_end(self, start: Offsets, end: Offsets, limit: int) -> Offsets:
@@ -177,14 +179,14 @@ class FileOffsetSource:
         return end
 
     def check(self, start: Offsets, end: Offsets) -> None:
-        """A file loses nothing."""
+        """Check nothing: a file loses no records."""
 
     def now_ms(self) -> int:
-        """Zero: only ticks in the file move the clock."""
+        """Return zero: only ticks in the file move the clock."""
         return 0
 
     def read(self, pieces: Sequence[tuple[str, int, int, int]]) -> Iterator[Chunk]:
-        """Records in the wire form that they were written in."""
+        """Yield records in the form in which they were written."""
         records, _ = self.content()
         for topic, partition, start, end in pieces:
             rows = records[topic, partition][start:end]

@@ -166,7 +166,7 @@ class MemorySink(BoundSink):
         return OutputBatch(batch.number, count)
 
     def records(self, application: ApplicationPlan, topic: str, number: int = 0) -> dict[int, list[TopicRecord]]:
-        """The records of a topic so far by partition."""
+        """Return the records of a topic so far by partition."""
         return {
             partition: list(decoded(application, topic, partition, rows))
             for (owner, name, partition), rows in sorted(self.rows.items())
@@ -254,7 +254,7 @@ class FrameSink(BoundSink):
 
 
 def tables_of(application: ApplicationPlan, batch: QueryBatch) -> dict[str, pa.Table]:
-    """A batch's output as a table by topic: partition, timestamp, key, value."""
+    """Return a batch's output as a table by topic: partition, timestamp, key, value."""
     by_topic: dict[str, list[tuple[Any, ...]]] = {}
     for topic, *row in batch.output.records():
         by_topic.setdefault(topic, []).append(tuple(row))
@@ -273,7 +273,7 @@ def tables_of(application: ApplicationPlan, batch: QueryBatch) -> dict[str, pa.T
 
 
 def records_of(application: ApplicationPlan, batch: QueryBatch) -> dict[str, list[TopicRecord]]:
-    """A batch's output with the user's values, by topic; those of each partition in order."""
+    """Return a batch's output with the user's values, by topic; those of each partition in order."""
     by_topic: dict[str, dict[int, list[tuple[Any, ...]]]] = {}
     for topic, partition, *row in batch.output.records():
         by_topic.setdefault(topic, {}).setdefault(partition, []).append(tuple(row))
@@ -286,7 +286,7 @@ def records_of(application: ApplicationPlan, batch: QueryBatch) -> dict[str, lis
 
 
 def decoded(application: ApplicationPlan, topic: str, partition: int, rows: list[Any]) -> list[TopicRecord]:
-    """Rows (timestamp, key, value, headers) in wire form as records with the user's values."""
+    """Convert serialized rows (timestamp, key, value, headers) into records with the user's values."""
     read_key, read_value = map(decoder, writer_serdes(application, topic))
     return [
         TopicRecord(topic, partition, at, timestamp, read_key(key), read_value(value), headers)

@@ -116,11 +116,11 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow)
         self._again = {_same(json.loads(ends[n])): json.loads(ends[n + 1]) for n in ends if n + 1 in ends}
 
     def initialOffset(self) -> dict[str, Any]:
-        """Where a new query begins."""
+        """Return where a new query begins."""
         return {"clock": 0, "tick": 0, "offsets": to_json(self.settings.offset_source.beginning())}
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """The configured number of records a batch."""
+        """Return the configured number of records a batch."""
         limit = self.settings.max_records
         return ReadMaxRows(limit) if limit else ReadAllAvailable()
 
@@ -129,11 +129,11 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow)
         self._stop = self.settings.offset_source.end()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """For the progress report: the end of the available records."""
+        """Return the end of the available records, for the progress report."""
         return None
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """The end of the next batch; ``start`` itself if there is nothing to do."""
+        """Return the end of the next batch; ``start`` itself if there is nothing to do."""
         if _same(start) in self._again:
             return self._again[_same(start)]
         settings, begin = self.settings, from_json(start["offsets"])
@@ -209,7 +209,7 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow)
         return iter(rows) if sum(batch.nbytes for batch in rows) <= _SENT_ALONG_BYTES else None
 
     def read(self, partition: Share) -> Iterator[pa.RecordBatch]:
-        """Rows for the first level."""
+        """Yield rows for the first level."""
         deployment = self.settings.deployment.load()
         if partition.first:
             yield row_batch(_wake_up(deployment, partition))
@@ -225,14 +225,14 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow)
         freeze_heap()
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing to do: the sink keeps the positions."""
+        """Do nothing: the sink keeps the positions."""
 
     def stop(self) -> None:
-        """Nothing is held open between batches."""
+        """Do nothing: nothing is held open between batches."""
 
 
 def _same(offset: Mapping[str, Any]) -> str:
-    """Equal for equal offsets."""
+    """Return text that is equal for equal offsets."""
     return json.dumps(offset, sort_keys=True)
 
 
@@ -285,7 +285,7 @@ def _rows(
     serdes: TopicSerdes | None,
     event_times: Mapping[tuple[int, str], EventTimes],
 ) -> Iterator[Row5]:
-    """One chunk of a partition as rows: to its reader, or to every replica of the global tables.
+    """Yield one chunk of a partition as rows: for its reader, or for every replica of the global tables.
 
     With ``serdes`` keys and values are Kafka's bytes, and those that can be are read by the column.
     """
@@ -352,7 +352,7 @@ def _ticks(
 
 
 def _wake_up(deployment: Deployment, share: Share) -> list[Row5]:
-    """Rows of no input topic: ticks, a call to each replica of the global tables, the seed of a first batch."""
+    """Return rows of no input topic: ticks, a call to each replica of the global tables, the seed of a first batch."""
     rows: list[Row5] = list(_seeded(deployment, share.clock_ms)) if share.begins else []
     for number, application in enumerate(deployment.applications):
         if share.tick:

@@ -35,7 +35,7 @@ PROFILES: dict[str, dict[str, str]] = {
 
 
 def profile_settings(profile: str) -> dict[str, str]:
-    """Spark's settings of a profile.
+    """Return Spark's settings for a profile.
 
     Example:
         >>> profile_settings("production")["spark.driver.extraJavaOptions"]

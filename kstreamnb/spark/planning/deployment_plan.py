@@ -247,7 +247,7 @@ def _shared(topology: Topology) -> tuple[str, ...]:
 
 
 def _at_least_once(topology: Topology, repeated: str) -> Iterator[tuple[str, str]]:
-    """Nodes whose side effects repeat, and which; ``repeated`` describes the output, empty if it is exact."""
+    """Yield nodes whose side effects repeat, and which; ``repeated`` describes the output, empty if it is exact."""
     for node in topology.nodes.values():
         if isinstance(node, ProcessorNode) and not node.is_global:
             if node.dsl in _SIDE_EFFECTS:

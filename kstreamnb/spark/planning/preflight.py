@@ -94,7 +94,7 @@ def _failure(part: object) -> str | None:
 
 
 def _held(part: object, seen: set[int]) -> Iterator[str]:
-    """Names of the captured objects of an operator's functions that cannot be pickled."""
+    """Yield the names of captured objects of an operator's functions that cannot be pickled."""
     if id(part) in seen:
         return
     seen.add(id(part))

@@ -309,7 +309,7 @@ class Query(Suggesting):
         return _UNKNOWN if end is None else count_between(last.positions, end)
 
     def __str__(self) -> str:
-        """State, positions and tasks now, as text; asks no broker, so the lag is unknown."""
+        """Return state, positions and tasks as text; asks no broker, so the lag is unknown."""
         return str(QueryDescription(self.status(lag=False), self.deployment))
 
     def _repr_mimebundle_(

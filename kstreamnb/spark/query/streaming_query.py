@@ -44,7 +44,7 @@ def start_stream(
 
 
 def levels_of(frame: DataFrame, deployment: Deployment, *, one_stage: bool = False) -> DataFrame:
-    """The levels of a deployment over rows of its source.
+    """Build the levels of a deployment over rows of its source.
 
     ``one_stage``: with one Spark partition all levels run in one task, and no row goes through a shuffle.
     """

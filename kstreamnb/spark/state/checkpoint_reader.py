@@ -21,12 +21,12 @@ StoredDelta = tuple[int, int, list[bytes]]
 
 
 def last_batch(checkpoint: CheckpointFiles) -> int:
-    """The last batch that a checkpoint has committed, -1 before the first."""
+    """Return the last batch that a checkpoint has committed; -1 before the first."""
     return max(checkpoint.numbers("commits"), default=-1)
 
 
 def last_begun(checkpoint: CheckpointFiles) -> int:
-    """The last batch that a checkpoint has offsets for, committed or not, -1 before the first."""
+    """Return the last batch for which a checkpoint has offsets, committed or not; -1 before the first."""
     return max(checkpoint.numbers("offsets"), default=-1)
 
 
@@ -83,7 +83,9 @@ def _placed(note: dict[str, Any], checkpoint: CheckpointFiles) -> dict[str, Any]
 def read_entries(
     spark: SparkSession, deployment: Deployment, checkpoint: CheckpointFiles, level: int, since: Mapping[int, int]
 ) -> tuple[int, list[StoredDelta]]:
-    """The last committed batch, and the log entries of some groups of a level after the given numbers, in order."""
+    """Return the last committed batch, and the log entries of some groups of a level after the
+    given numbers, in order.
+    """
     batch = last_batch(checkpoint)
     if batch < 0:
         return batch, []
@@ -100,7 +102,7 @@ def read_entries(
 
 
 def read_states(spark: SparkSession, deployment: Deployment, checkpoint: CheckpointFiles) -> dict[str, list[bytes]]:
-    """All deltas of every task, by the task's name, in their order: the whole state of a query, for checks."""
+    """Return all deltas of every task, by the task's name, in their order: the whole state of a query, for checks."""
     found: dict[str, list[bytes]] = {}
     for level in deployment.levels:
         if level.stateful:
@@ -112,7 +114,7 @@ def read_states(spark: SparkSession, deployment: Deployment, checkpoint: Checkpo
 
 
 def _log_frame(spark: SparkSession, checkpoint: CheckpointFiles, operator: int, batch: int) -> DataFrame:
-    """The entries of all state logs of one operator: group, number, entry."""
+    """Return the entries of all state logs of one operator: group, number, entry."""
     settle(checkpoint)
     options: dict[str, Any] = {"stateVarName": "log", "operatorId": str(operator), "batchId": str(batch)}
     return (

@@ -51,7 +51,7 @@ def finish(checkpoint: CheckpointFiles) -> None:
 
 
 def entries_again(checkpoint: CheckpointFiles) -> dict[int, str]:
-    """By number, the entries in the log of offsets of batches that run again."""
+    """Return the entries in the log of offsets of batches that run again, by number."""
     return {int(batch): entry for batch, entry in _read_plan(checkpoint).items() if batch != _BACK_TO}
 
 
@@ -72,7 +72,7 @@ def _write_plan(checkpoint: CheckpointFiles, plan: dict[str, Any]) -> None:
 
 
 def _stores(checkpoint: CheckpointFiles) -> list[str]:
-    """The folders of all partitions of all operators."""
+    """Return the folders of all partitions of all operators."""
     operators = checkpoint.numbers("state")
     return [f"state/{operator}/{part}" for operator in operators for part in checkpoint.numbers(f"state/{operator}")]
 
@@ -128,7 +128,7 @@ def _intact(checkpoint: CheckpointFiles, name: str) -> bool:
 
 
 def _given_up(checkpoint: CheckpointFiles, version: int) -> Iterator[str]:
-    """Files of batches and states after a version, with their checksums.
+    """Yield the files of batches and states after a version, with their checksums.
 
     The entry of the first repeated batch stays in the log of offsets: Spark continues from there.
     """

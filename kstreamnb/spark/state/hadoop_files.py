@@ -194,7 +194,7 @@ class ManifestPresence:
             return True
 
     def release(self) -> None:
-        """Nothing is held."""
+        """Do nothing: nothing is held."""
 
     def _read(self) -> str | None:
         content = self._files.read(MANIFEST)

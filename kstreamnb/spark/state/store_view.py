@@ -114,7 +114,7 @@ class StoreView(Displayed, Framed):
 
 
 def tasks_with(deployment: Deployment, name: str) -> list[TaskPlacement]:
-    """The tasks that have a store.
+    """Return the tasks that have a store.
 
     Raises: StateError that names the stores there are.
     """

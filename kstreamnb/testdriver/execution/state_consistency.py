@@ -56,7 +56,7 @@ class StateCheck(Tabular):
         return f"state is inconsistent in {pluralize(len(self), 'row')}; {pluralize(self.stores, 'store')} looked at"
 
     def table(self) -> Iterator[tuple[str, ...]]:
-        """The first rows that differ."""
+        """Yield the first rows that differ."""
         for row in self.rows[:_SHOWN]:
             yield (
                 row.task,
@@ -69,7 +69,7 @@ class StateCheck(Tabular):
 
 
 def differences(task: str, store: Any, expected: Any, against: str) -> Iterator[StateDifference]:
-    """Rows of a store that are not those of another one, which is made of its changelog, or of the input."""
+    """Yield rows of a store that differ from those of another one, which is made of its changelog or of the input."""
     mine, theirs = (_rows(task, each) for each in (store, expected))
     for shown in dict.fromkeys([*mine, *theirs]):
         one, other = mine.get(shown), theirs.get(shown)
