@@ -338,7 +338,7 @@ class UuidSerde(Serde[UUID]):
     def _read(self, data: bytes) -> UUID:
         found = UUID(data.decode())
         if str(found).encode() != data.lower():  # Python accepts more spellings than Java does
-            raise ValueError("there are no hyphens in their places")
+            raise ValueError("hyphens are missing or misplaced")
         return found
 
 

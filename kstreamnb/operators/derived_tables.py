@@ -59,7 +59,7 @@ class DerivedTable(Operator):
 
     def computing(self, context: BindContext) -> Compute:
         """Return ``compute(key, value)`` for one task."""
-        raise NotImplementedError(f"{type(self).__name__} makes nothing of a value")
+        raise NotImplementedError(f"{type(self).__name__} does not transform values")
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
@@ -399,4 +399,4 @@ def _read_varint(data: bytes) -> tuple[int, int]:
         number |= (group & 0x7F) << 7 * at
         if group < 0x80:
             return number >> 1, at + 1
-    raise SerdeError("the length in a change of a table ends too early")
+    raise SerdeError("the length of a table's change is truncated")

@@ -137,7 +137,7 @@ class WindowedFold(Operator):
 
     def bind_fold(self, store: Any, forward: Forward | None, late: Late) -> FoldRecord:
         """Return the function that adds a record to its windows, and forwards the changes unless another one does."""
-        raise NotImplementedError(f"{type(self).__name__} folds nothing")
+        raise NotImplementedError(f"{type(self).__name__} does not aggregate")
 
     def dropping_late(self, context: BindContext) -> Late:
         """Return the function that reports a record of a closed window."""

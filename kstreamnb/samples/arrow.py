@@ -175,7 +175,7 @@ def read_parquet(
         raise ConfigError(
             f'file "{Path(path).name}" was not written by a sample',
             detail=f"its columns are {', '.join(table.column_names)}",
-            hint="say what its columns are with topic=, key= and timestamp=",
+            hint="name its columns with topic=, key= and timestamp=",
         )
     metadata = json.loads(mark)
     with without_gc():

@@ -111,7 +111,7 @@ class Sample(Suggesting):
         beyond 64 bits.
         """
         if key_serde is not None and partitions is None:
-            raise ConfigError("key_serde chooses partitions, and there are none to choose", hint="give partitions= too")
+            raise ConfigError("key_serde chooses partitions, but no partitions are given", hint="give partitions= too")
         records, time, numbered = [], 0, False
         for row in parse_rows(text, topic=topic):
             if "topic" not in row:

@@ -60,7 +60,7 @@ class RecordLimits(NamedTuple):
                 raise RecordRefusedError(
                     f'topic "{topic}" takes no record with the time {format_time(timestamp)}',
                     detail=f"the wall clock shows {format_time(clock.now_ms)}",
-                    hint='set "topic.message.timestamp.before.max.ms" and "…after.max.ms" to what the data need',
+                    hint='set "topic.message.timestamp.before.max.ms" and "…after.max.ms" to fit the data',
                 )
 
         return check

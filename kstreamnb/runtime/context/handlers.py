@@ -78,7 +78,7 @@ def handler_of(value: Any, setting: str) -> Handler:
         return value  # type: ignore[no-any-return]
     word = _JAVA_HANDLERS.get(str(value).rsplit(".", 1)[-1], value)
     if word not in ("fail", "continue"):
-        raise ConfigError(f'setting "{setting}" cannot be "{value}"', hint='take "fail", "continue" or a function')
+        raise ConfigError(f'setting "{setting}" cannot be "{value}"', hint='use "fail", "continue" or a function')
     return str(word)
 
 
@@ -102,7 +102,7 @@ def _uncaught(answer: object) -> UncaughtAnswer:
     word = str(answer).rsplit(".", 1)[-1].lower()
     if word not in get_args(UncaughtAnswer):
         known = ", ".join(f'"{each}"' for each in get_args(UncaughtAnswer))
-        raise ConfigError(f'an uncaught handler cannot answer "{answer}"', hint=f"take one of {known}")
+        raise ConfigError(f'an uncaught handler cannot answer "{answer}"', hint=f"use one of {known}")
     return word  # type: ignore[return-value]
 
 

@@ -212,7 +212,7 @@ def _check_columns(topic: str, frame: DataFrame, chosen: FrameInput) -> None:
             raise ConfigError(
                 f'input "{topic}" has no column "{name}"',
                 detail=f"its columns are {', '.join(frame.columns)}",
-                hint="say which column is what: FrameInput(frame, key=…, value=…, timestamp=…)",
+                hint="name the columns: FrameInput(frame, key=…, value=…, timestamp=…)",
             )
 
 

@@ -49,7 +49,7 @@ class RestartPolicy:
             if uncaught_answer(self._handler, error) != "replace_thread":
                 return False
         except Exception as own:  # of the user's handler, whose caller nobody waits for
-            error.add_note(f"Hint: mend the uncaught handler; it failed: {message_of(own)}")
+            error.add_note(f"Hint: fix the uncaught handler; it failed: {message_of(own)}")
             return False
         node, coordinates = (error.node, error.coordinates) if isinstance(error, ProcessingError) else ("", None)
         failure = (type(error), node, coordinates, self._query.control.action.last.number)

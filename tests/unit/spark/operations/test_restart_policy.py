@@ -71,4 +71,4 @@ def test_a_handler_that_fails_is_told_with_the_error_it_was_asked_about(tmp_path
 
     error = at_record(1)
     assert not RestartPolicy(query_without_spark(tmp_path), handler).restarts_after(error)
-    assert error.__notes__[-2] == "Hint: mend the uncaught handler; it failed: division by zero"
+    assert error.__notes__[-2] == "Hint: fix the uncaught handler; it failed: division by zero"
