@@ -75,7 +75,7 @@ class RowWithHeaders(tuple[object, int]):
         return row
 
     def __eq__(self, other: object) -> bool:
-        return tuple.__eq__(self, other) and self.headers == headers_of(other)
+        return tuple.__eq__(self, other) is True and self.headers == headers_of(other)
 
     def __ne__(self, other: object) -> bool:
         return not self == other

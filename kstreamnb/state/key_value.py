@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Hashable, Iterable, MutableMapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, MutableMapping
 from itertools import islice
 from typing import Any
 
@@ -78,6 +78,13 @@ class KeyValueRows(Store[Hashable, Any]):
     def put(self, key: object, value: object) -> None:
         """Keep a row; None removes it."""
         self.write(self.keys.encode(key), self._kept(value))
+
+    def apply_all(self, rows: Mapping[Any, Any]) -> None:
+        """Change many rows silently; None deletes."""
+        if type(self) is KeyValueRows and None not in rows.values():
+            self.raw.update(rows)  # a rebuild is mostly this
+        else:
+            super().apply_all(rows)
 
     def _index(self, raw_key: Hashable, *, gone: bool) -> None:
         if gone:

@@ -243,6 +243,11 @@ class Store(Generic[RawKey, Row]):
         if came_or_went:
             self._index(raw_key, gone=row is None)
 
+    def apply_all(self, rows: Mapping[Any, Any]) -> None:
+        """Change many rows silently; None deletes."""
+        for raw_key, row in rows.items():
+            self.apply(raw_key, row)
+
     def _index(self, raw_key: RawKey | None, *, gone: bool) -> None:
         """Update the index after a row was added or removed."""
 
@@ -267,8 +272,7 @@ class Store(Generic[RawKey, Row]):
         """Replace all rows, silently."""
         for raw_key in list(self.raw):
             self.apply(raw_key, None)
-        for raw_key, row in rows.items():
-            self.apply(raw_key, row)
+        self.apply_all(rows)
 
     def begin_with(self, rows: Mapping[Any, Any]) -> None:
         """Replace all rows; the journal records them, the changelog does not."""

@@ -89,9 +89,7 @@ class Checkpointed:
         """Apply a delta, or a part of a state made by `delta_of`."""
         rows, state_vars = delta
         for name, changed in rows.items():
-            apply = self.context.stores[name].apply
-            for raw_key, row in changed.items():
-                apply(raw_key, row)
+            self.context.stores[name].apply_all(changed)
         self._set_state_vars(state_vars)
         self._taken.update(state_vars)
 

@@ -6,20 +6,22 @@ attempt that wrote the last one. Both are one state variable, because Spark sets
 batch. A task in a worker's memory has a number and a token: if both are the head's, it is current; if its token is
 that of its number's entry, it lacks only the entries after it; otherwise it is rebuilt from the whole log.
 
-Compaction is incremental: each batch writes a part of all current rows beside its delta. Once every row was written,
-the entries before the first part are removed, a few with each small batch, because every call to Spark costs time and
-all tasks reach that point together. No batch writes the whole state, unless the log has far outgrown it.
+Compaction is incremental and reads the log, not the stores: each batch takes keys of the oldest entry, writes their
+present rows beside its delta, and removes the entry once all of its keys were written. Nothing older holds these keys,
+so those that are gone need no row. The cost depends on the batch and not on the size of the state. Only a few entries
+go with one batch, because every call to Spark costs time and all tasks reach that point together.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from kstreamnb.errors import CheckpointError, StateError
+from kstreamnb.runtime.task.task import StateDelta, StateKey
 from kstreamnb.spark.execution.processor_attributes import attributes_of, give_attributes
 from kstreamnb.spark.execution.record_merge import Positions
 from kstreamnb.spark.execution.state_codec import (
@@ -41,9 +43,11 @@ HEAD = 0
 
 _MOST_ENTRIES = 200
 _LEAST_BYTES = 1 << 20
-_PART_BYTES = 1 << 16
-_MOST_PART_BYTES = 1 << 20
+_PART_BYTES = 1 << 13
+_LEAST_ROWS = 64
 _MOST_GOING = 8
+_MOST_WRITTEN = 10_000
+_SORTED_BYTES = 64 << 20
 
 
 class StateLog:
@@ -87,7 +91,6 @@ class StateLog:
             self.found = "rebuild"
             cached = create()
             self._rebuild(cached, seq)
-            cached.base_bytes = size
         cached.seq, cached.token, cached.state_bytes = seq, token, size
         return cached
 
@@ -105,7 +108,7 @@ class StateLog:
         delta, last = pack_delta(changes), self._last
         seq, base, size = (1, 1, 0) if last is None else (last[0] + 1, last[2], last[3])
         token = os.urandom(8).hex()
-        part, base_after, dropped = self._compact(cached, seq, base, size, len(delta))
+        part, base_after, dropped = self._compact(cached, LogHead(seq, base, size), changes, len(delta))
         entry = pack(tuple(LogEntry(delta, cached.positions, cached.clock.now_ms, attributes, part)))
         self._log.updateValue((seq,), (token, entry))
         for number in range(base, base_after):
@@ -127,41 +130,63 @@ class StateLog:
         return bytes(row[1])
 
     def _rebuild(self, cached: CachedTask, seq: int) -> None:
-        entries = sorted((key[0], value[1]) for key, value in self._log.iterator())
-        for number, entry in entries:
-            if HEAD < number <= seq:
-                content = unpack_entry(entry)
-                if content.part is not None:
-                    cached.task.apply_delta(unpack_delta(content.part, trust=True))
-                _apply(cached, content)
+        for entry in self._entries(seq):
+            content = unpack_entry(entry)
+            if content.part is not None:
+                cached.task.apply_delta(unpack_delta(content.part, trust=True))
+            _apply(cached, content)
 
-    def _compact(self, cached: CachedTask, seq: int, base: int, size: int, delta: int) -> tuple[bytes | None, int, int]:
-        """Return the part to write now, the new first entry, and how many bytes are removed with the entries before
-        it.
-        """
-        work = cached.compaction
-        if work is not None and work.since < base:
-            work = cached.compaction = None  # another copy of the task has compacted meanwhile
-        if work is None:
-            if seq - base < _MOST_ENTRIES and size < max(_LEAST_BYTES, 3 * cached.base_bytes):
+    def _entries(self, seq: int) -> Iterator[bytes]:
+        """Yield all entries in order; a long log one by one, because Spark iterates over it in no order."""
+        assert self._last is not None
+        _, _, base, size = self._last
+        if size > _SORTED_BYTES:
+            yield from (self._entry(number) for number in range(base, seq + 1))
+            return
+        entries = sorted((key[0], value[1]) for key, value in self._log.iterator())
+        yield from (entry for number, entry in entries if HEAD < number <= seq)
+
+    def _compact(
+        self, cached: CachedTask, last: LogHead, changes: StateDelta, delta: int
+    ) -> tuple[bytes | None, int, int]:
+        """Return rows of the oldest entries to write now, the new first entry, and the bytes of the entries before."""
+        work, base, dropped = cached.compaction, last.first, 0
+        if work is None or work.since <= base:  # none, or another copy of the task has completed it
+            live = cached.row_bytes * sum(len(store.raw) for store in cached.task.stores.values())
+            if last.last - base < _MOST_ENTRIES and last.size < max(_LEAST_BYTES, 3 * live):
+                cached.compaction = None
                 return None, base, 0
-            work = cached.compaction = Compaction(seq, size, cached.task.state_keys()[::-1])
-        outgrown = size > 8 * max(_LEAST_BYTES, cached.base_bytes)
-        budget = min(max(_PART_BYTES, 2 * delta), _MOST_PART_BYTES)
-        count = len(work.keys) if outgrown else max(64, budget // max(1, cached.key_bytes))
-        chosen = work.keys[: -count - 1 : -1]
-        del work.keys[-count:]  # from the end: from the front, each batch would copy or move all keys that are left
+            work = cached.compaction = Compaction(last.last)
+        room = max(_LEAST_ROWS, max(_PART_BYTES, 2 * delta) // cached.row_bytes)
+        work.written.update(_keys(changes))
+        chosen: list[StateKey] = []
+        while room > 0 and base < work.since and base - last.first < _MOST_GOING:
+            if work.number != base:
+                data = self._entry(base)
+                work.number, work.size = base, len(data)
+                work.keys = [key for each in unpack_entry(data).deltas for key in _keys(unpack_delta(each, trust=True))]
+            taken = work.keys[-room:]
+            del work.keys[-room:]  # from the end: from the front, each batch would move all keys that are left
+            room -= len(taken)
+            chosen += [key for key in dict.fromkeys(taken) if key not in work.written]
+            work.written.update(chosen)
+            if not work.keys:
+                base, dropped = base + 1, dropped + work.size
+        if len(work.written) > _MOST_WRITTEN:
+            work.written.clear()  # to write a row twice is harmless
         part = pack_delta(cached.task.delta_of(chosen)) if chosen else None
-        if part:
-            cached.key_bytes = max(1, len(part) // len(chosen))
-            work.written += len(part)
-        if work.keys:
-            return part, base, 0
-        if work.since - base > _MOST_GOING and delta < _PART_BYTES and not outgrown:
-            return (part, base + _MOST_GOING, 0)  # entries left behind are older than every part: harmless
-        cached.compaction = None
-        cached.base_bytes = work.written
-        return part, work.since, work.bytes_before
+        if part and len(chosen) >= _LEAST_ROWS:
+            cached.row_bytes = max(1, len(part) // len(chosen))
+        return part, base, dropped
+
+
+def _keys(delta: StateDelta) -> Iterator[StateKey]:
+    """Yield the keys of everything in a delta."""
+    for name, rows in delta.rows.items():
+        for raw_key in rows:
+            yield "store", name, raw_key
+    for node, name in delta.state_vars:
+        yield "state_var", node, name
 
 
 def _ensure_equal(cached: CachedTask, again: CachedTask) -> None:

@@ -31,21 +31,24 @@ AnyTask: TypeAlias = Task | CyclicTask
 
 @dataclass
 class Compaction:
-    """A rewriting of the state log in progress: the keys left to write, the next one last, and what may be
-    removed after it.
+    """A rewriting in progress of all entries of the state log before ``since``, the oldest first.
+
+    ``keys`` are left of entry ``number``, which has ``size`` bytes; rows of ``written`` keys are in newer entries.
     """
 
     since: int
-    bytes_before: int
-    keys: list[StateKey]
-    written: int = 0
+    number: int = 0
+    size: int = 0
+    keys: list[StateKey] = field(default_factory=list)
+    written: set[StateKey] = field(default_factory=set)
 
 
 @dataclass
 class CachedTask:
     """A task in a worker with its position in the state log; ``released`` numbers its last use.
 
-    ``changed`` counts, by store, the rows that the last batch wrote or deleted, and those that it deleted.
+    ``row_bytes`` is the mean size of a row in the log. ``changed`` counts, by store, the rows that the last batch wrote
+    or deleted, and those that it deleted.
     """
 
     task: AnyTask
@@ -54,8 +57,7 @@ class CachedTask:
     seq: int = 0
     token: str = ""
     state_bytes: int = 0
-    key_bytes: int = 128
-    base_bytes: int = 0
+    row_bytes: int = 64
     compaction: Compaction | None = None
     released: int = 0
     changed: dict[str, tuple[int, int]] = field(default_factory=dict)
