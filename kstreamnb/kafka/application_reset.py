@@ -14,8 +14,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import ConsumerGroupDescription
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupState,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 
 from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.time import Duration, Instant, duration_ms
@@ -36,6 +43,7 @@ _UNKNOWN_GROUP = {KafkaError.GROUP_ID_NOT_FOUND}
 _CALL_S = 30.0
 _ASK_S = 5.0
 _MARK = "set by a reset"
+_TOO_LONG = 32_000 * "x"
 
 
 @dataclass(frozen=True)
@@ -144,7 +152,7 @@ def plan_reset(
     return ResetPlan(
         application,
         _owned(application, topology, topics, tuple(internal_topics)),
-        _has_group(admin, application),
+        bool(group_offsets(admin, application)),
         files,
         positions,
         _downstream(admin, topology, topics),
@@ -357,11 +365,7 @@ def _refuse_running(admin: Admin, application: str, files: CheckpointFiles | Non
             detail=f'a process works on checkpoint "{files.name}"',
             hint="stop it first",
         )
-    members = group_members(admin, application)
-    if members:
-        raise ApplicationStateError(
-            f'group "{application}" has {members} active members', hint="stop the application first"
-        )
+    refuse_members(admin, application, "stop the application first")
 
 
 def _refuse_foreign(application: str, files: CheckpointFiles) -> None:
@@ -386,20 +390,28 @@ def fence(servers: Servers, application: str) -> None:
         raise kafka_error(f'fencing "{application}"', error, servers) from error
 
 
-def _described(admin: Admin, application: str) -> ConsumerGroupDescription | None:
-    return _of_group(admin, application, lambda: admin.client.describe_consumer_groups([application]))
+def refuse_members(admin: Admin, application: str, hint: str) -> None:
+    """Raise ApplicationStateError if the application's group has members."""
+    described = _of_group(admin, application, lambda: admin.client.describe_consumer_groups([application]))
+    members = 0 if described is None else len(described.members)
+    unseen = described is None or described.state == ConsumerGroupState.DEAD
+    if members or (unseen and _refuses_commits(admin, application)):
+        raise ApplicationStateError(f'group "{application}" has {members or "some"} active members', hint=hint)
 
 
-def group_members(admin: Admin, application: str) -> int:
-    """Return the number of members of an application's group."""
-    described = _described(admin, application)
-    return 0 if described is None else len(described.members)
+def _refuses_commits(admin: Admin, application: str) -> bool:
+    """Return whether a group has members that librdkafka cannot see, as with ``group.protocol=streams``.
 
-
-def _has_group(admin: Admin, application: str) -> bool:
-    """Tell whether the group has committed offsets."""
-    described = _described(admin, application)
-    return described is not None and bool(described.state.name != "DEAD")
+    Only an empty group accepts offsets from outside. Metadata of this size is refused for every partition, but after
+    the check of members, so the request changes nothing.
+    """
+    long = [TopicPartition(p.topic, p.partition, p.offset, _TOO_LONG) for p in group_offsets(admin, application)[:1]]
+    if not long:
+        return False
+    wanted = [ConsumerGroupTopicPartitions(application, long)]
+    answer = _of_group(admin, application, lambda: admin.client.alter_consumer_group_offsets(wanted))
+    errors = [] if answer is None else [part.error for part in answer.topic_partitions if part.error is not None]
+    return any(error.code() == KafkaError.UNKNOWN_MEMBER_ID for error in errors)
 
 
 def _of_group(admin: Admin, group: str, call: Callable[[], Mapping[str, Future[T]]]) -> T | None:

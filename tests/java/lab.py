@@ -77,6 +77,11 @@ class Lab:
         }
         return ks.deploy(build(name, prefix), checkpoint=folder, spark_partitions=2, **options)
 
+    def adopt(self, name: str, prefix: str) -> None:
+        """Adopt what Java left under the prefix as its application id."""
+        options = {"bootstrap_servers": self.servers, "config": SETTINGS, "spark_partitions": 2}
+        print(ks.adopt(build(name, prefix), checkpoint=self.folder / prefix / "adopted", **options))
+
     def kit_runs(self, name: str, prefix: str, checkpoint: str = "checkpoint", **options: Any) -> None:
         """Let the kit process the available input."""
         query = self.deploy(name, prefix, checkpoint, available_now=True, **options)
@@ -138,8 +143,7 @@ class Lab:
         """Run Java over one half, then the kit over the other."""
         prefix = self.prepare(name, "java-kit")
         self.java_runs(name, prefix)
-        options = {"bootstrap_servers": self.servers, "config": SETTINGS, "spark_partitions": 2}
-        print(ks.adopt(build(name, prefix), checkpoint=self.folder / prefix / "adopted", **options))
+        self.adopt(name, prefix)
         feed(self.servers, name, prefix, 1)
         self.kit_runs(name, prefix, "adopted")
         return self.output(prefix)

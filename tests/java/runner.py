@@ -74,9 +74,9 @@ class JavaStreams:
         """Ask a running application for all rows of a key-value store."""
         return dict(row.split("=", 1) for row in self.ask("rows", application, store).split())
 
-    def start(self, application: str, name: str, prefix: str) -> None:
-        """Start an application."""
-        self.ask("start", application, name, prefix)
+    def start(self, application: str, name: str, prefix: str, *settings: str) -> None:
+        """Start an application, with settings such as "group.protocol=streams"."""
+        self.ask("start", application, name, prefix, *settings)
 
     def stop(self, application: str) -> None:
         """Stop an application and delete its local state."""

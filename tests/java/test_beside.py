@@ -6,9 +6,11 @@ from itertools import zip_longest
 
 import pytest
 
+import kstreamnb as ks
+from kstreamnb.kafka.application_reset import committed_positions
 from tests.java.changelogs import NAMES
 from tests.java.examples import EXAMPLES
-from tests.java.feeds import Records
+from tests.java.feeds import Records, committed_topics, feed
 from tests.java.lab import REPARTITION, Lab, driven, run_in_driver
 from tests.java.topologies import ALL, build
 
@@ -94,6 +96,29 @@ def test_java_restores_changelogs_that_were_turned_on_later(lab: Lab, name: str)
     """S0-22: the first deployment with ``changelogs=True`` writes the whole state, without a new record."""
     found = lab.kit_then_java(name, logged_later=True)
     assert agree(name, "snapshot, Java", found, unmoved(lab, name, "later-java"))
+
+
+def test_an_application_with_the_streams_protocol_is_refused_while_it_runs(lab: Lab) -> None:
+    """S0-22: librdkafka cannot see the members of its group; the state moves there and back as with the others."""
+    prefix = lab.prepare("count", "streams-protocol")
+    protocol = ("group.protocol=streams",)
+    lab.java.start(prefix, "count", prefix, *protocol)
+    lab.java.await_input(prefix, committed_topics("count", prefix))
+    offsets = committed_positions(lab.admin, prefix)
+    with pytest.raises(ks.errors.ApplicationStateError, match=f'group "{prefix}" has some active members'):
+        lab.adopt("count", prefix)
+    with pytest.raises(ks.errors.ApplicationStateError, match="active members"):
+        ks.kafka.reset(lab.servers, prefix)
+    assert committed_positions(lab.admin, prefix) == offsets
+    lab.java.stop(prefix)
+    lab.adopt("count", prefix)
+    query = lab.deploy("count", prefix, "adopted", changelogs=True)
+    query.hand_over(300)
+    feed(lab.servers, "count", prefix, 1)
+    lab.java.start(prefix, "count", prefix, *protocol)
+    lab.java.await_input(prefix, committed_topics("count", prefix))
+    lab.java.stop(prefix)
+    assert agree("count", "Java, kit, Java", lab.output(prefix), lab.twice("count"))
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -5,34 +5,25 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kstreamnb.core.arguments import check_arguments
-from kstreamnb.core.operator import EMITTED
-from kstreamnb.core.progress import under_way
 from kstreamnb.core.tables import Tabular
-from kstreamnb.errors import ApplicationStateError, CheckpointError, KStreamError
+from kstreamnb.errors import CheckpointError
 from kstreamnb.kafka.batch_offsets import Offsets
-from kstreamnb.kafka.offset_metadata import NO_TIME, OffsetMetadata, decode_metadata
+from kstreamnb.kafka.offset_metadata import NO_TIME
 from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles, LocalFiles, local_folder
 from kstreamnb.runtime.context.config import Config
-from kstreamnb.runtime.task.task import Task
 from kstreamnb.spark.contracts import from_json, to_json
-from kstreamnb.spark.execution.cyclic_task import CyclicTask
-from kstreamnb.spark.execution.seed import FOLDER, PendingRecords, write_pending, write_seed
-from kstreamnb.spark.execution.worker_cache import AnyTask
-from kstreamnb.spark.io.changelog_topics import changelog_topics
+from kstreamnb.spark.execution.seed import FOLDER, write_pending, write_seed
+from kstreamnb.spark.operations.application_state import FoundState, find_state, single_tasks
 from kstreamnb.spark.operations.topic_discovery import application_over
-from kstreamnb.spark.planning.deployment import Deployment
 from kstreamnb.spark.planning.placement import plan_deployment, useful_partitions
-from kstreamnb.spark.state.changelog_restore import Entries, logged_stores, read_topics, restore_tasks, stores_of
+from kstreamnb.spark.state.changelog_restore import stores_of
 from kstreamnb.spark.state.checkpoint_manifest import manifest_of, write_manifest
-from kstreamnb.spark.state.store_view import StoreView, stores_named, tasks_with
-from kstreamnb.state.versioned import VersionedRows
 from kstreamnb.topology.topology import Topology
 
 if TYPE_CHECKING:  # Kafka's client is loaded by connections alone
@@ -40,7 +31,6 @@ if TYPE_CHECKING:  # Kafka's client is loaded by connections alone
     from kstreamnb.kafka.client import Servers
 
 _OFFSETS_FILE = "offsets.json"
-_LOOKED_AT = 100
 
 
 @dataclass(frozen=True, repr=False)
@@ -90,20 +80,6 @@ class Adoption(Tabular):
         yield from (f"note: {note}" for note in self.notes)
         if self.checkpoint is not None:
             yield f'written to checkpoint "{self.checkpoint.name}": deploy(…, checkpoint=…) continues from it'
-
-
-@dataclass
-class FoundState:
-    """The state of an application: restored tasks, times by task, and records that wait."""
-
-    deployment: Deployment
-    tasks: dict[str, AnyTask]
-    times: dict[tuple[str, int], OffsetMetadata]
-    offsets: Offsets
-    inner: Offsets
-    pending: PendingRecords
-    problems: list[str]
-    notes: list[str]
 
 
 def adopt(
@@ -179,132 +155,6 @@ def adopt(
         )
     _write(folder, found, admin)
     return replace(adoption, checkpoint=folder)
-
-
-def find_state(admin: Admin, deployment: Deployment, *, running: bool = False) -> FoundState:
-    """Return the state of an application; ``running``: allow that it has members."""
-    from kstreamnb.kafka.application_reset import group_members, group_offsets, metadata_of
-
-    application = deployment.application
-    members = group_members(admin, application.id)
-    if members and not running:
-        raise ApplicationStateError(
-            f'group "{application.id}" has {members} active members',
-            hint="stop all instances of the application first; those that crashed leave after session.timeout.ms",
-        )
-    committed, times = Offsets(), {}
-    for each in group_offsets(admin, application.id):
-        committed.setdefault(each.topic, {})[each.partition] = each.offset
-        times[each.topic, each.partition] = decode_metadata(metadata_of(each))
-    external = {topic: committed[topic] for topic in application.external if topic in committed}
-    problems = [] if external else [f'group "{application.id}" has no committed offsets']
-    found = FoundState(deployment, {}, times, external, {}, {}, problems, [])
-    with under_way(f'restoring "{application.id}": records of repartition topics'):
-        _find_pending(found, admin, committed)
-    with under_way(f'restoring "{application.id}": stores from their changelogs'):
-        _restore(found, admin)
-    return found
-
-
-def _find_pending(found: FoundState, admin: Admin, committed: Offsets) -> None:
-    """Find the records of repartition topics that the application has written and not read yet."""
-    from kstreamnb.kafka.bounded_reader import BoundedReader, fetch, pieces_between
-    from kstreamnb.kafka.capture import ends_of
-
-    application, existing = found.deployment.application, admin.topics()
-    inner = sorted(topic for topic in application.internal_topics if topic in existing)
-    for topic in inner:
-        if existing[topic] != application.partitions[topic]:
-            found.problems.append(
-                f'topic "{topic}" has {existing[topic]} partitions, expected {application.partitions[topic]}'
-            )
-    if not inner:
-        return
-    reader = BoundedReader(admin.servers, inner)
-    first, end = reader.beginning(), ends_of(reader)
-    begin = {t: {p: max(at, committed.get(t, {}).get(p, at)) for p, at in parts.items()} for t, parts in first.items()}
-    found.inner = begin
-    for topic, partition, records in fetch(admin.servers, pieces_between(begin, end)):
-        rows = found.pending.setdefault((topic, partition), [])
-        rows.extend((at, key, value, tuple(headers)) for _, at, key, value, headers in records)
-    found.pending = {partition: rows for partition, rows in found.pending.items() if rows}
-
-
-def _restore(found: FoundState, admin: Admin) -> None:
-    """Restore the tasks, and note what does not fit."""
-    deployment, existing = found.deployment, admin.topics()
-    application, topics = deployment.application, logged_stores(deployment)
-    for name in sorted(application.topology.stores.keys() - topics.keys()):
-        found.notes.append(f'store "{name}" has no changelog: it begins empty, as after a restart of Java')
-    for name, topic in sorted(topics.items()):
-        if topic not in existing:
-            found.problems.append(f'store "{name}": there is no topic "{topic}"')
-    expected = {topic.name: topic.partitions for topic in changelog_topics(deployment)}
-    known = {name: topic for name, topic in topics.items() if topic in existing}
-    for name, topic in sorted(known.items()):
-        if existing[topic] != (wanted := expected.get(topic, existing[topic])):
-            found.problems.append(
-                f'store "{name}": topic "{topic}" has {existing[topic]} partitions, expected {wanted}'
-            )
-    found.tasks = _restored(found, known, read_topics(admin.servers, known, found.offsets))
-    for task in single_tasks(found.tasks.values()):
-        _set_times(found, task)
-
-
-def single_tasks(tasks: Iterable[AnyTask]) -> list[Task]:
-    """Return the tasks with those of cycles one by one."""
-    return [each for task in tasks for each in (task.members.values() if isinstance(task, CyclicTask) else [task])]
-
-
-def _set_times(found: FoundState, task: Task) -> None:
-    """Set a task's stream time, and up to where it has emitted windows, as Java does at a start."""
-    application, plan = found.deployment.application, task.plan
-    topics = application.reads[plan.subtopologies[0]]
-    times = [found.times[topic, plan.partition] for topic in topics if (topic, plan.partition) in found.times]
-    task.context.stream_time[0] = max((each.stream_time_ms for each in times), default=NO_TIME)
-    for (node, name), state_var in task.context.state_vars.items():
-        if name == EMITTED:
-            emitted = [each.emitted_ms.get(application.topology.nodes[node].stores[0]) for each in times]
-            state_var[0] = max([time for time in emitted if time is not None], default=state_var[0])
-
-
-def _restored(found: FoundState, topics: Mapping[str, str], entries: Entries) -> dict[str, AnyTask]:
-    """Restore store by store, so that one whose bytes are of another serde is named."""
-    try:
-        tasks = restore_tasks(found.deployment, topics, entries)
-    except (KStreamError, ValueError, LookupError, TypeError) as error:
-        found.problems.append(f"changelogs cannot be read: {error}")
-        return restore_tasks(found.deployment, {}, {})
-    for name in sorted(readable_stores(found.deployment.application.topology) & topics.keys()):
-        try:
-            _read_first_rows(_stores_of(found.deployment, tasks, name))
-        except (KStreamError, ValueError, TypeError, UnicodeError) as error:
-            found.problems.append(f'store "{name}": its serdes cannot read topic "{topics[name]}": {error}')
-    return tasks
-
-
-def _read_first_rows(stores: Iterable[Any]) -> None:
-    """Decode some rows of every partition; a versioned store lists no keys, but has the history of each."""
-    for store in stores:
-        if isinstance(store, VersionedRows):
-            for raw_key in islice(filter(None, store.raw), _LOOKED_AT):
-                list(store.history(store.keys.decode(raw_key[0])))
-        else:
-            list(islice(StoreView(store.name, [store]), _LOOKED_AT))
-
-
-def readable_stores(topology: Topology) -> set[str]:
-    """Return the stores that have views; the buffers of operators have none."""
-    return {name for name, store in topology.stores.items() if store.kind != "internal"}
-
-
-def view_of_store(deployment: Deployment, tasks: Mapping[str, AnyTask], name: str) -> StoreView:
-    """Return a store over all partitions, read only."""
-    return StoreView(name, _stores_of(deployment, tasks, name))
-
-
-def _stores_of(deployment: Deployment, tasks: Mapping[str, AnyTask], name: str) -> list[Any]:
-    return [store for task in tasks_with(deployment, name) for store in stores_named(tasks[task.name], name)]
 
 
 def _described(found: FoundState) -> Adoption:

@@ -11,12 +11,10 @@ from pyspark.sql import SparkSession
 from kstreamnb.errors import ApplicationStateError
 from kstreamnb.kafka.output_batch import OutputRecord, columns_of
 from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles
-from kstreamnb.spark.execution.state_codec import unpack_delta
-from kstreamnb.spark.execution.worker_cache import empty_task
 from kstreamnb.spark.io.changelog_topics import changelog_topics
 from kstreamnb.spark.planning.deployment import Deployment
 from kstreamnb.spark.state.changelog_restore import read_topics, stores_of
-from kstreamnb.spark.state.checkpoint_reader import last_batch, last_begun, read_states
+from kstreamnb.spark.state.checkpoint_reader import last_batch, last_begun, read_tasks
 
 _MOST_RECORDS = 100_000  # in a transaction
 
@@ -43,13 +41,9 @@ def _records(
 ) -> Iterator[OutputRecord]:
     topics = {topic.store: topic.name for topic in changelog_topics(deployment) if topic.store is not None}
     logged = read_topics(servers, topics, {})
-    states = read_states(spark, deployment, checkpoint)
-    for placed in deployment.tasks:
-        if not placed.stateful:
-            continue
-        task = empty_task(deployment, placed)
-        for delta in states.get(placed.name, ()):
-            task.apply_delta(unpack_delta(delta, trust=True))
+    tasks = read_tasks(spark, deployment, checkpoint)
+    for placed in (each for each in deployment.tasks if each.stateful):
+        task = tasks[placed.name]
         now_ms = max(0, task.context.stream_time[0])
         for name, partition, store in stores_of(placed, task):
             if name not in topics:

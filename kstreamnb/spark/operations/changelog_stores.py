@@ -12,7 +12,8 @@ from kstreamnb.core.tables import Tabular
 from kstreamnb.errors import StateError, unknown
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.task.initial_state import InitialState
-from kstreamnb.spark.operations.adoption import find_state, readable_stores, single_tasks, view_of_store
+from kstreamnb.spark.operations.application_state import find_state, single_tasks, stores_over
+from kstreamnb.spark.operations.state_checks import readable_stores
 from kstreamnb.spark.operations.topic_discovery import application_over
 from kstreamnb.spark.planning.placement import plan_deployment
 from kstreamnb.spark.state.store_view import StoreView
@@ -111,5 +112,5 @@ def read_changelogs(
     tasks = single_tasks(found.tasks.values())
     rows = {task.plan.task_id: {name: dict(store.raw) for name, store in task.stores.items()} for task in tasks}
     times = {task.plan.task_id: task.context.stream_time[0] for task in tasks}
-    views = {name: view_of_store(found.deployment, found.tasks, name) for name in sorted(readable_stores(topology))}
+    views = {name: StoreView(name, stores_over(found, name)) for name in sorted(readable_stores(application))}
     return ChangelogStores(rows, times, application.id, views, found.offsets, tuple(found.problems))

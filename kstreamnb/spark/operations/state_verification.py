@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kstreamnb.core.arguments import expect
 from kstreamnb.errors import ApplicationStateError
-from kstreamnb.spark.execution.state_codec import unpack_delta
-from kstreamnb.spark.execution.worker_cache import AnyTask, empty_task
+from kstreamnb.spark.execution.worker_cache import AnyTask
 from kstreamnb.spark.io.changelog_topics import changelog_topics
 from kstreamnb.spark.io.sinks import KafkaSink
 from kstreamnb.spark.planning.deployment import Deployment
 from kstreamnb.spark.query.query import Query
 from kstreamnb.spark.state.changelog_restore import read_topics, restore_tasks
-from kstreamnb.spark.state.checkpoint_reader import last_batch, read_states
+from kstreamnb.spark.state.checkpoint_reader import last_batch, read_tasks
 from kstreamnb.spark.state.store_view import stores_named, tasks_with
 from kstreamnb.state.store import Store
 from kstreamnb.state.versioned import VersionedRows
@@ -44,12 +43,7 @@ def rebuilt_stores(query: Query) -> Iterator[RebuiltStore]:
     expect(query, Query, "query", hint="pass what deploy() returns")
     with query.control.action.busy:
         _await_commit(query)
-        states = read_states(query.spark, query.deployment, query.control.files)
-        rebuilt = {}
-        for placed in query.deployment.tasks:
-            rebuilt[placed.name] = empty_task(query.deployment, placed)
-            for delta in states.get(placed.name, ()):
-                rebuilt[placed.name].apply_delta(unpack_delta(delta, trust=True))
+        rebuilt = read_tasks(query.spark, query.deployment, query.control.files)
         for name in sorted(query.topology.stores):
             pairs = [
                 (placed.plan.task_id, store)
@@ -82,7 +76,7 @@ def _from_changelogs(
     """Pair the stores that the log makes with the same stores made from their changelog topics."""
     topics = {topic.store: topic.name for topic in changelog_topics(deployment) if topic.store is not None}
     restored = restore_tasks(deployment, topics, read_topics(servers, topics, {}))
-    for placed in deployment.tasks:
+    for placed in (each for each in deployment.tasks if each.stateful):
         for full, store in rebuilt[placed.name].stores.items():
             # Compaction of a topic forgets versions sooner than a store does.
             if full.rpartition("/")[2] in topics and not isinstance(store, VersionedRows):

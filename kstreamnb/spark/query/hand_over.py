@@ -13,11 +13,9 @@ from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.kafka.offset_metadata import CommittedOffset, OffsetMetadata, commit_offsets
 from kstreamnb.runtime.task.task import Task
 from kstreamnb.spark.execution.cyclic_task import CyclicTask
-from kstreamnb.spark.execution.state_codec import unpack_delta
-from kstreamnb.spark.execution.worker_cache import empty_task
 from kstreamnb.spark.io.changelog_topics import changelog_topics
 from kstreamnb.spark.io.sinks import KafkaSink
-from kstreamnb.spark.state.checkpoint_reader import last_batch, last_begun, read_states
+from kstreamnb.spark.state.checkpoint_reader import last_batch, last_begun, read_tasks
 from kstreamnb.topology.partitions import owned_topics
 
 if TYPE_CHECKING:
@@ -99,13 +97,8 @@ def _drain(query: Query, timeout_s: float) -> None:
 
 def _tasks(query: Query) -> Iterator[Task]:
     """Yield the tasks with the state of the last batch."""
-    states = read_states(query.spark, query.deployment, query.control.files)
-    for placed in query.deployment.tasks:
-        if placed.stateful:
-            task = empty_task(query.deployment, placed)
-            for delta in states.get(placed.name, ()):
-                task.apply_delta(unpack_delta(delta, trust=True))
-            yield from task.members.values() if isinstance(task, CyclicTask) else [task]
+    for task in read_tasks(query.spark, query.deployment, query.control.files).values():
+        yield from task.members.values() if isinstance(task, CyclicTask) else [task]
 
 
 def _repartition_topics(query: Query, servers: Servers) -> Offsets:

@@ -55,11 +55,17 @@ def stores_of(placed: TaskPlacement, task: AnyTask) -> Iterator[tuple[str, int, 
 
 def restore_tasks(deployment: Deployment, topics: Mapping[str, str], entries: Entries) -> dict[str, AnyTask]:
     """Return every task with state, by name, with its stores restored from these topics."""
-    tasks: dict[str, AnyTask] = {}
-    for placed in deployment.tasks:
-        if placed.stateful:
-            task = tasks[placed.name] = empty_task(deployment, placed)
-            for name, partition, store in stores_of(placed, task):
-                if name in topics:
-                    store.restore_changelog(entries.get((topics[name], partition), ()))
+    tasks = {placed.name: empty_task(deployment, placed) for placed in deployment.tasks if placed.stateful}
+    for name, topic in topics.items():
+        restore_store(deployment, tasks, name, topic, entries)
     return tasks
+
+
+def restore_store(
+    deployment: Deployment, tasks: Mapping[str, AnyTask], name: str, topic: str, entries: Entries
+) -> None:
+    """Restore one store in all tasks that have it."""
+    for placed in deployment.tasks:
+        for own, partition, store in stores_of(placed, tasks[placed.name]) if placed.name in tasks else ():
+            if own == name:
+                store.restore_changelog(entries.get((topic, partition), ()))

@@ -11,8 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles
-from kstreamnb.spark.execution.state_codec import unpack_entry
+from kstreamnb.spark.execution.state_codec import unpack_delta, unpack_entry
 from kstreamnb.spark.execution.state_log import HEAD
+from kstreamnb.spark.execution.worker_cache import AnyTask, empty_task
 from kstreamnb.spark.jvm.session import query_session
 from kstreamnb.spark.planning.deployment import Deployment
 
@@ -111,6 +112,16 @@ def read_states(spark: SparkSession, deployment: Deployment, checkpoint: Checkpo
             for group, _, deltas in entries:
                 found.setdefault(names[group], []).extend(deltas)
     return found
+
+
+def read_tasks(spark: SparkSession, deployment: Deployment, checkpoint: CheckpointFiles) -> dict[str, AnyTask]:
+    """Return every task with state, by name, as of the last batch."""
+    states = read_states(spark, deployment, checkpoint)
+    tasks = {placed.name: empty_task(deployment, placed) for placed in deployment.tasks if placed.stateful}
+    for name, task in tasks.items():
+        for delta in states.get(name, ()):
+            task.apply_delta(unpack_delta(delta, trust=True))
+    return tasks
 
 
 def _log_frame(spark: SparkSession, checkpoint: CheckpointFiles, operator: int, batch: int) -> DataFrame:

@@ -4,6 +4,7 @@ import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Properties;
@@ -22,8 +23,9 @@ import org.apache.kafka.streams.state.QueryableStoreTypes;
 import org.apache.kafka.streams.state.ReadOnlyKeyValueStore;
 
 /**
- * Runs topologies with the real runtime, as told by lines on standard input: "start ID TOPOLOGY PREFIX", "stop ID",
- * "rows ID STORE", "describe TOPOLOGY PREFIX". Each is answered by one line: "ok" or the answer, or "failed" and the reason.
+ * Runs topologies with the real runtime, as told by lines on standard input: "start ID TOPOLOGY PREFIX [NAME=VALUE…]",
+ * "stop ID", "rows ID STORE", "describe TOPOLOGY PREFIX". Each is answered by one line: "ok" or the answer, or "failed"
+ * and the reason.
  */
 public final class Runner {
     private final String servers;
@@ -49,7 +51,7 @@ public final class Runner {
     private String answer(final String[] words) {
         try {
             switch (words[0]) {
-                case "start": start(words[1], words[2], words[3]); return "ok";
+                case "start": start(words[1], words[2], words[3], Arrays.copyOfRange(words, 4, words.length)); return "ok";
                 case "stop": stop(words[1]); return "ok";
                 case "check": check(words[1]); return "ok";
                 case "rows": return rows(words[1], words[2]);
@@ -67,8 +69,12 @@ public final class Runner {
         return builder.build();
     }
 
-    private void start(final String id, final String name, final String prefix) {
-        final KafkaStreams streams = new KafkaStreams(topology(name, prefix), settings(id));
+    private void start(final String id, final String name, final String prefix, final String... more) {
+        final Properties settings = settings(id);
+        for (final String setting : more) {
+            settings.put(setting.split("=", 2)[0], setting.split("=", 2)[1]);
+        }
+        final KafkaStreams streams = new KafkaStreams(topology(name, prefix), settings);
         streams.setUncaughtExceptionHandler(error -> {
             failures.put(id, error);
             return StreamThreadExceptionResponse.SHUTDOWN_CLIENT;

@@ -1,0 +1,265 @@
+"""What `adopt` says about the state that a Kafka Streams application left in Kafka, and when it refuses.
+
+``tests/java`` moves whole applications; here the topics hold what Java would have written, so that no Java runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+import kstreamnb as ks
+from kstreamnb.kafka.admin import Admin
+from kstreamnb.kafka.offset_metadata import OffsetMetadata, commit_offsets
+from kstreamnb.kafka.producer import produce
+from tests.kafka.apps import START_MS, rows
+
+pytestmark = pytest.mark.kafka
+
+BYTES = ks.Serdes.bytes()
+PARTITIONS, COUNT = 2, 40
+SIZE = ks.TimeWindows.of_size_and_grace("10s", "4s")
+
+
+class Left:
+    """An application that has stopped: its topics, with committed offsets and stream times."""
+
+    def __init__(self, servers: str, name: str, folder: Path) -> None:
+        self.servers, self.name, self.folder, self.admin = servers, name, folder, Admin(servers)
+
+    def build(self, declare: Callable[[Any, str], Any]) -> ks.Topology:
+        """A topology over topic ``name-in``."""
+        builder = ks.StreamsBuilder(self.name)
+        declare(builder.stream(f"{self.name}-in", value_serde="long"), self.name)
+        return builder.build()
+
+    def stop_after(self, declare: Callable[[Any, str], Any], *, committed: Iterable[int] = range(PARTITIONS)) -> None:
+        """Write what an application leaves that has processed the input, and committed its offsets of partitions."""
+        topology, topic = self.build(declare), f"{self.name}-in"
+        self.admin.create_topic(topic, partitions=PARTITIONS)
+        records = rows(topic, COUNT, PARTITIONS)
+        produce(self.servers, records, value_serde=ks.Serdes.long(), keep_partitions=True)
+        driver = ks.TopologyTestDriver(topology, partitions=PARTITIONS, changelogs=True)
+        driver.pipe(records)
+        for owned in topology.owned_topics(self.name, {topic: PARTITIONS}):
+            self.admin.create_topic(owned.name, partitions=owned.partitions or 1, config=dict(owned.config))
+            written = driver.create_output_topic(owned.name, "bytes", "bytes").read_records()
+            produce(self.servers, written, key_serde=BYTES, value_serde=BYTES, keep_partitions=True)
+        self.commit(topic, dict.fromkeys(committed, COUNT // PARTITIONS))
+
+    def commit(self, topic: str, offsets: dict[int, int]) -> None:
+        """Commit offsets of a topic, with a stream time."""
+        time = OffsetMetadata(START_MS + COUNT)
+        commit_offsets(self.servers, self.name, [(topic, part, offset, time) for part, offset in offsets.items()])
+
+    def look(self, declare: Callable[[Any, str], Any], **config: Any) -> Any:
+        """Ask what would be adopted by a topology."""
+        checkpoint = self.folder / "adopted"
+        servers, topology = self.servers, self.build(declare)
+        return ks.adopt(topology, bootstrap_servers=servers, checkpoint=checkpoint, config=config, dry_run=True)
+
+
+@pytest.fixture
+def left(servers: str, name: str, tmp_path: Path) -> Left:
+    """An application of the test's own."""
+    return Left(servers, name, tmp_path)
+
+
+def count(stream: Any, name: str) -> None:
+    """Count by key."""
+    stream.group_by_key().count(store="counts").to_stream().to(f"{name}-out", value_serde="long")
+
+
+def windows(stream: Any, name: str) -> None:
+    """Count by window, under the same name of the store."""
+    stream.group_by_key().windowed_by(SIZE).count(store="counts")
+
+
+def sessions(stream: Any, name: str) -> None:
+    """Count by session, under the same name of the store."""
+    stream.group_by_key().windowed_by(ks.SessionWindows.of_inactivity_gap_and_grace("10s", "4s")).count(store="counts")
+
+
+def versioned(stream: Any, name: str) -> None:
+    """Count by key with a history."""
+    store = ks.Stores.persistent_versioned_key_value_store("counts", history="1m")
+    stream.group_by_key().count(materialized=ks.Materialized(store))
+
+
+def regrouped(name_of_topic: str) -> Callable[[Any, str], None]:
+    """Count by another key."""
+
+    def declare(stream: Any, name: str) -> None:
+        stream.group_by(lambda key, value: key[0], name=name_of_topic, value_serde="long").count(store="counts")
+
+    return declare
+
+
+def last(value_serde: str) -> Callable[[Any, str], None]:
+    """The last value of each key, written with this serde."""
+
+    def declare(stream: Any, name: str) -> None:
+        values = stream.map_values(lambda value: f"text {value:03}" if value_serde == "string" else value)
+        values.group_by_key(value_serde=value_serde).reduce(
+            lambda one, other: other, store="counts", value_serde=value_serde
+        )
+
+    return declare
+
+
+def test_the_same_topology_fits_without_notes(left: Left) -> None:
+    """S0-22: rows, offsets and stream times are found."""
+    left.stop_after(count)
+    found = left.look(count)
+    assert (found.problems, found.notes) == ((), ())
+    assert found.stores == {"counts": len({record.key for record in rows("", COUNT, PARTITIONS)})}
+    assert found.offsets == {f"{left.name}-in": {0: COUNT // 2, 1: COUNT // 2}}
+
+
+@pytest.mark.parametrize(
+    ("java", "here", "told"),
+    [
+        pytest.param(windows, count, "compact,delete, expected compact", id="windows-as-counts"),
+        pytest.param(count, windows, "has cleanup.policy compact, expected compact,delete", id="counts-as-windows"),
+        pytest.param(windows, sessions, "expected a key, a session's end and its start", id="windows-as-sessions"),
+        pytest.param(last("string"), last("json"), 'serde "json" cannot read', id="text-as-json"),
+    ],
+)
+def test_a_store_of_another_kind_or_serde_is_a_problem(left: Left, java: Any, here: Any, told: str) -> None:
+    """S0-22: with the name of the store; nothing is written."""
+    left.stop_after(java)
+    problems = left.look(here).problems
+    assert any(problem.startswith('store "counts"') and told in problem for problem in problems), problems
+    with pytest.raises(ks.errors.CheckpointError, match="does not fit this topology"):
+        ks.adopt(left.build(here), bootstrap_servers=left.servers, checkpoint=left.folder / "adopted")
+    assert not (left.folder / "adopted").exists()
+
+
+@pytest.mark.parametrize(
+    ("java", "here", "told"),
+    [
+        pytest.param(last("long"), last("string"), "a number that was read as text", id="integers-as-text"),
+        pytest.param(
+            last("long"), last("double"), "an integer that was read as a fraction", id="integers-as-fractions"
+        ),
+        pytest.param(versioned, count, "min.compaction.lag.ms 86460000, expected 0", id="versioned-as-counts"),
+    ],
+)
+def test_bytes_that_another_serde_or_kind_can_read_are_doubted(left: Left, java: Any, here: Any, told: str) -> None:
+    """S0-22: they may be right, so that they are notes."""
+    left.stop_after(java)
+    found = left.look(here)
+    assert found.problems == ()
+    assert any(told in note for note in found.notes), found.notes
+    assert not any(told in note for note in left.look(java).notes)
+
+
+def test_eight_letters_that_are_read_as_an_integer_are_doubted(left: Left) -> None:
+    """S0-22: "text 012" has as many bytes as an integer."""
+    left.stop_after(last("string"))
+    assert any("text that was read as an integer" in note for note in left.look(last("long")).notes)
+
+
+def test_records_of_a_repartition_topic_with_another_name_would_be_lost(left: Left) -> None:
+    """S0-22: as long as they wait; afterwards the other name is a note."""
+    left.stop_after(regrouped("letters"))
+    topic = f"{left.name}-letters-repartition"
+    ends = left.admin.offsets([topic])[topic]
+    left.commit(topic, dict.fromkeys(ends, 0))
+    assert left.look(regrouped("letters")).pending == {topic: COUNT}
+    (problem,) = left.look(regrouped("others")).problems
+    assert problem == (
+        f'the application has read topic "{topic}", this topology does not; {COUNT} of its records wait, '
+        "and would be lost"
+    )
+    left.commit(topic, ends)
+    found = left.look(regrouped("others"))
+    assert found.problems == ()
+    assert f'the application has read topic "{topic}", this topology does not' in found.notes
+
+
+def test_a_store_under_another_name_is_a_problem_and_its_changelog_is_named(left: Left) -> None:
+    """S0-22: both names."""
+    left.stop_after(count)
+    found = left.look(lambda stream, name: stream.group_by_key().count(store="totals"))
+    assert found.problems == (f'store "totals": there is no topic "{left.name}-totals-changelog"',)
+    assert found.notes == (f'topic "{left.name}-counts-changelog" is of no store of this topology',)
+
+
+def test_input_without_offsets_is_noted(left: Left) -> None:
+    """S0-22: a partition is read from its start, as Kafka Streams does, and another topic as in a new deployment."""
+    left.stop_after(count, committed=[1])
+    left.admin.create_topic(f"{left.name}-more", partitions=PARTITIONS)
+    builder = ks.StreamsBuilder(left.name)
+    topics = [f"{left.name}-in", f"{left.name}-more"]
+    count(builder.stream(topics, value_serde="long"), left.name)
+    found = ks.adopt(builder.build(), bootstrap_servers=left.servers, checkpoint=left.folder / "new", dry_run=True)
+    assert found.problems == ()
+    assert found.notes == (
+        f'topic "{topics[0]}": no offset is committed for partition 0, which is read from its start',
+        f'group "{left.name}" has no offsets of topic "{topics[1]}": it begins as in a new deployment',
+    )
+
+
+def test_stores_that_topics_of_different_partitions_reach_are_noted(left: Left) -> None:
+    """S0-22: the same key may be in two tasks, also in Java."""
+    left.stop_after(count)
+    left.admin.create_topic(f"{left.name}-wide", partitions=PARTITIONS + 1)
+    builder = ks.StreamsBuilder(left.name)
+    wide = builder.stream(f"{left.name}-wide", value_serde="long")
+    count(builder.stream(f"{left.name}-in", value_serde="long").merge(wide), left.name)
+    found = ks.adopt(builder.build(), bootstrap_servers=left.servers, checkpoint=left.folder / "new", dry_run=True)
+    assert (
+        f'topic "{left.name}-counts-changelog" has {PARTITIONS} partitions, expected {PARTITIONS + 1}' in found.problems
+    )
+    assert any('meet at store "counts" with 2 and 3 partitions' in note for note in found.notes)
+
+
+def test_offsets_that_kafka_streams_has_not_committed_are_noted(left: Left) -> None:
+    """S0-22: a plain consumer of the same group commits no stream times."""
+    left.stop_after(count)
+    assert not left.look(count).notes
+    consumer = Consumer({"bootstrap.servers": left.servers, "group.id": left.name})
+    parts = [TopicPartition(f"{left.name}-in", part, COUNT // 2) for part in range(PARTITIONS)]
+    consumer.commit(offsets=parts, asynchronous=False)
+    consumer.close()
+    assert left.look(count).notes == ("the offsets have no stream times: Kafka Streams has not committed them",)
+
+
+def test_a_store_without_a_changelog_is_noted(left: Left) -> None:
+    """S0-22: as after a restart of Java, it begins empty."""
+
+    def unlogged(stream: Any, name: str) -> None:
+        stream.group_by_key().count(materialized=ks.Materialized("counts").with_logging_disabled())
+
+    left.stop_after(unlogged)
+    assert left.look(unlogged).notes == (
+        'store "counts" has no changelog: it begins empty, as after a restart of Java',
+    )
+
+
+def test_windows_of_which_the_broker_has_deleted_records_are_noted(left: Left) -> None:
+    """S0-22: the records of this test are older than a day, but by stream time their windows are open."""
+    left.stop_after(windows)
+    topic = f"{left.name}-counts-changelog"
+    assert not left.look(windows).notes
+    left.admin.client.delete_records([TopicPartition(topic, 0, 3)])[TopicPartition(topic, 0, 3)].result(30)
+    (note,) = left.look(windows).notes
+    assert note.startswith(
+        f'store "counts": rows may be missing, because the broker has deleted records of topic "{topic}"'
+    )
+
+
+def test_a_running_application_is_refused(left: Left) -> None:
+    """S0-22: with the number of its members."""
+    left.stop_after(count)
+    consumer = Consumer({"bootstrap.servers": left.servers, "group.id": left.name})
+    consumer.subscribe([f"{left.name}-in"])
+    consumer.poll(10)
+    with pytest.raises(ks.errors.ApplicationStateError, match="has 1 active members"):
+        left.look(count)
+    consumer.close()
