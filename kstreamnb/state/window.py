@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from kstreamnb.core.record import AggregationWithHeaders, Headers, Windowed
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.time import MAX_TIME_MS
-from kstreamnb.errors import SerdeError, StateError
+from kstreamnb.errors import StateError
 from kstreamnb.state.codec import ValueWithHeaders, headers_of
 from kstreamnb.state.store import Rows, Store, StoreContext
 from kstreamnb.state.timed import StoreClock, TimedKey, TimedRows
@@ -208,8 +208,6 @@ class WindowRows(TimedRows[int]):
         return b"".join((self.keys.to_bytes(key), start, self._sequence_bytes(position)))
 
     def _key_from(self, data: bytes) -> TimedKey[int]:
-        if len(data) < 12:
-            raise SerdeError(f"expected a key, a window's start and a sequence, got {len(data)} bytes")
         start = int.from_bytes(data[-12:-4], signed=True)
         return super()._key_from(data[:-12]), start << self._bits | int.from_bytes(data[-4:]) if self._bits else start
 
@@ -338,8 +336,6 @@ class SessionRows(TimedRows[tuple[int, int]]):
 
     def _key_from(self, data: bytes) -> SessionKey:
         end, start = int.from_bytes(data[-16:-8], signed=True), int.from_bytes(data[-8:], signed=True)
-        if len(data) < 16 or start > end:
-            raise SerdeError("expected a key, a session's end and its start, got other bytes")
         return super()._key_from(data[:-16]), (end, start)
 
 

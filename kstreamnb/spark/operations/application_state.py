@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kstreamnb.core.operator import EMITTED
 from kstreamnb.core.progress import under_way
-from kstreamnb.errors import KStreamError
+from kstreamnb.errors import KStreamError, SerdeError
 from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.kafka.offset_metadata import NO_TIME, OffsetMetadata, decode_metadata
 from kstreamnb.runtime.task.task import Task
@@ -139,7 +139,12 @@ def _restore_stores(found: FoundState, topics: Mapping[str, str], entries: Entri
     found.tasks = restore_tasks(found.deployment, {}, {})
     readable = checks.readable_stores(found.deployment.application)
     for name, topic in sorted(topics.items()):
+        kind = found.deployment.application.topology.stores[name].kind
+        keys = (key for (of, _), rows in entries.items() if of == topic for key, *_ in rows)
+        other = next(checks.other_keys(kind, keys), None)
         try:
+            if other is not None:
+                raise SerdeError(other)
             restore_store(found.deployment, found.tasks, name, topic, entries)
             if name in readable:
                 found.notes += checks.doubts(name, checks.first_rows(name, stores_over(found, name)))

@@ -81,6 +81,16 @@ def other_settings(topic: OwnedTopic, settings: Mapping[str, str]) -> Iterator[s
             )
 
 
+def other_keys(kind: str, keys: Iterable[bytes]) -> Iterator[str]:
+    """Yield how keys differ from those of stores of a kind: windows end with 12 bytes, sessions with end and start."""
+    size = 16 if kind == "session" else 12 if "window" in kind else 0
+    for key in keys:
+        if len(key) < size:
+            yield f"expected keys of a {kind} store, with {size} bytes of time at their end, got {len(key)} bytes"
+        elif kind == "session" and key[-16:-8] < key[-8:]:
+            yield "expected keys of a session store, with end and start, got an end before its start"
+
+
 def uneven(application: ApplicationPlan) -> Iterator[str]:
     """Yield stores whose input topics have different partition counts."""
     for store, counts in uneven_stores(application.topology, application.partitions).items():
