@@ -35,7 +35,7 @@ class StoreSpec(NamesSerdes):
 
     Units: ``retention_ms``, ``window_size_ms``, ``history_ms`` and ``segment_ms`` are milliseconds of stream time.
     ``persistent`` chooses between the expiry rules of Kafka's RocksDB stores (whole segments) and of its in-memory
-    stores (exact); both are held in memory here. ``extra`` belongs to kinds that need more
+    stores (exact); where rows are held does not depend on it. ``extra`` belongs to kinds that need more
     (``lru``: ``max_entries``). ``factory`` creates a user's own row storage; it gets the spec. Rows by key need
     ``get(key)``, ``put(key, row)`` and ``all()``; windows ``fetch(key, start)``, ``put(key, row, start)`` and
     ``all()``; sessions ``fetch_session(key, start, end)``, ``put(session, row)``, ``remove(session)`` and

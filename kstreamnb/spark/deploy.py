@@ -115,7 +115,8 @@ def deploy(
         tick: how often wall-clock punctuators are checked, if the topology has users' processors. Default: "1s".
         spark_partitions: state partitions of the query, fixed by its first start until `ks.spark.rescale`; by default
             as many as cores, but no more than the widest level has tasks.
-        memory_limit: bytes of state that one worker keeps in memory. Default: 1 GiB.
+        memory_limit: bytes of memory that state may take in all Python workers of an executor; state beyond it is in
+            files in the executor's local folder. Default: 1 GiB.
         fail_on_loss: end the query when records were removed before they were read. Default: True.
         create_topics: create output topics that do not exist, with the partitions of the widest input. Default: True.
         sink: where the output goes instead of Kafka, such as a `DatabaseSink`. Default: None.

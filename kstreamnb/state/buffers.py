@@ -317,10 +317,14 @@ class PendingJoins(_TimedStore[PendingKey, tuple[object, ...]]):
     def _rank(self, raw_key: PendingKey) -> tuple[int, bytes]:
         return raw_key[1], self.keys.to_bytes(raw_key[2])
 
+    def _key_bytes(self, raw_key: PendingKey) -> bytes:
+        """Timestamp (8 bytes), side (1 byte) and key."""
+        timestamp, side, key = raw_key
+        return timestamp.to_bytes(8, signed=True) + bytes([side]) + self.keys.to_bytes(key)
+
     def changelog_entry(self, raw_key: PendingKey, row: tuple[object, ...] | None) -> tuple[bytes, bytes | None]:
         """Return Kafka's changelog bytes: timestamp (8), side (1) and key; a list of side byte and value."""
-        timestamp, side, key = raw_key
-        data = timestamp.to_bytes(8, signed=True) + bytes([side]) + self.keys.to_bytes(key)
+        side, data = raw_key[1], self._key_bytes(raw_key)
         if row is None:
             return data, None
         items = [bytes([side]) + (self._sides[side].to_bytes(value) or b"") for value in row]

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import StateError
+from kstreamnb.state.disk_rows import DiskRows
 
 
 class StoredElsewhere(MutableMapping[Hashable, object]):
@@ -166,10 +167,13 @@ _KINDS: dict[str, Callable[[Any], StoredElsewhere]] = {
 
 
 def rows_of(spec: StoreSpec) -> MutableMapping[Any, Any]:
-    """Return the container of a store's rows: a dict, or the store that the spec's factory makes."""
+    """Return the container of a store's rows: a dict, or what the spec's factory makes."""
     if spec.factory is None:
         return {}
     kind = _KINDS.get(spec.kind)
     if kind is None:
         raise StateError(f'store "{spec.name}" of kind "{spec.kind}" cannot have a factory')
-    return (_duplicates if spec.retain_duplicates else kind)(spec.factory(spec))
+    made = spec.factory(spec)
+    if isinstance(made, DiskRows):
+        return made
+    return (_duplicates if spec.retain_duplicates else kind)(made)

@@ -2,64 +2,15 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from collections.abc import Callable, Hashable, Iterable, Mapping, MutableMapping
-from itertools import islice
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
 
 from kstreamnb.core.record import Headers
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import StateError
+from kstreamnb.state.disk_rows import DiskRows
+from kstreamnb.state.key_order import KeyOrder
 from kstreamnb.state.store import Rows, Store, StoreContext
-
-_FEW = 8
-
-
-class KeyOrder:
-    """The sorted keys of a dict that reports its deletions and keeps its order of insertion.
-
-    New keys are at the end of the dict; so a view catches up by reading its tail. Of any other mapping the keys are
-    sorted again each time.
-    """
-
-    def __init__(self, raw: MutableMapping[Hashable, Any], to_bytes: Callable[[Hashable], bytes]) -> None:
-        self._raw, self._to_bytes, self._is_dict = raw, to_bytes, type(raw) is dict
-        self._sorted: list[tuple[bytes, Hashable]] = []
-        self._removed: set[Hashable] = set()
-
-    def forget(self, raw_key: Hashable) -> None:
-        """Must be called when a key leaves the dict."""
-        if self._sorted:
-            self._removed.add(raw_key)
-
-    def entries(self) -> list[tuple[bytes, Hashable]]:
-        """Return ``(key bytes, raw key)`` of all rows, ascending; callers must not change it."""
-        if not self._is_dict:
-            return sorted(((self._to_bytes(key), key) for key in self._raw), key=_first)
-        if self._removed:
-            self._sorted = [entry for entry in self._sorted if entry[1] not in self._removed]
-            self._removed.clear()
-        known = self._sorted
-        missing = len(self._raw) - len(known)
-        if missing:
-            fresh = [(self._to_bytes(key), key) for key in islice(reversed(self._raw), missing)]
-            if missing <= _FEW and known:
-                for entry in fresh:
-                    insort(known, entry, key=_first)
-            else:
-                known.extend(fresh)
-                known.sort(key=_first)
-        return known
-
-    def between(self, least: bytes, end: bytes | None) -> list[Hashable]:
-        """Return raw keys whose bytes are at least the first bound and less than the second; None is open."""
-        known = self.entries()
-        high = len(known) if end is None else bisect_left(known, end, key=_first)
-        return [raw_key for _, raw_key in known[bisect_left(known, least, key=_first) : high]]
-
-
-def _first(entry: tuple[bytes, Hashable]) -> bytes:
-    return entry[0]
 
 
 class KeyValueRows(Store[Hashable, Any]):
@@ -79,16 +30,14 @@ class KeyValueRows(Store[Hashable, Any]):
         """Keep a row; None removes it."""
         self.write(self.keys.encode(key), self._kept(value))
 
-    def apply_all(self, rows: Mapping[Any, Any]) -> None:
-        """Change many rows silently; None deletes."""
-        if type(self) is KeyValueRows and None not in rows.values():
-            self.raw.update(rows)  # a rebuild is mostly this
-        else:
-            super().apply_all(rows)
-
     def _index(self, raw_key: Hashable, *, gone: bool) -> None:
         if gone:
             self.order.forget(raw_key)
+
+    @property
+    def index_bytes(self) -> int:
+        """Return an estimate of the memory that the order of keys takes, in bytes."""
+        return self.order.memory_bytes()
 
     def put_if_absent(self, key: object, value: object) -> object:
         """Put unless there is a row; return the existing row, or None."""
@@ -110,19 +59,19 @@ class KeyValueRows(Store[Hashable, Any]):
 
     def range(self, from_key: object, to_key: object) -> Rows:
         """Return rows between two keys, both inclusive, ascending by key bytes; None is open."""
-        return self._rows(self._of_keys(from_key, to_key))
+        return self._scan(*self._bounds(from_key, to_key))
 
     def reverse_range(self, from_key: object, to_key: object) -> Rows:
         """Return the rows of `range`, descending."""
-        return self._rows(self._of_keys(from_key, to_key)[::-1])
+        return self._scan(*self._bounds(from_key, to_key), reverse=True)
 
     def all(self) -> Rows:
         """Return all rows, ascending by key bytes."""
-        return self._rows(self._of_keys(None, None))
+        return self._scan(b"", None)
 
     def reverse_all(self) -> Rows:
         """Return all rows, descending."""
-        return self._rows(self._of_keys(None, None)[::-1])
+        return self._scan(b"", None, reverse=True)
 
     def prefix_scan(self, prefix: object, serialize: Callable[[Any], bytes] | None = None) -> Rows:
         """Return rows whose key bytes start with those of a prefix; ``serialize`` makes them, the
@@ -130,7 +79,7 @@ class KeyValueRows(Store[Hashable, Any]):
         """
         data = self._bytes_of(prefix) if serialize is None else serialize(prefix)
         stem = data.rstrip(b"\xff")  # the next prefix has its last byte one greater, and none exists after 0xff alone
-        return self._rows(self._between(data, stem[:-1] + bytes([stem[-1] + 1]) if stem else None))
+        return self._scan(data, stem[:-1] + bytes([stem[-1] + 1]) if stem else None)
 
     def approximate_num_entries(self) -> int:
         """Return the exact number of rows."""
@@ -140,11 +89,21 @@ class KeyValueRows(Store[Hashable, Any]):
         """Return the serialized bytes of a key."""
         return self.keys.to_bytes(self.keys.encode(key))
 
-    def _of_keys(self, from_key: object, to_key: object) -> list[Hashable]:
+    def _bounds(self, from_key: object, to_key: object) -> tuple[bytes, bytes | None]:
         least = b"" if from_key is None else self._bytes_of(from_key)
-        return self._between(least, None if to_key is None else self._bytes_of(to_key) + b"\0")
+        return least, None if to_key is None else self._bytes_of(to_key) + b"\0"
+
+    def _scan(self, least: bytes, end: bytes | None, *, reverse: bool = False) -> Rows:
+        if type(self.raw) is DiskRows and type(self) is KeyValueRows:  # a list of its keys might not fit into memory
+            found = self.raw.items_between(least, end, reverse=reverse)
+            return Rows((self._user_key(raw_key), self._shown(row)) for raw_key, row in found)
+        raw_keys = self._between(least, end)
+        return self._rows(raw_keys[::-1] if reverse else raw_keys)
 
     def _between(self, least: bytes, end: bytes | None) -> list[Hashable]:
+        """Raw keys whose bytes are at least the first bound and less than the second, ascending; None is open."""
+        if type(self.raw) is DiskRows:
+            return [raw_key for raw_key, _ in self.raw.items_between(least, end)]
         return self.order.between(least, end)
 
     def _shorten(self) -> None:
@@ -234,3 +193,12 @@ class LruRows(KeyValueRows):
     def _row(self, raw_key: Hashable) -> object:
         row = self.raw.get(raw_key)
         return None if row is None else row[1]
+
+
+def apply_rows(store: Store, rows: Mapping[Any, Any]) -> None:
+    """Change many rows of a store of any kind silently; None deletes."""
+    if type(store) is KeyValueRows and None not in rows.values():
+        store.raw.update(rows)  # a rebuild is mostly this
+    else:
+        for raw_key, row in rows.items():
+            store.apply(raw_key, row)

@@ -18,6 +18,7 @@ from kstreamnb.core.stores import FlushListener, StoreSpec
 from kstreamnb.errors import StateError
 from kstreamnb.state.codec import RowWithHeaders, headers_in_values, headers_of, key_codec, stamped, value_codec
 from kstreamnb.state.custom import rows_of
+from kstreamnb.state.disk_rows import DiskRows
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as _TypeVar
@@ -154,6 +155,8 @@ class Store(Generic[RawKey, Row]):
         self.keys, self.values = key_codec(self._key_serde), value_codec(self._value_serde)
         if self.keeps_headers and not self.timestamped:
             self.values = headers_in_values(self.values)
+        if isinstance(self.raw, DiskRows):
+            self.raw.bind(self._key_bytes, self._key_from)
         self._journal: Journal | None = None
         self._changes: list[ChangelogRecord] | None = [] if spec.logged else None
         self.watched = [self._recorder()]
@@ -243,11 +246,6 @@ class Store(Generic[RawKey, Row]):
         if came_or_went:
             self._index(raw_key, gone=row is None)
 
-    def apply_all(self, rows: Mapping[Any, Any]) -> None:
-        """Change many rows silently; None deletes."""
-        for raw_key, row in rows.items():
-            self.apply(raw_key, row)
-
     def _index(self, raw_key: RawKey | None, *, gone: bool) -> None:
         """Update the index after a row was added or removed."""
 
@@ -272,7 +270,8 @@ class Store(Generic[RawKey, Row]):
         """Replace all rows, silently."""
         for raw_key in list(self.raw):
             self.apply(raw_key, None)
-        self.apply_all(rows)
+        for raw_key, row in rows.items():
+            self.apply(raw_key, row)
 
     def begin_with(self, rows: Mapping[Any, Any]) -> None:
         """Replace all rows; the journal records them, the changelog does not."""
@@ -296,6 +295,15 @@ class Store(Generic[RawKey, Row]):
 
     def _key_bytes(self, raw_key: RawKey) -> bytes:
         return self.keys.to_bytes(raw_key)
+
+    def row_key(self, raw_key: RawKey | None) -> bytes:
+        """Return bytes that are different for each row; b"" for content without a key."""
+        return b"" if raw_key is None else self._key_bytes(raw_key)
+
+    @property
+    def index_bytes(self) -> int:
+        """Return an estimate of the memory that indexes of rows take, in bytes."""
+        return 0
 
     def changelog_snapshot(self, timestamp: int) -> Iterator[ChangelogRecord]:
         """Yield the changelog records from which the rows are restored; rows without a time get ``timestamp`` (ms)."""

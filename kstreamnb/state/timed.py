@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Hashable, Iterator
+from sys import getsizeof
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from kstreamnb.core.record import Headers, Windowed
@@ -151,6 +152,12 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         self._positions: KeyIndex[P] = KeyIndex()
         self._insert = self._inserter()
         self._bind()
+
+    @property
+    def index_bytes(self) -> int:
+        """Return an estimate of the memory that indexes of rows take, in bytes."""
+        indexes = 1 + bool(self._times) + bool(self._positions)
+        return indexes * sum(map(getsizeof, self._segments.values()))
 
     def _bind(self) -> None:
         """Create the closures that are called for each record."""

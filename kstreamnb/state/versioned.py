@@ -125,6 +125,10 @@ class VersionedRows(Store[SegmentKey, Any]):
             self._observed_ms = -1 if row is None else row
         super().apply(raw_key, row)
 
+    def row_key(self, raw_key: SegmentKey | None) -> bytes:
+        """Return bytes that are different for each row; b"" for the observed stream time."""
+        return b"" if raw_key is None else self.keys.to_bytes(raw_key[0]) + raw_key[1].to_bytes(8, signed=True)
+
     def _index(self, raw_key: SegmentKey | None, *, gone: bool) -> None:
         if raw_key is None or raw_key[1] == LATEST_ROW:
             return

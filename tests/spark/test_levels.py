@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import re
 import socket
+import sqlite3
 import threading
 import tracemalloc
 from collections import Counter
@@ -18,10 +20,11 @@ import pytest
 import kstreamnb as ks
 from kstreamnb.core.codec import SerializedValue
 from kstreamnb.spark.contracts import QueryBatch
-from kstreamnb.spark.execution import state_log, worker_cache
+from kstreamnb.spark.execution import state_log, task_files, worker_cache
 from kstreamnb.spark.execution.record_batch import WALL
 from kstreamnb.spark.execution.state_codec import unpack_delta, unpack_entry, unpack_head
 from kstreamnb.spark.execution.worker_cache import CachedTask, empty_task
+from kstreamnb.spark.execution.worker_progress import TaskPosition
 from kstreamnb.spark.io import stream_source
 from kstreamnb.spark.io.offset_source import FileOffsetSource
 from kstreamnb.spark.io.sinks import MemorySink
@@ -79,6 +82,13 @@ def small_logs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state_log, "_PART_BYTES", 400)
 
 
+@pytest.fixture
+def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stores on disk keep six rows in memory."""
+    monkeypatch.setattr(task_files, "_MOST_ROWS", 6)
+    monkeypatch.setattr(task_files, "_LEAST_ROWS", 6)
+
+
 SHAPES = [
     (two_levels, ["in"], ["totals", "windows"]),
     (three_levels, ["in"], ["out"]),
@@ -86,21 +96,29 @@ SHAPES = [
 ]
 
 
+@pytest.mark.usefixtures("few_rows")
 @pytest.mark.parametrize("batches", [1, 2, 8, 40])
 @pytest.mark.parametrize(("build", "read", "written"), SHAPES, ids=["two levels", "three levels", "joins"])
 @pytest.mark.parametrize("lost", [False, True], ids=["warm", "lost"])
+@pytest.mark.parametrize("limit", [1 << 30, 0], ids=["memory", "disk"])
 def test_batches_and_lost_workers_change_nothing(
-    tmp_path: Path, build: Any, read: list[str], written: list[str], batches: int, *, lost: bool
+    tmp_path: Path, build: Any, read: list[str], written: list[str], batches: int, limit: int, *, lost: bool
 ) -> None:
-    """S0-29, S1-10: any number of batches produces the driver's output, with and without the workers' memory."""
+    """S0-29, S1-10: any number of batches produces the driver's output, with and without the workers' memory.
+
+    A task on disk is rebuilt once: its file survives the worker.
+    """
     topology, rows = build(), disordered(read, 300)
-    found, cluster = ran(
-        tmp_path, topology, rows, written, batches=batches, between=forget if lost else lambda number: None
-    )
+    between = forget if lost else lambda number: None
+    found, cluster = ran(tmp_path, topology, rows, written, batches=batches, between=between, memory_limit=limit)
     assert driven(topology, rows, 3, written) == found
     kinds = Counter(cluster.found)
-    assert kinds["rebuild" if lost else "hit"] > 0 or batches == 1
-    assert kinds["hit" if lost else "rebuild"] == 0
+    if limit:
+        assert kinds["rebuild" if lost else "hit"] > 0 or batches == 1
+        assert kinds["hit" if lost else "rebuild"] == 0
+    else:
+        assert kinds["rebuild"] <= kinds["new"]
+        assert kinds["catch-up"] > 0 or batches < 3
 
 
 @pytest.mark.parametrize("places", [1, 5])
@@ -231,16 +249,140 @@ def test_old_entries_of_a_log_go_a_few_with_each_batch(tmp_path: Path, monkeypat
     assert min(seen[-1] for seen in bases.values()) > 20
 
 
-def test_state_that_exceeds_memory_is_rebuilt_when_it_is_needed(tmp_path: Path) -> None:
-    """S1-10: least recently used tasks are evicted from the worker's memory by size; output is unchanged, only
-    slower.
-    """
+@pytest.mark.usefixtures("few_rows")
+def test_state_that_exceeds_memory_moves_to_files(tmp_path: Path) -> None:
+    """S1-10: beyond the limit tasks that are in memory stay there, and others are read from files, never rebuilt."""
     topology, rows = three_levels(), disordered(["in"], 400)
-    found, cluster = ran(tmp_path, topology, rows, ["out"], batches=8, partitions=6, memory_limit=2_000)
+    kept: list[int] = []
+
+    def look(number: int) -> None:
+        kept.append(sum(task.file is None and task.memory > 0 for task in kept_tasks()))
+
+    found, cluster = ran(tmp_path, topology, rows, ["out"], batches=8, partitions=6, memory_limit=2_000, between=look)
     assert driven(topology, rows, 6, ["out"]) == found
-    assert Counter(cluster.found)["rebuild"] > 20
-    kept = [held for held in kept_tasks() if held.state_bytes]
-    assert sum(held.state_bytes for held in kept) <= 2_000 or len(kept) == 1
+    assert Counter(cluster.found)["rebuild"] == 0
+    assert Counter(cluster.found)["catch-up"] > 20
+    assert 0 < kept[-1] < kept[0]
+    assert sum(task.memory for task in kept_tasks()) <= 2_000
+
+
+def on_disk(folder: Path) -> tuple[ks.Topology, list[Row], Cluster]:
+    """Return a topology with records, and a cluster that holds all state in files."""
+    deployment = placed(two_levels(), 3)
+    cluster = Cluster.of(deployment, folder.name, memory_limit=0, verify=True)
+    cluster.forget()
+    return two_levels(), disordered(["in"], 300), cluster
+
+
+@pytest.mark.usefixtures("few_rows")
+def test_a_batch_that_failed_leaves_nothing_in_a_file(tmp_path: Path) -> None:
+    """S0-23: a file has what was committed; an attempt whose log was lost is repeated from there, without a rebuild."""
+    topology, rows, cluster = on_disk(tmp_path)
+    committed: list[dict[Any, dict[Any, Any]]] = []
+
+    def fail_after(number: int) -> None:
+        """Every second batch loses its log, and runs again."""
+        committed.append({group: dict(log.rows) for group, log in cluster.states.items()})
+
+    batches = batched(cluster.deployment, rows, 8)
+    feed = FileOffsetSource.write(tmp_path / FEED, batches)
+    sink = MemorySink()
+    run = cluster.run
+
+    def run_twice(level_rows: list[Any]) -> Any:
+        if len(committed) > 2:
+            before = {group: dict(log.rows) for group, log in cluster.states.items()}
+            run(level_rows)
+            for group, log in cluster.states.items():
+                log.rows = before.get(group, {})
+        return run(level_rows)
+
+    cluster.run = run_twice  # type: ignore[method-assign]
+    for number, output in enumerate(cluster.batches(feed, fail_after)):
+        sink.publish(QueryBatch(number, "", {}, 0, output))
+    assert driven(topology, rows, 3, ["totals"]) == outputs(cluster.deployment, sink, ["totals"])
+    assert Counter(cluster.found)["rebuild"] == 0
+
+
+@pytest.mark.parametrize("damage", ["cut", "old", "of another query", "unfinished"])
+def test_a_file_that_is_not_what_was_committed_is_not_used(tmp_path: Path, damage: str) -> None:
+    """S0-23: a damaged file, one of another lineage and one without a head are removed, and the task is rebuilt."""
+    topology, rows, cluster = on_disk(tmp_path)
+
+    def spoil(number: int) -> None:
+        if number != 4:
+            return
+        cluster.forget()
+        gc.collect()
+        files = sorted((worker_cache.local_folder() / cluster.deployment.key).glob("*.sqlite"))
+        assert files
+        for path in files:
+            if damage == "cut":
+                path.write_bytes(path.read_bytes()[:5000])
+                continue
+            with sqlite3.connect(path) as file:
+                ((content,),) = file.execute("SELECT content FROM head").fetchall()
+                seq, _, *rest = pickle.loads(content)
+                file.execute("DELETE FROM head")
+                if damage != "unfinished":
+                    head = (seq if damage == "old" else seq + 100, "of another lineage", *rest)
+                    file.execute("INSERT INTO head VALUES (?)", (pickle.dumps(head),))
+            file.close()
+
+    found = run_in(cluster, tmp_path, batched(cluster.deployment, rows, 8), ["totals"], spoil)
+    assert driven(topology, rows, 3, ["totals"]) == found
+    assert Counter(cluster.found)["rebuild"] > 1
+
+
+@pytest.mark.usefixtures("few_rows")
+def test_workers_of_an_executor_share_files(tmp_path: Path) -> None:
+    """S1-10: a task that changes between workers continues from its file, whoever of them wrote it last."""
+    topology, rows, cluster = on_disk(tmp_path)
+    memories: list[dict[Any, Any]] = [{}, {}, {}]
+    turns = (0, 1, 1, 0, 2, 2, 2, 0, 1, 0, 0, 2)
+
+    def swap(number: int) -> None:
+        (state,) = worker_cache._states.values()
+        for held in state.tasks.values():
+            held.moves = held.file is None
+        memories[turns[number % 12]] = state.tasks
+        state.tasks = memories[turns[(number + 1) % 12]]
+
+    cluster = Cluster.of(cluster.deployment, tmp_path.name, verify=True)
+    found = run_in(cluster, tmp_path, batched(cluster.deployment, rows, 24), ["totals"], swap)
+    assert driven(topology, rows, 3, ["totals"]) == found
+    assert Counter(cluster.found)["rebuild"] <= Counter(cluster.found)["new"]
+    assert sum(held.file is not None for memory in memories for held in memory.values()) > 6
+
+
+def test_a_rebuild_says_how_far_it_is(tmp_path: Path) -> None:
+    """S1-10: the percentage of the log that was read is in the position of the task, and the state log knows it."""
+    deployment = placed(counted(), 1)
+    cluster = Cluster.of(deployment, tmp_path.name)
+    rows: list[Row] = [("in", f"key-{number:04d}", 1, number) for number in range(1_000)]
+    run_in(cluster, tmp_path, batched(deployment, rows, 4), ["out"], lambda number: None)
+    (log,) = (log for log in cluster.states.values() if log.rows)
+    state = state_log.StateLog(log)
+    seen: list[str] = []
+
+    class Watched(DictLog):
+        def iterator(self) -> Any:
+            return iter(list(log.rows.items()))
+
+        def getValue(self, key: Any) -> Any:
+            seen.append(str(state.restoring))
+            return log.rows.get(key)
+
+    state._log = Watched()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(state_log, "_SORTED_BYTES", 0)  # entry by entry
+        state.load(None, lambda: worker_cache.new_task(cluster.deployment, cluster.deployment.tasks[0]))
+    assert seen[:2] == ["", "0 %"]
+    assert seen[2:] == sorted(seen[2:], key=lambda text: int(text.split()[0]))
+    assert len(set(seen)) == 5
+    assert str(state.restoring) == "100 %"
+    position = TaskPosition("0/0_0", restored=str(state.restoring))
+    assert str(position) == "task 0_0, rebuilding its state: 100 %"
 
 
 def test_only_tasks_with_data_run(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,9 @@ from typing import Any
 import pytest
 
 import kstreamnb as ks
+from kstreamnb.kafka.output_batch import OutputBatch
+from kstreamnb.spark.contracts import QueryBatch
+from kstreamnb.spark.io.sinks import MemorySink
 from kstreamnb.spark.planning.deployment import WorkerOptions
 from tests.spark.streams import Row, batched, driven, outputs, placed, query_over, streamed
 
@@ -101,6 +106,64 @@ def test_a_query_goes_on_from_its_checkpoint(spark: Any, tmp_path: Path) -> None
     assert query.await_termination(300)
     assert list(range(6)) == sorted(sink.batches)
     assert driven(topology, rows, 3, ["totals"]) == outputs(deployment, sink, ["totals"])
+
+
+def kill_workers() -> int:
+    """Kill the Python workers of Spark in this process; return how many there were."""
+    parents = {int(path.parent.name): int(path.read_text().rpartition(")")[2].split()[1]) for path in stats()}
+    workers = [pid for pid, parent in parents.items() if b"pyspark.daemon" in command(pid) & command(parent)]
+    mine = [pid for pid in workers if os.getpid() in ancestors(pid, parents)]
+    for pid in mine:
+        os.kill(pid, signal.SIGKILL)
+    return len(mine)
+
+
+def stats() -> list[Path]:
+    """Return the status files of all processes."""
+    return [path for path in Path("/proc").glob("[0-9]*/stat") if path.exists()]
+
+
+def command(pid: int) -> set[bytes]:
+    """Return the words of a process's command line."""
+    path = Path(f"/proc/{pid}/cmdline")
+    return set(path.read_bytes().split(b"\0")) if path.exists() else set()
+
+
+def ancestors(pid: int, parents: dict[int, int]) -> set[int]:
+    """Return the processes above one."""
+    found: set[int] = set()
+    while pid in parents and pid not in found:
+        found.add(pid)
+        pid = parents[pid]
+    return found
+
+
+class KillingSink(MemorySink):
+    """Kills all Python workers after some batches, and keeps how tasks were loaded."""
+
+    def publish(self, batch: QueryBatch) -> OutputBatch:
+        """Keep the batch."""
+        self.loads.append([report["state"] for report in batch.output.reports])
+        if batch.number in (4, 7):
+            self.killed += kill_workers()
+        return super().publish(batch)
+
+    loads: list[list[str]]
+    killed = 0
+
+
+def test_state_on_disk_survives_a_killed_worker(spark: Any, tmp_path: Path) -> None:
+    """S1-10: with no memory for state, the next worker continues from the files of a killed one; nothing is rebuilt."""
+    topology, rows = two_levels(), disordered(["in"], 400)
+    deployment = placed(topology, 3)
+    deployment = replace(deployment, options=WorkerOptions(memory_limit=0, verify=True))
+    sink = KillingSink()
+    sink.loads = []
+    query, _ = query_over(spark, tmp_path, deployment, batched(deployment, rows, 10), sink)
+    assert query.await_termination(300)
+    assert driven(topology, rows, 3, ["totals", "windows"]) == outputs(deployment, sink, ["totals", "windows"])
+    assert sink.killed > 1
+    assert "rebuild" not in {load for loads in sink.loads[4:] for load in loads}
 
 
 def test_one_stage_and_several_take_over_from_each_other(spark: Any, tmp_path: Path) -> None:

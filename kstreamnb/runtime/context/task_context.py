@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from kstreamnb.core.record import Headers, RecordMetadata
 from kstreamnb.core.serde import Serde
@@ -165,8 +165,12 @@ def header_use(spec: StoreSpec, config: Config) -> HeaderUse:
     return "kept" if config.dsl_store_format == "headers" else "none"
 
 
-def make_stores(context: TaskContext, specs: Iterable[StoreSpec]) -> dict[str, Any]:
-    """Build stores, with the application's serdes and caching filled in."""
+RowsOf: TypeAlias = Callable[[str, StoreSpec], Any]
+"""The factory of a store's rows by task id and spec; None for rows in memory."""
+
+
+def make_stores(context: TaskContext, specs: Iterable[StoreSpec], rows_of: RowsOf | None = None) -> dict[str, Any]:
+    """Build stores, with the application's serdes and caching filled in, and rows from the factories of ``rows_of``."""
     plan, stores = context.plan, {}
     budget = CacheBudget(plan.config.cache_max_bytes)
     for spec in specs:
@@ -176,6 +180,7 @@ def make_stores(context: TaskContext, specs: Iterable[StoreSpec]) -> dict[str, A
             value_serde=plan.value_serde(spec.value_serde),
             cached=spec.cached and plan.config.cache_max_bytes > 0,
             headers=header_use(spec, plan.config),
+            factory=(rows_of(plan.task_id, spec) if rows_of else None) or spec.factory,
         )
         stores[spec.name] = make_store(spec, context, budget)
     return stores

@@ -23,9 +23,10 @@ from kstreamnb.runtime.context.handlers import RecordProduced
 from kstreamnb.runtime.context.punctuation import PriorityQueue
 from kstreamnb.runtime.context.record_context import WireRecord
 from kstreamnb.runtime.context.record_queue import RecordQueue
-from kstreamnb.runtime.context.task_context import Recorder, TaskContext, make_stores, store_order
+from kstreamnb.runtime.context.task_context import Recorder, RowsOf, TaskContext, make_stores, store_order
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.runtime.task.executor import Executor
+from kstreamnb.state.key_value import apply_rows
 from kstreamnb.topology.partitions import changelog_topic
 
 StateKey: TypeAlias = tuple[str, Any, Any]
@@ -89,7 +90,7 @@ class Checkpointed:
         """Apply a delta, or a part of a state made by `delta_of`."""
         rows, state_vars = delta
         for name, changed in rows.items():
-            self.context.stores[name].apply_all(changed)
+            apply_rows(self.context.stores[name], changed)
         self._set_state_vars(state_vars)
         self._taken.update(state_vars)
 
@@ -213,6 +214,7 @@ class Task(Checkpointed, Queued):
             topics were written; or all "records".
         commit_every_record: flush caches after each record, as Kafka's test driver does.
         out: gets produced rows; tasks may share it if each is drained before the next one runs.
+        rows_of: the factories of stores whose rows are not in memory.
     """
 
     def __init__(
@@ -226,6 +228,7 @@ class Task(Checkpointed, Queued):
         changelog: Changelog = "off",
         commit_every_record: bool = False,
         out: list[Any] | None = None,
+        rows_of: RowsOf | None = None,
     ) -> None:
         self.plan = plan
         self.context = context = TaskContext(plan, clock, recorder, out)
@@ -234,7 +237,7 @@ class Task(Checkpointed, Queued):
         self._ready: PriorityQueue[RecordQueue] = PriorityQueue(order)
         self._waiting: set[int] = set()
         context.topic_serdes = topic_serdes(plan, self.nodes)
-        context.stores = make_stores(context, store_order(plan, self.nodes))
+        context.stores = make_stores(context, store_order(plan, self.nodes), rows_of)
         self._note_changes(track=track, changelog=changelog)
         self._executor = Executor(context, self.nodes, commit_every_record=commit_every_record)
         self.queue_of, self.interleave = self._executor.queue_of, self._executor.interleave

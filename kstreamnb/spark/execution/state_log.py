@@ -34,7 +34,10 @@ from kstreamnb.spark.execution.state_codec import (
     unpack_entry,
     unpack_head,
 )
+from kstreamnb.spark.execution.task_file import FileHead
+from kstreamnb.spark.execution.task_files import TaskFiles, head_of
 from kstreamnb.spark.execution.worker_cache import CachedTask, Compaction
+from kstreamnb.spark.execution.worker_progress import Restoring
 
 KEY_SCHEMA = StructType([StructField("seq", LongType())])
 LOG_SCHEMA = StructType([StructField("token", StringType()), StructField("entry", BinaryType())])
@@ -61,32 +64,44 @@ class StateLog:
         self._last: tuple[int, str, int, int] | None = None
         self._positions: Positions = {}
         self._attributes: Attributes = {}
-        self.found = "new"
+        self.found, self.restoring = "new", Restoring()
 
-    def load(self, cached: CachedTask | None, create: Callable[[], CachedTask]) -> CachedTask:
-        """Return the task as of the committed state, from the cheapest source."""
-        cached = self._current(cached, create)
+    def load(
+        self, cached: CachedTask | None, create: Callable[[], CachedTask], files: TaskFiles | None = None
+    ) -> CachedTask:
+        """Return the task as of the committed state, from the cheapest source; ``files`` may hold it, too."""
+        cached = self._current(cached, create, files)
         if self._verify and self.found in ("hit", "catch-up"):
             again = create()
             self._rebuild(again, cached.seq)
             _ensure_equal(cached, again)
         self._positions, self._attributes = dict(cached.positions), attributes_of(cached.task)
+        if files is not None and cached.file is None and cached.moves:
+            cached = files.move(cached)
+        if cached.file is not None and self._last is not None:
+            cached.file.settle(cached.task.stores, head_of(cached))
         return cached
 
-    def _current(self, cached: CachedTask | None, create: Callable[[], CachedTask]) -> CachedTask:
+    def _current(
+        self, cached: CachedTask | None, create: Callable[[], CachedTask], files: TaskFiles | None
+    ) -> CachedTask:
         row = self._log.getValue((HEAD,))
         if row is None:
             self._last, self.found = None, "new"
             return create()
         token, (seq, base, size) = row[0], unpack_head(bytes(row[1]))
         self._last = (seq, token, base, size)
-        if cached is not None and cached.seq == seq and cached.token == token:
-            self.found = "hit"
-            return cached
-        if cached is not None and base <= cached.seq < seq and self._token_at(cached.seq) == cached.token:
-            self.found = "catch-up"
-            for number in range(cached.seq + 1, seq + 1):
-                _apply(cached, unpack_entry(self._entry(number)))
+        if cached is not None and not self._is_usable(cached):
+            cached.close()
+            cached = None
+        if cached is None and files is not None:
+            cached = files.open(self._has)
+        if cached is not None:
+            self.found = "hit" if cached.seq == seq else "catch-up"
+            self._catch_up(cached, seq)
+        elif files is not None and files.are_better(size):
+            self.found = "rebuild"
+            cached = self._rebuild_on_disk(files)
         else:
             self.found = "rebuild"
             cached = create()
@@ -94,9 +109,28 @@ class StateLog:
         cached.seq, cached.token, cached.state_bytes = seq, token, size
         return cached
 
+    def _has(self, number: int, token: str) -> bool:
+        """Return whether an attempt that was committed wrote this entry, and all later ones are in the log."""
+        assert self._last is not None
+        seq, last, base, _ = self._last
+        return token == last if number == seq else base <= number < seq and self._token_at(number) == token
+
+    def _is_usable(self, cached: CachedTask) -> bool:
+        head = None if cached.file is None else cached.file.pin()
+        return self._has(cached.seq, cached.token) and (head is None or self._has(head.seq, head.token))
+
+    def _catch_up(self, cached: CachedTask, seq: int) -> None:
+        head = None if cached.file is None else cached.file.pin()
+        for number in range(cached.seq + 1, seq + 1):
+            _apply(cached, unpack_entry(self._entry(number)))
+            if cached.file is not None and head is not None and head.seq == number:
+                cached.file.recount(head)  # another worker has written the file up to here
+
     def save(self, cached: CachedTask) -> bytes | None:
         """Append the changes, with a part of a running compaction; return the change, None without one."""
         changes, attributes = cached.task.take_delta(), attributes_of(cached.task)
+        if cached.file is not None:
+            cached.file.note(changes)
         cached.changed = {
             name: (len(rows) - (None in rows), sum(row is None for row in rows.values()))
             for name, rows in changes.rows.items()
@@ -131,20 +165,38 @@ class StateLog:
 
     def _rebuild(self, cached: CachedTask, seq: int) -> None:
         for entry in self._entries(seq):
-            content = unpack_entry(entry)
-            if content.part is not None:
-                cached.task.apply_delta(unpack_delta(content.part, trust=True))
-            _apply(cached, content)
+            _apply(cached, unpack_entry(entry))
+
+    def _rebuild_on_disk(self, files: TaskFiles) -> CachedTask:
+        assert self._last is not None
+        seq, token, _, _ = self._last
+        content: LogEntry | None = None
+
+        def deltas() -> Iterator[StateDelta]:
+            nonlocal content
+            for entry in self._entries(seq):
+                content = unpack_entry(entry)
+                yield from (unpack_delta(packed, trust=True) for packed in content.deltas)
+
+        def last() -> FileHead:
+            assert content is not None
+            return FileHead(seq, token, content.positions, content.clock_ms, content.attributes, {}, {})
+
+        return files.build(deltas(), last)
 
     def _entries(self, seq: int) -> Iterator[bytes]:
         """Yield all entries in order; a long log one by one, because Spark iterates over it in no order."""
         assert self._last is not None
         _, _, base, size = self._last
+        self.restoring.done, self.restoring.total = 0, size
         if size > _SORTED_BYTES:
-            yield from (self._entry(number) for number in range(base, seq + 1))
-            return
-        entries = sorted((key[0], value[1]) for key, value in self._log.iterator())
-        yield from (entry for number, entry in entries if HEAD < number <= seq)
+            found = (self._entry(number) for number in range(base, seq + 1))
+        else:
+            entries = sorted((key[0], value[1]) for key, value in self._log.iterator())
+            found = (entry for number, entry in entries if HEAD < number <= seq)
+        for entry in found:
+            yield entry
+            self.restoring.done += len(entry)
 
     def _compact(
         self, cached: CachedTask, last: LogHead, changes: StateDelta, delta: int
@@ -210,9 +262,12 @@ def _rows(store: Any) -> dict[Any, Any]:
 
 
 def _apply(cached: CachedTask, entry: LogEntry) -> None:
-    delta = unpack_delta(entry.delta, trust=True)  # this process runs the user's code anyway
-    if delta:
-        cached.task.apply_delta(delta)
+    for packed in entry.deltas:
+        delta = unpack_delta(packed, trust=True)  # this process runs the user's code anyway
+        if delta:
+            cached.task.apply_delta(delta)
+            if cached.file is not None:
+                cached.file.note(delta)
     cached.positions = dict(entry.positions)
     cached.clock.now_ms = entry.clock_ms
     give_attributes(cached.task, entry.attributes)

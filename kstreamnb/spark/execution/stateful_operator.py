@@ -10,6 +10,7 @@ from __future__ import annotations
 import pickle
 import time
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from kstreamnb.core.heap import freeze_heap, gc_relaxed
 from kstreamnb.core.time import Clock
 from kstreamnb.errors import KStreamError
+from kstreamnb.runtime.context.task_context import RowsOf
 from kstreamnb.spark.execution.event_times import extracted_topics
 from kstreamnb.spark.execution.failures import pack_failure
 from kstreamnb.spark.execution.processor_attributes import attributes_of, give_attributes
@@ -28,10 +30,13 @@ from kstreamnb.spark.execution.rows import DELTA, FAILURE, OUT, REPORT, Row5, ro
 from kstreamnb.spark.execution.seed import plant
 from kstreamnb.spark.execution.state_log import KEY_SCHEMA, LOG_SCHEMA, StateLog
 from kstreamnb.spark.execution.task_batch import Counters, changelog, commit, run_batches
+from kstreamnb.spark.execution.task_files import TaskFiles
 from kstreamnb.spark.execution.task_report import TaskReport
 from kstreamnb.spark.execution.worker_cache import (
     CachedTask,
     acquire,
+    local_folder,
+    memory_left,
     new_global_task,
     new_task,
     output_format,
@@ -117,7 +122,8 @@ def _run_placed(
         log = None  # a stateless task in a stateful level
     now_ms = _first_clock(arrivals)
     if log is not None:
-        cached = log.load(cached, lambda: _new(deployment, placed, now_ms))
+        with noted(deployment.options.positions, placed.name, log.restoring):
+            cached = log.load(cached, lambda: _new(deployment, placed, now_ms), _files(deployment, placed, now_ms))
         if log.found == "new" and deployment.options.seed:
             plant(deployment.options.seed, placed.name, cached)
     cached = cached or _new(deployment, placed, now_ms)
@@ -129,6 +135,7 @@ def _run_placed(
     except KStreamError as error:
         if isinstance(placed, Replica):
             worker_state(deployment).failed.add(placed.number)  # tasks that would read it need not start
+        cached.close()
         yield next_group, FAILURE, source, 0, pack_failure(placed.name, error)
         return
     if log is not None:
@@ -204,11 +211,22 @@ def _first_clock(arrivals: list[Arrival]) -> int:
     return min(ticks) if ticks else max([0, *(arrival.batch.clock_ms for arrival in arrivals)])
 
 
-def _new(deployment: Deployment, placed: TaskPlacement | Replica, now_ms: int) -> CachedTask:
+def _files(deployment: Deployment, placed: TaskPlacement | Replica, now_ms: int) -> TaskFiles | None:
+    if isinstance(placed, Replica):
+        return None  # of tables that each worker needs in memory
+    create = partial(_new, deployment, placed, now_ms)
+    folder = local_folder() / deployment.key
+    return TaskFiles(folder, placed.number, create, members=bool(placed.members), room=memory_left(deployment))
+
+
+def _new(
+    deployment: Deployment, placed: TaskPlacement | Replica, now_ms: int, rows_of: RowsOf | None = None
+) -> CachedTask:
     if isinstance(placed, Replica):
         clock = Clock()
         return CachedTask(new_global_task(deployment, placed.application, clock), clock)
-    return new_task(deployment, placed, replica_of(deployment, placed) if placed.uses_global else None, now_ms=now_ms)
+    tables = replica_of(deployment, placed) if placed.uses_global else None
+    return new_task(deployment, placed, tables, now_ms=now_ms, rows_of=rows_of)
 
 
 def addressed(

@@ -7,23 +7,34 @@ by its token if a kept task is current.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import count
+from pathlib import Path
 from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
 from kstreamnb.core.time import Clock
 from kstreamnb.errors import SparkError
+from kstreamnb.kafka.temp_dirs import temp_dir
 from kstreamnb.runtime.codegen.sinks import topic_serdes
+from kstreamnb.runtime.context.task_context import RowsOf
 from kstreamnb.runtime.task.task import Changelog, GlobalTask, StateKey, Task
 from kstreamnb.spark.execution.cyclic_task import CyclicTask
 from kstreamnb.spark.execution.record_merge import Positions
 from kstreamnb.spark.execution.task_batch import OutputFormat
+from kstreamnb.spark.execution.task_file import CACHE_KIB, TaskFile
 from kstreamnb.spark.planning.deployment import Deployment, Replica, TaskPlacement
 from kstreamnb.spark.planning.key_routing import spark_hash
 from kstreamnb.spark.planning.output_topics import writer_serdes
+from kstreamnb.state.memory import memory_bytes, rows_in_memory
 
 _releases = count(1)
+_published: dict[str, int] = {}
+_MEASURED_CHANGE, _MEASURED_EVERY, _PUBLISHED_CHANGE = 20, 32, 1 << 20
+_FOR_FILES = 0.25
+"""The part of the memory limit that is left to tasks with files, once there are any."""
 
 AnyTask: TypeAlias = Task | CyclicTask
 """A task, the keeper of global tables among them, or the tasks of a cycle."""
@@ -48,7 +59,8 @@ class CachedTask:
     """A task in a worker with its position in the state log; ``released`` numbers its last use.
 
     ``row_bytes`` is the mean size of a row in the log. ``changed`` counts, by store, the rows that the last batch wrote
-    or deleted, and those that it deleted.
+    or deleted, and those that it deleted. ``file`` holds the rows of some stores, ``memory`` estimates the bytes of
+    the ``measured`` rows that are in memory, and ``moves``: all of them go to a file with the next batch.
     """
 
     task: AnyTask
@@ -61,6 +73,15 @@ class CachedTask:
     compaction: Compaction | None = None
     released: int = 0
     changed: dict[str, tuple[int, int]] = field(default_factory=dict)
+    file: TaskFile | None = None
+    memory: int = 0
+    measured: int = -1
+    moves: bool = False
+
+    def close(self) -> None:
+        """Close the file, if there is one; the task cannot be used any more."""
+        if self.file is not None:
+            self.file.close()
 
 
 @dataclass
@@ -98,22 +119,94 @@ def acquire(deployment: Deployment, number: int) -> CachedTask | None:
 
 
 def release(deployment: Deployment, number: int, cached: CachedTask) -> None:
-    """Put a task back; the least recently used tasks go while all together exceed the memory limit."""
+    """Put a task back.
+
+    Tasks that are in memory stay there. If they take more than their part of the limit with this one, it moves to a
+    file with its next batch; and if all tasks exceed the limit, the least recently used of those with files are closed.
+    """
     state = worker_state(deployment)
     if isinstance(cached.task, GlobalTask):
         state.replicas[number] = cached
         return
     state.tasks[number] = cached
     cached.released = next(_releases)
-    total = sum(each.state_bytes for kept in _states.values() for each in kept.tasks.values())
-    while total > deployment.options.memory_limit:
-        owner, oldest = min(
-            ((kept.tasks, each) for kept in _states.values() for each in kept.tasks),
-            key=lambda found: found[0][found[1]].released,
-        )
-        if owner[oldest] is cached:
-            return
-        total -= owner.pop(oldest).state_bytes
+    if not deployment.tasks[number].stateful:
+        return
+    _measure(cached)
+    _publish(_used())
+    room = memory_left(deployment)
+    if cached.file is None:
+        cached.moves = room + _in_files() < deployment.options.memory_limit * _FOR_FILES
+        return
+    cached.file.unpin()
+    backed = [
+        (kept.tasks, each) for kept in _states.values() for each in kept.tasks if kept.tasks[each].file is not None
+    ]
+    for tasks, oldest in sorted(backed, key=lambda found: found[0][found[1]].released):
+        if room < 0:
+            room += tasks[oldest].memory
+            tasks.pop(oldest).close()
+
+
+def _measure(cached: CachedTask) -> None:
+    """Estimate a task's memory, unless about as many rows were measured lately."""
+    stores = cached.task.stores.values()
+    rows = sum(map(rows_in_memory, stores))
+    if abs(rows - cached.measured) * _MEASURED_CHANGE > cached.measured or cached.released % _MEASURED_EVERY == 0:
+        cached.memory, cached.measured = sum(map(memory_bytes, stores)), rows
+        cached.memory += CACHE_KIB << 10 if cached.file is not None else 0
+
+
+def memory_left(deployment: Deployment) -> int:
+    """Return how many bytes of state fit into this executor's memory yet; negative beyond the limit."""
+    return deployment.options.memory_limit - _used() - _used_by_others()
+
+
+def _used() -> int:
+    """Return the memory of this worker's tasks, without those that move to files."""
+    return sum(each.memory for kept in _states.values() for each in kept.tasks.values() if not each.moves)
+
+
+def _in_files() -> int:
+    """Return the memory of this worker's tasks that can be closed."""
+    return sum(each.memory for kept in _states.values() for each in kept.tasks.values() if each.file is not None)
+
+
+def _publish(used: int) -> None:
+    """Tell the other workers of the executor what this one uses, if that has changed much."""
+    name = f"{os.getpid()}.bytes"
+    if abs(_published.get(name, -_PUBLISHED_CHANGE) - used) >= _PUBLISHED_CHANGE:
+        local_folder().mkdir(parents=True, exist_ok=True)
+        (local_folder() / name).write_text(str(used))
+        _published[name] = used
+
+
+def _used_by_others() -> int:
+    folder, own = local_folder(), f"{os.getpid()}.bytes"
+    names = os.listdir(folder) if folder.exists() else []
+    return sum(_bytes_in(folder / name) for name in names if name.endswith(".bytes") and name != own)
+
+
+def _bytes_in(path: Path) -> int:
+    """Return the bytes of another worker; 0 if it has ended, whose file is removed."""
+    try:
+        os.kill(int(path.stem), 0)
+        return int(path.read_text() or 0)
+    except ProcessLookupError:
+        path.unlink(missing_ok=True)
+    except FileNotFoundError:
+        pass  # it has ended meanwhile
+    return 0
+
+
+def local_folder() -> Path:
+    """Return the folder for files of this executor; Spark removes it with the executor."""
+    return _folder_of(os.getpid(), os.environ.get("SPARK_LOCAL_DIRS"))
+
+
+@cache
+def _folder_of(_: int, given: str | None) -> Path:
+    return Path(given.split(",")[0], "kstreamnb") if given else temp_dir("state")
 
 
 def replica_of(deployment: Deployment, placed: TaskPlacement) -> Task | None:
@@ -157,6 +250,7 @@ def new_task(
     *,
     now_ms: int = 0,
     track: bool | None = None,
+    rows_of: RowsOf | None = None,
 ) -> CachedTask:
     """Create a task without state.
 
@@ -166,19 +260,35 @@ def new_task(
         global_state: the keeper of the global tables that it reads.
         now_ms: the wall clock from which its punctuators count, in ms.
         track: note changes, so that deltas can be taken; by default if the task is stateful.
+        rows_of: the factories of stores whose rows are in a file.
     """
     clock = Clock(now_ms)
     track = placed.stateful if track is None else track
     commits = deployment.options.commit_every_record
     changelog: Changelog = "records" if track and deployment.options.changelogs else "off"
     if not placed.members:
-        task = Task(placed.plan, clock, global_state, track=track, changelog=changelog, commit_every_record=commits)
+        task = Task(
+            placed.plan,
+            clock,
+            global_state,
+            track=track,
+            changelog=changelog,
+            commit_every_record=commits,
+            rows_of=rows_of,
+        )
         return CachedTask(task, clock)
     application = deployment.applications[placed.application]
     read = {topic for plan in placed.members for topic in application.reads[plan.subtopologies[0]]}
     hidden = application.internal_topics & read
     cyclic = CyclicTask(
-        placed.members, clock, global_state, hidden, track=track, changelog=changelog, commit_every_record=commits
+        placed.members,
+        clock,
+        global_state,
+        hidden,
+        track=track,
+        changelog=changelog,
+        commit_every_record=commits,
+        rows_of=rows_of,
     )
     return CachedTask(cyclic, clock)
 

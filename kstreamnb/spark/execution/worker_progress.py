@@ -41,6 +41,7 @@ class TaskPosition:
         record: the record in hand, as ``topic-partition@offset``; empty if there is none.
         alive: its process lives.
         unknown: why node and record are not known; empty if they are.
+        restored: how much of its state was read from the log, as a percentage; empty if it is not being rebuilt.
     """
 
     task: str
@@ -48,13 +49,30 @@ class TaskPosition:
     record: str = ""
     alive: bool = True
     unknown: str = ""
+    restored: str = ""
 
     def __str__(self) -> str:
         words = [f"task {self.task.rpartition('/')[2]}"]
         words += [f'node "{self.node}"'] if self.node else []
         words += [f"record {self.record}"] if self.record else []
+        words += [f"rebuilding its state: {self.restored}"] if self.restored else []
         words += [f"position unknown: {self.unknown}"] if self.unknown else []
         return ", ".join(words)
+
+
+@dataclass
+class Restoring:
+    """A task whose state is being read: how many bytes of its log were, of how many; 0 of 0 if it is current."""
+
+    done: int = 0
+    total: int = 0
+
+    def position(self, frame: FrameType | None) -> tuple[str, str]:
+        """Return that no node and no record is at work."""
+        return "", ""
+
+    def __str__(self) -> str:
+        return f"{min(100, 100 * self.done // self.total)} %" if self.total else ""
 
 
 class _Note:
@@ -66,13 +84,13 @@ class _Note:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
         try_lock(self._file, exclusive=True)
-        self._current: tuple[str, AnyTask, int] | None = None
+        self._current: tuple[str, AnyTask | Restoring, int] | None = None
         self._writing, self._busy = threading.Lock(), threading.Event()
         self._unknown = ""
         background(self._watch, "kstreamnb-position", died=self._died)
         os._exit = self._end
 
-    def begin(self, name: str, task: AnyTask) -> None:
+    def begin(self, name: str, task: AnyTask | Restoring) -> None:
         """Note that a task begins in this thread."""
         with self._writing:
             self._current = name, task, threading.get_ident()
@@ -92,7 +110,8 @@ class _Note:
             if self._current is not None:
                 name, task, thread = self._current
                 node, record = task.position(frame or sys._current_frames().get(thread))  # noqa: SLF001 - the one way to see other threads
-                self._write(TaskPosition(name, node, record))
+                restored = str(task) if isinstance(task, Restoring) else ""
+                self._write(TaskPosition(name, node, record, restored=restored))
 
     def _write(self, position: TaskPosition) -> None:
         data = json.dumps(asdict(position)).encode()
@@ -125,7 +144,7 @@ _notes: dict[int, _Note] = {}  # by process: a forked worker has its own
 
 
 @contextmanager
-def noted(folder: str | None, name: str, task: AnyTask) -> Iterator[None]:
+def noted(folder: str | None, name: str, task: AnyTask | Restoring) -> Iterator[None]:
     """Note that a task is at work, in a folder; without one nothing is noted."""
     if folder is None:
         yield

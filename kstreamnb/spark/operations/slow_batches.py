@@ -52,11 +52,11 @@ class SlowBatches:
         if number != self._number:
             self._number, self._begun_s, self._moved_s, self._told_s = number, now_s, now_s, self._slow_s
         positions = tuple(each for each in task_positions(positions_folder(files)) if each.alive)
-        records = tuple(f"{each.task} {each.record}" for each in positions)
+        records = tuple(f"{each.task} {each.record}{each.restored}" for each in positions)
         if records != self._records:
             self._records, self._moved_s = records, now_s
         seconds = now_s - self._begun_s
-        if seconds < self._slow_s:
+        if seconds < self._slow_s and not any(each.restored for each in positions):
             return None
         known = positions_folder(files) is not None and not any(each.unknown for each in positions)
         slow = SlowBatch(number, seconds, positions, stuck=known and now_s - self._moved_s >= self._slow_s)

@@ -133,7 +133,7 @@ class Level:
 class WorkerOptions:
     """Settings that workers need: ``kafka`` makes output leave as Kafka's bytes.
 
-    ``memory_limit`` is the number of state bytes that one worker may keep; the least recently used task goes first.
+    ``memory_limit`` is how many bytes of memory the state of tasks may take in all workers of an executor.
     ``commit_every_record`` flushes caches after each record instead of each batch. ``verify`` compares the remembered
     state with its log before each batch. ``changelogs``: tasks give the records of their changelog topics, too.
     ``positions`` is the folder where workers note what they are at.

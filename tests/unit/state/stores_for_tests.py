@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -11,8 +12,18 @@ from kstreamnb.core.serde import complete
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.state import CacheBudget, make_store
+from kstreamnb.state.disk_rows import DiskRows
 
-__all__ = ["KINDS", "OwnKeyValueStore", "OwnSessionStore", "OwnWindowStore", "StoreTask", "implementations", "seen"]
+__all__ = [
+    "KINDS",
+    "OwnKeyValueStore",
+    "OwnSessionStore",
+    "OwnWindowStore",
+    "StoreTask",
+    "implementations",
+    "on_disk",
+    "seen",
+]
 
 
 class StoreTask:
@@ -118,12 +129,23 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
+ON_DISK = ("key_value", "timestamped_key_value")
+"""Kinds whose rows may be on disk."""
+
+
+def on_disk(spec: StoreSpec) -> DiskRows:
+    """Return the rows of a store in a file, no more than four of them in memory."""
+    return DiskRows(sqlite3.connect("", isolation_level=None), "rows", most_rows=4)
+
+
 def implementations(*kinds: str) -> list[Any]:
     """Return specs of every implementation of these kinds of stores, for ``pytest.mark.parametrize``."""
     specs = []
     for kind in kinds:
         plain = StoreSpec("s", kind, **KINDS[kind])  # type: ignore[arg-type]
         specs += [plain, replace(plain, factory=OWN[kind])]
+        if kind in ON_DISK:
+            specs += [replace(plain, factory=on_disk), replace(plain, factory=on_disk, cached=True)]
         if kind != "versioned":
             specs += [replace(spec, persistent=False) for spec in specs[-2:]]
             specs += [replace(spec, cached=True) for spec in specs[-4:]]
@@ -141,7 +163,7 @@ def title(spec: StoreSpec) -> str:
     """Describe a spec, as the id of a test."""
     words = [spec.kind, "persistent" if spec.persistent else "memory"]
     words += ["headers"] * (spec.headers == "kept")
-    words += ["cached"] * spec.cached + ["own"] * (spec.factory is not None)
+    words += ["cached"] * spec.cached + ["disk" if spec.factory is on_disk else "own"] * (spec.factory is not None)
     return "-".join(words + ["duplicates"] * spec.retain_duplicates + ["time-ordered"] * bool(spec.extra))
 
 

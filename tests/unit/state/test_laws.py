@@ -12,7 +12,7 @@ from kstreamnb.core.record import Windowed
 from kstreamnb.core.stores import StoreSpec, VersionedRecord
 from kstreamnb.errors import ConfigError
 from kstreamnb.state import make_store
-from tests.unit.state.stores_for_tests import KINDS, StoreTask, implementations, seen, title
+from tests.unit.state.stores_for_tests import KINDS, StoreTask, implementations, on_disk, seen, title
 
 KEYS = ("a", "ab", "b", "B")
 keys = st.sampled_from(KEYS)
@@ -49,9 +49,9 @@ def live(store: Any, life: list[Write]) -> None:
 
 @given(life=writes, low=keys, high=keys)
 def test_a_key_value_store_is_a_dict_sorted_by_bytes(life: list[Write], low: str, high: str) -> None:
-    """Cached or not, flushed or not, every read equals that of the dict."""
-    for cached in (False, True):
-        store, model = StoreTask().make("key_value", cached=cached), {}
+    """Cached or not, flushed or not, in memory or on disk, every read equals that of the dict."""
+    for options in ({}, {"cached": True}, {"factory": on_disk}, {"factory": on_disk, "cached": True}):
+        store, model = StoreTask().make("key_value", **options), {}
         for key, value, _, flushes in life:
             assert model.get(key) == store.get(key)
             store.put(key, value)

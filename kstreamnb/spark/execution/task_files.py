@@ -1,0 +1,119 @@
+"""Finds, builds and opens the files that hold tasks of an executor whose state exceeds the memory limit."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from kstreamnb.runtime.context.task_context import RowsOf
+from kstreamnb.runtime.task.task import StateDelta
+from kstreamnb.spark.execution.cyclic_task import CyclicTask
+from kstreamnb.spark.execution.processor_attributes import attributes_of, give_attributes
+from kstreamnb.spark.execution.task_file import FileHead, TaskFile
+from kstreamnb.spark.execution.worker_cache import CachedTask
+
+_PORTION = 100_000
+_MOST_ROWS, _LEAST_ROWS, _ROW_BYTES = 50_000, 1_000, 4_096
+_GROWTH = 4
+"""How much more memory rows take than their log, which also has rows that were replaced since."""
+
+
+class TaskFiles:
+    """The files of one task; their names contain the token of the entry from which they were built.
+
+    Args:
+        folder: the folder of the deployment.
+        number: the task's number.
+        create: makes the task without state, with rows of its stores from these factories.
+        members: the task is a cycle of several.
+        room: bytes of memory that are left for the task.
+    """
+
+    def __init__(
+        self, folder: Path, number: int, create: Callable[[RowsOf | None], CachedTask], *, members: bool, room: int
+    ) -> None:
+        self._folder, self._number, self._create = folder, number, create
+        self._members, self._room = members, room
+        self._most_rows = min(_MOST_ROWS, max(_LEAST_ROWS, room // _ROW_BYTES))
+
+    def are_better(self, log_bytes: int) -> bool:
+        """Return whether a state whose log has some bytes is likely to exceed the memory that is left."""
+        return log_bytes * _GROWTH > self._room
+
+    def open(self, in_log: Callable[[int, str], bool]) -> CachedTask | None:
+        """Return the task of the newest file whose entry is in the log; remove all other files."""
+        found: CachedTask | None = None
+        for path in sorted(self._folder.glob(f"{self._number}-*.sqlite")):
+            opened = self._opened(path, in_log)
+            if opened is None or (found is not None and opened.seq <= found.seq):
+                _remove(opened.file if opened is not None else None, path)
+                continue
+            if found is not None and found.file is not None:
+                _remove(found.file, found.file.path)
+            found = opened
+        return found
+
+    def _opened(self, path: Path, in_log: Callable[[int, str], bool]) -> CachedTask | None:
+        try:
+            file = TaskFile(path, most_rows=self._most_rows)
+            head = file.pin()
+            if head is not None and in_log(head.seq, head.token):
+                cached = self._create(file.rows_of(members=self._members))
+                file.load(cached.task, head)
+                cached.file, cached.seq, cached.token = file, head.seq, head.token
+                cached.positions, cached.clock.now_ms = dict(head.positions), head.clock_ms
+                give_attributes(cached.task, head.attributes)
+                return cached
+            file.close()
+        except sqlite3.DatabaseError:
+            return None  # damaged, as after a full disk: the log has everything
+        return None
+
+    def build(self, deltas: Iterable[StateDelta], last: Callable[[], FileHead]) -> CachedTask:
+        """Write a new file from deltas, and the head that ``last`` returns after them; return its task."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        for old in self._folder.glob(f"{self._number}.building-*"):
+            old.unlink(missing_ok=True)  # of a process that was killed
+        path = self._folder / f"{self._number}.building-{os.getpid()}"
+        file = TaskFile(path, building=True)
+        task = self._create(file.rows_of(members=self._members)).task
+        head = file.build(task.stores, iter(deltas), last)
+        path.rename(self._folder / f"{self._number}-{head.token}.sqlite")
+        opened = self.open(lambda seq, token: token == head.token)
+        assert opened is not None
+        return opened
+
+    def move(self, cached: CachedTask) -> CachedTask:
+        """Write a task that is in memory to a file, and return it as one whose rows are there."""
+        return self.build(_portions(cached.task), lambda: head_of(cached))
+
+
+def head_of(cached: CachedTask) -> FileHead:
+    """Return the head of a file with the present state of a task."""
+    attributes = attributes_of(cached.task)
+    return FileHead(cached.seq, cached.token, dict(cached.positions), cached.clock.now_ms, attributes, {}, {})
+
+
+def _portions(task: Any) -> Iterator[StateDelta]:
+    """Yield the whole state of a task as deltas of limited size."""
+    members = task.members.items() if isinstance(task, CyclicTask) else [("", task)]
+    for id_, member in members:
+        prefix = f"{id_}/" if id_ else ""
+        state_vars = member.context.state_vars.items()
+        yield StateDelta({}, {(prefix + node, name): content[0] for (node, name), content in state_vars})
+    for name, store in task.stores.items():
+        rows = iter(store.raw.items())
+        while portion := dict(islice(rows, _PORTION)):
+            yield StateDelta({name: portion}, {})
+
+
+def _remove(file: TaskFile | None, path: Path) -> None:
+    """Remove a file; another worker that has it open keeps it until it closes it."""
+    if file is not None:
+        file.close()
+    for ending in ("", "-wal", "-shm"):
+        Path(f"{path}{ending}").unlink(missing_ok=True)

@@ -1,0 +1,173 @@
+"""Rows of a store in a table of SQLite, for state that is larger than memory.
+
+The table holds the rows as of the last `write`; the changes since then and the rows that were used last are objects in
+memory. A batch therefore never changes the table, and a range that it reads is what the table and the changes held at
+the time of the query.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sqlite3
+from collections.abc import Callable, Hashable, Iterator, Mapping, MutableMapping
+from typing import Any, TypeAlias
+
+from kstreamnb.errors import StateError
+from kstreamnb.state.key_order import KeyOrder
+
+_GONE: Any = object()
+_PAGE = 1000
+
+Found: TypeAlias = tuple[bytes, Hashable, Any]
+"""Key bytes, raw key and row."""
+
+
+class DiskRows(MutableMapping[Hashable, Any]):
+    """Rows by raw key, ascending by the bytes of keys; a row of None cannot be kept.
+
+    Two generations approximate the order of use: a row found in the old one moves to the young one; when the young one
+    is full, it becomes the old one, whose rows are forgotten. That a key has no row is remembered, too.
+
+    Args:
+        database: the connection; its owner begins and commits transactions.
+        table: name of the table.
+        most_rows: the number of unchanged rows to keep in memory.
+    """
+
+    def __init__(self, database: sqlite3.Connection, table: str, *, most_rows: int = 50_000) -> None:
+        self._database, self._table, self._half = database, table, max(1, most_rows // 2)
+        self._young: dict[Hashable, Any] = {}
+        self._old: dict[Hashable, Any] = {}
+        self._changed: dict[Hashable, Any] = {}
+        self.count = 0
+        database.execute(f"CREATE TABLE IF NOT EXISTS {table} (key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID")
+        self._select = f"SELECT value FROM {table} WHERE key = ?"
+
+    def bind(self, key_bytes: Callable[[Any], bytes], key_from: Callable[[bytes], Any]) -> None:
+        """Set how raw keys become bytes, equal for equal keys, and the inverse."""
+        self._key_bytes, self._key_from = key_bytes, key_from
+        self._order = KeyOrder(self._changed, key_bytes)
+
+    def get(self, raw_key: Hashable, default: Any = None) -> Any:
+        """Return a row, or the default."""
+        row = self._changed.get(raw_key)
+        if row is None:
+            row = self._young.get(raw_key)
+            if row is None:
+                row = self._find(raw_key)
+        return default if row is _GONE else row
+
+    def _find(self, raw_key: Hashable) -> Any:
+        if raw_key is None:
+            return _GONE
+        row = self._old.pop(raw_key, None)
+        if row is None:
+            found = self._database.execute(self._select, (self._key_bytes(raw_key),)).fetchone()
+            row = _GONE if found is None else pickle.loads(found[0])
+        self._young[raw_key] = row
+        self._age()
+        return row
+
+    def _age(self) -> None:
+        if len(self._young) >= self._half:
+            self._old, self._young = self._young, {}
+            if len(self._old) > 2 * self._half:
+                self._old = {}
+
+    def __getitem__(self, raw_key: Hashable) -> Any:
+        row = self.get(raw_key, _GONE)
+        if row is _GONE:
+            raise KeyError(raw_key)
+        return row
+
+    def __contains__(self, raw_key: object) -> bool:
+        return self.get(raw_key) is not None
+
+    def __setitem__(self, raw_key: Hashable, row: Any) -> None:
+        self.count += (self.get(raw_key) is None) - (row is _GONE)
+        self._changed[raw_key] = row
+
+    def __delitem__(self, raw_key: Hashable) -> None:
+        if raw_key not in self:
+            raise KeyError(raw_key)
+        self[raw_key] = _GONE
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[Hashable]:
+        return (raw_key for raw_key, _ in self.items_between(b"", None))
+
+    def items_between(
+        self, least: bytes, end: bytes | None, *, reverse: bool = False
+    ) -> Iterator[tuple[Hashable, Any]]:
+        """Return rows whose key bytes are at least one bound and less than the other, by key bytes; None is open."""
+        raw_keys = self._order.between(least, end)
+        changed = [(self._key_bytes(raw_key), raw_key, self._changed[raw_key]) for raw_key in raw_keys]
+        stored = self._stored(least, end, "DESC" if reverse else "ASC")
+        return _merged(stored, iter(changed[::-1] if reverse else changed), reverse=reverse)
+
+    def _stored(self, least: bytes, end: bytes | None, order: str) -> Iterator[Found]:
+        changed, upper = self._changed, "key < ?" if end is not None else "? IS NULL"
+        query = f"SELECT key, value FROM {self._table} WHERE key >= ? AND {upper} ORDER BY key {order} LIMIT {_PAGE}"
+        while page := self._database.execute(query, (least, end)).fetchall():
+            for key, value in page:
+                if self._changed is not changed:
+                    raise StateError("a range of a store on disk was read after the batch that asked for it")
+                yield key, self._key_from(key), pickle.loads(value)
+            if order == "ASC":
+                least = page[-1][0] + b"\0"
+            else:
+                end = page[-1][0]
+                query = query.replace("? IS NULL", "key < ?")
+
+    def changes(self) -> dict[Hashable, Any]:
+        """Return the rows that changed since the last `settle`, None for those that are gone."""
+        return {raw_key: None if row is _GONE else row for raw_key, row in self._changed.items()}
+
+    def settle(self) -> None:
+        """Note that the table has all changes."""
+        self._young.update(self._changed)
+        self._age()
+        self.discard()
+
+    def discard(self) -> None:
+        """Forget the changes since the last `settle`; the caller sets ``count``."""
+        self._changed = {}
+        self._order = KeyOrder(self._changed, self._key_bytes)
+
+    def write(self, rows: Mapping[Hashable, Any]) -> None:
+        """Write rows into the table within the caller's transaction, None for those that are gone."""
+        as_bytes = self._key_bytes
+        puts = sorted((as_bytes(raw_key), pickle.dumps(row, 5)) for raw_key, row in rows.items() if row is not None)
+        gone = sorted((as_bytes(raw_key),) for raw_key, row in rows.items() if row is None)
+        self._database.executemany(f"REPLACE INTO {self._table} VALUES (?, ?)", puts)
+        self._database.executemany(f"DELETE FROM {self._table} WHERE key = ?", gone)
+
+    def recount(self) -> None:
+        """Count the rows of the table, which reads all of it."""
+        (self.count,) = self._database.execute(f"SELECT count(*) FROM {self._table}").fetchone()
+
+    def in_memory(self) -> tuple[dict[Hashable, Any], ...]:
+        """Return the rows that are in memory."""
+        return self._changed, self._young, self._old
+
+
+def _merged(stored: Iterator[Found], changed: Iterator[Found], *, reverse: bool) -> Iterator[tuple[Hashable, Any]]:
+    """Merge two runs in the order of their key bytes; a change replaces the stored row of its key."""
+    change = next(changed, None)
+    for found in stored:
+        while change is not None and (change[0] > found[0] if reverse else change[0] < found[0]):
+            if change[2] is not _GONE:
+                yield change[1:]
+            change = next(changed, None)
+        if change is not None and change[0] == found[0]:
+            if change[2] is not _GONE:
+                yield change[1:]
+            change = next(changed, None)
+        else:
+            yield found[1:]
+    while change is not None:
+        if change[2] is not _GONE:
+            yield change[1:]
+        change = next(changed, None)
