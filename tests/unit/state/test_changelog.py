@@ -72,6 +72,19 @@ def test_a_refused_put_is_logged_all_the_same() -> None:
     assert [f"{1:016x}", f"{2:016x}"] == [value for _, value, _ in entries(store)]
 
 
+@pytest.mark.parametrize("persistent", [True, False])
+def test_a_refused_duplicate_takes_a_sequence_number(persistent: bool) -> None:
+    """Kafka counts every put, refused ones too: otherwise the keys of all later records would differ from Java's."""
+    task, store = made(
+        "window", retention_ms=10, window_size_ms=5, segment_ms=10, persistent=persistent, retain_duplicates=True
+    )
+    for value, start in ((1, 1000), (2, 5), (3, 1001), (None, 6), (4, 1001)):
+        store.put("a", value, start)
+    assert task.dropped
+    keys = [f"61{start:016x}{number:08x}" for number, start in enumerate((1000, 5, 1001, 6, 1001), 1)]
+    assert keys == [key for key, _, _ in entries(store)]
+
+
 def test_the_last_used_rows_are_logged_with_what_had_to_go() -> None:
     """The tombstone of the evicted key comes before the put."""
     _, store = made("lru", max_entries=1)
