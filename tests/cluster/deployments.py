@@ -45,6 +45,7 @@ class Deployment:
         python: the executors' Python.
         folder: holds the user's module and logs.
         settings: further settings of the session.
+        variables: further environment variables of the driver.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Deployment:
         python: Path,
         folder: Path,
         settings: Mapping[str, str] | None = None,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
         self.name, self.servers, self.admin = name, servers, Admin(servers)
         modules = folder / "modules"
@@ -69,7 +71,7 @@ class Deployment:
             "settings": {**SETTINGS, **(settings or {})},
             "modules": str(modules),
         }
-        self._folder, self._python = folder, python
+        self._folder, self._python, self._variables = folder, python, dict(variables or {})
         self.starts: list[dict[str, Any]] = []
         self.ends: list[dict[str, Any]] = []
         self.sent = 0
@@ -91,7 +93,7 @@ class Deployment:
     def _supervise(self) -> None:
         root = str(Path(__file__).parents[2])
         environment = {**os.environ, "PYTHONPATH": root, "PYSPARK_PYTHON": str(self._python)}
-        environment["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        environment |= {"PYSPARK_DRIVER_PYTHON": sys.executable, **self._variables}
         command = [sys.executable, "-m", "tests.cluster.application", json.dumps(self._options)]
         while not self._stopping.is_set():
             with (self._folder / "driver.log").open("a") as log:

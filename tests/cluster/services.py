@@ -18,18 +18,19 @@ import time
 import urllib.request
 import venv
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 
 from kstreamnb.kafka.java import cache_folder, java
 
-__all__ = ["Standalone", "bare_python", "hdfs", "s3_server", "s3_settings"]
+__all__ = ["Standalone", "Yarn", "bare_python", "hdfs", "s3_server", "s3_settings"]
 
 HADOOP, SDK = "3.5.0", "2.35.4"  # those of pyspark 4.3.0
 PATIENCE_S = 300.0  # a busy machine
 HERE = Path(__file__).parent
 BUCKET = "checkpoints"
+_YARN = "org.apache.hadoop.yarn.server"
 
 _SETTINGS = """<ivysettings><settings defaultResolver="central"/><resolvers>
 <ibiblio name="central" m2compatible="true" useMavenMetadata="false"/></resolvers></ivysettings>"""
@@ -38,6 +39,7 @@ _JARS = {
         ("org.apache.hadoop", "hadoop-client-minicluster", HADOOP),
         ("org.junit.jupiter", "junit-jupiter-api", "5.8.2"),
     ],
+    "yarn": [("org.bouncycastle", name, "1.78.1") for name in ("bcprov-jdk18on", "bcpkix-jdk18on", "bcutil-jdk18on")],
     "s3a": [
         ("org.apache.hadoop", "hadoop-aws", HADOOP),
         *(
@@ -152,6 +154,75 @@ class Hdfs:
     def stop(self) -> None:
         """End it."""
         _ended(self.process)
+
+
+class Yarn:
+    """A ResourceManager and a NodeManager, each in its own process; ``configuration`` is for HADOOP_CONF_DIR."""
+
+    _ADDRESSES = (
+        *(f"resourcemanager.{name}" for name in ("", "scheduler.", "resource-tracker.", "admin.", "webapp.")),
+        *(f"nodemanager.{name}" for name in ("", "localizer.", "webapp.", "collector-service.")),
+    )
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.configuration = folder, folder / "conf"
+        self.configuration.mkdir(parents=True)
+        ports = {f"yarn.{name}address": f"127.0.0.1:{free_port()}" for name in self._ADDRESSES}
+        settings = {
+            **ports,
+            "yarn.nodemanager.local-dirs": str(folder / "local"),
+            "yarn.nodemanager.log-dirs": str(folder / "logs"),
+            "yarn.nodemanager.resource.memory-mb": "4096",
+            "yarn.nodemanager.resource.cpu-vcores": "4",
+            "yarn.nodemanager.env-whitelist": "JAVA_HOME",
+            "yarn.nodemanager.pmem-check-enabled": "false",
+            "yarn.nodemanager.vmem-check-enabled": "false",
+            "yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage": "99.9",
+            "yarn.scheduler.minimum-allocation-mb": "128",
+            "yarn.resourcemanager.scheduler.class": f"{_YARN}.resourcemanager.scheduler.fifo.FifoScheduler",
+        }
+        entries = (
+            f"<property><name>{name}</name><value>{value}</value></property>" for name, value in settings.items()
+        )
+        (self.configuration / "yarn-site.xml").write_text(f"<configuration>{''.join(entries)}</configuration>")
+        self._url = f"http://{ports['yarn.resourcemanager.webapp.address']}/ws/v1/cluster/metrics"
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def start(self) -> None:
+        """Start both, and wait until they know each other."""
+        for kind in ("resourcemanager.ResourceManager", "nodemanager.NodeManager"):
+            self._processes.append(self._process(kind))
+        _await(self._has_node, self._processes[0], self.folder / "resourcemanager.ResourceManager")
+
+    def _process(self, kind: str) -> subprocess.Popen[bytes]:
+        (self.folder / kind).mkdir()
+        classes = f"{self.configuration}:{jars('hdfs')}/*:{jars('yarn')}/*:{spark_jars()}/*"
+        options = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        return _started([java(), *options, "-cp", classes, f"{_YARN}.{kind}"], self.folder / kind)
+
+    def _has_node(self) -> bool:
+        try:
+            with urllib.request.urlopen(self._url) as answer:
+                return bool(json.load(answer)["clusterMetrics"]["activeNodes"])
+        except OSError:
+            return False
+
+    def kill_executor(self) -> None:
+        """Kill one executor; YARN starts another one."""
+        listed = subprocess.run(
+            ["pgrep", "-f", f"CoarseGrainedExecutor.*{self.folder}"], capture_output=True, text=True
+        )
+        found = [int(pid) for pid in listed.stdout.split()]
+        assert found, "there is no executor to kill"
+        os.kill(found[-1], signal.SIGKILL)
+
+    def stop(self) -> None:
+        """End everything, containers included: the NodeManager ends them when it is asked to."""
+        for process in reversed(self._processes):
+            process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(20)
+            _ended(process)
 
 
 @contextmanager
@@ -300,4 +371,4 @@ def _answers(port: int) -> bool:
 
 
 if __name__ == "__main__":
-    print(sys.executable, jars("hdfs"), jars("s3a"), _moto())
+    print(sys.executable, jars("hdfs"), jars("yarn"), jars("s3a"), _moto())

@@ -14,7 +14,7 @@ import pytest
 
 from kstreamnb.kafka.broker_process import LocalBroker
 from tests.cluster.deployments import Deployment
-from tests.cluster.services import BUCKET, Hdfs, Standalone
+from tests.cluster.services import BUCKET, Hdfs, Standalone, Yarn
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 AWAY_S = 20
@@ -75,6 +75,33 @@ def test_nothing_is_lost_or_doubled_with_a_checkpoint_in_an_object_store(
         running.await_output(running.published() + 2)
     counts = running.finish()
     assert running.expected() == counts
+
+
+def test_nothing_is_lost_or_doubled_on_yarn(
+    request: pytest.FixtureRequest,
+    broker: LocalBroker,
+    python: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Executors in YARN's containers, without the kit; one of them is killed, and the driver."""
+    yarn = Yarn(tmp_path / "yarn")
+    request.addfinalizer(yarn.stop)
+    yarn.start()
+    settings = {"spark.executor.instances": "2", "spark.yarn.am.memory": "384m"}
+    variables = {"HADOOP_CONF_DIR": str(yarn.configuration)}
+    address, servers = f"file://{tmp_path}/checkpoints/yarn", broker.bootstrap_servers
+    running = Deployment("on-yarn", servers, "yarn", address, python, tmp_path / "app", settings, variables)
+    request.addfinalizer(running.stop)
+    figures = {"first output": running.await_output()}
+    for name, blow in {"executor": yarn.kill_executor, "driver": running.kill_driver}.items():
+        blow()
+        figures[name] = running.await_output(running.published() + 2)
+    assert running.expected() == running.finish()
+    assert running.expected_letters() == running.letters()
+    assert {"kstreamnb", "rules"} <= set(running.starts[0]["shipped"])
+    with capsys.disabled():
+        print({name: round(seconds, 1) for name, seconds in figures.items()})
 
 
 @pytest.mark.skipif(shutil.which("unshare") is None, reason="needs unshare to hide a folder from a worker")

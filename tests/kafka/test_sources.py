@@ -71,10 +71,17 @@ def test_batches_keep_to_their_limit(bench: Bench) -> None:
     assert max(sizes) <= 15
 
 
+def test_a_new_query_begins_at_given_offsets(bench: Bench) -> None:
+    """S2-25: offset 3 in one partition; the other partition is read from its start."""
+    bench.fill("placed-in", 10, 2)
+    bench.run(copying("placed"), starting={"placed-in": {0: 3}})
+    assert sorted([*range(1, 10, 2), 6, 8]) == sorted(value for _, value, _ in bench.read("placed-out"))
+
+
 def test_lost_records_end_a_query_unless_that_is_allowed(bench: Bench) -> None:
     """Records that were removed before they were read are reported; with fail_on_loss=False the rest is read."""
     bench.fill("lost-in", 10)
-    bench.run(copying("lost"), starting={"lost-in": {0: 2}}, max_records=3)
+    bench.run(copying("lost"), max_records=3)
     bench.fill("lost-in", 10, begin=10)
     place = TopicPartition("lost-in", 0, 15)
     bench.admin.client.delete_records([place])[place].result(10)
@@ -83,7 +90,7 @@ def test_lost_records_end_a_query_unless_that_is_allowed(bench: Bench) -> None:
     ):
         bench.run(copying("lost"))
     bench.run(copying("lost"), fail_on_loss=False)
-    assert [*range(2, 10), *range(15, 20)] == [value for _, value, _ in bench.read("lost-out")]
+    assert [*range(10), *range(15, 20)] == [value for _, value, _ in bench.read("lost-out")]
 
 
 def test_new_topics_that_match_a_pattern_are_read(bench: Bench) -> None:

@@ -88,7 +88,7 @@ def joined() -> ks.Topology:
 def test_any_number_of_batches_gives_the_drivers_output(
     spark: Any, tmp_path: Path, build: Any, topics: list[str], written: list[str]
 ) -> None:
-    """S0-29, S1-02: with 1, 2 and 8 batches every output partition holds the same records in the same order."""
+    """S0-02, S0-29, S1-02: with 1, 2 and 8 batches every output partition holds the same records in the same order."""
     topology, rows = build(), disordered(topics, 400)
     expected = driven(topology, rows, 3, written)
     assert [expected] * 3 == streamed(spark, tmp_path, topology, rows, 3, written, batches=[1, 2, 8])

@@ -226,14 +226,30 @@ def test_the_stores_can_be_mounted_in_a_service(
     assert (b"content-type", b"application/json; charset=utf-8") in sent[0]["headers"]
 
 
+class Keeping(ks.Processor):
+    """Puts each record into a store, with its headers."""
+
+    def init(self, context: ks.ProcessorContext) -> None:
+        """Find the store."""
+        self.store: Any = context.get_state_store("prices")
+
+    def process(self, record: ks.Record) -> None:
+        """Put the record."""
+        self.store.put(record.key, ks.ValueTimestampHeaders(record.value, record.timestamp, record.headers))
+
+
 def test_rows_with_headers_are_served_with_them() -> None:
     """S2-49: bytes as hexadecimal digits, None as null."""
     builder = ks.StreamsBuilder("shop")
-    builder.table("prices", store=ks.Stores.persistent_timestamped_key_value_store_with_headers("prices"))
+    store = ks.Stores.persistent_timestamped_key_value_store_with_headers("prices", value_serde="long")
+    builder.add_state_store(store)
+    builder.stream("in", value_serde="long").process(Keeping, "prices")
     driver = ks.TopologyTestDriver(builder.build())
-    driver.create_input_topic("prices").pipe_input("shoe", 1, at=3, headers=(("trace", b"7"),))
+    headers = (("trace", b"\x07\xff"), ("empty", None))
+    driver.create_input_topic("in").pipe_input("shoe", 1, at=3, headers=headers)
     status, body = ks.monitoring.StoreApp(driver).answer("/stores/prices/shoe", "")
-    assert (status, json.loads(body)) == (200, {"key": "shoe", "value": 1, "timestamp": 3, "headers": []})
+    shown = [["trace", "07ff"], ["empty", None]]
+    assert (status, json.loads(body)) == (200, {"key": "shoe", "value": 1, "timestamp": 3, "headers": shown})
 
 
 def test_nothing_can_be_written(server: ks.monitoring.StoreServer) -> None:

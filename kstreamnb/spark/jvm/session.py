@@ -59,7 +59,6 @@ _START_SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "WARN",
-    "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.worker.reuse": "true",
     "spark.python.authenticate.socketTimeout": "120s",  # a busy machine is slow to start processes
     LARGEST_FUNCTION: "1g",
@@ -169,6 +168,8 @@ def _prepare_local_workers() -> None:
 def _local_settings(folder: Path, slots: int) -> dict[str, str]:
     """Return the settings of a session on this machine; elsewhere these directories may not exist."""
     return {
+        # Elsewhere sockets would be in the containers' directories, whose paths are too long on YARN.
+        "spark.python.unix.domain.socket.enabled": "true",
         "spark.sql.shuffle.partitions": str(slots),
         "spark.local.dir": str(folder),
         "spark.sql.warehouse.dir": f"{folder}/warehouse",

@@ -39,6 +39,7 @@ _COMPILED = {
 """Names of distributions that executors need, by the module that they import."""
 
 _NO_PYTHON = "Cannot run program "
+_END_OF_PYTHON = "PYTHONPATH was:"  # after the traceback of a worker that did not start
 _PACK = (
     "install them for that Python on every machine; or pack an environment: pip install venv-pack in one that has "
     'kstreamnb[spark,kafka], venv-pack -o environment.tar.gz, and start the session with settings={"spark.archives": '
@@ -111,9 +112,11 @@ def _executors(session: SparkSession) -> list[ExecutorPython]:
                 detail=f"the driver runs {sys.executable}, and the session sends that path to the executors",
                 hint='name theirs: settings={"spark.pyspark.python": "/path/on/the/executors"}, or PYSPARK_PYTHON',
             ) from None
+        said, of_python, _ = text.partition(_END_OF_PYTHON)
+        lines = [line.strip() for line in said.splitlines() if line.strip()] or [type(error).__name__]
         raise SparkError(
             "the executors could not be asked for their packages",
-            detail=next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__),
+            detail=lines[-1] if of_python else lines[0],
             hint="see the log of an executor",
         ) from None
     finally:
