@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:  # errors use this module
@@ -46,6 +46,18 @@ _FROM_JAVA = {
 """Hints for names of Java that have no counterpart of the same name."""
 
 Raised = TypeVar("Raised", bound="KStreamError")
+
+
+def without_settings(props: object) -> str:
+    """Return what to write instead of Java's ``build(props)``.
+
+    Example:
+        >>> without_settings({"topology.optimization": "all"})
+        'write build(optimize="all"), and pass settings as config= to the driver, ks.replay, ks.run or ks.deploy'
+    """
+    wanted = props.get("topology.optimization", False) if isinstance(props, Mapping) else props
+    shown = f'"{wanted}"' if isinstance(wanted, str) else wanted
+    return f"write build(optimize={shown}), and pass settings as config= to the driver, ks.replay, ks.run or ks.deploy"
 
 
 def unknown(

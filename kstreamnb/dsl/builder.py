@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence, Set
 from re import Pattern
-from typing import Any, TypedDict, Unpack
+from typing import Any, Never, TypedDict, Unpack
 
+from kstreamnb import hints
 from kstreamnb.core.extractors import TimestampExtractor
 from kstreamnb.core.names import check_topic_name
 from kstreamnb.core.operator import Operator
@@ -294,10 +295,11 @@ class StreamsBuilder(Suggesting):
         """
         return optimise(self.graph(), rules_of(optimize))[1]
 
-    def build(self, *, optimize: bool | str = False) -> Topology:
+    def build(self, *props: Never, optimize: bool | str = False) -> Topology:
         """Return the topology of everything that was declared.
 
         Args:
+            props: Java's settings, which are refused with what to write instead.
             optimize: True for all of Kafka's optimisations, False for none, or a comma-separated text of some:
                 "merge.repartition.topics", "reuse.ktable.source.topics", "single.store.self.join". Default: False.
 
@@ -311,11 +313,12 @@ class StreamsBuilder(Suggesting):
 
         Source: Kafka Streams `StreamsBuilder#build`; differences: none.
         """
-        rules = rules_of(optimize)
+        if props:
+            raise ConfigError("build() takes no settings", hint=hints.without_settings(props[0]))
         graph = self.graph()
         if self.ensure_explicit_names:
             graph.check_names()
-        optimised, explained = optimise(graph, rules)
+        optimised, explained = optimise(graph, rules_of(optimize))
         topology = lower(optimised, name=self.name, wrap=self.processor_wrapper)
         topology.explained, topology.built_from = explained, BuiltVersion.of(self.declaration_log)
         return topology

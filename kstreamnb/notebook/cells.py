@@ -11,6 +11,7 @@ import sys
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypedDict
 
+from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.dsl.declarations import Declaration, DeclarationLog, Handle, Identity, StaleReason
 from kstreamnb.notebook.functions import file_of, functions_of, same_code
 from kstreamnb.notebook.portable_cells import CellRun, bound_samples
@@ -27,7 +28,7 @@ loaded: list[Cells] = []
 
 _NO_IDS = (
     "kstreamnb: this front end does not send cell ids, so each execution counts as a new cell and this one declared "
-    'the same again; remove the earlier declarations with builder.forget("{place}")'
+    "the same again; remove the earlier declarations with {call}"
 )
 
 
@@ -56,7 +57,7 @@ class Cells:
         self._has_warned = False
         self._logs: dict[Hashable, list[DeclarationLog]] = {}
         self._taken: list[DeclarationLog] = []
-        self._all: list[DeclarationLog] = []
+        self.logs: list[DeclarationLog] = []
         self._bound: dict[Hashable, dict[str, Declaration]] = {}
         self._variables = Variables(shell.user_ns)
 
@@ -90,7 +91,7 @@ class Cells:
         self._name(self.cell, info.raw_cell, self._number)
         self._variables.enter(self.cell)
         self._forget_deleted()
-        for log in self._all:
+        for log in self.logs:
             if self.cell in log.groups():
                 log.begin(self.cell, self.run)
 
@@ -101,7 +102,7 @@ class Cells:
             return
         if result is not None and result.info.store_history and result.execution_count is not None:
             self._ahead = self._count - result.execution_count
-        for log in self._all:
+        for log in self.logs:
             self.settle(log)
         if self.cell is not None:
             failed = result is not None and not result.success
@@ -123,7 +124,7 @@ class Cells:
         for cell in _about(self.shell).get("deletedCells", ()):
             self.sources.pop(cell, None)
             self._variables.drop(cell)
-            for log in self._all:
+            for log in self.logs:
                 log.forget(*(each for each in log.declarations() if each.identity.group == cell))
 
     def latest(self) -> tuple[CellRun, ...]:
@@ -152,7 +153,7 @@ class Cells:
 
     def opened(self, log: DeclarationLog) -> None:
         """Register a new log for this cell."""
-        self._all.append(log)
+        self.logs.append(log)
         if self.cell is not None:
             self._logs.setdefault(self.cell, []).append(log)
             self._taken.append(log)
@@ -195,7 +196,7 @@ class Cells:
             action = f'write "{renamed}" instead of "{name}" in {place}, and run it'
         else:
             fact = f'{whose} uses "{name}", which no cell makes any more'
-            action = f'make "{name}" again and run {place}, or remove {place} with builder.forget("{place}")'
+            action = f'make "{name}" again and run {place}, or remove {place} with {forgetting(self.shell, log, place)}'
         return StaleReason(fact, action, f'"{name}" disappeared')
 
     def outdated(self, log: DeclarationLog) -> dict[Declaration, StaleReason]:
@@ -229,7 +230,8 @@ class Cells:
     def _name_of(self, declaration: Declaration) -> str | None:
         """Return the variable that holds a declaration, or what its cell made of it."""
         bound = self._bound.get(declaration.identity.group, {})
-        now = {_latest(thing): name for name, thing in self.shell.user_ns.items() if isinstance(thing, Handle)}
+        handles = self._variables.visible().items()
+        now = {_latest(thing): name for name, thing in handles if isinstance(thing, Handle)}
         for path, held in bound.items():
             if declaration is held or declaration in _upstream(held):
                 return now.get(held, path)
@@ -250,12 +252,12 @@ class Cells:
             return
         text = self.sources[self.cell]
         same_text = {cell for cell, source in self.sources.items() if source == text and cell != self.cell}
-        for log in self._all:
+        for log in self.logs:
             declarations = log.declarations()
             earlier = [each.origin.place for each in declarations if each.identity.group in same_text]
             if earlier and any(each.identity.group == self.cell for each in declarations):
                 self._has_warned = True
-                print(_NO_IDS.format(place=earlier[0]), file=sys.stderr)  # noqa: T201 - once per session
+                print(_NO_IDS.format(call=forgetting(self.shell, log, earlier[0])), file=sys.stderr)  # noqa: T201 - once per session
 
     def _name(self, cell: Hashable, source: str, number: int) -> None:
         """Record the code file and number of a cell."""
@@ -272,6 +274,13 @@ class Cells:
         for name, thing in list(self.shell.user_ns.items()):
             if not name.startswith("_"):
                 yield from _handles(name, thing, depth=2)
+
+
+def forgetting(shell: InteractiveShell, log: DeclarationLog, place: str) -> str:
+    """Return the call that forgets what a place declared, with the user's name of the builder."""
+    builders = ((name, thing) for name, thing in shell.user_ns.items() if isinstance(thing, StreamsBuilder))
+    names = (name for name, thing in builders if thing.declaration_log is log and not name.startswith("_"))
+    return f'{next(names, "builder")}.forget("{place}")'
 
 
 def _about(shell: InteractiveShell) -> _RequestMetadata:

@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING
 
 from kstreamnb.core.formatting import format_value
 from kstreamnb.display import GraphPicture, Overlay
-from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.errors import KStreamError, ProcessingError
 from kstreamnb.errors.base import LINK, notes_without_link
 from kstreamnb.hints import message_of
-from kstreamnb.notebook.cells import Cells
+from kstreamnb.notebook.cells import Cells, forgetting
 from kstreamnb.source_location import SourceLocation, origin_of
 from kstreamnb.topology.topology import Topology
 
@@ -65,31 +64,28 @@ class Tracebacks:
             shell.kstreamnb_error = error
         shell.showtraceback((kind, error, users), tb_offset=tb_offset)
 
+    def _forgetting(self, origin: SourceLocation | None) -> str | None:
+        """Return the call that forgets the earlier declaration of the same text, or else that at ``origin``."""
+        for log in self.cells.logs:
+            here = [each.origin for each in log.declarations()]
+            if origin is not None and origin.place in {each.place for each in here}:
+                earlier = [each for each in here if each.code == origin.code and each.place != origin.place]
+                return forgetting(self.shell, log, (earlier or [origin])[0].place)
+        return None
+
     def render(self, error: KStreamError) -> list[str]:
         """Return the lines that IPython prints instead of a full traceback."""
         self.shell.kstreamnb_error = error
         self._failed = getattr(error, "node", "")
         lines = [error_text(error)]
         if not self.cells.ids_are_sent and "already" in f"{error} {error.java}":
-            call = _forgetting(self.shell, error.origin)
+            call = self._forgetting(error.origin)
             lines += [f"Hint: {_CLASH.format(call=call)}"] if call else []
         lines.append(f"{LINK}{error.url}" + ("; %ks traceback shows what Kafka Streams says" if java_of(error) else ""))
         cause = error.__cause__
         if cause is not None:
             lines += ["", "Caused by:", *_frames(cause), f"{type(cause).__name__}: {message_of(cause)}"]
         return [*_frames(error), *lines]
-
-
-def _forgetting(shell: InteractiveShell, origin: SourceLocation | None) -> str | None:
-    """Return the call that forgets the earlier declaration of the same text, or else that at ``origin``."""
-    for name, value in shell.user_ns.items():
-        if origin is None or name.startswith("_") or not isinstance(value, StreamsBuilder):
-            continue
-        here = [each.origin for each in value.declaration_log.declarations()]
-        if origin.place in {each.place for each in here}:
-            earlier = [each for each in here if each.code == origin.code and each.place != origin.place]
-            return f'{name}.forget("{(earlier or [origin])[0].place}")'
-    return None
 
 
 def _up_to_user(trace: TracebackType | None) -> TracebackType | None:

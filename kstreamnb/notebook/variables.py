@@ -45,7 +45,7 @@ class Variables:
                     self._namespace[name] = earlier
                 elif binder == cell:
                     own.add(name)
-        self._start = self._visible()
+        self._start = self.visible()
         self._seen[cell] = {
             name: thing for name, thing in self._start.items() if isinstance(thing, Handle) and name not in own
         }
@@ -57,7 +57,7 @@ class Variables:
         ever = {name for names in self._bound.values() for name in names}
         bound = {
             name: thing
-            for name, thing in self._visible().items()
+            for name, thing in self.visible().items()
             if (isinstance(thing, Handle) or name in ever)
             and (thing is not self._start.get(name) or (name in written and not failed))
         }
@@ -89,7 +89,8 @@ class Variables:
         binders = [cell for cell, names in self._bound.items() if name in names and self._ranks[cell] < rank]
         return self._bound[max(binders, key=self._ranks.__getitem__)][name] if binders else None
 
-    def _visible(self) -> _Names:
+    def visible(self) -> _Names:
+        """Return the user's variables; names with a leading underscore hold outputs of cells."""
         return {name: thing for name, thing in self._namespace.items() if not name.startswith("_")}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Never
 
 from kstreamnb.core.arguments import expect, expect_number
 from kstreamnb.core.signatures import taking
@@ -71,15 +72,27 @@ class Navigation:
         self.position = self._checked(step)
         return self.now
 
-    def step(self) -> Step | None:
-        """Advance by one step and return it; None at the end."""
+    def step(self, *count: Never) -> Step | None:
+        """Advance by one step and return it; None at the end.
+
+        Args:
+            count: refused: `step` and `back` move by one, `seek` to any position.
+        """
+        if count:
+            raise self._one_at_a_time("step()", count[0], 1)
         if self.position == len(self.run.steps):
             return None
         self.position += 1
         return self.current
 
-    def back(self) -> Step | None:
-        """Go back by one step and return the step undone; None at the beginning."""
+    def back(self, *count: Never) -> Step | None:
+        """Go back by one step and return the step undone; None at the beginning.
+
+        Args:
+            count: refused: `step` and `back` move by one, `seek` to any position.
+        """
+        if count:
+            raise self._one_at_a_time("back()", count[0], -1)
         undone = self.current
         self.position -= undone is not None
         return undone
@@ -122,6 +135,11 @@ class Navigation:
             after: number of steps before the second state.
         """
         return state_diff(self.run, self._checked(before), self._checked(after))
+
+    def _one_at_a_time(self, call: str, count: object, sign: int) -> EngineError:
+        wanted = self.position + sign * (count if isinstance(count, int) else 1)
+        target = max(0, min(len(self.run.steps), wanted))
+        return EngineError(f"{call} moves by one step, got {count!r}", hint=f"write seek({target}) to go there at once")
 
     def _checked(self, step: int) -> int:
         expect_number(step, "step")

@@ -40,6 +40,7 @@ from kstreamnb.spark.execution.rows import FAILURE, REPORT
 from kstreamnb.spark.io.dataframe_input import FrameInput, content_order, frame_of_records, uniform
 from kstreamnb.spark.jvm.session import query_session, refuse_connect, spark_session
 from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment
+from kstreamnb.spark.planning.deployment_plan import warn_of_uneven_stores
 from kstreamnb.spark.planning.placement import plan_application, plan_deployment
 from kstreamnb.spark.planning.preflight import refuse_what_cannot_run
 from kstreamnb.spark.run_result import RunResult
@@ -124,6 +125,7 @@ def run(
 
 def _check(application: ApplicationPlan) -> None:
     refuse_what_cannot_run(application)
+    warn_of_uneven_stores(application)
     written = {topic for topic in application.looped if topic in application.global_topics}
     if written:
         raise TopologyError(

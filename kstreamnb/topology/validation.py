@@ -98,8 +98,7 @@ def check_parents(topology: NodeGraph, name: str, parents: Sequence[str | None])
             raise TopologyError(f'a parent of node "{name}" has no name', java="parent name cannot be null")
         expect(parent, str, f'each parent of node "{name}"')
         if parent == name:
-            text = f"Parent node {parent} is unknown (self-reference)."
-            raise refuse(f'node "{name}" cannot be its own parent', text)
+            raise refuse(f'node "{name}" cannot be its own parent', f"Parent node {name} is unknown (self-reference).")
         if parent not in topology.nodes:
             message = f'parent "{parent}" of node "{name}" does not exist'
             raise refuse(message, f"Parent node {parent} is unknown.", hint=_near_or_all(parent, topology.nodes))
@@ -123,15 +122,15 @@ def check_new_store(topology: NodeGraph, store: StoreSpec) -> None:
     if store.name is None:
         raise TopologyError("a store needs a name", java="name cannot be null")
     if topology.stores.get(store.name, store) is not store:
-        hint = "connect several processors to one store instead of adding it again"
-        raise _store_taken(store.name, "another store", "StateStore", hint)
+        raise _store_taken(topology, store.name, "another store", "StateStore")
     if store.name in topology.global_stores:
-        raise _store_taken(store.name, "a global store", "GlobalStateStore")
+        raise _store_taken(topology, store.name, "a global store", "GlobalStateStore")
 
 
-def _store_taken(name: str, what: str, java: str, hint: str | None = None) -> TopologyError:
-    java = f"A different {java} has already been added with the name {name}"
-    return refuse(f'there is already {what} "{name}"', java, hint=hint)
+def _store_taken(topology: NodeGraph, name: str, what: str, java: str) -> TopologyError:
+    first = next((f"it was added at {node.origin}" for node in topology.nodes.values() if name in node.stores), None)
+    java = f"Invalid topology: A different {java} has already been added with the name {name}"
+    return TopologyError(f'there is already {what} "{name}"', detail=first, hint="rename one, or share it", java=java)
 
 
 def check_global_store(topology: NodeGraph, store: StoreSpec, source: str | None, topic: str, name: str) -> None:
@@ -145,7 +144,7 @@ def check_global_store(topology: NodeGraph, store: StoreSpec, source: str | None
         message = f'source and processor of a global store are both named "{name}"'
         raise refuse(message, "sourceName and processorName must be different.")
     if store.name in topology.stores:
-        raise _store_taken(store.name, "a store", "StateStore")
+        raise _store_taken(topology, store.name, "a store", "StateStore")
     check_new_store(topology, store)
 
 

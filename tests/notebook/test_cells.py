@@ -72,6 +72,20 @@ def test_what_lost_its_parent_is_stale_and_named_with_its_cell(shell: Shell) -> 
     assert raised.value.hint == 'make "paid" again and run cell 5, or remove cell 5 with builder.forget("cell 5")'
 
 
+def test_the_hint_calls_the_builder_by_the_users_name() -> None:
+    """The printed call runs, and the topology is whole again."""
+    with loaded_shell() as shell:
+        for cell, code in enumerate(('b = ks.StreamsBuilder("app")', 's = b.stream("in")', 's.to("out")', "s = None")):
+            shell.run(code, "s" if code == "s = None" else str(cell))
+        shell.run("s = None", "1")
+        with pytest.raises(TopologyError, match="stale") as raised:
+            shell.value("b").build()
+        call = (raised.value.hint or "").rpartition(" with ")[2]
+        assert 'b.forget("cell 4")' == call
+        shell.run(call, "forget")
+        assert not shell.value("b").build().sources()
+
+
 @pytest.mark.parametrize("again", [False, True], ids=["reader not run", "reader run again"])
 def test_a_renamed_variable_is_named_where_it_is_still_used(shell: Shell, again: bool) -> None:
     """The old value is still in the namespace, so running the reader again does not help: the new name does."""

@@ -65,6 +65,12 @@ def test_a_new_and_a_forgotten_cell_are_told_apart(shell: Shell) -> None:
     assert '"filter" disappeared' in shell.value("topology").stale
 
 
+def test_a_new_handle_is_named_by_its_variable_not_by_an_output_of_a_cell(shell: Shell) -> None:
+    """IPython keeps the value of each cell in a variable such as `_10` as well."""
+    shell.run("huge = orders.filter(lambda key, value: value > 9)\nhuge", "more")
+    assert shell.value("topology").stale == 'built before cell 10 added "huge"; run builder.build() again'
+
+
 def test_an_edited_function_makes_the_topology_stale(shell: Shell) -> None:
     """The filter holds the old function; its cell has to run before the topology is built again."""
     shell.run("def wanted(key, value):\n    return value > 5", "wanted")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -129,6 +130,16 @@ def test_a_failure_is_the_users_own(spark: Any) -> None:
         ks.run(builder.build(), spark=spark, inputs=[ks.TopicRecord("in", 0, 0, 5, "a", 0)])
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
     assert ("in", 0, 0, 5) == caught.value.coordinates
+
+
+def test_a_store_that_uneven_topics_reach_is_warned_of(spark: Any) -> None:
+    """As in a plan and a deployment, at the user's line."""
+    builder = ks.StreamsBuilder("uneven")
+    builder.stream("few").merge(builder.stream("many")).group_by_key().count(store="counts")
+    frame = spark.createDataFrame([("a", 1, 0)], "key string, value bigint, timestamp bigint")
+    with pytest.warns(UserWarning, match='meet at store "counts" with 1 and 2 partitions') as warned:
+        ks.run(builder.build(), spark=spark, inputs={"few": frame, "many": frame}, partitions={"few": 1, "many": 2})
+    assert Path(warned[0].filename).name == Path(__file__).name
 
 
 def test_inputs_are_checked(spark: Any) -> None:

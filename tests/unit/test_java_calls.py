@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.errors import ProcessingError, UnknownNameError
+from kstreamnb.errors import ConfigError, ProcessingError, UnknownNameError
 from kstreamnb.suggesting import Suggesting
 from tests.unit.test_completeness import METHODS
 
@@ -94,6 +94,25 @@ def test_a_call_in_javas_shape_gets_a_hint(name: str) -> None:
     with pytest.raises(UnknownNameError, match=f'has no "{name}"') as caught:
         call()
     assert caught.value.__notes__[:-1] == [f"Hint: {hint}"]
+
+
+@pytest.mark.parametrize(
+    ("props", "call"),
+    [
+        ({"topology.optimization": "all"}, 'build(optimize="all")'),
+        ({"application.id": "app"}, "build(optimize=False)"),
+        (True, "build(optimize=True)"),
+    ],
+    ids=["optimization", "other settings", "bool"],
+)
+def test_build_with_javas_settings_names_the_call_to_write(props: Any, call: str) -> None:
+    """In Java, `build(props)` reads the optimizations; the call in the hint runs here."""
+    builder = ks.StreamsBuilder("app")
+    builder.stream("in").to("out")
+    with pytest.raises(ConfigError, match="takes no settings") as caught:
+        builder.build(props)
+    assert (caught.value.hint or "").startswith(f"write {call}, and pass settings")
+    assert eval(f"builder.{call}", {"builder": builder}).sources()
 
 
 class AddsHeader(ks.Processor):

@@ -204,7 +204,7 @@ def plan(
 def warn_of_uneven_stores(application: ApplicationPlan) -> None:
     """Warn about each store that topics of different partition counts reach."""
     for uneven in _uneven(application):
-        warnings.warn(uneven, stacklevel=4)  # the line that calls deploy()
+        warnings.warn(uneven, stacklevel=4)  # the line that calls deploy() or run()
 
 
 def _uneven(application: ApplicationPlan) -> list[str]:

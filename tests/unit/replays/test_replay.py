@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -210,6 +211,20 @@ def test_a_driver_can_be_replayed_after_the_fact() -> None:
         driver.pipe(SALES[2:])
         output = driver.create_output_topic("counts-out").read_records()
         assert output == Replay.of(driver).output("counts-out")
+
+
+@pytest.mark.parametrize(
+    ("move", "target"), [(lambda run: run.step(-1), 2), (lambda run: run.step(2), 5), (lambda run: run.back(2), 1)]
+)
+def test_moving_by_a_number_of_steps_names_the_position_to_seek(
+    run: Replay, move: Callable[[Any], object], target: int
+) -> None:
+    """Steps are taken one at a time; the hint is a call that goes where the user wanted to go."""
+    run.seek(3)
+    with pytest.raises(EngineError, match="moves by one step") as caught:
+        move(run)
+    assert caught.value.hint == f"write seek({target}) to go there at once"
+    assert run.position == 3
 
 
 def test_punctuations_and_commits_are_steps_of_their_own() -> None:

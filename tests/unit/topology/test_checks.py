@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from kstreamnb.core.stores import Stores
+from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.errors import ConfigError, KStreamError, TopologyError
 from kstreamnb.topology.topology import Topology
 
@@ -98,6 +99,20 @@ def test_a_store_may_be_added_again_when_it_is_the_same_object() -> None:
     topology = base()
     topology.add_processor("q", Pass, "s").add_state_store(topology.stores["x"], "q")
     assert topology.nodes["q"].stores == ("x",)
+
+
+def test_a_store_whose_name_is_taken_is_named_with_both_lines() -> None:
+    """The error is at the second line, and tells the first."""
+    builder = StreamsBuilder("app")
+    orders = builder.stream("orders")
+    orders.group_by_key().count(store="sold")
+    orders.filter(lambda key, value: value).group_by_key().count(store="sold")
+    with pytest.raises(TopologyError, match='there is already another store "sold"') as caught:
+        builder.build()
+    assert 'orders.group_by_key().count(store="sold")' in (caught.value.detail or "")
+    assert caught.value.origin is not None
+    assert "filter" in caught.value.origin.code
+    assert caught.value.hint == "rename one, or share it"
 
 
 def test_a_supplier_must_make_processors_and_new_ones() -> None:
