@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from itertools import islice
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from kstreamnb import hooks
-from kstreamnb.core.formatting import format_time, format_value, pluralize
+from kstreamnb.core.formatting import format_time, format_value, pluralize, shown_of
 from kstreamnb.core.record import (
     AggregationWithHeaders,
     TopicRecord,
@@ -24,6 +26,7 @@ if TYPE_CHECKING:  # frames are optional
 T = TypeVar("T")
 _ROWS = (ValueAndTimestamp, ValueTimestampHeaders, AggregationWithHeaders)
 _SHOWN = 10
+_DROP = ("step", "task", "node", "reason", "key", "value", "timestamp")
 TIMES = ("timestamp", "window_start", "window_end")
 """Columns of times, in ms here and as UTC timestamps in frames."""
 
@@ -61,36 +64,99 @@ class Framed:
         raise NotImplementedError
 
 
-class _Bounded:
-    """Displays the first items of a list or tuple, and its length."""
+class FramedTable(Tabular, Framed):
+    """A value that displays the first rows of its frame as a table, without columns that are empty."""
 
     __slots__ = ()
+    _most: ClassVar[int | None] = None
+    """The greatest number of rows to display."""
+
+    @property
+    def header(self) -> tuple[str, ...]:  # type: ignore[override]  # it follows from the rows
+        """The titles of the columns."""
+        return tuple(map(heading, self._first()))
+
+    def table(self) -> Iterator[tuple[str, ...]]:
+        """Yield the first rows as text."""
+        columns = ([field_text(name, value) for value in values] for name, values in self._first().items())
+        return zip(*columns, strict=True)
+
+    def _first(self) -> dict[str, list[object]]:
+        names, rows = self._frame_rows()
+        return _filled(dict(zip(names, map(list, zip(*islice(rows, self._most), strict=True)), strict=False)))
+
+
+class _Bounded(FramedTable):
+    """A list or tuple that displays its first items as a table, and its length."""
+
+    __slots__ = ()
+    _most: ClassVar[int | None] = _SHOWN
+
+    @property
+    def title(self: Any) -> str:
+        """How many records there are, and how many of them are shown."""
+        return shown_of(_SHOWN, len(self), "record")
+
+    def more(self: Any) -> Iterator[str]:
+        """Name what shows all items, if some are left out."""
+        return iter(["ks.widgets.browse(…) sorts and filters all of them"] if len(self) > _SHOWN else [])
 
     def __repr__(self: Any) -> str:
         kind = list if isinstance(self, list) else tuple
         return repr(kind(self)) if len(self) <= _SHOWN else f"{kind(self[:_SHOWN])!r} … {_SHOWN} of {len(self):,}"
 
-    def _repr_pretty_(self: Any, printer: Any, cycle: bool) -> None:
-        """Print the first items as IPython prints those of a list."""
-        kind = list if isinstance(self, list) else tuple
-        printer.pretty(kind(self[:_SHOWN]))
-        if len(self) > _SHOWN:
-            printer.text(f" … {_SHOWN} of {len(self):,}")
 
-
-class BoundedTuple(_Bounded, tuple[T, ...]):
-    """A tuple that displays its first items and its length."""
+class Drops(_Bounded, tuple[T, ...]):
+    """Dropped records: a tuple that displays as a table and becomes a frame."""
 
     __slots__ = ()
 
+    def _frame_rows(self) -> tuple[Sequence[str], Iterable[Sequence[object]]]:
+        return _DROP, map(attrgetter(*_DROP), self)
 
-class Records(_Bounded, list[TopicRecord], Framed):
-    """Records of a topic: a list that becomes a frame, too."""
+
+class Records(_Bounded, list[TopicRecord]):
+    """Records of a topic: a list that displays as a table and becomes a frame."""
 
     __slots__ = ()
 
     def _frame_rows(self) -> tuple[Sequence[str], Iterable[Sequence[object]]]:
         return TopicRecord._fields, self
+
+
+def heading(name: str) -> str:
+    """Return the title of a frame's column in displays."""
+    return "time" if name == "timestamp" else name.replace("_", " ")
+
+
+def field_text(name: str, value: object) -> str:
+    """Return a value of a frame's column as text, times in UTC.
+
+    Example:
+        >>> field_text("key", "a"), field_text("topic", "orders"), field_text("timestamp", 0)
+        ('"a"', 'orders', '0')
+    """
+    if name in ("key", "value"):
+        return format_value(value)
+    if not _is_filled(value):
+        return ""
+    return format_time(value) if name in TIMES and isinstance(value, int) else str(value)
+
+
+def columns_of(source: Framed) -> tuple[dict[str, list[object]], list[object]]:
+    """Return the columns of a value's frame by name, without empty ones, and its keys as Python has them."""
+    names, rows = source._frame_rows()  # noqa: SLF001 - what to_pandas and to_spark read
+    rows, at = list(rows), list(names).index("key")
+    return _filled(_columns(names, rows)), [row[at] for row in rows]
+
+
+def _filled(columns: dict[str, list[object]]) -> dict[str, list[object]]:
+    """Return the columns of keys and values, and all others that are not empty."""
+    return {name: all_ for name, all_ in columns.items() if name in ("key", "value") or any(map(_is_filled, all_))}
+
+
+def _is_filled(value: object) -> bool:
+    return value not in (None, "", ())
 
 
 def _hook(name: str) -> Any:

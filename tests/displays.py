@@ -88,6 +88,8 @@ def displays() -> dict[str, Any]:
         "trace": run.record("orders", 0, 0).trace(),
         "log": _log(),
         "output": run.output("counts"),
+        "drops": run.drops,
+        "records": made.sample,
         "driver": driver,
         "cost": query_cost(topology, _metrics()),
         "charts": query_charts("shop", [], [(1000, 9), (2000, 7)]),

@@ -49,22 +49,25 @@ def stepper(replay: object) -> Any:
     return _made("stepper", "Stepper", replay)
 
 
-def browse(store: object) -> Any:
-    """Open the rows of a store: of a replay's snapshot, a test driver or a running deployment.
+def browse(rows: object) -> Any:
+    """Open rows to sort, search and filter: of a store, an output, a preview, drops or a sample.
+
+    The search takes a text, or a condition on a column or a field of its values: ``value.price > 10``, ``key = ann``,
+    ``time >= 2026-01-01T10:00Z``. Everything runs in Python, so a frame of 100,000 rows reaches the page 25 at a time.
 
     Args:
-        store: a store of a test driver, of a replay's snapshot, or of a running query.
+        rows: a store of a test driver, of a replay's snapshot or of a running query; ``replay.output(topic)``,
+            ``replay.drops``, ``stream.head()`` or a `Sample`.
 
     Example:
-        >>> from kstreamnb import StreamsBuilder, TopologyTestDriver
-        >>> builder = StreamsBuilder()
-        >>> counts = builder.stream("orders").group_by_key().count(store="counts")
-        >>> driver = TopologyTestDriver(builder.build())
-        >>> driver.create_input_topic("orders").pipe_input("shoe", 1, at=5)
-        >>> browse(driver.get_key_value_store("counts")).facts["rows"]
-        [['"shoe"', '1', '', '', '']]
+        >>> from kstreamnb import Sample
+        >>> found = browse(Sample.from_records([("orders", 0, at, at, "ann", {"price": at}) for at in range(60)]))
+        >>> found.tell("search", text="value.price > 56")
+        >>> found.tell("sort", by="value")
+        >>> found.facts["number"], found.facts["rows"][0]
+        ('1 to 3 of 3 that match, of 60', ['orders', '0', '57', '57', '"ann"', '{"price": 57}'])
     """
-    return _made("browser", "StoreBrowser", store)
+    return _made("browser", "RowBrowser", rows)
 
 
 def edit(sample: object) -> Any:

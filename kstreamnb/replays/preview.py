@@ -7,14 +7,13 @@ from copy import copy
 from dataclasses import dataclass, replace
 from heapq import merge
 from itertools import islice
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
-from kstreamnb.core.formatting import format_time, format_value, pluralize, shown_of
+from kstreamnb.core.formatting import pluralize, shown_of
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
-from kstreamnb.core.tables import Tabular
-from kstreamnb.frames import Framed
+from kstreamnb.frames import FramedTable
 from kstreamnb.replays.replay_sample import sample_partitions
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.event_time import has_own_extractor
@@ -24,7 +23,7 @@ from kstreamnb.topology.topology import Topology
 
 
 @dataclass(frozen=True)
-class Preview(Tabular, Framed):
+class Preview(FramedTable):
     """The first records at a node.
 
     Attributes:
@@ -44,11 +43,6 @@ class Preview(Tabular, Framed):
     is_table: bool = False
     available: int = 0
     partitions: int = 1
-
-    @property
-    def header(self) -> tuple[str, ...]:  # type: ignore[override]  # it follows from the kind of handle
-        """The titles of the columns."""
-        return ("change", "key", "value", "time") if self.is_table else ("key", "value", "time")
 
     def __len__(self) -> int:
         return len(self.records)
@@ -74,19 +68,13 @@ class Preview(Tabular, Framed):
             )
 
     def _frame_rows(self) -> tuple[Sequence[str], Iterable[Sequence[object]]]:
-        names = ("change", "key", "value", "timestamp") if self.is_table else ("key", "value", "timestamp")
-        return names, ((*kind, record.key, record.value, record.timestamp) for kind, record in self._rows())
-
-    def _rows(self) -> Iterable[tuple[tuple[str, ...], TopicRecord]]:
-        return _changes(self.records) if self.is_table else (((), record) for record in self.records)
-
-    def table(self) -> Iterator[tuple[str, ...]]:
-        """Yield the records as text; an update of a table is two rows, the old and the new."""
-        for kind, record in self._rows():
-            yield (*kind, format_value(record.key), format_value(record.value), format_time(record.timestamp))
+        if not self.is_table:
+            return _COLUMNS, map(attrgetter(*_COLUMNS), self.records)
+        rows = ((kind, record.key, record.value, record.timestamp) for kind, record in _changes(self.records))
+        return ("change", *_COLUMNS), rows
 
 
-def _changes(records: Iterable[TopicRecord]) -> Iterator[tuple[tuple[str, ...], TopicRecord]]:
+def _changes(records: Iterable[TopicRecord]) -> Iterator[tuple[str, TopicRecord]]:
     """Yield the changes of a table with their kinds."""
     rows: dict[str, TopicRecord] = {}
     for record in records:
@@ -94,14 +82,15 @@ def _changes(records: Iterable[TopicRecord]) -> Iterator[tuple[tuple[str, ...], 
         old = rows.pop(key, None)
         if record.value is None:
             if old is not None:
-                yield ("-D",), old._replace(timestamp=record.timestamp)
+                yield "-D", old._replace(timestamp=record.timestamp)
             continue
         if old is not None:
-            yield ("-U",), old._replace(timestamp=record.timestamp)
+            yield "-U", old._replace(timestamp=record.timestamp)
         rows[key] = record
-        yield ("+I" if old is None else "+U",), record
+        yield "+I" if old is None else "+U", record
 
 
+_COLUMNS = ("key", "value", "timestamp")
 _AT_ONCE = 1000
 """Records that are processed before a preview looks whether it has seen enough."""
 _topic_of = itemgetter(0)

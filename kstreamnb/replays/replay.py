@@ -12,7 +12,7 @@ from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.heap import collector_paused
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.errors import KStreamError
-from kstreamnb.frames import BoundedTuple, Records
+from kstreamnb.frames import Drops, Records
 from kstreamnb.recording.read_tracking import stores_to_watch
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.steps import Drop, Steps
@@ -98,9 +98,9 @@ class Replay(Navigation, Queries, Suggesting, Displayed):
         return [topic for topic in self.run.topics() if topic not in read]
 
     @property
-    def drops(self) -> tuple[Drop, ...]:
-        """All dropped records with their reasons."""
-        return BoundedTuple(self.run.drops())
+    def drops(self) -> Drops[Drop]:
+        """All dropped records with their reasons: a tuple with `to_pandas` and `to_spark`."""
+        return Drops(self.run.drops())
 
     def output(self, topic: str) -> Records:
         """Return the records written to a topic, as a list with `to_pandas` and `to_spark`.

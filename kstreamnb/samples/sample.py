@@ -18,6 +18,7 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import MAX_TIME_MS, Instant
 from kstreamnb.errors import ConfigError, extra
+from kstreamnb.frames import Framed
 from kstreamnb.samples import display, json_lines, privacy, reshape
 from kstreamnb.samples.columns import UNASSIGNED, Roles, number_offsets, partitioned, timestamp_ms
 from kstreamnb.samples.description import SampleDescription, describe_records
@@ -26,8 +27,6 @@ from kstreamnb.samples.text import columns_of, format_records, parse_rows, recor
 from kstreamnb.suggesting import Suggesting
 
 if TYPE_CHECKING:  # frames are optional
-    import pandas
-
     from kstreamnb.kafka.capture import Progress
     from kstreamnb.kafka.client import Servers
 
@@ -36,7 +35,7 @@ _HASHED = 4096
 
 
 @dataclass(frozen=True, repr=False)
-class Sample(Suggesting):
+class Sample(Suggesting, Framed):
     """Bounded, ordered, immutable records with topic, partition, offset, timestamp, key, value and headers.
 
     Within a partition records are in order of arrival, which may differ from the order of timestamps.
@@ -270,13 +269,8 @@ class Sample(Suggesting):
         """Return the records as a table that `from_text` reads."""
         return format_records(self.records)
 
-    @extra("samples")
-    def to_pandas(self) -> pandas.DataFrame:
-        """Return the records as a pandas frame with one column per field; times in UTC."""
-        import pandas
-
-        frame = pandas.DataFrame(self.records, columns=list(TopicRecord._fields))
-        return frame.assign(timestamp=pandas.to_datetime(frame["timestamp"], unit="ms", utc=True))
+    def _frame_rows(self) -> tuple[Sequence[str], Iterable[Sequence[object]]]:
+        return TopicRecord._fields, self.records
 
     @extra("samples")
     def to_parquet(self, path: Path | str) -> None:

@@ -1,7 +1,7 @@
-// The store browser: one page of rows; search, sort and pages are Python's.
+// The browser of rows: one page of them; search, sort and pages are Python's.
 
 function browser({ root, send, follow }) {
-  const search = make("input", { type: "search", placeholder: "Search keys and values", "aria-label": "Search in the store", size: 22 });
+  const search = make("input", { type: "search", placeholder: "text, or value.price > 10", "aria-label": "Search, or a condition on a column", size: 26 });
   const number = make("span", { class: "ks-soft", "aria-live": "polite" });
   const title = make("h3", {});
   const back = button("‹", () => send("turn", { page: facts.page - 1 }), { "aria-label": "Page before" });
@@ -15,7 +15,7 @@ function browser({ root, send, follow }) {
   });
   search.addEventListener("keydown", (event) => event.stopPropagation());
   root.append(title,
-    make("div", { class: "ks-bar", role: "toolbar", "aria-label": "store" }, search,
+    make("div", { class: "ks-bar", role: "toolbar", "aria-label": "rows" }, search,
       make("span", { class: "ks-group" }, back, next), number,
       make("span", { class: "ks-gap" }), button("Refresh", () => send("refresh"))),
     make("div", { class: "ks-two" }, rows, detail));
@@ -23,7 +23,6 @@ function browser({ root, send, follow }) {
   const heading = (name) => {
     const sorted = facts.by === name;
     const act = button(name, () => send("sort", { by: name }), { class: "ks-sort" });
-    if (name === "note") return make("th", { scope: "col" }, name);
     if (sorted) act.append(facts.down ? " ▾" : " ▴");
     return make("th", { scope: "col", "aria-sort": sorted ? (facts.down ? "descending" : "ascending") : "none" }, act);
   };
@@ -51,9 +50,9 @@ function browser({ root, send, follow }) {
       make("thead", {}, make("tr", {}, facts.header.map(heading))), make("tbody", {}, body)));
     walkable(body, { horizontal: false });
     if (focused !== null) body[Math.min(Number(focused), body.length - 1)]?.focus();
-    detail.replaceChildren(...(facts.detail.key === undefined
-      ? [make("p", { class: "ks-soft" }, "Click a row, or walk with the arrow keys and press Enter, to see it in full.")]
-      : [make("h3", {}, "key"), make("pre", {}, facts.detail.key), make("h3", {}, "value"), make("pre", {}, facts.detail.value)]));
+    const parts = Object.entries(facts.detail).flatMap(([name, text]) => [make("h3", {}, name), make("pre", {}, text)]);
+    detail.replaceChildren(...(parts.length ? parts
+      : [make("p", { class: "ks-soft" }, "Click a row, or walk with the arrow keys and press Enter, to see it in full.")]));
   });
 }
 

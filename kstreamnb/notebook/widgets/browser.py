@@ -1,44 +1,51 @@
-"""The store browser: searches, sorts and pages through the rows of a recorded snapshot or a running store."""
+"""The browser of rows: searches, sorts and pages through a store, or any other value that becomes a frame."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import ClassVar
+import operator
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, TypeAlias
 
 import traitlets
 
-from kstreamnb.core.formatting import format_time, format_value, pluralize
-from kstreamnb.core.record import ValueAndTimestamp, ValueTimestampHeaders
-from kstreamnb.core.tables import text_table
+from kstreamnb.core.formatting import pluralize
+from kstreamnb.core.tables import html_table, text_table
+from kstreamnb.core.time import instant_ms
 from kstreamnb.errors import EngineError
+from kstreamnb.frames import TIMES, Framed, columns_of, field_text, heading
 from kstreamnb.notebook.widgets.base import Facts, FactsWidget, esm
-from kstreamnb.recording.store_rows import StoredRow
-from kstreamnb.replays.analysis.snapshot import StoreTable
 from kstreamnb.samples.text import format_cell
 
 _PAGE = 25
 _STATIC = 10
-_HEADER = ("key", "value", "time", "task", "note")
-_ORDERS = {"": None, "key": 1, "value": 2, "time": 3, "task": 0}
+_CONDITION = re.compile(r"\s*(\w+)((?:\.\w+)*)\s*(<=|>=|=|<|>)\s*(.+?)\s*")
+_COMPARE = {"<=": operator.le, ">=": operator.ge, "=": operator.eq, "<": operator.lt, ">": operator.gt}
+_Fields: TypeAlias = tuple[Any, ...]
 
 
-class StoreBrowser(FactsWidget):
-    """The rows of a store, to search, sort and page through.
+class RowBrowser(FactsWidget):
+    """Rows to search, sort and page through.
 
     Attributes:
-        store: the store; a running one is read again on Refresh.
+        source: what has the rows; a running store is read again on Refresh.
         selected: the key of the row clicked last, as a Python object.
     """
 
     _esm = esm("browser")
     selected = traitlets.Any(None)
 
-    def __init__(self, store: object) -> None:
-        self.store = store
-        self._rows = _rows(store)
+    def __init__(self, source: object) -> None:
+        if not isinstance(source, Framed):
+            raise EngineError(
+                f"expected rows, got {type(source).__name__}",
+                hint='pass a store, replay.output("…"), replay.drops, stream.head() or a sample',
+            )
+        self.source: Framed = source
         self._text, self._by, self._down, self._page = "", "", False, 0
-        self._chosen: StoredRow | None = None
-        super().__init__(f'store "{_name(store)}"')
+        self._chosen: _Fields | None = None
+        self.refresh()
+        super().__init__(_title(source, len(self._rows)))
 
     def make_facts(self) -> Facts:
         """Return one page of the matching rows."""
@@ -48,12 +55,12 @@ class StoreBrowser(FactsWidget):
         first = self._page * _PAGE
         shown = matches[first : first + _PAGE]
         return {
-            "title": _title(self.store, len(self._rows)),
+            "title": _title(self.source, len(self._rows)),
             "number": _number(len(shown), first, len(matches), len(self._rows)),
-            "header": list(_HEADER),
-            "rows": [_cells(row) for row in shown],
+            "header": self._header,
+            "rows": [self._cells(row) for row in shown],
             "chosen": shown.index(self._chosen) if self._chosen in shown else -1,
-            "detail": _detail(self._chosen),
+            "detail": {} if self._chosen is None else self._detail(self._chosen),
             "page": self._page,
             "pages": pages,
             "by": self._by,
@@ -62,20 +69,20 @@ class StoreBrowser(FactsWidget):
         }
 
     def forms(self) -> dict[str, str]:
-        """Return the title and the first rows."""
-        rows = [_cells(row) for row in self._rows[:_STATIC]]
+        """Return the title and the first rows as text and as HTML."""
+        rows, title = [self._cells(row) for row in self._rows[:_STATIC]], _title(self.source, len(self._rows))
         more = [f"{_STATIC} of {len(self._rows):,}"] if len(self._rows) > _STATIC else []
-        lines = [_title(self.store, len(self._rows)), *([text_table(_HEADER, rows)] if rows else []), *more]
-        return {"text/plain": "\n".join(line.rstrip() for line in "\n".join(lines).split("\n"))}
+        text = "\n".join([title, *([text_table(self._header, rows)] if rows else []), *more])
+        return {"text/plain": text, "text/html": html_table(self._header, rows, [title, *more])}
 
     # --- commands of the page ---
     def search(self, text: str) -> None:
-        """Show rows with a cell that contains a text."""
+        """Show rows with a cell that contains a text, or that satisfy a condition such as ``value.price > 10``."""
         self._text, self._page = text, 0
 
     def sort(self, by: str) -> None:
-        """Sort by a column; the same column again reverses, then restores the store's order."""
-        if by not in _ORDERS:
+        """Sort by a column; the same column again reverses, then restores the order of the rows."""
+        if by not in self._header:
             raise EngineError(f'cannot sort by "{by}": no such column')
         if by == self._by and self._down:
             by, self._down = "", False
@@ -90,73 +97,82 @@ class StoreBrowser(FactsWidget):
     def choose(self, index: int) -> None:
         """Show a row of the page in full."""
         self._chosen = self._matches()[self._page * _PAGE + index]
-        self.selected = self._chosen.key
+        self.selected = self._chosen[-1]
 
     def refresh(self) -> None:
-        """Read the store again."""
-        self._rows = _rows(self.store)
+        """Read the rows again."""
+        columns, keys = columns_of(self.source)
+        self._names, self._header = list(columns), list(map(heading, columns))
+        self._rows: list[_Fields] = list(zip(*columns.values(), keys, strict=True))
 
     commands: ClassVar = {"search": search, "sort": sort, "turn": turn, "choose": choose, "refresh": refresh}
 
-    def _matches(self) -> list[StoredRow]:
-        asked = self._text.strip().lower()
-        rows = [row for row in self._rows if not asked or any(asked in cell.lower() for cell in _cells(row))]
-        column = _ORDERS[self._by]
-        return rows if column is None else sorted(rows, key=lambda row: _rank(row[column]), reverse=self._down)
+    def _cells(self, row: _Fields) -> list[str]:
+        return [field_text(name, value) for name, value in zip(self._names, row, strict=False)]
+
+    def _detail(self, row: _Fields) -> dict[str, str]:
+        """Return a row in full, without truncation."""
+        cells = zip(self._header, self._names, row, strict=False)
+        return {
+            title: format_cell(value, iso=True) if name in ("key", "value") else field_text(name, value)
+            for title, name, value in cells
+        }
+
+    def _matches(self) -> list[_Fields]:
+        keep = self._condition() or self._contains(self._text.strip().lower())
+        rows = [row for row in self._rows if keep(row)] if self._text.strip() else self._rows
+        if not self._by:
+            return rows
+        column = self._header.index(self._by)
+        return sorted(rows, key=lambda row: _rank(row[column]), reverse=self._down)
+
+    def _contains(self, text: str) -> Callable[[_Fields], bool]:
+        return lambda row: any(text in cell.lower() for cell in self._cells(row))
+
+    def _condition(self) -> Callable[[_Fields], bool] | None:
+        """Return the typed condition on a column, or on a field of its values; None for a text to look for."""
+        match = _CONDITION.fullmatch(self._text)
+        if match is None or match[1] not in self._header:
+            return None
+        column, path, compare = self._header.index(match[1]), match[2].split(".")[1:], _COMPARE[match[3]]
+        kind, wanted = _typed(match[4], is_time=self._names[column] in TIMES)
+
+        def holds(row: _Fields) -> bool:
+            value = row[column]
+            for field in path:
+                value = value.get(field) if isinstance(value, Mapping) else None
+            of, found = _rank(value)
+            return of == kind and value is not None and bool(compare(found, wanted))
+
+        return holds
+
+
+def _typed(text: str, *, is_time: bool) -> tuple[int, float | str]:
+    """Return what a condition compares with, ranked as values are: a number, the ms of an instant, or a text."""
+    if is_time:
+        return 0, instant_ms(text)
+    try:
+        return 0, float(text)
+    except ValueError:
+        return 1, text.strip("\"'")
 
 
 def _rank(value: object) -> tuple[int, float | str]:
     """Sort numbers by size and first, everything else by its text."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return 0, value
-    return 1, format_value(value)
+    return 1, value if isinstance(value, str) else field_text("value", value)
 
 
-def _name(store: object) -> str:
-    return str(getattr(store, "name", type(store).__name__))
-
-
-def _title(store: object, rows: int) -> str:
-    if isinstance(store, StoreTable):
-        return store.title
-    batch = getattr(store, "batch", None)
+def _title(source: object, rows: int) -> str:
+    title = getattr(source, "title", None)
+    if isinstance(title, str):
+        return title
+    name, batch = getattr(source, "name", None), getattr(source, "batch", None)
     since = f" at batch {batch}" if batch is not None else ""
-    return f'store "{_name(store)}"{since}: {pluralize(rows, "row")}'
+    return f"{pluralize(rows, 'row')}" if name is None else f'store "{name}"{since}: {pluralize(rows, "row")}'
 
 
 def _number(shown: int, first: int, matching: int, rows: int) -> str:
-    if not matching:
-        return f"0 of {rows:,}"
     match = "" if matching == rows else f" that match, of {rows:,}"
-    return f"{first + 1:,} to {first + shown:,} of {matching:,}{match}"
-
-
-def _cells(row: StoredRow) -> list[str]:
-    time = "" if row.timestamp is None else format_time(row.timestamp)
-    return [format_value(row.key), format_value(row.value), time, row.task, row.note]
-
-
-def _detail(row: StoredRow | None) -> dict[str, str]:
-    """Return a row in full, without truncation."""
-    return {} if row is None else {"key": format_cell(row.key, iso=True), "value": format_cell(row.value, iso=True)}
-
-
-def _rows(store: object) -> list[StoredRow]:
-    """Return the rows of a store of a snapshot, a test driver, a run on Spark or a deployment."""
-    if isinstance(store, StoreTable):
-        return list(store.rows)
-    read = getattr(store, "all", None)
-    if read is None:
-        raise EngineError(
-            f"expected a store, got {type(store).__name__}",
-            hint='pass replay.now.store("…"), driver.get_key_value_store("…") or query.store("…")',
-        )
-    return list(_stored(read()))
-
-
-def _stored(rows: Iterable[tuple[object, object]]) -> Iterator[StoredRow]:
-    for key, value in rows:
-        if isinstance(value, ValueAndTimestamp | ValueTimestampHeaders):
-            yield StoredRow("", key, value.value, value.timestamp)
-        else:
-            yield StoredRow("", key, value, None)
+    return f"{first + 1:,} to {first + shown:,} of {matching:,}{match}" if matching else f"0 of {rows:,}"

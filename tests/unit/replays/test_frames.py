@@ -17,6 +17,41 @@ SAMPLE = ks.Sample.from_text(
 UTC = "datetime64[ms, UTC]"
 
 
+def test_records_and_drops_display_as_tables_with_times_in_utc() -> None:
+    """The list itself stays a list of records; columns without content are left out."""
+    builder = ks.StreamsBuilder("late")
+    hours = ks.TimeWindows.of(size="1h", grace="0s")
+    counts = builder.stream("orders").group_by_key().windowed_by(hours).count(store="counts")
+    counts.to_stream(lambda window, count: window.key).to("out")
+    start = 1_767_225_600_000
+    times = (start, start + 7_200_000, start + 1)
+    sample = ks.Sample.from_records([("orders", 0, at, time, "ann", 1) for at, time in enumerate(times)])
+    run = ks.replay(builder.build(), sample)
+    assert str(run.output("out")).splitlines() == [
+        "2 records",
+        "topic | partition | offset | time                 | key   | value",
+        "------+-----------+--------+----------------------+-------+------",
+        'out   | 0         | 0      | 2026-01-01T00:00:00Z | "ann" | 1',
+        'out   | 0         | 1      | 2026-01-01T02:00:00Z | "ann" | 1',
+    ]
+    assert "<table>" in run.output("out")._repr_mimebundle_()["text/html"]
+    assert repr(run.output("out")).startswith("[TopicRecord(")
+    (dropped,) = run.drops.to_pandas().to_dict("records")
+    assert (dropped["step"], dropped["reason"], dropped["key"]) == (3, "late", "ann")
+    assert dropped["timestamp"].isoformat() == "2026-01-01T00:00:00.001000+00:00"
+    assert "2026-01-01T00:00:00.001Z" in str(run.drops)
+
+
+def test_a_long_output_names_what_shows_all_of_it() -> None:
+    """Ten rows and the number of all."""
+    builder = ks.StreamsBuilder("copies")
+    builder.stream("in").to("out")
+    run = ks.replay(builder.build(), ks.Sample.from_records([("in", 0, at, at, "a", at) for at in range(2000)]))
+    title, *rows, last = str(run.output("out")).splitlines()
+    assert (title, len(rows)) == ("10 of 2,000 records", 12)
+    assert last == "ks.widgets.browse(…) sorts and filters all of them"
+
+
 def made() -> tuple[ks.KStream, ks.KTable, ks.Topology]:
     builder = ks.StreamsBuilder("clicks")
     clicks = builder.stream("clicks")

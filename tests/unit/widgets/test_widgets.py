@@ -113,7 +113,7 @@ def test_without_anywidget_the_missing_package_is_named() -> None:
     [
         (ks.widgets.explorer, "expected something with a graph, got int"),
         (ks.widgets.stepper, "expected a replay, got int"),
-        (ks.widgets.browse, "expected a store, got int"),
+        (ks.widgets.browse, "expected rows, got int"),
         (ks.widgets.edit, "expected a sample, got int"),
     ],
 )
@@ -227,6 +227,59 @@ def test_the_browser_pages_through_many_rows() -> None:
     browser.tell("refresh")
     assert browser.facts["rows"][0][1] == "2"
     assert browser.forms()["text/plain"].endswith("10 of 60")
+
+
+@pytest.fixture
+def priced() -> ks.Replay:
+    """Sixty orders of two customers, a price each, an hour apart; every second is written."""
+    builder = ks.StreamsBuilder("priced")
+    builder.stream("orders").filter(lambda key, order: order["price"] % 2 == 0).to("even")
+    hour = 3_600_000
+    rows = [("orders", 0, at, 1_767_225_600_000 + at * hour, "ab"[at % 4 // 2], {"price": at}) for at in range(60)]
+    return ks.replay(builder.build(), ks.Sample.from_records(rows))
+
+
+@pytest.mark.parametrize(
+    ("condition", "number"),
+    [
+        ("value.price >= 50", "1 to 5 of 5 that match, of 30"),
+        ("value.price = 4", "1 to 1 of 1 that match, of 30"),
+        ("time < 2026-01-01T06:00Z", "1 to 3 of 3 that match, of 30"),
+        ("key = a", "1 to 15 of 15 that match, of 30"),
+        ('key = "b"', "1 to 15 of 15 that match, of 30"),
+        ("offset<2", "1 to 2 of 2 that match, of 30"),
+        ("value.weight > 0", "0 of 30"),
+        ("price", "1 to 25 of 30"),
+    ],
+)
+def test_the_rows_of_an_output_are_filtered_by_conditions_on_columns_and_fields(
+    priced: ks.Replay, condition: str, number: str
+) -> None:
+    """Numbers, times and texts compare as what they are; anything else is looked for as text."""
+    browser = ks.widgets.browse(priced.output("even"))
+    browser.tell("search", text=condition)
+    assert (browser.error, browser.facts["number"]) == ("", number)
+
+
+def test_the_rows_of_an_output_are_sorted_by_any_column(priced: ks.Replay) -> None:
+    """Times as instants, and a time that is none is refused in the widget."""
+    browser = ks.widgets.browse(priced.output("even"))
+    assert browser.facts["header"] == ["topic", "partition", "offset", "time", "key", "value"]
+    browser.tell("sort", by="time")
+    browser.tell("sort", by="time")
+    assert browser.facts["rows"][0][2:4] == ["29", "2026-01-03T10:00:00Z"]
+    browser.tell("search", text="time > soon")
+    assert "soon" in browser.error
+    assert "<table>" in browser.forms()["text/html"]
+
+
+def test_every_kind_of_rows_can_be_browsed(priced: ks.Replay) -> None:
+    """Outputs, drops, samples and previews, also without a row."""
+    builder = ks.StreamsBuilder("app")
+    stream = builder.stream("orders")
+    sample = ks.Sample.from_records([("orders", 0, 0, 5, "a", 1)])
+    for rows, count in ((sample, 1), (stream.head(sample), 1), (priced.drops, 0), (priced.output("none"), 0)):
+        assert len(ks.widgets.browse(rows).facts["rows"]) == count
 
 
 def test_an_edit_reads_only_the_cell_that_was_typed() -> None:
