@@ -10,6 +10,7 @@ from __future__ import annotations
 import pickle
 import sqlite3
 from collections.abc import Callable, Hashable, Iterator, Mapping, MutableMapping
+from itertools import islice
 from typing import Any, TypeAlias
 
 from kstreamnb.errors import StateError
@@ -99,17 +100,25 @@ class DiskRows(MutableMapping[Hashable, Any]):
         return (raw_key for raw_key, _ in self.items_between(b"", None))
 
     def items_between(
-        self, least: bytes, end: bytes | None, *, reverse: bool = False
+        self, least: bytes, end: bytes | None, *, reverse: bool = False, page: int = _PAGE
     ) -> Iterator[tuple[Hashable, Any]]:
-        """Return rows whose key bytes are at least one bound and less than the other, by key bytes; None is open."""
+        """Return rows whose key bytes are at least one bound and less than the other, by key bytes; None is open.
+
+        The table is read in pages of some rows.
+        """
         raw_keys = self._order.between(least, end)
         changed = [(self._key_bytes(raw_key), raw_key, self._changed[raw_key]) for raw_key in raw_keys]
-        stored = self._stored(least, end, "DESC" if reverse else "ASC")
+        stored = self._stored(least, end, "DESC" if reverse else "ASC", page)
         return _merged(stored, iter(changed[::-1] if reverse else changed), reverse=reverse)
 
-    def _stored(self, least: bytes, end: bytes | None, order: str) -> Iterator[Found]:
+    def page(self, least: bytes, most: int) -> tuple[dict[Hashable, Any], bytes | None]:
+        """Return at most some rows with key bytes from a bound, and the bound of the next ones; None after the last."""
+        found = dict(islice(self.items_between(least, None, page=most), most))
+        return found, self._key_bytes(next(reversed(found))) + b"\0" if len(found) == most else None
+
+    def _stored(self, least: bytes, end: bytes | None, order: str, size: int) -> Iterator[Found]:
         changed, upper = self._changed, "key < ?" if end is not None else "? IS NULL"
-        query = f"SELECT key, value FROM {self._table} WHERE key >= ? AND {upper} ORDER BY key {order} LIMIT {_PAGE}"
+        query = f"SELECT key, value FROM {self._table} WHERE key >= ? AND {upper} ORDER BY key {order} LIMIT {size}"
         while page := self._database.execute(query, (least, end)).fetchall():
             for key, value in page:
                 if self._changed is not changed:

@@ -192,12 +192,14 @@ def counted() -> ks.Topology:
     return builder.build()
 
 
-def most_allocated(folder: Path, keys: int) -> int:
+def most_allocated(folder: Path, keys: int, *, moves: bool = False) -> int:
     """Return the most bytes that one batch of ten records allocates against a store of some keys."""
     cluster = Cluster.of(placed(counted(), 1), folder.name)
     full: list[Row] = [("in", f"key-{number:06d}", 1, number) for number in range(keys)]
     few: list[Row] = [("in", f"key-{number % keys:06d}", 1, keys + number) for number in range(0, 1_500 * 7, 7)]
     run_in(cluster, folder, batched(cluster.deployment, full, keys // 100), ["out"], lambda number: None)
+    for held in kept_tasks():
+        held.moves = moves
     peaks: list[int] = []
     began = [0]
 
@@ -219,12 +221,32 @@ def most_allocated(folder: Path, keys: int) -> int:
 
 
 @pytest.mark.usefixtures("small_logs")
-def test_a_batch_that_compacts_does_not_list_the_keys_of_its_store(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """S0-22: compaction costs as much as the batch and the oldest entry do, and not as much as the store."""
-    monkeypatch.setattr(state_log, "_MOST_WRITTEN", 500)
-    assert most_allocated(tmp_path, 6_000) < 2 * most_allocated(tmp_path, 600)
+def test_a_batch_that_compacts_takes_little_memory_for_each_key_of_its_store(tmp_path: Path) -> None:
+    """S0-22: compaction takes a pointer for each key in memory, and nothing for those in files."""
+    assert most_allocated(tmp_path, 6_000) < most_allocated(tmp_path, 600) + 16 * 5_400
+    assert most_allocated(tmp_path, 6_000, moves=True) < 2 * most_allocated(tmp_path, 600, moves=True)
+
+
+@pytest.mark.usefixtures("small_logs")
+@pytest.mark.parametrize("moves", [False, True], ids=["memory", "disk"])
+def test_the_log_of_a_state_that_does_not_grow_does_not_grow(tmp_path: Path, *, moves: bool) -> None:
+    """S0-22: after thousands of updates a log has a few times the bytes of the rows that are left."""
+    cluster = Cluster.of(placed(counted(), 1), tmp_path.name, verify=True)
+    rows: list[Row] = [("in", f"key-{number * 7919 % 500:06d}", 1, number) for number in range(20_000)]
+    sizes: list[int] = []
+
+    def look(number: int) -> None:
+        for held in kept_tasks():
+            held.moves = moves and held.file is None
+        sizes.extend(unpack_head(log.rows[(state_log.HEAD,)][1]).size for log in cluster.states.values() if log.rows)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(state_log, "_LEAST_BYTES", 1)
+        found = run_in(cluster, tmp_path, batched(cluster.deployment, rows, 400), ["out"], look)
+    assert driven(counted(), rows, 1, ["out"]) == found
+    assert len(cluster.store("counts")) == 500
+    assert max(sizes[200:]) < 1.5 * max(sizes[50:200])
+    assert max(sizes) < 6 * 500 * 30
 
 
 def test_old_entries_of_a_log_go_a_few_with_each_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

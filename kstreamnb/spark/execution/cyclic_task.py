@@ -191,3 +191,15 @@ def _joined(deltas: dict[str, StateDelta]) -> StateDelta:
             {(f"{id_}/{node}", name): state_var for (node, name), state_var in delta.state_vars.items()}
         )
     return joined
+
+
+def state_vars_of(task: Task | CyclicTask) -> dict[tuple[str, str], Any]:
+    """Return the state variables of a task, or of all members of a cycle, as a delta names them."""
+    members = (
+        [(f"{id_}/", each) for id_, each in task.members.items()] if isinstance(task, CyclicTask) else [("", task)]
+    )
+    return {
+        (prefix + node, name): content[0]
+        for prefix, member in members
+        for (node, name), content in member.context.state_vars.items()
+    }

@@ -6,10 +6,10 @@ attempt that wrote the last one. Both are one state variable, because Spark sets
 batch. A task in a worker's memory has a number and a token: if both are the head's, it is current; if its token is
 that of its number's entry, it lacks only the entries after it; otherwise it is rebuilt from the whole log.
 
-Compaction is incremental and reads the log, not the stores: each batch takes keys of the oldest entry, writes their
-present rows beside its delta, and removes the entry once all of its keys were written. Nothing older holds these keys,
-so those that are gone need no row. The cost depends on the batch and not on the size of the state. Only a few entries
-go with one batch, because every call to Spark costs time and all tasks reach that point together.
+Compaction is incremental: each batch writes a part of all present rows beside its delta. Once every row was written,
+the entries before the first part are removed, a few with each batch, because every call to Spark costs time and all
+tasks reach that point together. No batch reads or writes the whole state: rows in a file are read in pages, and of rows
+in memory, which the memory limit bounds, only the keys are listed when a compaction begins.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from typing import Any
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from kstreamnb.errors import CheckpointError, StateError
-from kstreamnb.runtime.task.task import StateDelta, StateKey
+from kstreamnb.runtime.task.task import StateDelta
+from kstreamnb.spark.execution.cyclic_task import state_vars_of
 from kstreamnb.spark.execution.processor_attributes import attributes_of, give_attributes
 from kstreamnb.spark.execution.record_merge import Positions
 from kstreamnb.spark.execution.state_codec import (
@@ -38,6 +39,7 @@ from kstreamnb.spark.execution.task_file import FileHead
 from kstreamnb.spark.execution.task_files import TaskFiles, head_of
 from kstreamnb.spark.execution.worker_cache import CachedTask, Compaction
 from kstreamnb.spark.execution.worker_progress import Restoring
+from kstreamnb.state.disk_rows import DiskRows
 
 KEY_SCHEMA = StructType([StructField("seq", LongType())])
 LOG_SCHEMA = StructType([StructField("token", StringType()), StructField("entry", BinaryType())])
@@ -49,7 +51,6 @@ _LEAST_BYTES = 1 << 20
 _PART_BYTES = 1 << 13
 _LEAST_ROWS = 64
 _MOST_GOING = 8
-_MOST_WRITTEN = 10_000
 _SORTED_BYTES = 64 << 20
 
 
@@ -142,7 +143,7 @@ class StateLog:
         delta, last = pack_delta(changes), self._last
         seq, base, size = (1, 1, 0) if last is None else (last[0] + 1, last[2], last[3])
         token = os.urandom(8).hex()
-        part, base_after, dropped = self._compact(cached, LogHead(seq, base, size), changes, len(delta))
+        part, base_after, dropped = self._compact(cached, LogHead(seq, base, size), len(delta))
         entry = pack(tuple(LogEntry(delta, cached.positions, cached.clock.now_ms, attributes, part)))
         self._log.updateValue((seq,), (token, entry))
         for number in range(base, base_after):
@@ -198,47 +199,53 @@ class StateLog:
             yield entry
             self.restoring.done += len(entry)
 
-    def _compact(
-        self, cached: CachedTask, last: LogHead, changes: StateDelta, delta: int
-    ) -> tuple[bytes | None, int, int]:
-        """Return rows of the oldest entries to write now, the new first entry, and the bytes of the entries before."""
-        work, base, dropped = cached.compaction, last.first, 0
-        if work is None or work.since <= base:  # none, or another copy of the task has completed it
+    def _compact(self, cached: CachedTask, last: LogHead, delta: int) -> tuple[bytes | None, int, int]:
+        """Return the part to write now, the new first entry, and the bytes that are removed with the ones before."""
+        work, base = cached.compaction, last.first
+        if work is not None and work.since < base:
+            work = cached.compaction = None  # another copy of the task has compacted meanwhile
+        part = StateDelta({}, {})
+        if work is None:
             live = cached.row_bytes * sum(len(store.raw) for store in cached.task.stores.values())
             if last.last - base < _MOST_ENTRIES and last.size < max(_LEAST_BYTES, 3 * live):
-                cached.compaction = None
                 return None, base, 0
-            work = cached.compaction = Compaction(last.last)
+            work = cached.compaction = Compaction(last.last, last.size, list(cached.task.stores))
+            part = StateDelta({}, state_vars_of(cached.task))
         room = max(_LEAST_ROWS, max(_PART_BYTES, 2 * delta) // cached.row_bytes)
-        work.written.update(_keys(changes))
-        chosen: list[StateKey] = []
-        while room > 0 and base < work.since and base - last.first < _MOST_GOING:
-            if work.number != base:
-                data = self._entry(base)
-                work.number, work.size = base, len(data)
-                work.keys = [key for each in unpack_entry(data).deltas for key in _keys(unpack_delta(each, trust=True))]
-            taken = work.keys[-room:]
-            del work.keys[-room:]  # from the end: from the front, each batch would move all keys that are left
-            room -= len(taken)
-            chosen += [key for key in dict.fromkeys(taken) if key not in work.written]
-            work.written.update(chosen)
-            if not work.keys:
-                base, dropped = base + 1, dropped + work.size
-        if len(work.written) > _MOST_WRITTEN:
-            work.written.clear()  # to write a row twice is harmless
-        part = pack_delta(cached.task.delta_of(chosen)) if chosen else None
-        if part and len(chosen) >= _LEAST_ROWS:
-            cached.row_bytes = max(1, len(part) // len(chosen))
-        return part, base, dropped
+        rows = _take_rows(cached, work, room)
+        packed = pack_delta(StateDelta(rows, part.state_vars)) if rows or part else None
+        count = sum(map(len, rows.values()))
+        if packed and count >= _LEAST_ROWS:
+            cached.row_bytes = max(1, len(packed) // count)
+        if work.stores:
+            return packed, base, 0
+        if work.since - base > _MOST_GOING:
+            return packed, base + _MOST_GOING, 0  # entries left behind are older than every part: harmless
+        cached.compaction = None
+        return packed, work.since, work.bytes_before
 
 
-def _keys(delta: StateDelta) -> Iterator[StateKey]:
-    """Yield the keys of everything in a delta."""
-    for name, rows in delta.rows.items():
-        for raw_key in rows:
-            yield "store", name, raw_key
-    for node, name in delta.state_vars:
-        yield "state_var", node, name
+def _take_rows(cached: CachedTask, work: Compaction, room: int) -> dict[str, dict[Any, Any]]:
+    """Return the next rows that a compaction writes, by store."""
+    rows: dict[str, dict[Any, Any]] = {}
+    while room > 0 and work.stores:
+        raw = cached.task.stores[work.stores[-1]].raw
+        if isinstance(raw, DiskRows):
+            found, after = raw.page(work.after, room)
+            work.after, taken = after or b"", len(found)
+        else:
+            keys = work.keys = list(raw) if work.keys is None else work.keys
+            chosen = keys[-room:]
+            del keys[-room:]  # from the end: from the front, each batch would move all keys that are left
+            found = {raw_key: row for raw_key in chosen if (row := raw.get(raw_key)) is not None}
+            after, taken = b"" if keys else None, len(chosen)
+        if found:
+            rows[work.stores[-1]] = found
+        room -= taken
+        if after is None:
+            work.stores.pop()
+            work.keys = None
+    return rows
 
 
 def _ensure_equal(cached: CachedTask, again: CachedTask) -> None:

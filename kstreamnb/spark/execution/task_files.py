@@ -11,7 +11,7 @@ from typing import Any
 
 from kstreamnb.runtime.context.task_context import RowsOf
 from kstreamnb.runtime.task.task import StateDelta
-from kstreamnb.spark.execution.cyclic_task import CyclicTask
+from kstreamnb.spark.execution.cyclic_task import state_vars_of
 from kstreamnb.spark.execution.processor_attributes import attributes_of, give_attributes
 from kstreamnb.spark.execution.task_file import FileHead, TaskFile
 from kstreamnb.spark.execution.worker_cache import CachedTask
@@ -100,11 +100,7 @@ def head_of(cached: CachedTask) -> FileHead:
 
 def _portions(task: Any) -> Iterator[StateDelta]:
     """Yield the whole state of a task as deltas of limited size."""
-    members = task.members.items() if isinstance(task, CyclicTask) else [("", task)]
-    for id_, member in members:
-        prefix = f"{id_}/" if id_ else ""
-        state_vars = member.context.state_vars.items()
-        yield StateDelta({}, {(prefix + node, name): content[0] for (node, name), content in state_vars})
+    yield StateDelta({}, state_vars_of(task))
     for name, store in task.stores.items():
         rows = iter(store.raw.items())
         while portion := dict(islice(rows, _PORTION)):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import count
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 from kstreamnb.core.time import Clock
@@ -20,7 +20,7 @@ from kstreamnb.errors import SparkError
 from kstreamnb.kafka.temp_dirs import temp_dir
 from kstreamnb.runtime.codegen.sinks import topic_serdes
 from kstreamnb.runtime.context.task_context import RowsOf
-from kstreamnb.runtime.task.task import Changelog, GlobalTask, StateKey, Task
+from kstreamnb.runtime.task.task import Changelog, GlobalTask, Task
 from kstreamnb.spark.execution.cyclic_task import CyclicTask
 from kstreamnb.spark.execution.record_merge import Positions
 from kstreamnb.spark.execution.task_batch import OutputFormat
@@ -42,16 +42,17 @@ AnyTask: TypeAlias = Task | CyclicTask
 
 @dataclass
 class Compaction:
-    """A rewriting in progress of all entries of the state log before ``since``, the oldest first.
+    """A rewriting of the state log in progress: all present rows are written, then the entries before ``since`` go.
 
-    ``keys`` are left of entry ``number``, which has ``size`` bytes; rows of ``written`` keys are in newer entries.
+    ``stores`` are left to write, the present one last. Of that one, ``keys`` are left if its rows are in memory, else
+    the rows whose key bytes are at least ``after``.
     """
 
     since: int
-    number: int = 0
-    size: int = 0
-    keys: list[StateKey] = field(default_factory=list)
-    written: set[StateKey] = field(default_factory=set)
+    bytes_before: int
+    stores: list[str]
+    keys: list[Any] | None = None
+    after: bytes = b""
 
 
 @dataclass
