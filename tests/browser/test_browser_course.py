@@ -16,7 +16,10 @@ from tests.browser.static_site import StaticSite, served_site
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 MOST_SECONDS, MOST_MEGABYTES = 20, 20
-CHAPTERS = ("count_topology", "ten_minute_sales", "hopping_windows", "seven_boxes")
+CHAPTERS = (
+    *("count_topology", "ten_minute_sales", "hopping_windows", "seven_boxes"),
+    *("reprocess", "logs_and_changes", "operations", "java_takeover"),
+)
 
 _STATES = """() => window.jupyterapp.shell.currentWidget.content.widgets.map(cell => ({
     id: cell.model.id,

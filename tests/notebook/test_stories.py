@@ -18,6 +18,8 @@ import pytest
 import kstreamnb as ks
 from kstreamnb.course.content import exercises, questions
 from kstreamnb.tools import demo
+from tests.java.changelogs import kept
+from tests.java.feeds import input_records
 from tests.notebook.shells import Shell, loaded_shell
 
 ROOT = Path(__file__).parents[2]
@@ -52,6 +54,7 @@ RETAIL, CAPTCHA, HOPPING, PROCESSORS = (
 FRAUD, FLIGHTS, BOXES = "11_fraud_detection", "14_flights", "16_seven_boxes"
 GUARANTEES, GROUPS = "13_guarantees", "15_groups"
 REPROCESS, INPUTS, OPERATIONS = "17_reprocess", "18_logs_and_changes", "19_operations"
+TAKEOVER = "20_java_takeover"
 LOG, STATELESS, JOINS, BAD = "00_log", "02_stateless_steps", "04_joins", "10_bad_records"
 
 COUNT_DESCRIPTION = """Topologies:
@@ -233,6 +236,11 @@ PINS = [
     Pin("E27", OPERATIONS, "alerts(stuck[5], stuck[7])", ["lag grows", "stalled"]),
     Pin("E27", OPERATIONS, "(restored, before == after)", (100, True)),
     Pin("E27", OPERATIONS, "[longest_queue(each) for each in (40, 50, 60, 80)]", [272, 130, 39, 0]),
+    # a Java application: rows and bytes of its changelog, as Kafka Streams wrote them; the state taken over
+    Pin("Java", TAKEOVER, "(len(rows), same, len(patient))", (12, 536, 600)),
+    Pin("Java", TAKEOVER, "rows[changes[-1].key]", b"21"),
+    Pin("Java", TAKEOVER, "list(found.values())", ["21", "nothing"]),
+    Pin("Java", TAKEOVER, "(before[1][-10:], before[1] == CHANGELOG)", ("-changelog", True)),
     # corrected misconceptions: the operator's own time, a split burst, a table that is ahead, a compacted history
     Pin("E07", SALES, "len(filtered.drops)", 0),
     Pin("E17", HOPPING, "highest_of", {"tumbling": 3, "hopping": 4, "sliding": 5, "session": 5}),
@@ -263,7 +271,7 @@ PINS = [
 TOLD = {
     "E01", "E02", "E03", "E04", "E05", "E06", "E07", "E08", "E09", "E10",
     "E11", "E12", "E13", "E14", "E15", "E16", "E17", "E18", "E20", "E21", "E23",
-    "E27", "E28", "dead letters", "flights",
+    "E27", "E28", "dead letters", "flights", "Java",
 }  # fmt: skip
 
 BEYOND: dict[str, tuple[str, ...]] = {
@@ -349,7 +357,7 @@ def test_an_example_gives_what_kafka_streams_gives(pin: Pin) -> None:
 def test_every_worked_example_is_told_or_listed_as_beyond_the_course() -> None:
     """28 rows and the flights; those covered by the course have pins."""
     assert {pin.row for pin in PINS} == TOLD
-    assert {f"E{number:02}" for number in range(1, 29)} == (TOLD - {"flights", "dead letters"}) | BEYOND.keys()
+    assert {f"E{number:02}" for number in range(1, 29)} == (TOLD - {"flights", "dead letters", "Java"}) | BEYOND.keys()
     assert not TOLD & BEYOND.keys()
 
 
@@ -424,6 +432,17 @@ def test_real_data_is_in_six_chapters() -> None:
         len([notebook for notebook in COURSE if any("new_york_flights" in each for each in cells(notebook, "code"))])
         >= 6
     )
+
+
+def test_the_changelog_of_the_course_is_the_one_that_java_wrote() -> None:
+    """Times, keys and values of every change equal the recording of the real Kafka Streams, whose input is the same."""
+    readings, changes = (
+        ks.course.temperature_topics().of_topic(topic) for topic in ks.course.temperature_topics().topics
+    )
+    recorded = [(time, key, value) for _, time, key, value, _ in kept()["temperature"]]
+    assert recorded == [(str(r.timestamp), r.key.hex(), r.value.hex()) for r in changes]
+    given = [(r.timestamp, r.key, r.value) for r in input_records("temperature", "p")]
+    assert given == [(r.timestamp, r.key.decode(), r.value.decode()) for r in readings]
 
 
 def test_the_flights_of_the_course_are_those_of_the_demo() -> None:

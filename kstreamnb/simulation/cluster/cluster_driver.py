@@ -134,7 +134,7 @@ class ClusterDriver:
         check_arguments(ClusterDriver.create_input_topic, locals())
         now = self.clock.now_ms if start is None else start if type(start) is int else instant_ms(start, "start")
         step = 0 if auto_advance is None else duration_ms(auto_advance, "advance between records")
-        keys, values = self._read_serdes(topic)
+        keys, values = (key_serde, value_serde) if key_serde and value_serde else self._read_serdes(topic)
 
         def write(records: list[TopicRecord]) -> None:
             self._append(topic, records, key_serde or keys, value_serde or values)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import struct
 from typing import Any, NamedTuple
 
 import kstreamnb as ks
@@ -177,6 +178,18 @@ def instances_by_trying(arriving: float, waiting: float, each: float, seconds: f
 def instances_without_limit(arriving: float, waiting: float, each: float, seconds: float, partitions: int) -> int:
     """Forgets the partitions."""
     return max(math.ceil((arriving + waiting / seconds) / each), 1)
+
+
+def window_by_slices(key: bytes) -> tuple[str, int]:
+    """Counts from the end."""
+    size = len(key) - 12
+    return key[:size].decode(), int.from_bytes(key[size : size + 8], "big")
+
+
+def window_by_struct(key: bytes) -> tuple[str, int]:
+    """Unpacks a signed long and an integer, as Java writes them."""
+    start, _ = struct.unpack(">qi", key[-12:])
+    return str(key[:-12], "utf-8"), start
 
 
 NAMES = {"ks": ks, "ProductCounter": ProductCounter}
@@ -562,5 +575,25 @@ ANSWERS: dict[str, Answers] = {
     "operations.2": Answers(
         right=[["e", "a"], {"a", "e"}, "a, e"],
         wrong=[["a"], ["e"], ["a", "b", "e"], ["a", "c", "e"], "ade", [], ["g"], 1],
+    ),
+    "takeover.1": Answers(
+        right=[
+            window_by_slices,
+            window_by_struct,
+            lambda key: [bytes(key[:-12]).decode(), int(key[-12:-4].hex(), 16)],
+        ],
+        wrong=[
+            lambda key: (key[:4].decode(), int.from_bytes(key[4:12], "big")),
+            lambda key: (key[:-12].decode(), int.from_bytes(key[-12:-4], "little")),
+            lambda key: (key[:-12].decode(), int.from_bytes(key[-8:], "big")),
+            lambda key: (key[:-12], int.from_bytes(key[-12:-4], "big")),
+            lambda key: key[:-12].decode(),
+            lambda key: (key[:-8].decode(errors="replace"), int.from_bytes(key[-8:], "big")),
+            "temp",
+        ],
+    ),
+    "takeover.2": Answers(
+        right=[["c", "a"], {"a", "c"}, "a, c"],
+        wrong=[["a"], ["c"], ["a", "b", "c"], ["a", "c", "d"], "ace", [], ["f"], 3],
     ),
 }

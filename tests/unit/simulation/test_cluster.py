@@ -557,3 +557,18 @@ def test_new_code_with_another_topology_is_refused() -> None:
     with pytest.raises(EngineError, match='the new code of application "count" describes another topology'):
         driver.application.restart(topology=merged())
     assert driver.application.status == "running"
+
+
+def test_a_store_is_restored_from_a_changelog_that_another_application_wrote() -> None:
+    """With both serdes any topic can be written, also one that no application reads."""
+    builder = ks.StreamsBuilder("visits")
+    builder.stream("pages").group_by_key().count(store="counts")
+    driver = ks.simulation.ClusterDriver(builder.build(), verify=False)  # its input is elsewhere
+    driver.application.close()
+    changelog = driver.create_input_topic("visits-counts-changelog", ks.Serdes.bytes(), ks.Serdes.bytes())
+    changelog.pipe_input(b"home", (41).to_bytes(8, "big"), at=0)
+    driver.application.clean_up()
+    driver.application.restart()
+    driver.create_input_topic("pages").pipe_input("home", "seen", at=1)
+    driver.run_ready()
+    assert driver.application.store("counts").get("home") == 42

@@ -6,7 +6,7 @@ from collections import Counter
 from functools import cache
 
 import kstreamnb as ks
-from kstreamnb.course.flights import new_york_flights
+from kstreamnb.course.datasets import new_york_flights
 from kstreamnb.course.judging import called
 
 __all__ = ["JUDGES"]

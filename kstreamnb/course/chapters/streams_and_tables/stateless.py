@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import kstreamnb as ks
-from kstreamnb.course.flights import new_york_flights
+from kstreamnb.course.datasets import new_york_flights
 from kstreamnb.course.judging import run_step
 
 __all__ = ["JUDGES"]
