@@ -52,11 +52,12 @@ def new_york_flights(limit: int = 10_000) -> Sample:
 
 
 def atlantic_storms(first: int = 2001, last: int = 2020) -> Sample:
-    """Return what was observed of every tropical storm of the Atlantic, as records of the topic ``observations``.
+    """Return observations of 301 tropical storms of the Atlantic, as records of the topic ``observations``.
 
-    There is an observation every six hours, and one at each landfall. The key is the name, which returns after some
+    There is an observation every six hours, and often one at a landfall. The key is the name, which returns after some
     years. ``wind`` is in knots, ``pressure`` in hectopascals; ``status`` is "depression" (wind below 34 knots), "storm"
-    or "hurricane" (from 64 knots); ``season`` is the year in which the storm began.
+    or "hurricane" (from 64 knots); ``season`` is the year in which the storm began. Some storms of these seasons are
+    missing in the source.
 
     Args:
         first: the first season, 2001 or later. Default: 2001.

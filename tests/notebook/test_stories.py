@@ -55,6 +55,7 @@ FRAUD, FLIGHTS, BOXES = "11_fraud_detection", "14_flights", "16_seven_boxes"
 GUARANTEES, GROUPS = "13_guarantees", "15_groups"
 REPROCESS, INPUTS, OPERATIONS = "17_reprocess", "18_logs_and_changes", "19_operations"
 TAKEOVER = "20_java_takeover"
+STORMS = "21_storms"
 LOG, STATELESS, JOINS, BAD = "00_log", "02_stateless_steps", "04_joins", "10_bad_records"
 
 COUNT_DESCRIPTION = """Topologies:
@@ -88,6 +89,9 @@ BY_COUNTRY = {
     "FR": {"orders": 1, "cents": 2000},
     "unknown": {"orders": 1, "cents": 1500},
 }
+
+_RAPID = ("Beta", "Emily", "Katrina", "Rita", "Stan", "Wilma"), (2, 21, 8, 16, 2, 12)
+"""Pairs of observations within 24 hours that rise by 30 knots, counted over all pairs of the season."""
 
 PINS = [
     # E01: described byte for byte, drawn, queried
@@ -241,6 +245,23 @@ PINS = [
     Pin("Java", TAKEOVER, "rows[changes[-1].key]", b"21"),
     Pin("Java", TAKEOVER, "list(found.values())", ["21", "nothing"]),
     Pin("Java", TAKEOVER, "(before[1][-10:], before[1] == CHANGELOG)", ("-changelog", True)),
+    # storms: names that return, a rise of 95 knots, one warning each, five at once; from the source's table by hand
+    Pin("storms", STORMS, "(len(storms), len(names), zetas)", (301, 154, [2005, 2020])),
+    Pin("storms", STORMS, "(highest.key, highest.value, highest.timestamp)", ("Wilma 2005", 95, 1_129_723_200_000)),
+    Pin("storms", STORMS, "falling", [f"{name} 2005" for name in ("Epsilon", "Maria", "Tammy", "Vince")]),
+    Pin(
+        "storms",
+        STORMS,
+        "[record.key.split()[0] for record in warned.output('warnings')]",
+        ["Emily", "Katrina", "Rita", "Stan", "Wilma", "Beta"],
+    ),
+    Pin("storms", STORMS, "crowd", ["Paulette", "Rene", "Sally", "Teddy", "Vicky"]),
+    Pin(
+        "storms",
+        STORMS,
+        "sorted(alarms.items())",
+        [(f"{name} 2005", n) for name, n in zip(*_RAPID, strict=True)],
+    ),
     # corrected misconceptions: the operator's own time, a split burst, a table that is ahead, a compacted history
     Pin("E07", SALES, "len(filtered.drops)", 0),
     Pin("E17", HOPPING, "highest_of", {"tumbling": 3, "hopping": 4, "sliding": 5, "session": 5}),
@@ -271,7 +292,7 @@ PINS = [
 TOLD = {
     "E01", "E02", "E03", "E04", "E05", "E06", "E07", "E08", "E09", "E10",
     "E11", "E12", "E13", "E14", "E15", "E16", "E17", "E18", "E20", "E21", "E23",
-    "E27", "E28", "dead letters", "flights", "Java",
+    "E27", "E28", "dead letters", "flights", "Java", "storms",
 }  # fmt: skip
 
 BEYOND: dict[str, tuple[str, ...]] = {
@@ -357,7 +378,9 @@ def test_an_example_gives_what_kafka_streams_gives(pin: Pin) -> None:
 def test_every_worked_example_is_told_or_listed_as_beyond_the_course() -> None:
     """28 rows and the flights; those covered by the course have pins."""
     assert {pin.row for pin in PINS} == TOLD
-    assert {f"E{number:02}" for number in range(1, 29)} == (TOLD - {"flights", "dead letters", "Java"}) | BEYOND.keys()
+    assert {f"E{number:02}" for number in range(1, 29)} == (
+        TOLD - {"flights", "dead letters", "Java", "storms"}
+    ) | BEYOND.keys()
     assert not TOLD & BEYOND.keys()
 
 

@@ -192,6 +192,19 @@ def window_by_struct(key: bytes) -> tuple[str, int]:
     return str(key[:-12], "utf-8"), start
 
 
+def rises_within(observed: Any, hours: int, knots: int) -> Any:
+    """Observations that rose by so many knots within so many hours, with every repetition."""
+    windows = ks.JoinWindows.of(before=f"{hours}h", after="0s", grace="6h")
+    rises = observed.join(observed, lambda later, earlier: later["wind"] - earlier["wind"], windows)
+    return rises.filter(lambda storm, rise: rise >= knots)
+
+
+def first_of_each(rises: Any) -> Any:
+    """The first of each storm, by an aggregate that keeps how many there were."""
+    told = rises.group_by_key().aggregate(list, lambda storm, rise, so_far: [*so_far, rise])
+    return told.to_stream().filter(lambda storm, so_far: len(so_far) == 1)
+
+
 NAMES = {"ks": ks, "ProductCounter": ProductCounter}
 """Names of a chapter that its solutions use."""
 
@@ -595,5 +608,42 @@ ANSWERS: dict[str, Answers] = {
     "takeover.2": Answers(
         right=[["c", "a"], {"a", "c"}, "a, c"],
         wrong=[["a"], ["c"], ["a", "b", "c"], ["a", "c", "d"], "ace", [], ["f"], 3],
+    ),
+    "storms.1": Answers(
+        right=[
+            lambda name, seen: (name, seen["season"]),
+            lambda name, seen: f"{seen['season']}/{name.lower()}",
+            lambda name, seen: name + str(seen["season"] % 100),
+        ],
+        wrong=[
+            lambda name, seen: name,
+            lambda name, seen: seen["season"],
+            lambda name, seen: None,
+            lambda name, seen: f"{name} {seen['status']}",
+            lambda name, seen: name[0] + str(seen["season"]),
+            lambda name, seen: seen["name"],
+            "Zeta 2005",
+        ],
+    ),
+    "storms.2": Answers(
+        right=[
+            lambda observed: first_of_each(rises_within(observed, 12, 50)),
+            lambda observed: (
+                rises_within(observed, 12, 50).group_by_key().count().to_stream().filter(lambda storm, n: n == 1)
+            ),
+            lambda observed: (
+                rises_within(observed, 12, 50).group_by_key().count().to_stream().filter_not(lambda storm, n: n > 1)
+            ),
+        ],
+        wrong=[
+            lambda observed: rises_within(observed, 12, 50),
+            lambda observed: first_of_each(rises_within(observed, 24, 50)),
+            lambda observed: first_of_each(rises_within(observed, 12, 30)),
+            lambda observed: first_of_each(rises_within(observed, 6, 50)),
+            lambda observed: observed.filter(lambda storm, seen: seen["wind"] >= 50),
+            lambda observed: None,
+            lambda: 1,
+            50,
+        ],
     ),
 }

@@ -1,0 +1,62 @@
+"""Checks of the exercises on storms."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+
+import kstreamnb as ks
+from kstreamnb.course.datasets import atlantic_storms
+from kstreamnb.course.judging import called, run_step
+
+__all__ = ["JUDGES"]
+
+_HOURS, _KNOTS = 12, 50
+
+
+@cache
+def _observed() -> ks.Sample:
+    """Return the seasons 2005 and 2007 with a key for each storm."""
+    seasons = (r for season in (2005, 2007) for r in atlantic_storms(season, season))
+    return ks.Sample.from_records(r._replace(key=f"{r.key} {r.value['season']}", offset=-1) for r in seasons)
+
+
+@cache
+def _explosive() -> dict[str, int]:
+    """Return the greatest rise of each explosive storm, found by comparing all pairs."""
+    span, records = _HOURS * 3_600_000, list(_observed())
+    rises = [
+        (later.key, later.value["wind"] - earlier.value["wind"])
+        for later in records
+        for earlier in records
+        if later.key == earlier.key and 0 <= later.timestamp - earlier.timestamp <= span
+    ]
+    return dict(sorted(pair for pair in rises if pair[1] >= _KNOTS))
+
+
+def _key(answer: object) -> str:
+    storms: dict[tuple[object, object], set[object]] = {}
+    for r in atlantic_storms():
+        storms.setdefault((r.key, r.value["season"]), set()).add(called(answer, r.key, r.value))
+    for (name, season), keys in storms.items():
+        if None in keys:
+            return "the function returns None for some observations: what does it return?"
+        if len(keys) > 1:
+            return f"the observations of {name} in the season {season} have {len(keys)} keys and not one."
+    owners = Counter(key for keys in storms.values() for key in keys)
+    key, count = owners.most_common(1)[0]
+    return f"{count} storms have the key {key!r}: they would be taken for one." if count > 1 else ""
+
+
+def _warnings(answer: object) -> str:
+    told = Counter(key for key, _ in run_step(answer, _observed(), "observations"))
+    missing, wrong = sorted(_explosive().keys() - told.keys()), sorted(told.keys() - _explosive().keys(), key=str)
+    if missing:
+        return f"{missing[0]} rose by {_explosive()[missing[0]]} knots within 12 hours, and is not named."
+    if wrong:
+        return f"{wrong[0]} is named, but never rose by {_KNOTS} knots within {_HOURS} hours."
+    storm, count = told.most_common(1)[0]
+    return f"{storm} is named {count} times: once is enough." if count > 1 else ""
+
+
+JUDGES = {"storms.1": _key, "storms.2": _warnings}
