@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from kstreamnb.core.displayed import Displayed
 from kstreamnb.topology.topology import Topology
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,28 @@ class Charts(Charted):
 
     def __repr__(self) -> str:
         return f"<{self.title}: {len(self.each)} charts>"
+
+
+class BeforeAfter(Displayed, tuple[T, ...]):
+    """Changes of a topology, each with its ``before``, ``after`` and reason; displays with both topologies as pictures.
+
+    Args:
+        changes: the changes, which name nodes.
+        before: the topology without them.
+        after: the topology with them.
+    """
+
+    before: Topology
+    after: Topology
+
+    def __new__(cls, changes: Iterable[T], before: Topology, after: Topology) -> BeforeAfter[T]:
+        """Make the tuple of the changes, with the topologies as attributes."""
+        made = super().__new__(cls, changes)
+        made.before, made.after = before, after
+        return made
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self)) or "nothing to optimize"
 
 
 class TaskCost(NamedTuple):

@@ -89,6 +89,7 @@ def displays() -> dict[str, Any]:
         "log": _log(),
         "output": run.output("counts"),
         "drops": run.drops,
+        "optimizations": made.explain(),
         "records": made.sample,
         "driver": driver,
         "cost": query_cost(topology, _metrics()),

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
+from typing import Any
 
-from kstreamnb.charts import CostPicture
+from kstreamnb.charts import BeforeAfter, CostPicture
 from kstreamnb.core.formatting import format_time, format_value, pluralize, shown_of
 from kstreamnb.core.tables import Tabular, html_table, text_table
 from kstreamnb.display.graph import Overlay
 from kstreamnb.display.mime import data_of, picture_of
-from kstreamnb.display.picture import GraphPicture
+from kstreamnb.display.picture import GraphPicture, to_html
+from kstreamnb.display.text import to_text
 from kstreamnb.display.time_picture import to_time_svg
 from kstreamnb.replays.analysis.run_profile import RunProfile
 from kstreamnb.replays.analysis.time_chart import TimeChart
@@ -64,6 +66,25 @@ def _(model: Tabular) -> dict[str, str]:
     table = html_table(model.header, rows, [model.title]) if rows else title
     lines = "".join(f"<p>{html.escape(line)}</p>" for line in model.more())
     return {"text/plain": str(model), "text/html": f"<div>{table}{lines}</div>"}
+
+
+@data_of.register(BeforeAfter)
+def _(model: BeforeAfter[Any]) -> dict[str, str]:
+    """Show the changes as a table, and the topology before and after, with what differs marked."""
+    rows = [(each.rule, ", ".join(each.before), ", ".join(each.after) or "nothing", each.why) for each in model]
+    text, page = (
+        [str(model)],
+        [html_table(("rule", "before", "after", "why"), rows, [pluralize(len(rows), "optimization")])],
+    )
+    for word, topology, other in (("before", model.before, model.after), ("after", model.after, model.before)):
+        named = [name for each in model for name in getattr(each, word) if name in topology.nodes]
+        only = {name: f"only {word}" for name in topology.nodes if name not in other.nodes}
+        picture = GraphPicture.of(topology, Overlay(notes=only, marks=dict.fromkeys([*named, *only], "changed")))
+        counts = pluralize(len(topology.subtopologies()), "sub-topology"), pluralize(len(topology.nodes), "node")
+        title = f"{word}: {', '.join(counts)}"
+        text += ["", title, to_text(picture.nodes())]
+        page.append(f"<p><b>{title}</b></p>{to_html(picture)}")
+    return {"text/plain": "\n".join(text), "text/html": f"<div>{''.join(page)}</div>"}
 
 
 def overlay_of_profile(profile: RunProfile) -> Overlay:

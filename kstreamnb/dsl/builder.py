@@ -7,6 +7,7 @@ from re import Pattern
 from typing import Any, Never, TypedDict, Unpack
 
 from kstreamnb import hints
+from kstreamnb.charts import BeforeAfter
 from kstreamnb.core.extractors import TimestampExtractor
 from kstreamnb.core.names import check_topic_name
 from kstreamnb.core.operator import Operator
@@ -280,8 +281,10 @@ class StreamsBuilder(Suggesting):
         self.declaration_log.check()
         return replay(self.declarations(), persistent=self.declaration_log.persistent).graph.freeze()
 
-    def explain(self, *, optimize: bool | str = True) -> tuple[Optimization, ...]:
+    def explain(self, *, optimize: bool | str = True) -> BeforeAfter[Optimization]:
         """Return what optimising changes: for every rewrite the nodes before and after, and the reason.
+
+        In a notebook it displays as a table, with pictures of the topology before and after.
 
         Args:
             optimize: True for all of Kafka's optimisations, False for none, or a comma-separated text of some:
@@ -293,7 +296,8 @@ class StreamsBuilder(Suggesting):
             >>> print(*builder.explain())
             reuse.ktable.source.topics: prices-changelog → prices; topic "prices" holds every row already
         """
-        return optimise(self.graph(), rules_of(optimize))[1]
+        optimised, done = optimise(graph := self.graph(), rules_of(optimize))
+        return BeforeAfter(done, *(lower(each, name=self.name) for each in (graph, optimised)))
 
     def build(self, *props: Never, optimize: bool | str = False) -> Topology:
         """Return the topology of everything that was declared.

@@ -75,6 +75,21 @@ def test_a_flow_has_three_views() -> None:
     assert "c2-repartition" not in described
 
 
+def test_an_optimization_is_shown_before_and_after() -> None:
+    """S0-13, S0-47: two pictures with what differs marked, a table of reasons, and the same as text."""
+    explained = shuffled().explain()
+    bundle = explained._repr_mimebundle_()
+    before, after = re.findall(r"<svg.*?</svg>", bundle["text/html"], re.DOTALL)
+    assert ("only before" in before, "only" in after, "changed" in after) == (True, False, True)
+    text = bundle["text/plain"]
+    assert "before: 4 sub-topologies, 16 nodes" in text
+    assert "after: 3 sub-topologies, 13 nodes" in text
+    assert "c2-repartition-sink ! only before <changed>" in text
+    assert all(rewrite.why in text for rewrite in explained)
+    assert explained.after.describe() == shuffled().build(optimize=True).describe()
+    assert "nothing to optimize" in shuffled().explain(optimize=False)._repr_mimebundle_()["text/plain"]
+
+
 # --- S0-54, S0-55: the description --------------------------------------------------------------------------------
 COUNTED = """\
 Topologies:
