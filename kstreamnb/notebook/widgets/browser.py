@@ -84,11 +84,8 @@ class RowBrowser(FactsWidget):
         """Sort by a column; the same column again reverses, then restores the order of the rows."""
         if by not in self._header:
             raise EngineError(f'cannot sort by "{by}": no such column')
-        if by == self._by and self._down:
-            by, self._down = "", False
-        else:
-            self._down = by == self._by
-        self._by, self._page = by, 0
+        again = by == self._by
+        self._by, self._down, self._page = "" if again and self._down else by, again and not self._down, 0
 
     def turn(self, page: int) -> None:
         """Go to a page, counted from 0."""
@@ -112,22 +109,16 @@ class RowBrowser(FactsWidget):
 
     def _detail(self, row: _Fields) -> dict[str, str]:
         """Return a row in full, without truncation."""
-        cells = zip(self._header, self._names, row, strict=False)
-        return {
-            title: format_cell(value, iso=True) if name in ("key", "value") else field_text(name, value)
-            for title, name, value in cells
-        }
+        texts = dict(zip(self._header, self._cells(row), strict=True))
+        whole = {name: format_cell(value, iso=True) for name, value in zip(self._names, row, strict=False)}
+        return {title: whole[title] if title in ("key", "value") else text for title, text in texts.items()}
 
     def _matches(self) -> list[_Fields]:
-        keep = self._condition() or self._contains(self._text.strip().lower())
-        rows = [row for row in self._rows if keep(row)] if self._text.strip() else self._rows
-        if not self._by:
-            return rows
-        column = self._header.index(self._by)
-        return sorted(rows, key=lambda row: _rank(row[column]), reverse=self._down)
-
-    def _contains(self, text: str) -> Callable[[_Fields], bool]:
-        return lambda row: any(text in cell.lower() for cell in self._cells(row))
+        text = self._text.strip().lower()
+        keep = self._condition() or (lambda row: any(text in cell.lower() for cell in self._cells(row)))
+        rows = [row for row in self._rows if keep(row)] if text else self._rows
+        column = self._header.index(self._by) if self._by else None
+        return rows if column is None else sorted(rows, key=lambda row: _rank(row[column]), reverse=self._down)
 
     def _condition(self) -> Callable[[_Fields], bool] | None:
         """Return the typed condition on a column, or on a field of its values; None for a text to look for."""
@@ -170,7 +161,7 @@ def _title(source: object, rows: int) -> str:
         return title
     name, batch = getattr(source, "name", None), getattr(source, "batch", None)
     since = f" at batch {batch}" if batch is not None else ""
-    return f"{pluralize(rows, 'row')}" if name is None else f'store "{name}"{since}: {pluralize(rows, "row")}'
+    return pluralize(rows, "row") if name is None else f'store "{name}"{since}: {pluralize(rows, "row")}'
 
 
 def _number(shown: int, first: int, matching: int, rows: int) -> str:
