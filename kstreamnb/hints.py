@@ -26,6 +26,10 @@ _FROM_JAVA = {
     "WindowedSerdes": "ks.Serdes.time_windowed(…) and ks.Serdes.session_windowed(…) make them",
     "Instant": 'write a time as epoch milliseconds, as a text such as "2026-01-01T09:00Z", or as a datetime',
     "window": "a windowed key has .key, .start and .end (ms)",
+    **dict.fromkeys(
+        ("QueryableStoreTypes", "StoreQueryParameters"), 'ask by name: query.store("counts"), driver.store("counts")'
+    ),
+    **dict.fromkeys(("Headers", "RecordHeaders"), _HEADERS),
     "Transformer": _PROCESSOR,
     "ValueTransformer": _PROCESSOR,
     "ValueTransformerWithKey": _PROCESSOR,

@@ -80,6 +80,10 @@ HINTS: dict[str, tuple[Callable[[], object], str]] = {
         lambda: ks.WindowedSerdes.timeWindowedSerdeFrom(STRING),  # type: ignore[attr-defined]
         "ks.Serdes.time_windowed(…) and ks.Serdes.session_windowed(…) make them",
     ),
+    "QueryableStoreTypes": (
+        lambda: ks.QueryableStoreTypes.keyValueStore(),  # type: ignore[attr-defined]
+        'ask by name: query.store("counts"), driver.store("counts")',
+    ),
     "Duration": (
         lambda: ks.Duration.ofSeconds(5),  # type: ignore[attr-defined]
         'write a duration as a text such as "5s", or as a timedelta',
