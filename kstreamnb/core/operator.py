@@ -97,6 +97,9 @@ class BindContext(Protocol):
         For operators that forward a record kept earlier: nodes downstream see where it came from.
         """
 
+    def on_start(self, callback: Callable[[], None]) -> None:
+        """Call ``callback`` once when all nodes are bound, in the order of the nodes."""
+
     def on_close(self, callback: Callable[[], None]) -> None:
         """Call ``callback`` once when the task ends."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from kstreamnb.core.operator import BindContext, Cancellable, Forward, Operator, OperatorTraits, Process
@@ -270,7 +271,7 @@ class UserProcessor(Operator):
     record_kind: ClassVar[type[Record[Any, Any]]] = Record
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
-        """Create the processor, initialize it and return the function that feeds it."""
+        """Create the processor and return the function that feeds it."""
         processor = self.supplier()
         start(processor, context, self.context_kind(context, forward))
         run, new, kind = processor.process, tuple.__new__, self.record_kind
@@ -294,10 +295,10 @@ class UserFixedKeyProcessor(UserProcessor):
 
 
 def start(processor: object, context: BindContext, own: ProcessorContext) -> None:
-    """Initialize a processor or transformer with its context, and close it with the task."""
+    """Have a processor or transformer initialized after all nodes are bound, and closed with the task."""
     init, close = getattr(processor, "init", None), getattr(processor, "close", None)
     if init is not None:
-        init(own)
+        context.on_start(partial(init, own))
     if close is not None:
         context.on_close(close)
     context.note_processor(processor)

@@ -10,8 +10,8 @@ import kstreamnb as ks
 from kstreamnb.kafka.application_reset import committed_positions
 from tests.java.changelogs import NAMES
 from tests.java.examples import EXAMPLES
-from tests.java.feeds import Records, committed_topics, feed
-from tests.java.lab import REPARTITION, Lab, driven, run_in_driver
+from tests.java.feeds import COUNT, PARTITIONS, Records, committed_topics, feed, topics_of
+from tests.java.lab import REPARTITION, SETTINGS, Lab, driven, run_in_driver
 from tests.java.topologies import ALL, build
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
@@ -96,6 +96,52 @@ def test_java_restores_changelogs_that_were_turned_on_later(lab: Lab, name: str)
     """S0-22: the first deployment with ``changelogs=True`` writes the whole state, without a new record."""
     found = lab.kit_then_java(name, logged_later=True)
     assert agree(name, "snapshot, Java", found, unmoved(lab, name, "later-java"))
+
+
+RUNNING = (
+    "count",
+    "tumbling",
+    "sessions",
+    "suppress-windows",
+    "stream-left-join",
+    "stream-table-join",
+    "table-outer-join",
+    "versioned-join",
+    "processor",
+)
+
+
+@pytest.mark.parametrize("name", RUNNING)
+def test_a_replay_continues_from_the_state_of_a_running_application(lab: Lab, name: str) -> None:
+    """S0-22: from its changelogs, over the records after its offsets, with what Java itself then writes.
+
+    Java's group stays as it is, and the rows are those that its interactive queries answer.
+    """
+    prefix = lab.prepare(name, "running")
+    lab.java.start(prefix, name, prefix, "max.task.idle.ms=3000")  # else it joins what comes first, not what is earlier
+    lab.java.await_input(prefix, committed_topics(name, prefix))
+    offsets, before = committed_positions(lab.admin, prefix), lab.output(prefix)
+    topology, options = build(name, prefix), {"bootstrap_servers": lab.servers, "config": SETTINGS}
+    stores = ks.kafka.read_changelogs(topology, prefix, **options)
+    assert stores.problems == ()
+    assert stores.offsets == offsets == committed_positions(lab.admin, prefix)
+    if name == "count":
+        assert {key: str(count) for key, count in stores["counts"]} == lab.java.rows(prefix, "counts")
+    feed(lab.servers, name, prefix, 1)
+    lab.java.await_input(prefix, committed_topics(name, prefix))
+    topics = topics_of(name, prefix)
+    sample = ks.Sample.capture(
+        lab.servers, *topics, from_=stores.offsets, records=None, key_serde="string", value_serde="string"
+    )
+    assert len(sample) == COUNT // 2
+    run = ks.replay(topology, sample, PARTITIONS, config={**SETTINGS, "application.id": prefix}, stores=stores)
+    found: Records = {}
+    for record in run.output(f"{prefix}-out"):
+        row = (record.key.encode(), record.value.encode(), record.timestamp)
+        found.setdefault(record.partition, []).append(row)
+    written = {part: rows[len(before.get(part, [])) :] for part, rows in lab.output(prefix).items()}
+    lab.java.stop(prefix)
+    assert agree(name, "running, replay", dict(sorted(found.items())), {p: rows for p, rows in written.items() if rows})
 
 
 def test_an_application_with_the_streams_protocol_is_refused_while_it_runs(lab: Lab) -> None:

@@ -191,6 +191,35 @@ def test_mistakes_in_a_topology_by_hand_have_errors_of_their_own() -> None:
 # --- S3-25: order within a window ---------------------------------------------------------------------------------
 
 
+class Telling(ks.Processor[Any, Any, Any, Any]):
+    """Tells when it is initialized and closed."""
+
+    def __init__(self, name: str, told: list[str]) -> None:
+        self.name, self.told = name, told
+
+    def init(self, context: Any) -> None:
+        """Tell."""
+        self.told.append(f"init {self.name}")
+
+    def close(self) -> None:
+        """Tell."""
+        self.told.append(f"close {self.name}")
+
+    def process(self, record: Any) -> None:
+        """Do nothing."""
+
+
+def test_processors_are_initialized_and_closed_in_the_order_of_the_topology() -> None:
+    """S2-32: parents before children, as in Kafka Streams."""
+    told: list[str] = []
+    topology = ks.Topology()
+    topology.add_source("source", "in")
+    for name, parent in (("first", "source"), ("child", "first"), ("second", "source")):
+        topology.add_processor(name, partial(Telling, name, told), parent)
+    ks.TopologyTestDriver(topology).close()
+    assert told == [f"{what} {name}" for what in ("init", "close") for name in ("first", "child", "second")]
+
+
 class Reorder(ks.Processor[str, str, str, str]):
     """Keeps records for ten seconds of stream time and forwards them by time; late ones go to another sink."""
 

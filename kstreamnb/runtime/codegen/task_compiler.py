@@ -45,6 +45,10 @@ class TaskCompiler:
             node = self._nodes[name]
             if not self._inlines(name) and not isinstance(node, Source):
                 self.process(name)
+        for name in nodes:  # children are bound first, but Kafka Streams initializes parents first
+            for begin in context.starters.pop(name, ()):
+                with self._starting(name):
+                    begin()
 
     def entry(self, source: str, *, decoded: bool) -> Process:
         """Return the function that takes a record of a source, serialised or decoded, through all nodes below."""

@@ -7,7 +7,7 @@ and deltas of a task include it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from kstreamnb.core.operator import Punctuate
@@ -108,13 +108,6 @@ class PunctuationQueue:
     def forget(self) -> None:
         """Remove all schedules."""
         self._schedules.clear()
-        self.rebuild()
-
-    def sort(self, order: Mapping[str, int]) -> None:
-        """Put the schedules into the order of their nodes, as if the nodes had been started one after another."""
-        self._schedules.sort(key=lambda schedule: order[schedule.node])
-        for number, schedule in enumerate(self._schedules):
-            schedule.order = number
         self.rebuild()
 
     def rebuild(self) -> None:

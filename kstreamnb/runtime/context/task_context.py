@@ -91,6 +91,7 @@ class TaskContext:
         self.wall_schedules = PunctuationQueue(heap_order=plan.single)
         self.commit_requested = [False]
         self.processors: dict[str, object] = {}
+        self.starters: dict[str, list[Callable[[], None]]] = {}
         self.closers: list[Callable[[], None]] = []
 
     def state_var(self, node: str, name: str, initial: object) -> list[Any]:

@@ -59,9 +59,6 @@ class Executor:
         self._guard, recorder = guard_of(context), context.recorder
         self._watch: StateVarWatch | None = None
         self._compiler = TaskCompiler(context, self._locations, self.nodes, self._guard)
-        order = {name: index for index, name in enumerate(self.nodes)}
-        for schedules in (context.stream_schedules, context.wall_schedules):
-            schedules.sort(order)
         if recorder is not None:
             self._watch = recorder.watch(context.plan.task_id, context.state_vars)
 

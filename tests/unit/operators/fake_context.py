@@ -156,6 +156,9 @@ class FakeContext:
         current, self._metadata = self.metadata(), metadata
         return current
 
+    def on_start(self, callback: Callable[[], None]) -> None:
+        callback()
+
     def on_close(self, callback: Callable[[], None]) -> None:
         self.closers.append(callback)
 
