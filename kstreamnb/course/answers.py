@@ -9,6 +9,11 @@ from typing import TypeAlias, cast
 Judge: TypeAlias = Callable[[object], str]
 """Takes an answer and returns the reason why it is wrong, empty for a right one."""
 
+
+class Refused(Exception):
+    """Ends a check with the reason why an answer is wrong."""
+
+
 _NO_FUNCTION = "give the function itself, without calling it."
 
 

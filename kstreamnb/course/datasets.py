@@ -10,6 +10,7 @@ from pathlib import Path
 
 from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.record import TopicRecord
+from kstreamnb.errors import KStreamError
 from kstreamnb.samples import Sample
 
 _FILES = Path(__file__).parent / "data"
@@ -63,6 +64,8 @@ def atlantic_storms(first: int = 2001, last: int = 2020) -> Sample:
         first: the first season, 2001 or later. Default: 2001.
         last: the last season, 2020 or earlier. Default: 2020.
 
+    Raises: KStreamError for other seasons.
+
     Source: the table ``storms`` of the R package dplyr, from the hurricane database HURDAT2 of the National Oceanic and
     Atmospheric Administration (public domain).
 
@@ -72,6 +75,8 @@ def atlantic_storms(first: int = 2001, last: int = 2020) -> Sample:
         (521, (160, 'Wilma'))
     """
     check_arguments(atlantic_storms, locals())
+    if not 2001 <= first <= last <= 2020:
+        raise KStreamError(f"seasons must be within 2001 to 2020, got {first} to {last}")
     fields = ("season", "status", "lat", "lon", "wind", "pressure")
     rows = (row for row in _rows("storms") if first <= int(row["season"]) <= last)
     return Sample.from_records(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from html import escape
 
 from kstreamnb.core.arguments import check_arguments
+from kstreamnb.course.answers import Refused
 from kstreamnb.course.content import Exercise, exercises
 from kstreamnb.course.forms import box, folded, selected
 from kstreamnb.errors import KStreamError
@@ -81,6 +82,8 @@ def check(name: str, answer: object) -> Verdict:
         return Verdict(exercise, _NO_ANSWER)
     try:
         return Verdict(exercise, exercise.judge(answer))
+    except Refused as refused:
+        return Verdict(exercise, str(refused))
     except KStreamError as error:
         cause = error.__cause__ or error
         return Verdict(exercise, f"your answer does not run: {type(cause).__name__}: {cause}.")

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import TypeAlias, TypeGuard, cast
 
 import kstreamnb as ks
+from kstreamnb.course.answers import Refused
 
 Pairs: TypeAlias = list[tuple[object, object]]
-StreamStep: TypeAlias = "Callable[[ks.KStream[object, object]], ks.KStream[object, object] | ks.KTable[object, object]]"
 
 
 def called(answer: object, *arguments: object) -> object:
@@ -19,7 +19,10 @@ def called(answer: object, *arguments: object) -> object:
 def run_step(answer: object, sample: ks.Sample, topic: str = "input") -> Pairs:
     """Run an answer that is a function from a stream to a stream or table; return the keys and values it writes."""
     builder = ks.StreamsBuilder("answer")
-    made = cast("StreamStep", answer)(builder.stream(topic))
+    made = called(answer, builder.stream(topic))
+    if not isinstance(made, ks.KStream | ks.KTable):
+        what = "nothing: is there a return" if made is None else f"a {type(made).__name__}: is the last step missing"
+        raise Refused(f"the function has to return a stream or a table, and returns {what}?")
     stream = made.to_stream() if isinstance(made, ks.KTable) else made
     stream.to("output")
     return pairs_of(ks.replay(builder.build(), sample).output("output"))

@@ -31,10 +31,17 @@ class Prediction:
         return _given.get(self.question.name)
 
     def give(self, answer: object) -> None:
-        """Keep an answer; the number of an option stands for its text."""
+        """Keep an answer; the number of an option stands for its text.
+
+        Raises: KStreamError if the question has options and the answer is none of them.
+        """
         options = self.question.options
-        if options and isinstance(answer, int) and 1 <= answer <= len(options):
+        if type(answer) is int and 1 <= answer <= len(options):
             answer = options[answer - 1]
+        if options and answer not in options:
+            raise KStreamError(
+                f"expected one of the options 1 to {len(options)}, got {format_value(answer)}", hint=self._call()
+            )
         _given[self.question.name] = answer
 
     def __repr__(self) -> str:
@@ -143,7 +150,7 @@ def predict(name: str, answer: object = None) -> Prediction:
         answer: a number; the text or the number of an option; or a dict with a text for each row of a table. Default:
             None, the prediction stays open.
 
-    Raises: KStreamError for an unknown name.
+    Raises: KStreamError for an unknown name, and for an answer that is not among the options.
 
     Example:
         >>> from kstreamnb import course

@@ -316,7 +316,7 @@ CORRECTIONS: dict[str, Taught] = {
     "C-01": Taught(ORDER, "*records are processed in timestamp order*; or"),
     "C-02": Taught(FRAUD, "it was introduced to Kafka by\n[KIP-247]"),
     "C-03": Taught("deployment/11_fraud_deployed", "On Spark\n> they **are** micro-batches"),
-    "C-04": Taught("deployment/11_fraud_deployed", "Many texts create topics with `--zookeeper"),
+    "C-04": Taught("deployment/11_fraud_deployed", "*topics are created with `--zookeeper"),
     "C-05": Taught(PROCESSORS, 'keys such as `"KEY-" + i`'),
     "C-06": Taught(GROUPS, "*the session times out after 30 seconds by default"),
     "C-07": Taught(PROCESSORS, "**The wrong type.**"),
@@ -439,7 +439,7 @@ def test_a_chapter_uses_public_names_alone(notebook: str) -> None:
     assert not [source for source in cells(notebook, "code") if re.search(r"(from|import) kstreamnb\.", source)]
 
 
-@pytest.mark.parametrize("notebook", COURSE)
+@pytest.mark.parametrize("notebook", [*COURSE, *CHAPTERS])
 def test_misconceptions_name_a_source(notebook: str) -> None:
     """No "many texts say": a misconception is in italics, and its paragraph ends with a source."""
     texts = cells(notebook, "markdown")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -96,3 +97,26 @@ def test_the_teachers_guide_has_every_chapter_and_every_answer() -> None:
     missing = [path.stem for path in sorted(NOTEBOOKS.glob("*.ipynb")) if f"tutorial/{path.name}) | " not in guide]
     assert missing == []
     assert [name for name, exercise in EXERCISES.items() if exercise.solution not in guide] == []
+
+
+def test_a_function_without_a_return_or_a_last_step_is_told_what_is_missing() -> None:
+    """The two most frequent slips of a first hour."""
+
+    def forgotten(events: Any) -> None:
+        events.group_by(lambda person, color: color).count()
+
+    assert "returns nothing: is there a return?" in ks.course.check("count.2", forgotten).reason
+    grouped = ks.course.check("count.2", lambda events: events.group_by(lambda person, color: color))
+    assert "returns a KGroupedStream: is the last step missing?" in grouped.reason
+
+
+def test_pairs_may_be_lists() -> None:
+    """As JSON has them."""
+    assert ks.course.check("count.1", [["x", 1], ["y", 1], ["x", 2], ["y", 2]])
+
+
+def test_seasons_without_data_are_refused() -> None:
+    """An empty sample would look like a quiet year."""
+    for first, last in ((1999, 2020), (2001, 2021), (2010, 2005)):
+        with pytest.raises(ks.KStreamError, match="seasons must be within 2001 to 2020"):
+            ks.course.atlantic_storms(first, last)

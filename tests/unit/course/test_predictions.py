@@ -31,6 +31,13 @@ def test_the_number_of_an_option_stands_for_its_text() -> None:
     assert ks.course.compare("count.pieces", "two").right
 
 
+@pytest.mark.parametrize("answer", [0, 7, "tow", True])
+def test_an_answer_that_is_no_option_is_refused(answer: object) -> None:
+    """A slip is not kept as a wrong prediction."""
+    with pytest.raises(ks.KStreamError, match="expected one of the options 1 to 3, got"):
+        ks.course.predict("count.pieces", answer)
+
+
 def test_a_wrong_choice_is_answered_by_the_idea_it_overlooks() -> None:
     """A right one is answered by the reason alone."""
     assert Comparison(CHOICE, "one", "two").explanation == "Two is more. Because."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeGuard
 
 import kstreamnb as ks
-from kstreamnb.course.judging import Pairs, run_step
+from kstreamnb.course.judging import Pairs, is_tuple_of, run_step
 
 __all__ = ["JUDGES"]
 
@@ -19,7 +19,7 @@ input | y   | red   | 3
 
 
 def _are_pairs(answer: object) -> TypeGuard[Pairs]:
-    return isinstance(answer, list) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in answer)
+    return isinstance(answer, list | tuple) and all(is_tuple_of(pair, 2) for pair in answer)
 
 
 def _updates(answer: object) -> str:
@@ -31,7 +31,7 @@ def _updates(answer: object) -> str:
     for number, (mine, real) in enumerate(zip(answer, actual, strict=True), 1):
         if mine[0] != real[0]:
             return f"update {number} does not have the key {mine[0]!r}: updates come in the order of the records."
-        if mine != real:
+        if mine[1] != real[1]:
             return f"update {number} is not {mine[1]!r}: how many records of {mine[0]!r} have come by then?"
     return ""
 
