@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import doctest
+import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,10 @@ from tests.unit.java_names import PAGE, page
 from tests.unit.public_names import public_names
 
 ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / ".site"))
+
+import growth_charts  # noqa: E402 - the site's builder is not a package
+
 RECIPES = ROOT / "RECIPES.md"
 
 
@@ -111,3 +117,22 @@ def test_the_containers_keep_their_data_and_can_do_transactions() -> None:
     assert 22 == len(settings["CLUSTER_ID"])
     assert not [name for name in settings if "ZOOKEEPER" in name]
     assert "healthcheck" in broker
+
+
+CURVES = sorted(growth_charts.FIGURES.glob("*.json"))
+
+
+@pytest.mark.parametrize("path", CURVES, ids=lambda path: path.stem)
+def test_the_charts_of_performance_show_the_measured_curves(path: Path) -> None:
+    """Charts are drawn again after a measurement; each is on the page, with its curves in words."""
+    charts = json.loads(path.read_text())
+    picture = path.with_suffix(".svg").read_text()
+    assert picture == growth_charts.drawn(charts), "python .site/growth_charts.py"
+    assert f"](figures/{path.stem}.svg)" in (ROOT / "notebooks" / "guide" / "performance.md").read_text()
+    points = [point for chart in charts for each in chart["series"] for point in each["points"]]
+    assert len(points) == picture.count("<path") - sum(len(chart["series"]) for chart in charts)
+    assert all(each["name"] in picture.partition("<desc>")[2] for chart in charts for each in chart["series"])
+
+
+def test_there_are_measured_curves() -> None:
+    assert CURVES
