@@ -31,7 +31,8 @@ from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.kafka.client import Servers, client, connection, kafka_error
 from kstreamnb.kafka.storage.checkpoint_files import MANIFEST, Checkpoint, CheckpointFiles, to_files
-from kstreamnb.kafka.storage.claims import TopicClaim
+from kstreamnb.kafka.storage.claims import SHARED_PARTITIONS, TopicClaim
+from kstreamnb.kafka.transactional_writer import transactional_id
 from kstreamnb.topology.partitions import owned_topics
 from kstreamnb.topology.topology import Topology
 
@@ -383,11 +384,13 @@ def _refuse_foreign(application: str, files: CheckpointFiles) -> None:
 def fence(servers: Servers, application: str) -> None:
     """End a deployment that may run elsewhere: its next batch fails, and it does not restart automatically."""
     TopicClaim(servers, application)
-    producer = client(Producer, connection(servers, transactional_id=f"{application}.sink"))
-    try:
-        producer.init_transactions(_CALL_S)
-    except KafkaException as error:
-        raise kafka_error(f'fencing "{application}"', error, servers) from error
+    slots = Admin(servers).topics()[f"{application}-commits"] - SHARED_PARTITIONS
+    for slot in (None, *range(slots)):
+        producer = client(Producer, connection(servers, transactional_id=transactional_id(application, slot)))
+        try:
+            producer.init_transactions(_CALL_S)
+        except KafkaException as error:
+            raise kafka_error(f'fencing "{application}"', error, servers) from error
 
 
 def refuse_members(admin: Admin, application: str, hint: str) -> None:

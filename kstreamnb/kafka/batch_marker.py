@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import time
 import zlib
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, cast
 
 import numpy as np
 from confluent_kafka import Consumer, TopicPartition
@@ -22,9 +22,9 @@ _MARKER = {"query": str, "batch": int, "source": str, "output": str}
 _crc = zlib.crc32
 
 
-def last_marker(admin: Admin, topic: str) -> Marker | None:
-    """Return the last committed marker."""
-    value = last_value(admin, topic, 0)
+def last_marker(admin: Admin, topic: str, partition: int = 0) -> Marker | None:
+    """Return the last committed marker of a partition."""
+    value = last_value(admin, topic, partition)
     return None if value is None else _marker(topic, value)
 
 
@@ -93,6 +93,24 @@ class Checksum:
 
     def __str__(self) -> str:
         return f"{_crc(json.dumps(self._sums, sort_keys=True).encode()):08x}"
+
+
+class PublishedOutput(NamedTuple):
+    """How many records were published, and their checksum."""
+
+    records: int
+    checksum: str
+
+
+def summed(output: Iterable[OutputColumns], send: Callable[[OutputColumns], None] | None = None) -> PublishedOutput:
+    """Count records and compute their checksum; each group is given to ``send`` first."""
+    checksum, count = Checksum(), 0
+    for columns in output:
+        if send is not None:
+            send(columns)
+        checksum.add(columns)
+        count += len(columns.keys)
+    return PublishedOutput(count, str(checksum))
 
 
 def _sizes_and_bytes(column: Sequence[bytes | None]) -> tuple[bytes, bytes]:

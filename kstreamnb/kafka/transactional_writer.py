@@ -4,6 +4,9 @@ The marker is a record of the compacted topic ``<application>-commits``. It name
 checksums of the batch's input and output. A batch that the marker names is in Kafka already: its replay publishes
 nothing. A marker is a record and not a group offset because it must neither expire nor vanish with an output topic.
 The source offsets are committed under the group ``<application>`` too, for tools that show lag; nothing reads them.
+
+The output can be divided into slots. Each slot then has separate transactions and a marker in a separate partition of
+that topic, and the writer of the whole batch adds its marker once all slots are published.
 """
 
 from __future__ import annotations
@@ -22,12 +25,12 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from kstreamnb.core.time import format_duration
 from kstreamnb.errors import ApplicationStateError, BrokerError, EngineError, FencedError, TransactionTimeoutError
 from kstreamnb.kafka.admin import Admin
-from kstreamnb.kafka.batch_marker import Checksum, last_marker
+from kstreamnb.kafka.batch_marker import PublishedOutput, last_marker, summed
 from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.kafka.client import Servers, as_settings, client, connection, kafka_error, sendable_time
 from kstreamnb.kafka.output_batch import BatchHistory, Marker, OutputBatch, OutputColumns, checksum_of
 from kstreamnb.kafka.storage.checkpoint_files import Claim
-from kstreamnb.kafka.storage.claims import create_commits_topic
+from kstreamnb.kafka.storage.claims import SHARED_PARTITIONS, create_commits_topic
 
 STARTED_SINCE = "it was started again since"
 _FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}  # noqa: SLF001
@@ -74,8 +77,11 @@ class TransactionalWriter:
         query: identity of the checkpoint.
         config: further settings of the producer, which replace those of ``servers``.
         replicas: of the marker topic, if it has to be created; default -1, the broker's default.
+        slots: into how many slots the output is divided; default 0, this writer publishes it.
+        slot: the slot that this writer publishes; default None, it is the writer of whole batches.
 
     Attributes:
+        config: the further settings.
         marker: the last batch that is known to be in Kafka, None before the first.
         again: by number, the input of older batches that may come again after their state was rolled back.
         settle_s: seconds that `open` waits for the end of transactions of earlier writers.
@@ -91,15 +97,18 @@ class TransactionalWriter:
         *,
         config: Mapping[str, object] | None = None,
         replicas: int = -1,
+        slots: int = 0,
+        slot: int | None = None,
     ) -> None:
         self.servers, self.application, self.query = servers, application, query
-        self.replicas = replicas
+        self.replicas, self.slots, self.slot = replicas, slots, slot
         self.marker_topic = f"{application}-commits"
+        self._partition = 0 if slot is None else SHARED_PARTITIONS + slot
         self.marker: Marker | None = None
         self.again: Mapping[int, str] = {}
         self.without_output: Container[int] = ()
         self.claim: Claim | None = None
-        self._config = dict(config or {})
+        self.config = dict(config or {})
         self._producer: Producer | None = None
         self._group: Consumer | None = None
         self._first_timeout_ms = self._timeout_ms = int(str(self._settings()[_TIMEOUT]))
@@ -107,7 +116,7 @@ class TransactionalWriter:
         self._publishing, self._closing = threading.RLock(), threading.Event()
 
     def _settings(self, **own: object) -> dict[str, object]:
-        return connection({**as_settings(self.servers), **self._config}, defaults=_TUNING, **own)
+        return connection({**as_settings(self.servers), **self.config}, defaults=_TUNING, **own)
 
     def _history(self) -> BatchHistory:
         lost = f'topic "{self.marker_topic}" is empty: it was deleted, or the cluster is another one'
@@ -115,24 +124,26 @@ class TransactionalWriter:
 
     def new_producer(self) -> Producer:
         """Make a producer that has fenced nobody yet; raises ConfigError for settings that librdkafka refuses."""
-        own = {"transactional_id": f"{self.application}.sink", "transaction_timeout_ms": self._timeout_ms}
+        id_ = transactional_id(self.application, self.slot)
+        own = {"transactional_id": id_, "transaction_timeout_ms": self._timeout_ms}
         return client(Producer, self._settings(**own))
 
     def open(self, *, between: Callable[[str], None] = lambda step: None) -> Marker | None:
         """Fence every older writer of the application, then read and return the last marker.
 
         The other order would miss the last commit of the writer that is being fenced. A marker of another query, and
-        a claim of a newer deployment, are refused before anything is fenced: that query continues. ``between`` is
-        called at "checked" and "fenced".
+        a claim of a newer deployment, are refused before anything is fenced: that query continues. The writer of a slot
+        looks for the claim afterwards: it may be of an older deployment and start late, and then must not publish; the
+        newer one opens the slot again. ``between`` is called at "checked" and "fenced".
         """
         self.close()
         self._closing.clear()
         producer = self.new_producer()  # connects while the marker is searched; fences nobody yet
         admin = Admin(self.servers)
-        create_commits_topic(admin, self.marker_topic, self.replicas)
-        self._history().refuse_foreign(last_marker(admin, self.marker_topic))
-        if self.claim is not None and not self.claim.holds():
-            raise overtaken(self.application, STARTED_SINCE)
+        if self.slot is None:
+            create_commits_topic(admin, self.marker_topic, self.replicas, self.slots)
+            self._history().refuse_foreign(last_marker(admin, self.marker_topic))
+            self._refuse_overtaken()
         between("checked")
         try:
             self._await_broker(producer)
@@ -140,15 +151,29 @@ class TransactionalWriter:
         except KafkaException as error:
             raise self._error(error) from error
         between("fenced")
+        if self.slot is not None:
+            self._refuse_overtaken()
         self._await_end_of_transactions(admin)
-        group = connection(self.servers, group_id=self.application, enable_auto_commit=False)
-        self.marker = last_marker(admin, self.marker_topic)
+        self.marker = self._last_marker(admin)
         with self._publishing:
             if self._closing.is_set():
                 raise ApplicationStateError("the writer was closed while it was opened")
-            self._producer, self._group = producer, client(Consumer, group)
+            self._producer = producer
+            if self.slot is None:
+                group = connection(self.servers, group_id=self.application, enable_auto_commit=False)
+                self._group = client(Consumer, group)
         _unfinished[:] = [each for each in _unfinished if not _aborted(each)]
         return self.marker
+
+    def _refuse_overtaken(self) -> None:
+        if self.claim is not None and not self.claim.holds():
+            raise overtaken(self.application, STARTED_SINCE)
+
+    def _last_marker(self, admin: Admin) -> Marker | None:
+        """Return the last marker; in the partition of a slot, that of an earlier query says nothing about this one."""
+        marker = last_marker(admin, self.marker_topic, self._partition)
+        foreign = self.slot is not None and marker is not None and marker.query != self.query
+        return None if foreign else marker
 
     def take_over(self) -> None:
         """Make the application this query's, before its first batch: fence older writers, and write a marker of it.
@@ -174,15 +199,17 @@ class TransactionalWriter:
         Every earlier writer is fenced, so the coordinator ends its transaction now. If the cluster lost the end of one,
         its marker stays invisible, its batch would be published again, and the next commit would commit both.
         """
-        end = time.monotonic() + self.settle_s
-        while (stable := admin.offsets([self.marker_topic])) != admin.offsets([self.marker_topic], committed=False):
+        end, topic, partition = time.monotonic() + self.settle_s, self.marker_topic, self._partition
+        while True:
+            first = admin.offsets([topic])[topic].get(partition)
+            if first == admin.offsets([topic], committed=False)[topic].get(partition):
+                return
             if time.monotonic() > end:
-                first = stable[self.marker_topic][0]
                 raise BrokerError(
                     f'a transaction of "{self.application}" never ended',
-                    detail=f'topic "{self.marker_topic}" is open from offset {first}, though its writer is fenced',
+                    detail=f'topic "{topic}" is open from offset {first}, though its writer is fenced',
                     hint="abort it with kafka-transactions.sh abort --topic "
-                    f"{self.marker_topic} --partition 0 --start-offset {first}, then deploy again",
+                    f"{topic} --partition {partition} --start-offset {first}, then deploy again",
                 )
             time.sleep(0.02)
 
@@ -199,6 +226,10 @@ class TransactionalWriter:
         if group is not None:
             group.close()
 
+    def is_replay(self, batch: int, source: str) -> bool:
+        """Tell whether Kafka has a batch already; raises CheckpointError or DataLossError as `publish` does."""
+        return self._history().is_replay(self.marker, batch, source)
+
     def publish(
         self,
         batch: int,
@@ -206,6 +237,7 @@ class TransactionalWriter:
         output: Iterable[OutputColumns],
         positions: Offsets | None = None,
         *,
+        in_slots: PublishedOutput | None = None,
         between: Callable[[str], None] = lambda step: None,
     ) -> OutputBatch:
         """Publish one batch, suppress it if it is in Kafka already, or refuse it.
@@ -217,6 +249,7 @@ class TransactionalWriter:
             source: the batch's entry in the query's log of input offsets.
             output: its records.
             positions: the input offsets after it.
+            in_slots: what its slots have published, instead of ``output``.
             between: called at "begin", "produced", "offsets" and "committed".
 
         Raises:
@@ -229,13 +262,13 @@ class TransactionalWriter:
             producer = self._producer
             if producer is None:
                 raise ApplicationStateError("the writer is not open", hint="call open() first")
-            if self._history().is_replay(self.marker, batch, source):
-                return self._suppress(batch, output)
+            if self.is_replay(batch, source):
+                return self._suppress(batch, in_slots or summed(output))
             begun = _now_s()
             try:
                 between("begin")
                 producer.begin_transaction()
-                count, checksum = self._produce(producer, output)
+                count, checksum = in_slots or self._produce(producer, output)
                 marker = Marker(self.query, batch, checksum_of(source), checksum)
                 self._send(producer, marker)
                 between("produced")
@@ -271,28 +304,19 @@ class TransactionalWriter:
                 raise self._failure(producer, error, -1, _now_s() - begun) from error
             return count
 
-    def _suppress(self, batch: int, output: Iterable[OutputColumns]) -> OutputBatch:
-        checksum, count = Checksum(), 0
-        for columns in output:
-            checksum.add(columns)
-            count += len(columns.keys)
+    def _suppress(self, batch: int, output: PublishedOutput) -> OutputBatch:
         last = self.marker
-        differs = last is not None and last.batch == batch and last.output != str(checksum)
-        return OutputBatch(batch, count, suppressed=True, differs=differs)
+        differs = last is not None and last.batch == batch and last.output != output.checksum
+        return OutputBatch(batch, output.records, suppressed=True, differs=differs)
 
-    def _produce(self, producer: Producer, output: Iterable[OutputColumns]) -> tuple[int, str]:
-        checksum, count = Checksum(), 0
-        for columns in output:
-            send_all(producer, columns, closing=self._closing)
-            checksum.add(columns)
-            count += len(columns.keys)
-        return count, str(checksum)
+    def _produce(self, producer: Producer, output: Iterable[OutputColumns]) -> PublishedOutput:
+        return summed(output, lambda columns: send_all(producer, columns, closing=self._closing))
 
     def _send(self, producer: Producer, marker: Marker) -> None:
         """Hand the marker to the producer; if the batch has filled its queue, wait for room."""
         while True:
             try:
-                producer.produce(self.marker_topic, json.dumps(asdict(marker)), b"sink", 0)
+                producer.produce(self.marker_topic, json.dumps(asdict(marker)), b"sink", self._partition)
                 return
             except BufferError:
                 _refuse_closing(self._closing)
@@ -342,6 +366,11 @@ class TransactionalWriter:
             producer.poll(0)  # what librdkafka still reports goes to the log
         self.close()
         return None if reason is None or reason.code() == KafkaError._STATE else reason  # noqa: SLF001
+
+
+def transactional_id(application: str, slot: int | None = None) -> str:
+    """Return the id of the transactions of whole batches, or of a slot of the output."""
+    return f"{application}.sink" if slot is None else f"{application}.sink.{slot}"
 
 
 def send_all(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Protocol, TypeAlias
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from kstreamnb.errors import KStreamError
@@ -18,6 +19,12 @@ from kstreamnb.spark.planning.deployment import Deployment
 
 Companion: TypeAlias = Callable[[Callable[[], bool]], object]
 """Runs beside a query in its own thread from each start; its argument tells whether that start is still the last."""
+
+PREPARED = "kstreamnb.prepared"
+"""The local property of Spark with what executors need to know of a batch."""
+
+RowFunction: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""A function of rows as record batches of Arrow, for `mapInArrow`."""
 
 Chunk: TypeAlias = tuple[str, int, Sequence[tuple[Any, ...]], Sequence[int] | None]
 """Topic, partition, records ``(offset, timestamp, key, value, headers)``, and their order if it is not event time."""
@@ -97,6 +104,18 @@ class QuerySink:
     def open(self) -> None:
         """Prepare for batches; called before the query starts and before each restart."""
 
+    def on_executors(self) -> RowFunction | None:
+        """Return the last stage of each batch, which publishes on executors; None if the driver gets the output."""
+
+    def prepare(self, batch: int, source: str) -> str:
+        """Return what that stage needs to know of a batch; called before the tasks of a batch run.
+
+        Args:
+            batch: its number.
+            source: its entry in the log of input offsets.
+        """
+        return ""
+
     def publish(self, batch: QueryBatch) -> OutputBatch:
         """Write one batch; returns what was written."""
         raise NotImplementedError
@@ -107,6 +126,9 @@ class QuerySink:
 
 class Action(Protocol):
     """The query's handler of finished batches and failures."""
+
+    def prepare(self, batch: int, source: str) -> str:
+        """Return what executors need to know of a batch before its tasks run."""
 
     def publish(self, batch: QueryBatch) -> None:
         """Publish one batch."""

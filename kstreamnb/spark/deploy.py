@@ -60,6 +60,7 @@ if TYPE_CHECKING:  # Kafka's client is loaded when a query connects
     from kstreamnb.kafka.client import Servers
     from kstreamnb.kafka.transactional_writer import TransactionalWriter
 
+Publish: TypeAlias = Literal["driver", "executors"]
 Guarantee: TypeAlias = Literal["exactly_once", "at_least_once"]
 _COMMIT_INTERVAL = {"commit.interval.ms", "commit_interval_ms", "commit_interval"}
 
@@ -89,6 +90,8 @@ def deploy(
     verify: bool = False,
     slow_batch: Duration = "1m",
     producer: Mapping[str, object] | None = None,
+    publish: Publish = "driver",
+    live: bool = True,
 ) -> Query:
     r"""Run a topology as a streaming query that reads and writes Kafka; continues from the checkpoint if there is one.
 
@@ -130,6 +133,11 @@ def deploy(
         slow_batch: when a batch is called slow: `Query.status`, the log, ``/health`` and the panel then say which task,
             node and record it is at. Default: "1m".
         producer: further settings of the producer. Default: none.
+        publish: "driver" publishes each batch in one transaction, so that readers see a whole batch or nothing of it.
+            "executors" publishes in parallel, in a transaction for each output slot, as many as the first start has
+            state partitions: each record once, but readers may see a part of a batch first. Default: "driver".
+        live: the driver gets the changes of stores with each batch, so that reading `Query.store` is fast; False
+            spares it that, and each read looks into the checkpoint. Default: True.
 
     Raises:
         CheckpointError: the checkpoint belongs to another topology, or the application to another checkpoint.
@@ -174,14 +182,15 @@ def deploy(
     start = _start(application, starting, adopted or reset)
     session = _proven(require_session(spark or spark_session()), folder)
     name = old.query if old is not None else str(uuid.uuid4())  # noqa: TID251 - a new checkpoint is a new identity
-    own = {**_with_prefix(settings, "producer."), **(producer or {})}
-    sink = sink or KafkaSink(_writer(servers, application, name, guarantee, own))
-    options = _options(folder, adopts=is_new and adopted is not None)
-    options = replace(options, kafka=sink.kafka, memory_limit=memory_limit, verify=verify, changelogs=changelogs)
     cores = session.sparkContext.defaultParallelism
-    deployment = _placed(name, application, spark_partitions or _partitions(application, cores, old), options, old)
+    spark_partitions = spark_partitions or _partitions(application, cores, old)
+    slots = 0 if publish == "driver" else (old and old.slots) or spark_partitions
+    sink = sink or _kafka_sink(_writer(servers, application, name, guarantee, producer or {}, slots))
+    options = WorkerOptions(sink.kafka, memory_limit, verify=verify, changelogs=changelogs, slots=slots, live=live)
+    options = _of_checkpoint(options, folder, adopts=is_new and adopted is not None)
+    deployment = _placed(name, application, spark_partitions, options, old)
     refuse_foreign_progress(admin, deployment, folder, adopted, reset)
-    tick_ms = duration_ms(tick, "tick") if any(task.punctuates for task in deployment.tasks) else 0
+    tick_ms = duration_ms(tick, "tick") * any(task.punctuates for task in deployment.tasks)
     trigger_ms = None if available_now else _trigger_ms(trigger, settings, config)
     stream = StreamSettings(folder, trigger_ms, max_records, tick_ms, cores)
     if parity and old is None and (pre_deploy := hooks.current().pre_deploy):
@@ -193,8 +202,7 @@ def deploy(
     written = written_topics(topology, settings) if isinstance(sink, KafkaSink) else []
     if changelogs:
         written += keep_changelogs(sink, deployment, admin, topics, session, folder, None if is_new else old)
-    manifest = replace(manifest_of(deployment), topic_ids=ids)
-    write_manifest(folder, manifest)
+    write_manifest(folder, manifest := replace(manifest_of(deployment), topic_ids=ids))
     source = KafkaOffsetSource(servers, application.external, application.global_topics, start, fail_on_loss)
     source = source.resolved() if is_new else source
     query = query_of(session, deployment, source, sink, stream)
@@ -217,10 +225,10 @@ def _discovery(
         yield TopicDiscovery(query, settings, admin, discover_ms, old=manifest, source=source)
 
 
-def _options(folder: CheckpointFiles, *, adopts: bool) -> WorkerOptions:
-    """Return what workers need to know of the checkpoint: where to note their positions, and an adopted state."""
+def _of_checkpoint(options: WorkerOptions, folder: CheckpointFiles, *, adopts: bool) -> WorkerOptions:
+    """Add what workers need to know of the checkpoint: where to note their positions, and an adopted state."""
     seed = f"{folder.address}/{SEED}".removeprefix("file:") if adopts else ""
-    return WorkerOptions(positions=positions_folder(folder), seed=seed)
+    return replace(options, positions=positions_folder(folder), seed=seed)
 
 
 def _refuse_loops(application: ApplicationPlan) -> None:
@@ -273,6 +281,8 @@ def _refuse_nonsense(arguments: Mapping[str, Any]) -> None:
         if number is not None and not (isinstance(number, int) and number >= 0):
             raise ConfigError(f"{name} must be a whole number from 0, got {number!r}")
     check_arguments(deploy, arguments)
+    if arguments["publish"] == "executors" and arguments["sink"] is not None:
+        raise ConfigError('publish="executors" needs Kafka as the sink')
     if duration_ms(arguments["slow_batch"], "slow_batch") <= 0:
         raise ConfigError(f"slow_batch must be longer than 0 ms, got {arguments['slow_batch']!r}")
 
@@ -344,21 +354,33 @@ def _writer(
     query: str,
     guarantee: Guarantee | None,
     producer: Mapping[str, object],
+    slots: int,
 ) -> TransactionalWriter | AtLeastOnceWriter:
     from kstreamnb.kafka.at_least_once_writer import AtLeastOnceWriter
     from kstreamnb.kafka.transactional_writer import TransactionalWriter
 
     settings = application.config
+    producer = {**_with_prefix(settings, "producer."), **producer}
     guarantee = guarantee or ("exactly_once" if settings.exactly_once else "at_least_once")
     writer: TransactionalWriter | AtLeastOnceWriter
     if guarantee == "exactly_once":
         replicas = settings.replication_factor
-        writer = TransactionalWriter(servers, application.id, query, config=producer, replicas=replicas)
+        writer = TransactionalWriter(servers, application.id, query, config=producer, replicas=replicas, slots=slots)
+    elif slots:
+        raise ConfigError('publish="executors" needs transactions', hint='deploy(…, guarantee="exactly_once")')
     else:
         writer = AtLeastOnceWriter(servers, application.id, config=producer)
     if producer:
         writer.new_producer()  # settings that it refuses are reported before any change
     return writer
+
+
+def _kafka_sink(writer: TransactionalWriter | AtLeastOnceWriter) -> KafkaSink:
+    if not getattr(writer, "slots", 0):
+        return KafkaSink(writer)
+    from kstreamnb.spark.io.slot_sink import SlotSink
+
+    return SlotSink(writer)
 
 
 def _trigger_ms(trigger: Duration | int | None, settings: Config, config: Config | Mapping[str, object] | None) -> int:

@@ -1,5 +1,5 @@
 """The crash matrix: which process is killed, and when. ``python -m tests.kafka.crashes [--runs 20] [--only VICTIM
-...]``.
+...] [--publish executors]``.
 
 For each victim, five applications run in one process, each held at a different point of a batch when the kill happens,
 so that one kill exercises five cells. The same applications survive all kills, one after the other: a checkpoint that
@@ -36,7 +36,7 @@ from kstreamnb.kafka.producer import produce
 from kstreamnb.spark.execution.worker_progress import task_positions
 from tests.kafka.apps import settle
 from tests.kafka.crash_topology import BATCH, INPUTS, OUTPUTS, PARTITIONS, STORES, application, input_records, rows_of
-from tests.kafka.deployed import BROKER, POINTS, slug
+from tests.kafka.deployed import BROKER, points_of, slug
 
 __all__ = ["BROKER_CONFIG", "TWO", "VICTIMS", "Cell", "Ordeal", "main", "run_victim", "wrong_end"]
 
@@ -138,13 +138,22 @@ class Life:
 class Ordeal:
     """The five applications of one victim, their broker and input, and their history."""
 
-    def __init__(self, victim: str, broker: LocalBroker, folder: Path, program: Sequence[str] = _PROGRAM) -> None:
+    def __init__(
+        self,
+        victim: str,
+        broker: LocalBroker,
+        folder: Path,
+        program: Sequence[str] = _PROGRAM,
+        *,
+        publish: str = "driver",
+    ) -> None:
+        self.points = points_of(publish)
         self.victim, self.broker, self.folder, self.program = victim, broker, folder, program
         self.servers = broker.bootstrap_servers
         self.admin = Admin(self.servers, patience_s=300)  # a broker that was killed scans all its files
         self.admin.topics()  # connected to the broker, so that it waits for one that was killed
-        self.applications = {point: slug(f"{folder.name} {point}") for point in POINTS}
-        self.cells = {point: Cell(victim, point) for point in POINTS}
+        self.applications = {point: slug(f"{folder.name} {point}") for point in self.points}
+        self.cells = {point: Cell(victim, point) for point in self.points}
         self.lives = self.processes = self.batches = 0
         self.finished = False
         # Brokers remove old rows from changelogs of windows, so times are recent.
@@ -285,7 +294,7 @@ class Ordeal:
         time.sleep(max(0.0, life.stopped + BEYOND_S - time.monotonic()))
         life.process.send_signal(signal.SIGCONT)
         code, failed = life.end(), {line["point"] for line in life.said() if "error" in line}
-        if code <= 0 or failed != set(POINTS):
+        if code <= 0 or failed != set(self.points):
             self._wrong(f"process {life.number} woke up, and only {sorted(failed)} of its queries ended: {code}")
         self._look()
 
@@ -397,9 +406,10 @@ def wrong_end(victim: str, code: int, *, hit: bool) -> str:
     return f"{how}, which its blow does not explain" if hit else f"{how} without a blow"
 
 
-def run_victim(victim: str, runs: int, broker: LocalBroker, folder: Path) -> list[Cell]:
-    """Run one victim through the given number of kills at each point."""
-    ordeal = Ordeal(victim, broker, folder / slug(victim))
+def run_victim(victim: str, runs: int, broker: LocalBroker, folder: Path, *, publish: str = "driver") -> list[Cell]:
+    """Run one victim through the given number of kills at each point; "driver" or "executors" publish."""
+    name = slug(victim if publish == "driver" else f"{victim} {publish}")
+    ordeal = Ordeal(victim, broker, folder / name, publish=publish)
     try:
         ordeal.live(runs)
     finally:
@@ -443,6 +453,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--runs", type=int, default=1, help="kills in each cell")
     parser.add_argument("--only", nargs="*", default=VICTIMS, choices=VICTIMS, help="these victims")
     parser.add_argument("--keep", type=Path, help="the folder of broker, checkpoints and results, to go on later")
+    parser.add_argument("--publish", default="driver", choices=("driver", "executors"), help="who publishes")
     chosen = parser.parse_args(arguments)
     print(f"{'killed':12} {'when':22} {'kills':>5} {'replays':>7} {'records':>8} {'lost':>5} {'doubled':>7} {'s':>5}")
     good = True
@@ -450,7 +461,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         folder = chosen.keep or Path(temporary)
         with LocalBroker(data=folder / "kafka", config=BROKER_CONFIG, timeout_s=180.0) as broker:
             for victim in chosen.only:
-                for cell in run_victim(victim, chosen.runs, broker, folder):
+                for cell in run_victim(victim, chosen.runs, broker, folder, publish=chosen.publish):
                     good = good and cell.ok
                     _show(cell)
     return 0 if good else 1

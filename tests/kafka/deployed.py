@@ -23,9 +23,10 @@ from pathlib import Path
 from typing import Any
 
 import kstreamnb as ks
+from tests.kafka.crash_slots import BETWEEN_SLOTS, IN_SLOT, SLOT_POINTS, HeldPublisher, hold_file
 from tests.kafka.crash_topology import BATCH, STORES, application, rows_of
 
-__all__ = ["BROKER", "POINTS", "main", "slug"]
+__all__ = ["BROKER", "POINTS", "main", "points_of", "slug"]
 
 BEFORE, WHILE, STATE, INSIDE, COMMITTED = POINTS = (
     "before processing",
@@ -34,6 +35,7 @@ BEFORE, WHILE, STATE, INSIDE, COMMITTED = POINTS = (
     "inside the commit",
     "after Kafka's commit",
 )
+_OF_EXECUTORS = (WHILE, IN_SLOT, BETWEEN_SLOTS, STATE, INSIDE)
 BROKER = "broker.pid"
 """The file of the folder with the broker's process id."""
 
@@ -42,6 +44,11 @@ SETTINGS = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 _PATIENCE_S = 900
+
+
+def points_of(publish: str) -> tuple[str, ...]:
+    """The five points of a batch that is published by the driver, or by executors: its own marker comes last then."""
+    return POINTS if publish == "driver" else _OF_EXECUTORS
 
 
 def slug(text: str) -> str:
@@ -66,7 +73,7 @@ class Doom:
         self.begun: set[str] = set()
         self._chance = random.Random(json.dumps(plan))
         self._blows = 0
-        self._left = dict.fromkeys(POINTS, self.skip)
+        self._left = dict.fromkeys(self.applications, self.skip)
         self._due: set[str] = set()
         self._held: set[str] = set()
         self._turn = threading.Condition()
@@ -79,9 +86,15 @@ class Doom:
                 self._due.add(point)
             self._left[point] = max(0, self._left[point] - 1)
             if point == WHILE and WHILE in self._due:
-                self._wait(lambda: self._held >= set(POINTS) - {WHILE})  # it takes the only task slot
+                others = set(self.applications) - {WHILE, *SLOT_POINTS}
+                self._wait(lambda: self._held >= others)  # it takes a task slot, perhaps the only one
                 self.mark.touch()
+            if point in SLOT_POINTS and point in self._due:
+                self._file("hold", point).write_text(point)
         self.reached(BEFORE, point)
+
+    def _file(self, word: str, point: str) -> Path:
+        return hold_file(self.folder, self.applications[point], word, str(os.getpid()))
 
     def reached(self, here: str, point: str) -> None:
         """Block here if it is the application's point and its turn, until the kill has happened."""
@@ -93,9 +106,12 @@ class Doom:
             if here != INSIDE:
                 self._wait(lambda: here not in self._held)
                 return
-        reached = self.mark.with_suffix(".reached")
-        while not reached.exists():
+        slots = [each for each in SLOT_POINTS if each in self.applications]
+        arrived = [self.mark.with_suffix(".reached"), *(self._file("held", each) for each in slots)]
+        while not all(each.exists() for each in arrived):
             time.sleep(0.005)
+        if IN_SLOT in slots:
+            self._file("hold", IN_SLOT).unlink()  # it commits, and is killed within
         threading.Timer(self._chance.choice((0.0005, 0.001, 0.002, 0.004)), self._strike).start()
 
     def _wait(self, until: Any) -> None:
@@ -119,8 +135,10 @@ class Doom:
             os.kill(int((self.folder / BROKER).read_text()), signal.SIGKILL)
         with self._turn:
             self._blows += 1
-            self._left = dict.fromkeys(POINTS, self.skip)
+            self._left = dict.fromkeys(self.applications, self.skip)
             self._due.clear()
+            for each in self.folder.glob(f"{os.getpid()}.*-*"):
+                each.unlink()
             self._held.clear()
             self.mark.unlink()
             self.mark.with_suffix(".reached").unlink()
@@ -155,7 +173,14 @@ def _prepare(doom: Doom) -> None:
     from pyspark.sql.classic.dataframe import DataFrame
 
     from kstreamnb.kafka.transactional_writer import TransactionalWriter
+    from kstreamnb.spark.io.slot_sink import SlotSink
 
+    ordinary = SlotSink._publisher
+
+    def held(self: Any) -> Any:
+        return HeldPublisher(**vars(ordinary(self)), folder=str(doom.folder))
+
+    SlotSink._publisher = held  # type: ignore[method-assign]
     points = {name: point for point, name in doom.applications.items()}
     collect, publish = DataFrame._collect_as_arrow, TransactionalWriter.publish
 
@@ -169,27 +194,28 @@ def _prepare(doom: Doom) -> None:
         doom.reached(STATE, point)
         return batches
 
-    def publishing(self: Any, *arguments: Any) -> Any:
+    def publishing(self: Any, *arguments: Any, **options: Any) -> Any:
         def between(step: str) -> None:
             if step == "offsets":
                 doom.reached(INSIDE, points[self.application])
             if step == "committed":
                 doom.reached(COMMITTED, points[self.application])
 
-        done = publish(self, *arguments, between=between)
+        done = publish(self, *arguments, **options, between=between)
         if done.suppressed:
             say(suppressed=points[self.application])
         return done
 
     DataFrame._collect_as_arrow = collecting
-    TransactionalWriter.publish = publishing  # type: ignore[assignment,method-assign]
+    TransactionalWriter.publish = publishing  # type: ignore[method-assign]
 
 
 def main(servers: str, folder: str, plan: str) -> int:
     """Process everything available, unless a kill comes first; print the contents of the stores."""
     faulthandler.enable()
-    spark = ks.spark.spark_session(cores=1, settings=SETTINGS)
     doom = Doom(json.loads(plan), Path(folder))
+    executors = IN_SLOT in doom.applications
+    spark = ks.spark.spark_session(cores=4 if executors else 1, settings=SETTINGS)
     _prepare(doom)
     queries = {}
     for point, name in doom.applications.items():
@@ -202,6 +228,8 @@ def main(servers: str, folder: str, plan: str) -> int:
             max_records=BATCH,
             changelogs=True,
             producer={"transaction.timeout.ms": doom.timeout_ms},
+            publish="executors" if executors else "driver",
+            spark_partitions=2 if executors else 1,
         )
         while queries[point].is_active() and point not in doom.begun:
             time.sleep(0.05)  # one after the other: a starting process has 10 s, whatever else is starting

@@ -123,7 +123,7 @@ def test_what_restarts_by_itself_leaves_a_newer_deployment_alone(bench: Bench) -
     newer.open()
     taken_over = r'a newer deployment of "older" has taken over'
     with pytest.raises(FencedError, match=taken_over):
-        sink._open_again(time.monotonic() + PATIENCE_S)
+        sink.open_again(time.monotonic() + PATIENCE_S)
     with pytest.raises(FencedError, match=taken_over):
         older.control.start(Actor.QUERY)
     assert owner.holds()

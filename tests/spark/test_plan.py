@@ -78,6 +78,17 @@ def test_at_least_once_makes_every_output_an_edge() -> None:
         assert len(sinks) == 2
 
 
+def test_the_plan_says_what_publishing_from_executors_gives_up() -> None:
+    """Readers may see a part of a batch; there is one more shuffle, and every record is still published once."""
+    planned = ks.plan(shop(), {"sales": 1, "cities": 1}, publish="executors", spark_partitions=3)
+    assert planned.shuffles == 1 + ks.plan(shop(), {"sales": 1, "cities": 1}).shuffles
+    lines = str(planned).splitlines()
+    assert "shuffle: the output, to 3 slots" in lines
+    assert any(line.startswith("published by executors: each record once") for line in lines)
+    assert any("readers may see a part of a batch before the rest" in line for line in lines)
+    assert not [why for _, why in planned.at_least_once if why.startswith("its records")]
+
+
 @pytest.mark.parametrize(
     ("sink", "edges"),
     [

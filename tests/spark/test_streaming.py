@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import random
 import signal
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -243,3 +245,35 @@ def test_a_function_that_would_end_the_worker_is_named_too(
     assert ("in", 0, 1, 1) == caught.value.coordinates
     assert raised is type(caught.value.__cause__)
     assert "failed" == query.status().state
+
+
+def _exit() -> None:
+    os._exit(3)
+
+
+def _be_killed() -> None:
+    time.sleep(0.5)  # exhausting the memory takes longer than the kernel's signal
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("end", [_exit, _be_killed])
+def test_a_worker_that_dies_is_told_with_its_task_and_last_record(
+    spark: Any, tmp_path: Path, end: Callable[[], None]
+) -> None:
+    """``os._exit``, or a kill for lack of memory: Spark itself only knows that a connection was closed."""
+
+    def check(value: int) -> int:
+        if not value:
+            end()
+        return value
+
+    builder = ks.StreamsBuilder("dying")
+    builder.stream("in").map_values(check, name="check").to("out")
+    deployment = placed(builder.build(), 1)
+    positions = WorkerOptions(positions=str(tmp_path / "checkpoint" / "workers"))
+    batches = batched(deployment, [("in", "a", 1, 0), ("in", "a", 0, 1)], 1)
+    query, sink = query_over(spark, tmp_path, replace(deployment, options=positions), batches)
+    with pytest.raises(ks.errors.SparkError, match="a worker process died") as caught:
+        query.await_termination(300)
+    assert 'it was at task 0_0, node "check", record in-0@1' == caught.value.detail
+    assert ("failed", {}) == (query.status().state, sink.batches)

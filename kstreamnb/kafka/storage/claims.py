@@ -20,6 +20,9 @@ from kstreamnb.kafka.batch_marker import last_value
 from kstreamnb.kafka.client import Servers, client, connection, kafka_error
 from kstreamnb.kafka.storage.checkpoint_files import new_token
 
+SHARED_PARTITIONS = 2
+"""Partitions before those of the slots: the marker of whole batches, and the claims."""
+
 _PARTITION = 1
 _KEY = b"claim"
 _SEND_S = 30.0
@@ -32,14 +35,18 @@ class TopicClaim:
         servers: ``host:port,…``, or settings with ``bootstrap.servers`` among them.
         application: id of the application.
         replicas: of the topic, if it has to be created; default -1, the broker's default.
+        slots: those of the output; default 0.
+
+    Attributes:
+        token: the claim; no other start has the same.
     """
 
-    def __init__(self, servers: Servers, application: str, replicas: int = -1) -> None:
+    def __init__(self, servers: Servers, application: str, replicas: int = -1, slots: int = 0) -> None:
         self._servers, self._topic = servers, f"{application}-commits"
         admin = Admin(servers)
-        create_commits_topic(admin, self._topic, replicas)
-        self._before, self._own = self._last(admin), new_token()
-        self._write(self._own)
+        create_commits_topic(admin, self._topic, replicas, slots)
+        self._before, self.token = self._last(admin), new_token()
+        self._write(self.token)
 
     def holds(self) -> bool:
         """Tell whether the last claim is that of this start.
@@ -47,11 +54,11 @@ class TopicClaim:
         Raises:
             BrokerError: no broker answers.
         """
-        return self._last(Admin(self._servers)) in (self._own, b"")
+        return self._last(Admin(self._servers)) in (self.token, b"")
 
     def withdraw(self) -> None:
         """Write the claim of the start before once more."""
-        if self._last(Admin(self._servers)) == self._own:
+        if self._last(Admin(self._servers)) == self.token:
             self._write(self._before)
 
     def _last(self, admin: Admin) -> bytes:
@@ -75,13 +82,17 @@ class TopicClaim:
             raise kafka_error(f'claiming "{self._topic}"', error, self._servers)
 
 
-def create_commits_topic(admin: Admin, topic: str, replicas: int = -1) -> None:
-    """Create the topic of an application's markers and claims; one of an earlier version gets the second partition."""
-    admin.create_topic(topic, partitions=2, replicas=replicas, config={"cleanup.policy": "compact"}, exists_ok=True)
-    if admin.topics()[topic] > _PARTITION:
+def create_commits_topic(admin: Admin, topic: str, replicas: int = -1, slots: int = 0) -> None:
+    """Create the topic of an application's markers and claims, with a partition for each slot of the output.
+
+    A topic that has fewer partitions gets the missing ones.
+    """
+    count, config = SHARED_PARTITIONS + slots, {"cleanup.policy": "compact"}
+    admin.create_topic(topic, partitions=count, replicas=replicas, config=config, exists_ok=True)
+    if admin.topics()[topic] >= count:
         return
     try:
-        admin.client.create_partitions([NewPartitions(topic, 2)])[topic].result(admin.patience_s)
+        admin.client.create_partitions([NewPartitions(topic, count)])[topic].result(admin.patience_s)
     except KafkaException as error:
-        if admin.topics()[topic] <= _PARTITION:  # else another start was sooner
+        if admin.topics()[topic] < count:  # else another start was sooner
             raise kafka_error(f'adding a partition to topic "{topic}"', error, admin.servers) from error

@@ -6,7 +6,7 @@ import pickle
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -14,8 +14,23 @@ import pyarrow as pa
 from kstreamnb.kafka.output_batch import OutputColumns, OutputRecord
 from kstreamnb.spark.execution.failures import raise_first
 from kstreamnb.spark.execution.record_batch import Numbers, OrderKey, RecordBatch, unpack
-from kstreamnb.spark.execution.rows import DELTA, FAILURE, OUT, REPORT
+from kstreamnb.spark.execution.rows import DELTA, FAILURE, OUT, PUBLISHED, REPORT
 from kstreamnb.spark.execution.task_report import TaskReport
+
+
+class PublishedSlot(NamedTuple):
+    """Records of one slot of a batch that an executor has published, in this attempt or an earlier one.
+
+    ``times`` are count, sum, minimum and maximum of the records' timestamps, in ms; ``process`` names the process that
+    has the slot open now.
+    """
+
+    slot: int
+    records: int
+    checksum: str
+    differs: bool
+    times: tuple[int, int, int, int]
+    process: str
 
 
 @dataclass
@@ -23,12 +38,13 @@ class BatchOutput:
     """The rows of the last level by kind.
 
     ``batches`` are record batches with producer and number, by application and topic; ``deltas`` are changes of tasks'
-    states as (producer, number of the entry in its log, delta).
+    states as (producer, number of the entry in its log, delta); ``published`` is what executors have published instead.
     """
 
     batches: dict[tuple[int, str], list[tuple[int, int, RecordBatch]]] = field(default_factory=dict)
     reports: list[TaskReport] = field(default_factory=list)
     deltas: list[tuple[int, int, bytes]] = field(default_factory=list)
+    published: list[PublishedSlot] = field(default_factory=list)
 
     @classmethod
     def of(cls, table: pa.Table, owners: list[int]) -> BatchOutput:
@@ -45,6 +61,8 @@ class BatchOutput:
                 found.batches.setdefault((owners[source], batch.topic), []).append((source, seq, batch))
             elif target == REPORT:
                 found.reports.append(pickle.loads(blob))
+            elif target == PUBLISHED:
+                found.published.append(pickle.loads(blob))
             elif target == DELTA:
                 found.deltas.append((source, seq, blob))
             elif target == FAILURE:
@@ -62,9 +80,20 @@ class BatchOutput:
         """Return the same, record by record."""
         return chain.from_iterable(columns.records() for columns in self.columns(application))
 
+    def times(self) -> list[tuple[int, int, int, int]]:
+        """Return count, sum, minimum and maximum of timestamps, in ms, for each part of the output."""
+        here = [[each for _, _, each in group if len(each)] for group in self.batches.values()]
+        return [*map(times_of, filter(None, here)), *(slot.times for slot in self.published)]
+
     def count(self) -> int:
         """Number of output records."""
         return sum(len(batch) for group in self.batches.values() for _, _, batch in group)
+
+
+def times_of(batches: Iterable[RecordBatch]) -> tuple[int, int, int, int]:
+    """Return count, sum, minimum and maximum of the timestamps of some records, in ms."""
+    stamps = np.concatenate([each.timestamps for each in batches])
+    return len(stamps), int(stamps.sum()), int(stamps.min()), int(stamps.max())
 
 
 def merge_batches(topic: str, batches: Iterable[tuple[int, int, RecordBatch]]) -> Iterator[OutputRecord]:

@@ -111,15 +111,23 @@ class RecordBatch:
 
     def part(self, begin: int, end: int) -> RecordBatch:
         """Return the records from one position to another."""
+        return self.take(slice(begin, end))
+
+    def take(self, index: Numbers | slice) -> RecordBatch:
+        """Return the records at some positions, in that order."""
+
+        def chosen(column: list[Any]) -> list[Any]:
+            return column[index] if isinstance(index, slice) else list(map(column.__getitem__, index.tolist()))
+
         return RecordBatch(
             self.topic,
-            self.partition if isinstance(self.partition, int) else self.partition[begin:end],
-            self.order.take(slice(begin, end)),
-            self.timestamps[begin:end],
-            self.keys[begin:end],
-            self.values[begin:end],
-            None if self.headers is None else self.headers[begin:end],
-            None if self.offsets is None else self.offsets[begin:end],
+            self.partition if isinstance(self.partition, int) else self.partition[index],
+            self.order.take(index),
+            self.timestamps[index],
+            chosen(self.keys),
+            chosen(self.values),
+            None if self.headers is None else chosen(self.headers),
+            None if self.offsets is None else self.offsets[index],
             self.kafka,
             self.clock_ms,
         )

@@ -9,8 +9,10 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-OUT, REPORT, FAILURE, DELTA = -1, -2, -3, -4
-"""Targets that are not tasks: output of the query, a task's counters, an error that ends the query, a state change."""
+OUT, REPORT, FAILURE, DELTA, PUBLISHED = -1, -2, -3, -4, -5
+"""Targets that are not tasks: output of the query, a task's counters, an error that ends the query, a state change,
+what an executor has published.
+"""
 
 STORE = -4
 """Target of a part of a task's stores at the end of a run over static DataFrames."""

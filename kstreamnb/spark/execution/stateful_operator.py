@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import pickle
 import time
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
@@ -45,7 +46,7 @@ from kstreamnb.spark.execution.worker_cache import (
     worker_state,
 )
 from kstreamnb.spark.execution.worker_progress import noted
-from kstreamnb.spark.planning.deployment import Deployment, Replica, TaskPlacement
+from kstreamnb.spark.planning.deployment import FIRST_SLOT, Deployment, Replica, TaskPlacement
 
 _MOST_RECORDS = 20_000
 _OutRow = Row("g", "target", "source", "seq", "blob")
@@ -94,7 +95,21 @@ def stateless_level(
 
 
 def run_group(deployment: Deployment, level: int, group: int, rows: list[Row5], log: StateLog | None) -> Iterator[Row5]:
-    """Run one group's task over its rows; yields its output, and other rows readdressed to the next level."""
+    """Run one group's task over its rows; yields its output, and other rows readdressed to the next level.
+
+    Executors that publish must all know of a failure: they publish nothing then.
+    """
+    told = deployment.pass_through_keys if deployment.options.slots and level + 1 == len(deployment.levels) else ()
+    for row in _run_group(deployment, level, group, rows, log):
+        if told and row[1] == FAILURE:
+            yield from ((key, *row[1:]) for key in told)
+        else:
+            yield row
+
+
+def _run_group(
+    deployment: Deployment, level: int, group: int, rows: list[Row5], log: StateLog | None
+) -> Iterator[Row5]:
     placed = deployment.placements(level).get(group)
     number = None if placed is None else placed.number
     taken: list[Row5] = []
@@ -140,7 +155,7 @@ def _run_placed(
         return
     if log is not None:
         delta = log.save(cached)
-        if delta is not None:
+        if delta is not None and deployment.options.live:
             yield next_group, DELTA, source, cached.seq, delta
     release(deployment, placed.number, cached)
     out: dict[str, int] = {}
@@ -243,7 +258,20 @@ def addressed(
                 if target != placed.number:  # within a cycle its own records were processed already
                     yield target, part
             if batch.topic not in application.inner or not batch.topic.startswith(own):
-                yield OUT, part
+                yield from by_slot(part, deployment.options.slots)
+
+
+def by_slot(batch: RecordBatch, slots: int) -> Iterator[tuple[int, RecordBatch]]:
+    """Yield output with its target: the driver, or the slots, each of which has whole partitions of the topic."""
+    if not slots:
+        yield OUT, batch
+        return
+    chosen = (zlib.crc32(batch.topic.encode()) + batch.partition) % slots
+    if isinstance(chosen, int):
+        yield FIRST_SLOT - chosen, batch
+        return
+    for slot in np.unique(chosen).tolist():
+        yield FIRST_SLOT - slot, batch.take(np.flatnonzero(chosen == slot))
 
 
 def report_of(

@@ -44,7 +44,8 @@ class KafkaSink(QuerySink):
         from kstreamnb.kafka.transactional_writer import TransactionalWriter
 
         if isinstance(self.writer, TransactionalWriter):
-            return TopicClaim(self.writer.servers, self.writer.application, self.writer.replicas)
+            writer = self.writer
+            return TopicClaim(writer.servers, writer.application, writer.replicas, writer.slots)
         return in_file
 
     def open(self) -> None:
@@ -59,10 +60,7 @@ class KafkaSink(QuerySink):
         end, expired = time.monotonic() + self.patience_s, 0
         while True:
             try:
-                done: OutputBatch = self.writer.publish(
-                    batch.number, batch.source, batch.output.columns(), batch.positions
-                )
-                return done
+                return self._send(batch)
             except TransactionTimeoutError:
                 expired += 1  # the next transaction has at least twice the time
                 if expired > _MOST_EXPIRED or self._closing.is_set():
@@ -71,9 +69,14 @@ class KafkaSink(QuerySink):
             except BrokerError as error:
                 if not error.restartable or self._gives_up(end):
                     raise
-            self._open_again(end)
+            self.open_again(end)
 
-    def _open_again(self, end: float) -> None:
+    def _send(self, batch: QueryBatch) -> OutputBatch:
+        done: OutputBatch = self.writer.publish(batch.number, batch.source, batch.output.columns(), batch.positions)
+        return done
+
+    def open_again(self, end: float) -> None:
+        """Open the writer, again after failures that may pass, until a time of the monotonic clock (s)."""
         from kstreamnb.kafka.transactional_writer import STARTED_SINCE, overtaken
 
         while True:

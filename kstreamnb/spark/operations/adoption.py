@@ -179,6 +179,7 @@ def _described(found: FoundState) -> Adoption:
 
 def _write(folder: Path, found: FoundState, admin: Admin) -> None:
     """Write the checkpoint, the manifest last, and make its query the application's."""
+    from kstreamnb.kafka.application_reset import fence
     from kstreamnb.kafka.transactional_writer import TransactionalWriter
 
     deployment, seed = found.deployment, folder / FOLDER
@@ -196,6 +197,7 @@ def _write(folder: Path, found: FoundState, admin: Admin) -> None:
             write_seed(seed, placed.name, task.delta_of(task.state_keys()), positions)
     write_pending(seed, found.pending)
     (seed / _OFFSETS_FILE).write_text(json.dumps(to_json(found.offsets)))
+    fence(admin.servers, deployment.application.id)
     TransactionalWriter(admin.servers, deployment.application.id, deployment.name).take_over()
     ids = admin.identities(deployment.application.inputs)
     write_manifest(LocalFiles(folder), replace(manifest_of(deployment), topic_ids=ids, changelogs=True))

@@ -25,6 +25,9 @@ from kstreamnb.topology.topology import Topology
 COPY = "/global at level "
 """Part of the name of a replica of global tables; names of tasks do not contain it."""
 
+FIRST_SLOT = -10
+"""The target of rows with output for slot 0; further slots follow downwards."""
+
 _MOST_LOADED = 4
 _loaded: OrderedDict[str, Deployment] = OrderedDict()
 
@@ -138,6 +141,8 @@ class WorkerOptions:
     state with its log before each batch. ``changelogs``: tasks give the records of their changelog topics, too.
     ``positions`` is the folder where workers note what they are at.
     ``seed`` is the folder with the state that new tasks begin with, empty for none.
+    ``slots``: executors publish the output in that many slots; 0 if the driver does.
+    ``live``: the driver gets the changes of stores with each batch.
     """
 
     kafka: bool = False
@@ -147,6 +152,8 @@ class WorkerOptions:
     changelogs: bool = False
     positions: str | None = None
     seed: str = ""
+    slots: int = 0
+    live: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,13 +229,14 @@ class Deployment:
         return len(self.input_ranks) + placed.number
 
     def routing_key_at(self, level: int, target: int, source: int = 0) -> int:
-        """Return a row's group value at a level: the key of its target, or a pass-through key by its producer."""
+        """Return a row's group value at a level: the key of its target, or a pass-through key by slot or producer."""
         if target >= 0:
             count = len(self.tasks)
             addressed = self.tasks[target] if target < count else self.replicas[target - count]
             if addressed.level == level:
                 return addressed.routing_key
-        return self.pass_through_keys[(target if target >= 0 else source) % self.spark_partitions]
+        lane = target if target >= 0 else FIRST_SLOT - target if target <= FIRST_SLOT else source
+        return self.pass_through_keys[lane % self.spark_partitions]
 
     def replica_targets(self, application: int) -> tuple[int, ...]:
         """Return the addresses of an application's replicas of its global tables."""

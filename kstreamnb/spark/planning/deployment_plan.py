@@ -26,6 +26,10 @@ _SIDE_EFFECTS = {
     "print": f"it prints again {_AGAIN}, and into the log of Spark's workers",
 }
 _OWN_PROCESSOR = f"its effects outside of its stores are repeated {_AGAIN}"
+_IN_PARTS = (
+    "each record once, slot by slot; readers may see a part of a batch before the rest, and after a failure until the "
+    "next start"
+)
 _RESENT = f"its records are published again {_AGAIN}"
 
 
@@ -70,6 +74,7 @@ class DeploymentPlan(Displayed):
         outputs: output topics that the topology names.
         replicas: replication factor of topics that `deploy` creates, -1 for the broker's default; None if the output
             does not go to Kafka.
+        publish: "driver" or "executors", as for `deploy`.
         deployment: everything else.
 
     Example:
@@ -91,6 +96,7 @@ class DeploymentPlan(Displayed):
     inputs: tuple[tuple[str, int], ...]
     outputs: tuple[str, ...]
     replicas: int | None
+    publish: Literal["driver", "executors"]
     deployment: Deployment
 
     @property
@@ -123,6 +129,9 @@ class DeploymentPlan(Displayed):
         if self.replicas is not None:
             factor = "the broker's default" if self.replicas < 0 else str(self.replicas)
             lines.append(f"new topics: replication factor {factor}")
+        if self.publish == "executors":
+            slots = self.deployment.spark_partitions
+            lines += [f"shuffle: the output, to {_count(slots, 'slot')}", f"published by executors: {_IN_PARTS}"]
         lines.append(f"shuffles: {self.shuffles}; tasks at once: {self.parallelism}")
         each = ", ".join(f"{count} of sub-topology {id_}" for id_, count in self.max_parallelism.items())
         lines.append(f"max parallelism: {each}")
@@ -144,6 +153,7 @@ def plan(
     spark_partitions: int = 2,
     guarantee: Literal["exactly_once", "at_least_once"] | None = None,
     sink: RepeatingSink | None = None,
+    publish: Literal["driver", "executors"] = "driver",
 ) -> DeploymentPlan:
     """Compute levels, tasks, shuffles, stores and guarantees of a deployment; prints as text.
 
@@ -154,6 +164,7 @@ def plan(
         spark_partitions: state partitions of the query. Default: 2.
         guarantee: that of the deployment; default: the config's ``processing.guarantee``.
         sink: where the output is to go instead of Kafka. Default: None.
+        publish: "driver" or "executors", as for `deploy`. Default: "driver".
 
     Raises:
         TopologyError: topics that are joined differ in their partitions.
@@ -188,7 +199,7 @@ def plan(
     repeated = (_RESENT if resent else "") if sink is None else sink.repeats and f"{sink.repeats} {_AGAIN}"
     return DeploymentPlan(
         levels,
-        sum(level.shuffled for level in levels),
+        sum(level.shuffled for level in levels) + (publish == "executors"),
         max((level.tasks for level in levels), default=0),
         application.looped,
         tuple(tuple(sorted(circle)) for circle in application.cycles),
@@ -197,6 +208,7 @@ def plan(
         tuple((topic, application.partitions[topic]) for topic in application.inputs),
         output_topics(topology),
         settings.replication_factor if sink is None else None,
+        publish,
         deployment,
     )
 

@@ -54,6 +54,10 @@ class Relay:
     def __init__(self, action: Action) -> None:
         self._action: Action | None = action
 
+    def prepare(self, batch: int, source: str) -> str:
+        """Ask for what executors need to know of a batch."""
+        return self._attached().prepare(batch, source)
+
     def publish(self, batch: QueryBatch) -> None:
         """Pass one batch on."""
         self._attached().publish(batch)
@@ -105,6 +109,15 @@ class BatchAction:
             self.last = QueryBatch(number, entry, from_json(end["offsets"]), int(end["clock"]), BatchOutput())
         except (OSError, ValueError, LookupError) as error:  # damaged: Spark repairs it, or ends with an error
             self.log.warn("checkpoint unread", batch=number, error=str(error))
+
+    def prepare(self, batch: int, source: str) -> str:
+        """Return what executors need to know of a batch; raises if it must not be published."""
+        try:
+            self._check()
+            return self.sink.prepare(batch, source)
+        except KStreamError as error:
+            self.failed(error)
+            raise
 
     def publish(self, batch: QueryBatch) -> None:
         """Publish a batch; called in Spark's thread."""

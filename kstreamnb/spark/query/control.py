@@ -130,7 +130,8 @@ class QueryControl:
                 with ExitStack() as on_failure:
                     lock = self.files.hold()
                     on_failure.callback(lock.release)
-                    stream = start_stream(self.spark, self.deployment, self.source, relay, self.settings)
+                    last_stage = self.action.sink.on_executors()
+                    stream = start_stream(self.spark, self.deployment, self.source, relay, self.settings, last_stage)
                     on_failure.pop_all()
                 self.handle = QueryHandle(stream, lock)
                 return

@@ -10,7 +10,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kstreamnb.errors import KStreamError
-from kstreamnb.spark.contracts import Action, OffsetSource, QueryBatch, StreamSettings, from_json
+from kstreamnb.spark.contracts import (
+    PREPARED,
+    Action,
+    OffsetSource,
+    QueryBatch,
+    RowFunction,
+    StreamSettings,
+    from_json,
+)
 from kstreamnb.spark.execution.batch_output import BatchOutput
 from kstreamnb.spark.execution.rows import ROW_SCHEMA
 from kstreamnb.spark.execution.stateful_operator import StatefulOperator, stateless_level
@@ -23,9 +31,14 @@ _STOP_MS = 4500  # stopping takes 5 s at most
 
 
 def start_stream(
-    spark: SparkSession, deployment: Deployment, source: OffsetSource, action: Action, settings: StreamSettings
+    spark: SparkSession,
+    deployment: Deployment,
+    source: OffsetSource,
+    action: Action,
+    settings: StreamSettings,
+    last_stage: RowFunction | None = None,
 ) -> StreamingQuery:
-    """Start the query of a deployment."""
+    """Start the query of a deployment; ``last_stage`` publishes on executors."""
     session = streaming_session(spark, local_files=settings.files.local)
     session.conf.set("spark.sql.shuffle.partitions", str(deployment.spark_partitions))
     session.conf.set("spark.sql.streaming.stopTimeout", str(_STOP_MS))
@@ -36,6 +49,8 @@ def start_stream(
     )
     session.dataSource.register(source_class(name, read_settings))
     frame = levels_of(session.readStream.format(name).load(), deployment, one_stage=settings.readers == 1)
+    if last_stage is not None:
+        frame = frame.repartition(deployment.spark_partitions, "g").mapInArrow(last_stage, ROW_SCHEMA)
     writer = frame.writeStream.outputMode("append").foreachBatch(_on_batch(deployment, action, settings))
     writer = writer.option("checkpointLocation", settings.files.address).queryName(name)
     if settings.trigger_ms is None:
@@ -73,13 +88,14 @@ def _on_batch(deployment: Deployment, action: Action, settings: StreamSettings) 
 
     def act(frame: DataFrame, number: int) -> None:
         began = time.perf_counter()
+        entry = files.last_line(f"offsets/{number}")
+        frame.sparkSession.sparkContext.setLocalProperty(PREPARED, action.prepare(number, entry))
         table = frame.toArrow()
         try:
             output = BatchOutput.of(table, owners)
         except KStreamError as error:
             action.failed(error)
             raise
-        entry = files.last_line(f"offsets/{number}")
         end = json.loads(entry)
         seconds = time.perf_counter() - began
         action.publish(QueryBatch(number, entry, from_json(end["offsets"]), int(end["clock"]), output, seconds))

@@ -20,7 +20,8 @@ from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment
 
 _FORMAT = 3
-_READABLE = (2, 3)
+_WITH_SLOTS = 4  # earlier versions would publish slots again that are in Kafka already
+_READABLE = (2, 3, _WITH_SLOTS)
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Manifest:
 
     ``state`` describes, by sub-topology with state, its stores, the processors that keep cells, and its tasks;
     ``levels`` says of each level whether it has state and reads global tables; ``topic_ids`` are those of the inputs.
-    ``changelogs``: the changelog topics have the whole state.
+    ``changelogs``: the changelog topics have the whole state. ``slots``: executors publish the output in that many.
     """
 
     query: str
@@ -44,6 +45,7 @@ class Manifest:
     global_topics: list[str] = field(default_factory=list)
     topic_ids: dict[str, str] = field(repr=False, default_factory=dict)
     changelogs: bool = False
+    slots: int = 0
 
 
 def manifest_of(deployment: Deployment) -> Manifest:
@@ -64,6 +66,7 @@ def manifest_of(deployment: Deployment) -> Manifest:
         first.topology.describe(),
         global_topics=list(first.global_topics),
         changelogs=deployment.options.changelogs,
+        slots=deployment.options.slots,
     )
 
 
@@ -87,7 +90,7 @@ def read_manifest(checkpoint: CheckpointFiles) -> Manifest | None:
     if version not in _READABLE:
         raise CheckpointError(
             f'checkpoint "{checkpoint}" has format {version}, but this version reads formats '
-            f"{_READABLE[0]} to {_FORMAT}",
+            f"{_READABLE[0]} to {_READABLE[-1]}",
             hint="deploy with the version of kstreamnb that wrote it, or with a later one",
         )
     known = {each.name for each in fields(Manifest)}
@@ -133,7 +136,8 @@ def _damaged(checkpoint: CheckpointFiles, error: Exception) -> CheckpointError:
 
 def write_manifest(checkpoint: CheckpointFiles, manifest: Manifest) -> None:
     """Write the manifest; raises StorageError if nothing can be written there."""
-    checkpoint.write(MANIFEST, json.dumps(asdict(manifest), indent=1).encode())
+    content = {**asdict(manifest), "format": _WITH_SLOTS if manifest.slots else _FORMAT}
+    checkpoint.write(MANIFEST, json.dumps(content, indent=1).encode())
 
 
 def checkpoint_missing(checkpoint: CheckpointFiles, application: str) -> CheckpointError:
@@ -162,6 +166,8 @@ def _settings(old: Manifest, new: Manifest) -> list[str]:
         found.append(f'it belongs to application "{old.application}", not "{new.application}"')
     if old.spark_partitions != new.spark_partitions:
         found.append(f"it has {old.spark_partitions} Spark partitions, not {new.spark_partitions}")
+    if old.slots and not new.slots:
+        found.append('executors publish its output, and the last batch may be published in part: publish="executors"')
     if old.levels != new.levels:
         found.append(f"it has {_levels_text(old)}, not {_levels_text(new)}")
     for topic in sorted(old.inputs.keys() & new.inputs.keys()):

@@ -92,7 +92,8 @@ class LiveStores:
             copy = self._copies.setdefault(each.number, _StoreCopy())
             if copy.task is None:
                 copy.task = empty_task(self.deployment, each)
-            if not _catch_up(copy, trust=self._trust) or (copy.seq == 0 and not copy.looked):
+            current = _catch_up(copy, trust=self._trust) and self.deployment.options.live
+            if not current or (copy.seq == 0 and not copy.looked):
                 behind.append(each)
         if behind:
             self._read(behind)

@@ -8,8 +8,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import numpy as np
-
 from kstreamnb.core.tables import html_table
 from kstreamnb.kafka.batch_offsets import Offsets, ranges
 from kstreamnb.kafka.output_batch import OutputBatch
@@ -318,8 +316,8 @@ def _lag_metrics(client: _Tags, lag: Mapping[tuple[str, int], int]) -> Iterator[
 
 def _ages(batch: QueryBatch, now_ms: float) -> tuple[float, float, float] | None:
     """Return the least, mean and greatest age of a batch's output in ms, by its timestamps."""
-    stamps = [each.timestamps for group in batch.output.batches.values() for _, _, each in group if len(each)]
-    if not stamps:
+    times = batch.output.times()
+    if not times:
         return None
-    ages = now_ms - np.concatenate(stamps)
-    return float(ages.min()), float(ages.mean()), float(ages.max())
+    counts, sums, least, most = zip(*times, strict=True)
+    return now_ms - max(most), now_ms - sum(sums) / sum(counts), now_ms - min(least)
