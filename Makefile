@@ -68,8 +68,8 @@ test-java: $(READY) ## The same topologies on Kafka Streams itself, in the drive
 	mvn -q -B -f tests/java/pom.xml package
 	$(PYTEST) tests/java -m java -n0 -s
 
-test-cluster: $(READY) ## Deployments on a standalone cluster with HDFS and an S3 server, under kills (needs Java 17)
-	$(PYTEST) tests/cluster -m "spark or kafka"
+test-cluster: $(READY) ## Deployments on a standalone cluster, YARN, HDFS and an S3 server, under kills (needs Java 17): CLUSTER=yarn
+	$(PYTEST) tests/cluster -m "spark or kafka" -k "$(CLUSTER)"
 
 crashes: $(READY) ## Kill deployments at every point: RUNS=20 kills for each cell of the matrix
 	$(BIN)/python -m tests.kafka.crashes --runs $(or $(RUNS),1)

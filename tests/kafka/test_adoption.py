@@ -16,7 +16,7 @@ import kstreamnb as ks
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.offset_metadata import OffsetMetadata, commit_offsets
 from kstreamnb.kafka.producer import produce
-from tests.kafka.apps import START_MS, rows
+from tests.kafka.apps import START_MS, Bench, counts, rows
 
 pytestmark = pytest.mark.kafka
 
@@ -54,7 +54,8 @@ class Left:
     def commit(self, topic: str, offsets: dict[int, int]) -> None:
         """Commit offsets of a topic, with a stream time."""
         time = OffsetMetadata(START_MS + COUNT)
-        commit_offsets(self.servers, self.name, [(topic, part, offset, time) for part, offset in offsets.items()])
+        if offsets:
+            commit_offsets(self.servers, self.name, [(topic, part, offset, time) for part, offset in offsets.items()])
 
     def look(self, declare: Callable[[Any, str], Any], **config: Any) -> Any:
         """Ask what would be adopted by a topology."""
@@ -263,3 +264,37 @@ def test_a_running_application_is_refused(left: Left) -> None:
     with pytest.raises(ks.errors.ApplicationStateError, match="has 1 active members"):
         left.look(count)
     consumer.close()
+
+
+@pytest.mark.parametrize(
+    ("committed", "told"),
+    [
+        pytest.param([0, 1], "has run elsewhere", id="offsets"),
+        pytest.param([], "has state elsewhere", id="changelogs"),
+    ],
+)
+def test_a_deployment_over_the_state_of_another_program_is_refused(
+    left: Left, bench: Bench, committed: list[int], told: str
+) -> None:
+    """S0-22: a new checkpoint would count from zero; the hint names `adopt`, and nothing is written."""
+    left.stop_after(count, committed=committed)
+    with pytest.raises(ks.errors.CheckpointError, match=told) as caught:
+        bench.deploy(left.build(count), available_now=True)
+    assert "kstreamnb.adopt(topology, …" in str(caught.value.hint)
+    assert f"{left.name}-out" not in left.admin.topics()
+
+
+def test_an_adopted_application_continues_until_another_program_does(left: Left, bench: Bench) -> None:
+    """S0-22: counts go on; a checkpoint that Kafka Streams has passed meanwhile is refused."""
+    left.stop_after(count)
+    topic = f"{left.name}-in"
+    ks.adopt(left.build(count), bootstrap_servers=left.servers, checkpoint=bench.folder / "checkpoint")
+    more = rows(topic, COUNT, PARTITIONS, COUNT)
+    produce(left.servers, more, value_serde=ks.Serdes.long(), keep_partitions=True)
+    query = bench.run(left.build(count))
+    assert dict(query.store("counts").all()) == counts([*rows(topic, COUNT, PARTITIONS), *more])
+    assert len(bench.read(f"{left.name}-out")) == COUNT
+    left.commit(topic, dict.fromkeys(range(PARTITIONS), COUNT + 5))
+    with pytest.raises(ks.errors.CheckpointError, match="has continued elsewhere") as caught:
+        bench.deploy(left.build(count), available_now=True)
+    assert "kstreamnb.adopt(topology, …" in str(caught.value.hint)
