@@ -26,9 +26,9 @@ from kstreamnb.spark.jvm.session import find_java, refuse_connect, require_sessi
 from kstreamnb.spark.operations.adoption import adopted_offsets
 from kstreamnb.spark.operations.application_topics import (
     create_missing,
+    fewest_replicas,
     keep_changelogs,
     missing_outputs,
-    warn_of_few_replicas,
     with_limits,
     written_topics,
 )
@@ -213,7 +213,7 @@ def deploy(
         *_discovery(query, limited, admin, discover_ms, manifest, source),
     ]
     query.restart()
-    warn_of_few_replicas(admin, sink)
+    query.book.replicas = fewest_replicas(admin, sink, written)
     return query
 
 

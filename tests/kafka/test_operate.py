@@ -69,6 +69,7 @@ def test_metrics_carry_the_names_of_kafka_streams(bench: Bench) -> None:
     assert 60 == found[f"stream-thread-metrics:process-total{client}"]
     assert 3 <= found[f"stream-thread-metrics:commit-total{client}"]
     assert 0 < found[f"stream-thread-metrics:commit-latency-avg{client}"]
+    assert 1 == found[f"stream-metrics:topic-replicas-min{client}"]  # S4-39: one broker
     assert 0 == found[f"consumer-fetch-manager-metrics:records-lag-max{client}"]
     assert 60 == found[f"producer-metrics:record-send-total{client}"]
     tasks = {metric.tags: metric.value for metric in query.metrics() if metric.name == "stream-time"}

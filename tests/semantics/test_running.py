@@ -144,13 +144,14 @@ KAFKAS = {
 }
 """Names of Kafka 4.3.1, by group."""
 OURS = {
-    "stream-metrics": {"running"},
+    "stream-metrics": {"running", "topic-replicas-min"},
     "stream-thread-metrics": {"records-published-total", "batches-suppressed-total", "batches-differing-total"},
     "stream-task-metrics": {"stream-time", "restores-total"},
     "stream-state-metrics": {"state-bytes", "changelog-updates-total", "changelog-tombstones-total"},
     "stream-processor-node-metrics": {"dropped-records-total"},
 }
-"""What Kafka has no name for: batches, what a state takes, and at which node and why a record was dropped."""
+"""What Kafka has no name for: replicas of topics that are written, batches, what a state takes, and at which node and
+why a record was dropped."""
 
 
 def measured(folder: Path) -> MetricsBook:
@@ -263,7 +264,7 @@ def test_metrics_are_shown_as_a_table(tmp_path: Path) -> None:
 
 
 def test_every_query_of_the_dashboard_asks_for_a_metric_that_is_served(tmp_path: Path) -> None:
-    """S0-57: the dashboard of the kit, and the text that Prometheus scrapes."""
+    """S0-57, S4-39: the dashboard of the kit, with commits and replicas, and the text that Prometheus scrapes."""
     metrics = measured(tmp_path).all({("in", 0): 3})
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collector(lambda: metrics))
@@ -273,7 +274,10 @@ def test_every_query_of_the_dashboard_asks_for_a_metric_that_is_served(tmp_path:
     assert 'kafka_streams_stream_thread_process_total{application_id="measured"} 8.0' in text.splitlines()
     board = json.loads((Path(ks.__file__).parent / "spark" / "operations" / "dashboard.json").read_text())
     asked = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
-    assert asked
+    assert {
+        "kafka_streams_stream_thread_commit_rate",
+        "min(kafka_streams_stream_topic_replicas_min) by (application_id)",
+    } <= {*asked}
     for expression in asked:
         names = re.findall(r"kafka_streams_\w+", expression)
         assert names, expression

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -80,15 +80,19 @@ def create_missing(admin: Admin, topics: Mapping[str, int], replicas: int) -> No
         admin.create_topic(topic, partitions=partitions, replicas=replicas, exists_ok=True)
 
 
-def warn_of_few_replicas(admin: Admin, sink: QuerySink) -> None:
-    """Warn if the topic with the markers of batches would not survive the loss of brokers."""
+def fewest_replicas(admin: Admin, sink: QuerySink, written: Iterable[str]) -> int:
+    """Return the fewest replicas of a topic that the query writes; warn if that of the markers has too few."""
     from kstreamnb.kafka.transactional_writer import TransactionalWriter
 
+    counts = [admin.replication(topic)[0] for topic in written]
     if isinstance(sink, KafkaSink) and isinstance(sink.writer, TransactionalWriter):
         topic = sink.writer.marker_topic
-        few = few_replicas(topic, *admin.replication(topic))
+        replicas, brokers = admin.replication(topic)
+        counts.append(replicas)
+        few = few_replicas(topic, replicas, brokers)
         if few is not None:
             warnings.warn(few, stacklevel=3)
+    return min(counts, default=0)
 
 
 def few_replicas(topic: str, replicas: int, brokers: int) -> str | None:

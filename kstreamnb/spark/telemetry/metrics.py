@@ -126,6 +126,7 @@ class MetricsBook:
         self.suppressed = 0
         self.differing = 0
         self.tasks: dict[str, _TaskTotals] = defaultdict(_TaskTotals)
+        self.replicas = 0  # the fewest of a topic that the query writes; 0 if it writes none
         self.states: dict[str, int] = defaultdict(int)  # how tasks obtained their state: from memory, by a rebuild, …
         self.recent: deque[BatchFigures] = deque(maxlen=_REMEMBERED)
         self.lags: deque[tuple[int, int]] = deque(maxlen=_REMEMBERED)  # epoch ms and waiting records, when looked at
@@ -195,8 +196,12 @@ class MetricsBook:
             state: the state of the query, as `QueryStatus` has it.
         """
         client = (("application-id", self.application),)
-        numbers = {
-            "stream-metrics": {"running": float(state == "running"), "failed-stream-threads": float(state == "failed")},
+        numbers: dict[str, dict[str, float]] = {
+            "stream-metrics": {
+                "running": state == "running",
+                "failed-stream-threads": state == "failed",
+                "topic-replicas-min": self.replicas,
+            },
             "stream-thread-metrics": self._thread(),
             "consumer-fetch-manager-metrics": {
                 "records-consumed-total": self.consumed,
