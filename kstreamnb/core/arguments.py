@@ -43,7 +43,7 @@ def expect(value: object, kind: type | UnionType, what: str, *, hint: str | None
 
 def _hint(value: object) -> str | None:
     frame = 'make a sample of it: ks.Sample.from_dataframe(frame, topic="orders", timestamp="time", key="user")'
-    return frame if type(value).__name__ == "DataFrame" else None
+    return {"DataFrame": frame, "StreamsBuilder": "pass the result of builder.build()"}.get(type(value).__name__)
 
 
 def _shown(value: object) -> str:

@@ -11,8 +11,9 @@ from kstreamnb.core.displayed import Displayed
 from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.heap import collector_paused
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.errors import KStreamError
+from kstreamnb.errors import EngineError, KStreamError
 from kstreamnb.frames import Drops, Records
+from kstreamnb.hints import did_you_mean, unknown
 from kstreamnb.recording.read_tracking import stores_to_watch
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.steps import Drop, Steps
@@ -24,6 +25,7 @@ from kstreamnb.replays.queries import Queries
 from kstreamnb.runtime.task.task import Task
 from kstreamnb.suggesting import Suggesting
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
+from kstreamnb.topology.nodes import Sink
 from kstreamnb.topology.topology import Topology
 
 
@@ -51,6 +53,7 @@ class Replay(Navigation, Queries, Suggesting, Displayed):
         **dict.fromkeys(("store", "stores"), "now.store"),
         **dict.fromkeys(("to_pandas", "to_dataframe", "frame"), "output(topic).to_pandas"),
         **dict.fromkeys(("previous", "undo"), "back"),
+        **dict.fromkeys(("why", "explain", "late"), "why_dropped"),
         "outputs": "output",
     }
 
@@ -107,8 +110,16 @@ class Replay(Navigation, Queries, Suggesting, Displayed):
 
         Args:
             topic: name of the topic.
+
+        Raises: EngineError for a name that is nearly that of an output topic.
         """
-        return Records(self.run.output(topic))
+        sinks = (node.topic for node in self.topology.nodes.values() if isinstance(node, Sink))
+        known = {*sinks, *self.run.topics(), self.run.config.dead_letter_topic}
+        names = [name for name in known if isinstance(name, str)]
+        records = Records(self.run.output(topic))
+        if not records and topic not in names and did_you_mean(topic, sorted(names)):
+            raise unknown("output topic", topic, sorted(names), error=EngineError)
+        return records
 
     def counts(self) -> dict[tuple[str, str], int]:
         """Count records per edge of the graph: (topic, source), (parent, child) and (sink, topic)."""

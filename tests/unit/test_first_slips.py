@@ -231,3 +231,48 @@ def test_a_query_that_is_asked_for_its_health_or_alerts_says_where_they_are() ->
     query = object.__new__(ks.Query)
     assert _hint_of(lambda: query.health) == 'did you mean "status"?'  # type: ignore[attr-defined]
     assert _hint_of(lambda: query.alerts) == 'did you mean "ks.monitoring.alerts"?'  # type: ignore[attr-defined]
+
+
+def _shop() -> tuple[ks.StreamsBuilder, Any, ks.Sample]:
+    """A builder with a sample, and its stream."""
+    builder = ks.StreamsBuilder("shop")
+    sales = builder.stream("sales")
+    sales.group_by_key().count(store="sold").to_stream().to("totals")
+    return builder, sales, ks.Sample.from_records([("sales", 0, 0, 5, "shoe", 1)])
+
+
+def test_a_builder_instead_of_its_topology_is_answered_with_the_call() -> None:
+    """`ks.replay(builder)` is what one writes in the first hour."""
+    for call in (ks.replay, ks.testing.check):
+        with pytest.raises(ks.errors.ConfigError) as caught:
+            call(_shop()[0])  # type: ignore[operator]
+        assert caught.value.hint == "pass the result of builder.build()"
+
+
+def test_a_number_instead_of_a_sample_is_taken_for_the_number_of_rows() -> None:
+    """Pandas has `head(5)`; the hint is the call that works here."""
+    builder, sales, sample = _shop()
+    builder.sample = sample
+    with pytest.raises(ks.errors.ConfigError) as caught:
+        sales.head(1)
+    assert caught.value.hint == "write head(n=1)"
+    assert len(sales.head(n=1)) == 1
+
+
+def test_a_mistyped_output_topic_is_answered_with_the_one_that_was_meant() -> None:
+    """It once was an empty list; a topic that got no records still is one."""
+    builder, _, sample = _shop()
+    run = ks.replay(builder.build(), sample)
+    with pytest.raises(ks.errors.EngineError, match='no output topic "totls"') as caught:
+        run.output("totls")
+    assert caught.value.hint == 'did you mean "totals"?'
+    assert (len(run.output("totals")), run.output("letters")) == (1, [])
+    assert ks.replay(builder.build(), sample[:0]).output("totals") == []
+
+
+def test_why_is_answered_with_the_question_about_drops() -> None:
+    """The nearest name by letters would be `why_cut`."""
+    builder, _, sample = _shop()
+    with pytest.raises(ks.errors.UnknownNameError) as caught:
+        ks.replay(builder.build(), sample).why  # type: ignore[attr-defined]  # noqa: B018 - asked for its error
+    assert caught.value.__notes__[0] == 'Hint: did you mean "why_dropped"?'
