@@ -115,11 +115,10 @@ class Replay(Navigation, Queries, Suggesting, Displayed):
         """
         sinks = (node.topic for node in self.topology.nodes.values() if isinstance(node, Sink))
         known = {*sinks, *self.run.topics(), self.run.config.dead_letter_topic}
-        names = [name for name in known if isinstance(name, str)]
-        records = Records(self.run.output(topic))
-        if not records and topic not in names and did_you_mean(topic, sorted(names)):
-            raise unknown("output topic", topic, sorted(names), error=EngineError)
-        return records
+        names = sorted(name for name in known if isinstance(name, str))
+        if topic not in names and did_you_mean(topic, names) and not self.run.output(topic):
+            raise unknown("output topic", topic, names, error=EngineError)
+        return Records(self.run.output(topic))
 
     def counts(self) -> dict[tuple[str, str], int]:
         """Count records per edge of the graph: (topic, source), (parent, child) and (sink, topic)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping
+from functools import reduce
 from typing import Any, ClassVar, TypeAlias
 
 import traitlets
@@ -129,13 +130,15 @@ class RowBrowser(FactsWidget):
         kind, wanted = _typed(match[4], is_time=self._names[column] in TIMES)
 
         def holds(row: _Fields) -> bool:
-            value = row[column]
-            for field in path:
-                value = value.get(field) if isinstance(value, Mapping) else None
+            value = reduce(_field, path, row[column])
             of, found = _rank(value)
             return of == kind and value is not None and bool(compare(found, wanted))
 
         return holds
+
+
+def _field(value: object, name: str) -> object:
+    return value.get(name) if isinstance(value, Mapping) else None
 
 
 def _typed(text: str, *, is_time: bool) -> tuple[int, float | str]:

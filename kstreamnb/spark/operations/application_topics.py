@@ -84,15 +84,13 @@ def fewest_replicas(admin: Admin, sink: QuerySink, written: Iterable[str]) -> in
     """Return the fewest replicas of a topic that the query writes; warn if that of the markers has too few."""
     from kstreamnb.kafka.transactional_writer import TransactionalWriter
 
-    counts = [admin.replication(topic)[0] for topic in written]
+    topics = [*written]
     if isinstance(sink, KafkaSink) and isinstance(sink.writer, TransactionalWriter):
-        topic = sink.writer.marker_topic
-        replicas, brokers = admin.replication(topic)
-        counts.append(replicas)
-        few = few_replicas(topic, replicas, brokers)
+        topics.append(topic := sink.writer.marker_topic)
+        few = few_replicas(topic, *admin.replication(topic))
         if few is not None:
             warnings.warn(few, stacklevel=3)
-    return min(counts, default=0)
+    return min((admin.replication(topic)[0] for topic in topics), default=0)
 
 
 def few_replicas(topic: str, replicas: int, brokers: int) -> str | None:
