@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 MOST_SECONDS, MOST_MEGABYTES = 20, 20
 CHAPTERS = (
     *("count_topology", "ten_minute_sales", "hopping_windows", "seven_boxes"),
-    *("reprocess", "logs_and_changes", "operations", "java_takeover"),
+    *("reprocess", "logs_and_changes", "operations", "java_takeover", "storms"),
 )
 
 _STATES = """() => window.jupyterapp.shell.currentWidget.content.widgets.map(cell => ({

@@ -245,6 +245,16 @@ PINS = [
     Pin("Java", TAKEOVER, "rows[changes[-1].key]", b"21"),
     Pin("Java", TAKEOVER, "list(found.values())", ["21", "nothing"]),
     Pin("Java", TAKEOVER, "(before[1][-10:], before[1] == CHANGELOG)", ("-changelog", True)),
+    # E19: restores after three endings; E24: a catalogue in all partitions; E25: a lost record is found by its key
+    Pin("E19", GROUPS, "list(endings.values())", [(20, True), (220, True), (220, True)]),
+    Pin("E24", CAPTCHA, "({r.partition for r in enriched}, len(catalogue().internal_topics))", ({0, 1, 2, 3}, 0)),
+    Pin(
+        "E24",
+        CAPTCHA,
+        "[r.value.get('price') for r in sorted(enriched, key=lambda r: r.key)]",
+        [None, *[100] * 4, *[120] * 4],
+    ),
+    Pin("E25", TAKEOVER, "(len(live), totals(legacy) == totals(live), suspect)", (100, True, ["k5"])),
     # storms: names that return, a rise of 95 knots, one warning each, five at once; from the source's table by hand
     Pin("storms", STORMS, "(len(storms), len(names), zetas)", (301, 154, [2005, 2020])),
     Pin("storms", STORMS, "(highest.key, highest.value, highest.timestamp)", ("Wilma 2005", 95, 1_129_723_200_000)),
@@ -291,16 +301,13 @@ PINS = [
 
 TOLD = {
     "E01", "E02", "E03", "E04", "E05", "E06", "E07", "E08", "E09", "E10",
-    "E11", "E12", "E13", "E14", "E15", "E16", "E17", "E18", "E20", "E21", "E23",
-    "E27", "E28", "dead letters", "flights", "Java", "storms",
+    "E11", "E12", "E13", "E14", "E15", "E16", "E17", "E18", "E19", "E20", "E21", "E23",
+    "E24", "E25", "E27", "E28", "dead letters", "flights", "Java", "storms",
 }  # fmt: skip
 
 BEYOND: dict[str, tuple[str, ...]] = {
     # Rows that no notebook of the course covers, with those of their requirements that a test elsewhere pins.
-    "E19": ("S0-24", "S2-47", "S2-48"),
     "E22": ("S3-25", "S3-27"),
-    "E24": ("S4-21", "S4-22"),
-    "E25": ("S4-19", "S4-20"),
     "E26": ("S4-42", "S4-45"),
 }
 
