@@ -47,7 +47,9 @@ def batch_times(spark: Any, servers: str, partitions: int, batches: int, folder:
             send(servers, name, partitions, batch)
             assert query.await_input(300)
             time.sleep(0.1)
-        progress = [each for stream in spark.streams.active for each in stream.recentProgress]
+        handle = query.control.handle
+        assert handle is not None
+        progress = handle.streaming.recentProgress
         times = [each.durationMs["triggerExecution"] / 1000 for each in progress if "addBatch" in each.durationMs]
         return times[WARM:]
     finally:
