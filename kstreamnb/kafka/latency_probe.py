@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from contextlib import closing
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
 from confluent_kafka import Consumer, KafkaError
 
@@ -33,11 +33,11 @@ class LatencyProbe:
     `check` and the end of the block raise an EngineError if reading failed.
     """
 
-    def __init__(self, servers: Servers, topic: str) -> None:
+    def __init__(self, servers: Servers, topic: str, *, begin: Literal["earliest", "latest"] = "earliest") -> None:
         self.latencies_ms: list[float] = []
         self.errors: Counter[str] = Counter()
         self._settings = connection(
-            servers, group_id=f"{topic}-listener", isolation_level="read_committed", auto_offset_reset="earliest"
+            servers, group_id=f"{topic}-listener", isolation_level="read_committed", auto_offset_reset=begin
         )
         self._servers = servers
         self._settings["fetch.wait.max.ms"] = 5

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -66,8 +66,8 @@ class StatusLine:
     met: bool | None = None
 
 
-def cpu_seconds() -> float:
-    """Return the CPU time of this process and all its descendants, including those that ended."""
+def cpu_seconds(root: int | None = None, *, without: Sequence[int] = ()) -> float:
+    """Return the CPU time of a process, by default this one, and its descendants, including those that ended."""
     children: dict[int, list[int]] = {}
     spent: dict[int, float] = {}
     tick = os.sysconf("SC_CLK_TCK")
@@ -79,9 +79,11 @@ def cpu_seconds() -> float:
         pid = int(path.parent.name)
         children.setdefault(int(words[1]), []).append(pid)
         spent[pid] = sum(map(int, words[11:15])) / tick
-    total, waiting = 0.0, [os.getpid()]
+    total, waiting = 0.0, [root or os.getpid()]
     while waiting:
         pid = waiting.pop()
+        if pid in without:
+            continue
         total += spent.get(pid, 0.0)
         waiting += children.get(pid, [])
     return total

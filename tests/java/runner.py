@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -19,6 +19,7 @@ __all__ = ["JARS", "JavaStreams"]
 JARS = Path(__file__).parents[2] / ".artefacts" / "java"
 _PATIENCE_S = 300.0
 _QUIET = 3
+_SHORT = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx768m")
 
 
 class JavaStreams:
@@ -27,13 +28,15 @@ class JavaStreams:
     Args:
         servers: the broker's address.
         folder: where the applications keep their local state.
+        options: of the JVM; by default for short runs.
+        threads: stream threads of each application.
     """
 
-    def __init__(self, servers: str, folder: Path) -> None:
+    def __init__(self, servers: str, folder: Path, *, options: Sequence[str] = _SHORT, threads: int = 1) -> None:
         self.servers, self.admin = servers, Admin(servers)
         classes = f"{JARS / 'classes'}:{JARS / 'lib'}/*"
         levels = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
-        command = [java(), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx768m", levels, "-cp", classes]
+        command = [java(), *options, f"-Dthreads={threads}", levels, "-cp", classes]
         self._log = (folder / "java.log").open("w")
         self._process = subprocess.Popen(
             [*command, "kstreamnb.Runner", servers, str(folder)],
@@ -42,6 +45,11 @@ class JavaStreams:
             stderr=self._log,
             text=True,
         )
+
+    @property
+    def pid(self) -> int:
+        """The process of the JVM."""
+        return self._process.pid
 
     def __enter__(self) -> Self:
         return self

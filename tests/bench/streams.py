@@ -1,0 +1,253 @@
+"""Latency and throughput beside Kafka Streams: ``python -m tests.bench.streams [--only latency|throughput]``.
+
+Both run the same topology with four partitions, exactly once, on one local broker, one after the other in each round:
+the kit in a session of the profile "latency", Kafka Streams 4.3.1 in its own JVM with two threads and a commit interval
+of 100 ms. Another process sends and reads, so that it takes no time of either. Printed are medians of the rounds; the
+CPU time is that of the measured engine alone. `make test-java` builds the application in Java.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import kstreamnb as ks
+from kstreamnb.kafka.admin import Admin
+from kstreamnb.kafka.broker_process import LocalBroker
+from kstreamnb.kafka.latency_probe import LatencyProbe
+from kstreamnb.kafka.producer import RecordProducer
+from tests.bench.spark import cpu_seconds
+from tests.java.runner import JARS, JavaStreams
+from tests.java.topologies import build
+
+__all__ = ["main"]
+
+_PARTITIONS, _KEYS = 4, 1000
+_CONFIG = {"statestore.cache.max.bytes": 0, "default_key_serde": "string", "default_value_serde": "string"}
+_JAVA = ("-XX:+UseSerialGC", "-Xmx1g")
+_SHAPES = {"count": "one sub-topology", "regroup": "two sub-topologies"}
+_PATIENCE_S = 300.0
+
+
+@dataclass(frozen=True)
+class Field:
+    """What both engines share: broker, session, JVM, and a folder for checkpoints."""
+
+    servers: str
+    spark: Any
+    java: JavaStreams
+    broker_pid: int
+    folder: Path
+
+    def cpu(self, engine: str) -> float:
+        """CPU seconds of one engine so far: the kit is everything that is neither Java, broker nor load."""
+        if engine == "java":
+            return cpu_seconds(self.java.pid)
+        return cpu_seconds(os.getpid(), without=(self.java.pid, self.broker_pid))
+
+    @contextmanager
+    def running(self, engine: str, name: str, prefix: str, **options: Any) -> Iterator[None]:
+        """An engine that runs a topology."""
+        if engine == "java":
+            self.java.start(prefix, name, prefix)
+            yield
+            self.java.stop(prefix)
+            return
+        query = ks.deploy(
+            build(name, prefix),
+            config=_CONFIG,
+            spark=self.spark,
+            bootstrap_servers=self.servers,
+            checkpoint=self.folder / prefix,
+            parity=False,
+            **options,
+        )
+        yield
+        query.stop()
+
+
+def latency(field: Field, options: argparse.Namespace) -> None:
+    """Print p50 and p99 from before a record is sent until a reader of committed records has its result."""
+    print(f"{'latency, p50 / p99 ms':<44} {'kit':>12} {'Java':>12} {'ratio':>11}   CPU s/min kit, Java", flush=True)
+    for name in options.topologies:
+        prefixes = {engine: f"{name}-{engine}-{time.time_ns()}" for engine in options.engines}
+        with ExitStack() as stack:
+            for engine, prefix in prefixes.items():
+                _create_topics(field, prefix)
+                stack.enter_context(field.running(engine, name, prefix))
+            for rate in options.rates:
+                for prefix in prefixes.values():
+                    _load(field, prefix, rate, options.warm)
+                found: dict[str, list[tuple[float, ...]]] = {engine: [] for engine in prefixes}
+                for _ in range(options.rounds):
+                    for engine, prefix in prefixes.items():
+                        before = field.cpu(engine)
+                        middle, high, own = _load(field, prefix, rate, options.seconds)
+                        spent = field.cpu(engine) - before - (own if engine == "kit" else 0)
+                        found[engine].append((middle, high, spent * 60 / options.seconds))
+                _print(f"{_SHAPES[name]}, {rate:,} records/s", found)
+
+
+def _print(what: str, found: dict[str, list[tuple[float, ...]]]) -> None:
+    medians = {
+        engine: [statistics.median(each) for each in zip(*rounds, strict=True)] for engine, rounds in found.items()
+    }
+    cells = {engine: f"{m[0]:.0f} / {m[1]:.0f}" for engine, m in medians.items()}
+    kit, java = medians.get("kit"), medians.get("java")
+    ratio = f"{kit[0] / java[0]:.2f} / {kit[1] / java[1]:.2f}" if kit and java else ""
+    cpu = ", ".join(f"{m[2]:.1f}" for m in medians.values())
+    print(f"{what:<44} {cells.get('kit', ''):>12} {cells.get('java', ''):>12} {ratio:>11}   {cpu}", flush=True)
+
+
+def _medians(found: dict[str, list[tuple[float, ...]]]) -> dict[str, list[float]]:
+    return {engine: [statistics.median(each) for each in zip(*rounds, strict=True)] for engine, rounds in found.items()}
+
+
+def _create_topics(field: Field, prefix: str) -> None:
+    for topic in (f"{prefix}-left", f"{prefix}-out"):
+        Admin(field.servers).create_topic(topic, partitions=_PARTITIONS)
+
+
+def _load(field: Field, prefix: str, rate: int, seconds: float) -> tuple[float, float, float]:
+    """Send at a steady pace in another process; return p50 and p99 of the results' ages, and its own CPU seconds."""
+    command = [sys.executable, "-m", "tests.bench.streams", "--load", field.servers, prefix, str(rate), str(seconds)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    middle, high, cpu = json.loads(done.stdout)
+    return middle, high, cpu
+
+
+def load(servers: str, prefix: str, rate: int, seconds: float) -> None:
+    """Send, read, and print p50 and p99 in ms, and the CPU seconds of this process, as JSON."""
+    settings = {"bootstrap.servers": servers, "linger.ms": 0}
+    text = ks.Serdes.string()
+    with (
+        LatencyProbe(servers, f"{prefix}-out", begin="latest") as probe,
+        RecordProducer(settings, key_serde=text, value_serde=text) as producer,
+    ):
+        time.sleep(1.5)  # the probe joins its group
+        count, began = max(1, int(rate * seconds)), time.perf_counter()
+        for number in range(count):
+            time.sleep(max(0.0, began + number / rate - time.perf_counter()))
+            key, value = f"k{number * 7919 % _KEYS}", f"v{number % 10}"
+            producer.send(f"{prefix}-left", key, value, timestamp=time.time_ns() // 1_000_000)
+        producer.flush()
+        end = time.monotonic() + _PATIENCE_S
+        while len(probe.latencies_ms) < count and time.monotonic() < end:
+            probe.check()
+            time.sleep(0.01)
+        found = sorted(probe.latencies_ms)
+    if len(found) != count:
+        raise RuntimeError(f"{len(found)} of {count} results came")
+    print(json.dumps([found[count // 2], found[min(count - 1, count * 99 // 100)], time.process_time()]))
+
+
+def throughput(field: Field, options: argparse.Namespace) -> None:
+    """Print records per second from the start of an engine until all results are committed."""
+    print(
+        f"{'throughput, records/s by the clock':<44} {'kit':>12} {'Java':>12} {'ratio':>11}   CPU s/M kit, Java",
+        flush=True,
+    )
+    for name in options.topologies:
+        source = f"{name}-source-{time.time_ns()}"
+        found: dict[str, list[tuple[float, ...]]] = {engine: [] for engine in options.engines}
+        for at in range(options.rounds + 1):  # the first warms both up
+            for engine in options.engines:
+                prefix = f"{source}-{engine}-{at}"
+                _create_topics(field, prefix)
+                _fill(field.servers, f"{prefix}-left", options.records)
+                before, began = field.cpu(engine), time.perf_counter()
+                kit = {"max_records": options.batch} if engine == "kit" else {}
+                with field.running(engine, name, prefix, **kit):
+                    _await_results(field.servers, f"{prefix}-out", options.records)
+                    took = time.perf_counter() - began
+                    cpu = (field.cpu(engine) - before) * 1e6 / options.records
+                if at:
+                    found[engine].append((options.records / took, 0.0, cpu))
+                Admin(field.servers).delete_topics(f"{prefix}-left", f"{prefix}-out")
+        medians = _medians(found)
+        kit, java = (medians.get(engine) for engine in ("kit", "java"))
+        ratio = f"{kit[0] / java[0]:.2f}" if kit and java else ""
+        rates = [f"{m[0]:,.0f}" if m else "" for m in (kit, java)]
+        cpu = ", ".join(f"{m[2]:.1f}" for m in medians.values())
+        print(f"{_SHAPES[name]:<44} {rates[0]:>12} {rates[1]:>12} {ratio:>11}   {cpu}", flush=True)
+
+
+def _fill(servers: str, topic: str, count: int) -> None:
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": servers, "linger.ms": 20, "queue.buffering.max.messages": 2_000_000})
+    began_ms = time.time_ns() // 1_000_000 - count
+    for number in range(count):
+        at = number * 7919 % 50_000
+        while True:
+            try:
+                producer.produce(
+                    topic, b"v%d" % (number % 10), b"k%d" % at, at % _PARTITIONS, timestamp=began_ms + number
+                )
+                break
+            except BufferError:
+                producer.poll(0.05)
+    producer.flush()
+
+
+def _await_results(servers: str, topic: str, count: int) -> None:
+    """Wait until all results are committed. Ends of transactions count too: few per thousand records."""
+    admin, end = Admin(servers), time.monotonic() + _PATIENCE_S
+    while sum(admin.offsets([topic])[topic].values()) < count:
+        if time.monotonic() > end:
+            raise RuntimeError(f'topic "{topic}" has not got all results')
+        time.sleep(0.02)
+
+
+_CASES: dict[str, Callable[[Field, argparse.Namespace], None]] = {"latency": latency, "throughput": throughput}
+
+
+def main() -> None:
+    """Measure both engines in turns, or send the load of one measurement."""
+    if sys.argv[1:2] == ["--load"]:
+        servers, prefix, rate, seconds = sys.argv[2:]
+        load(servers, prefix, int(rate), float(seconds))
+        return
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.streams", description=__doc__)
+    parser.add_argument("--only", nargs="*", choices=_CASES, default=["latency"])
+    parser.add_argument("--topologies", nargs="*", choices=_SHAPES, default=[*_SHAPES])
+    parser.add_argument("--engines", nargs="*", choices=("kit", "java"), default=["kit", "java"])
+    parser.add_argument("--rates", nargs="*", type=int, default=[10, 1000])
+    parser.add_argument("--seconds", type=float, default=10, help="of one measurement of latency")
+    parser.add_argument("--warm", type=float, default=60, help="seconds before a measurement: compilers need them")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--batch", type=int, default=200_000)
+    options = parser.parse_args()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # lets Spark's processes load compiled modules
+    if not (JARS / "classes").exists():
+        raise SystemExit("make test-java builds the application in Java")
+    fast = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="kstreamnb-bench-", dir=fast) as made:
+        folder = Path(made)
+        with (
+            LocalBroker(heap="512m", data=folder / "log") as broker,
+            JavaStreams(broker.bootstrap_servers, folder, options=_JAVA, threads=2) as java,
+        ):
+            process = broker._process  # only its CPU time is of interest
+            assert process is not None
+            spark = ks.spark.spark_session("kstreamnb-bench", profile="latency")
+            field = Field(broker.bootstrap_servers, spark, java, process.pid, folder)
+            for only in options.only:
+                _CASES[only](field, options)
+            spark.stop()
+
+
+if __name__ == "__main__":
+    main()
