@@ -1,4 +1,4 @@
-"""Reads topics between two sets of offsets, finds the end of a batch, and detects lost records.
+"""Reads topics between two sets of offsets or as records arrive, finds the end of a batch, and detects lost records.
 
 It sees committed records only, and writes no group offsets.
 """
@@ -38,6 +38,8 @@ _TUNING = {
     "queued.min.messages": 20_000,
     "queued.max.messages.kbytes": 32_768,
 }
+_FOLLOWING = {"queued.min.messages": 2000, "queued.max.messages.kbytes": 4096, "fetch.wait.max.ms": 500}
+_CATCH_UP_S = 0.02
 _idle: dict[str, tuple[Consumer, set[str]]] = {}
 # Consumers of this process that wait for the next read, with the topics that they know, by their settings.
 
@@ -90,7 +92,11 @@ def arrived(consumer: Consumer, count: int, seconds: float) -> list[Message]:
 
     Its partitions are assigned, so it needs no permission for the group that librdkafka insists on.
     """
-    messages: list[Message] = consumer.consume(count, seconds)
+    return _without_group_errors(consumer.consume(count, seconds))
+
+
+def _without_group_errors(messages: list[Message]) -> list[Message]:
+    """Leave out errors about the group of a bounded consumer."""
     if not any(map(Message.error, messages)):
         return messages
     return [each for each in messages if each.error() is None or each.error().code() != _NO_GROUP]
@@ -330,3 +336,96 @@ def at_end(message: Message, servers: Servers) -> bool:
             hint="keep the topic's records longer, or reset the application",
         )
     raise kafka_error(f'reading topic "{message.topic()}"', error, servers)
+
+
+class TopicFollower:
+    """Receives committed records in the order of their arrival, for a reader that is nearly at the end of its topics.
+
+    A look-up of offsets and a fetch take several round trips; records that have arrived take none.
+
+    Args:
+        servers: ``host:port,…``, or settings with ``bootstrap.servers`` among them.
+        begin: the offsets to begin with.
+        most: how many records it keeps before it gives up.
+    """
+
+    def __init__(self, servers: Servers, begin: Offsets, *, most: int) -> None:
+        self._servers, self._most = servers, most
+        self._first = {(topic, part): offset for topic, parts in begin.items() for part, offset in parts.items()}
+        self._next = dict(self._first)
+        self._held: dict[tuple[str, int], list[Message]] = {partition: [] for partition in self._first}
+        self._consumer = client(Consumer, {**_consumer_settings(servers), **_FOLLOWING})
+        self._consumer.assign([TopicPartition(*partition, offset) for partition, offset in self._first.items()])
+
+    def wait(self, begin: Offsets, seconds: float) -> Offsets | None:
+        """Return the offsets after all records that have arrived; ``begin`` if there are none for that time.
+
+        Returns None if the follower cannot continue from there, or has more records than it keeps: start another one
+        once there are few.
+
+        Raises:
+            EngineError: Kafka failed, or records were lost.
+        """
+        if not self._forget(begin):
+            return None
+        end = time.monotonic() + seconds
+        while True:
+            self._receive(max(0.0, end - time.monotonic()))
+            count = sum(map(len, self._held.values()))
+            if count > self._most:
+                return None
+            if count or time.monotonic() >= end:
+                break
+        if not count:  # ends of transactions alone are not worth a batch
+            return begin
+        return {
+            topic: {part: max(offset, self._next[topic, part]) for part, offset in parts.items()}
+            for topic, parts in begin.items()
+        }
+
+    def take(self, pieces: Sequence[Piece]) -> list[tuple[str, int, list[RawRecord]]] | None:
+        """Return the records of these pieces, None if not all of them have arrived."""
+        if any(self._first.get(each[:2], each.end) > each.start for each in pieces):
+            return None
+        patience = time.monotonic() + _CATCH_UP_S
+        while any(self._next[each[:2]] < each.end for each in pieces):
+            if time.monotonic() > patience:
+                return None
+            self._receive(_CATCH_UP_S)
+        found = []
+        for piece in pieces:
+            messages = self._held[piece[:2]]
+            offsets = list(map(Message.offset, messages))
+            messages = messages[bisect_left(offsets, piece.start) : bisect_left(offsets, piece.end)]
+            if messages:
+                found.append((piece.topic, piece.partition, plain_records(messages)))
+        return found
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._consumer.close()
+
+    def _forget(self, begin: Offsets) -> bool:
+        """Drop the records before these offsets; tells whether all records after them are held or will come."""
+        wanted = {(topic, part): offset for topic, parts in begin.items() for part, offset in parts.items()}
+        if wanted.keys() != self._first.keys() or any(offset < self._first[each] for each, offset in wanted.items()):
+            return False
+        for partition, offset in wanted.items():
+            messages = self._held[partition]
+            del messages[: bisect_left(messages, offset, key=Message.offset)]
+        self._first = wanted
+        return True
+
+    def _receive(self, seconds: float) -> None:
+        """Add what has arrived; waits for the first message only."""
+        message = self._consumer.poll(seconds)
+        if message is None:
+            return
+        for each in _without_group_errors([message, *self._consumer.consume(self._most + 1, 0.0)]):
+            partition, offset = (each.topic(), each.partition()), each.offset()
+            if at_end(each, self._servers):
+                self._next[partition] = max(self._next[partition], offset)
+                continue
+            self._next[partition] = offset + 1
+            if offset >= self._first[partition]:
+                self._held[partition].append(each)

@@ -44,6 +44,19 @@ class OffsetSource(Protocol):
     def end(self) -> Offsets:
         """Return the offsets after the last records that exist now."""
 
+    def follow(self, begin: Offsets) -> None:
+        """Start to receive the records after these offsets as they arrive; by default nothing is received."""
+
+    def arrived(self, begin: Offsets, seconds: float) -> Offsets | None:
+        """Return the offsets after the records that have arrived, at the latest after that time.
+
+        Returns None if `end` has to be looked up, because no records are received from there.
+        """
+        return None
+
+    def close(self) -> None:
+        """Receive no more records."""
+
     def glance(self) -> Offsets | None:
         """Return `end` for displays: None if the broker does not answer soon."""
 

@@ -9,6 +9,7 @@ from itertools import cycle, islice, repeat
 from typing import Any
 
 from kstreamnb.kafka.batch_offsets import Offsets
+from kstreamnb.spark.contracts import OffsetSource
 
 __all__ = ["PARTITIONS", "START_MS", "Made"]
 
@@ -16,7 +17,7 @@ PARTITIONS, START_MS = 4, 1_790_000_000_000
 
 
 @dataclass
-class Made:
+class Made(OffsetSource):
     """Records generated from their offsets, in the memory of the reader.
 
     Each batch holds ``batch`` records over ``PARTITIONS`` partitions; keys cycle through ``keys``, scattered.

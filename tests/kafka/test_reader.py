@@ -8,7 +8,7 @@ from confluent_kafka import Producer
 from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.errors import ConfigError, DataLossError, UnknownTopicError
-from kstreamnb.kafka.bounded_reader import BoundedReader, Piece, fetch, pieces_between
+from kstreamnb.kafka.bounded_reader import BoundedReader, Piece, TopicFollower, fetch, pieces_between
 from kstreamnb.kafka.producer import produce
 from tests.kafka.apps import settle
 
@@ -138,3 +138,67 @@ def test_an_interrupted_read_leaves_nothing_behind(servers, topic):
     next(given_up)
     given_up.close()
     assert [50, 50] == [len(records) for records in _read(servers, pieces).values()]
+
+
+def test_a_follower_has_the_records_that_arrive(servers, topic):
+    """They are read without a look-up; the next wait drops those before its beginning, and waits for others."""
+    orders = topic(2)
+    _fill(servers, orders, count=10)
+    follower = TopicFollower(servers, {orders: {0: 5, 1: 4}}, most=100)
+    try:
+        begin = {orders: {0: 5, 1: 4}}
+        end = _arrives(follower, begin, 1)
+        assert {orders: {0: 5, 1: 5}} == end
+        [(name, partition, [record])] = follower.take([Piece(orders, 1, 4, 5)])
+        assert (orders, 1, 4, b"k9") == (name, partition, record[0], record[2])
+        assert end == follower.wait(end, 0.05)
+        _fill(servers, orders, count=4)
+        assert {orders: {0: 7, 1: 7}} == _arrives(follower, end, 4)
+        assert [(orders, 0, 2), (orders, 1, 2)] == [
+            (*each[:2], len(each[2])) for each in follower.take([Piece(orders, 0, 5, 7), Piece(orders, 1, 5, 7)])
+        ]
+        assert follower.take([Piece(orders, 1, 4, 7)]) is None  # its first record was dropped
+        assert follower.wait(begin, 0) is None
+    finally:
+        follower.close()
+
+
+def test_a_follower_sees_committed_records_and_not_the_end_of_a_transaction(servers, topic):
+    """Records of an open or aborted transaction never arrive, and their offsets alone are not worth a batch."""
+    orders = topic()
+    producer = Producer({"bootstrap.servers": servers, "transactional.id": orders})
+    producer.init_transactions(30)
+    begin = {orders: {0: 0}}
+    follower = TopicFollower(servers, begin, most=100)
+    try:
+        for finish in (producer.abort_transaction, producer.commit_transaction):
+            producer.begin_transaction()
+            producer.produce(orders, b"value", partition=0)
+            producer.flush()
+            assert begin == follower.wait(begin, 0.3)
+            finish(30)
+        [(_, _, [record])] = follower.take([Piece(orders, 0, 0, _arrives(follower, begin, 1)[orders][0])])
+        assert 2 == record[0]  # after the aborted record and its marker
+    finally:
+        follower.close()
+
+
+def test_a_follower_gives_up_when_more_arrives_than_it_keeps(servers, topic):
+    """A reader that is far behind reads large pieces instead."""
+    orders = topic(1)
+    _fill(servers, orders, 1, count=30)
+    follower = TopicFollower(servers, {orders: {0: 0}}, most=10)
+    try:
+        found = [follower.wait({orders: {0: 0}}, 0.5) for _ in range(4)]
+    finally:
+        follower.close()
+    assert found[-1] is None
+
+
+def _arrives(follower, begin, count):
+    """Wait for that many offsets, which may arrive one by one; return the offsets after them."""
+    for _ in range(100):
+        end = follower.wait(begin, 0.1)
+        if sum(end[t][p] - begin[t][p] for t in end for p in end[t]) >= count:
+            return end
+    raise AssertionError(end)

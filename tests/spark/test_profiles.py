@@ -70,6 +70,29 @@ def test_hadoop_notes_no_origins_and_keeps_its_settings(spark: SparkSession) -> 
 
 
 @pytest.mark.spark
+def test_spark_binds_equal_encoders_of_plain_types_once(spark: SparkSession) -> None:
+    """The agent keeps their results, because every batch asks for them again; those of other types are made anew."""
+    java = spark._jvm
+    assert java is not None
+    cache = java.kstreamnb.BatchCache
+
+    def bind(schema: str) -> tuple[int, str]:
+        before = cache.hits
+        struct = java.org.apache.spark.sql.types.StructType.fromDDL(schema)
+        encoder = java.org.apache.spark.sql.catalyst.encoders.ExpressionEncoder.apply(struct)
+        bound = encoder.resolveAndBind(
+            getattr(encoder, "resolveAndBind$default$1")(), getattr(encoder, "resolveAndBind$default$2")()
+        )
+        return cache.hits - before, bound.objDeserializer().toString()
+
+    plain = "seq long, entry binary, inner struct<name string>"
+    (_, first), (reused, again) = bind(plain), bind(plain)
+    assert (1, first) == (reused, again)
+    assert [0, 0] == [bind("parts array<int>")[0] for _ in range(2)]
+    assert bind("other int")[1] != bind("other string")[1]
+
+
+@pytest.mark.spark
 def test_a_session_says_what_it_runs_with() -> None:
     """S4-54: in a separate process, because an existing session keeps its settings; also checked in the JVM."""
     program = """

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pickle
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -15,8 +16,10 @@ from typing import Any, TypeAlias
 from kstreamnb.core.time import Instant
 from kstreamnb.errors import EngineError
 from kstreamnb.kafka.batch_offsets import Offsets, ranges
-from kstreamnb.spark.contracts import Chunk
+from kstreamnb.spark.contracts import Chunk, OffsetSource
 
+FEW_RECORDS = 2000
+"""The records of the largest batch that is read by the process that plans it."""
 _GLANCE_S = 10.0
 
 Starting: TypeAlias = Instant | Mapping[int, int] | Mapping[str, Mapping[int, int]]
@@ -41,9 +44,10 @@ class KafkaOffsetSource:
     raw: bool = True
     _reader: Any = field(default=None, repr=False)
     _glancing: Any = field(default=None, repr=False, init=False)
+    _follower: Any = field(default=None, repr=False, init=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_reader": None, "_glancing": None}
+        return {**self.__dict__, "_reader": None, "_glancing": None, "_follower": None}
 
     def reader(self) -> Any:
         """Return the reader of this process."""
@@ -84,6 +88,29 @@ class KafkaOffsetSource:
         found: Offsets = self.reader().end()
         return found
 
+    def follow(self, begin: Offsets) -> None:
+        """Receive the records after these offsets as they arrive, if that is not done already."""
+        from kstreamnb.kafka.bounded_reader import TopicFollower
+
+        self._follower = self._follower or TopicFollower(self.servers, begin, most=FEW_RECORDS)
+
+    def arrived(self, begin: Offsets, seconds: float) -> Offsets | None:
+        """The offsets after the records that have arrived; None if they have to be looked up."""
+        if self._follower is None:
+            return None
+        found: Offsets | None = None
+        with suppress(EngineError):  # a look-up reports it, with more patience
+            found = self._follower.wait(begin, seconds)
+        if found is None:
+            self.close()
+        return found
+
+    def close(self) -> None:
+        """Close the connection that receives records."""
+        if self._follower is not None:
+            self._follower.close()
+            self._follower = None
+
     def glance(self) -> Offsets | None:
         """Return the last stable offsets if a broker answers soon, for callers that only report; else None."""
         self._glancing = self._glancing or self._new_reader(_GLANCE_S)
@@ -116,6 +143,10 @@ class KafkaOffsetSource:
         from kstreamnb.kafka.bounded_reader import Piece, fetch, plain_records
 
         wanted = [Piece(*piece) for piece in pieces]
+        held = self._follower.take(wanted) if self._follower is not None else None
+        if held is not None:
+            yield from ((*each, None) for each in held)
+            return
         for topic, partition, records in fetch(
             self.servers, wanted, chunk=self.chunk, convert=plain_records, skip_lost=not self.fail_on_loss
         ):
@@ -123,7 +154,7 @@ class KafkaOffsetSource:
 
 
 @dataclass
-class FileOffsetSource:
+class FileOffsetSource(OffsetSource):
     """Records in a file, already divided into batches: for samples and tests, not for live data.
 
     ``write`` makes the file; each batch is a mapping from (topic, partition) to records

@@ -22,7 +22,7 @@ from kstreamnb.core.codec import encoded
 from kstreamnb.core.heap import freeze_heap, gc_relaxed
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import EngineError, PartitionError
-from kstreamnb.kafka.batch_offsets import Offsets, ranges
+from kstreamnb.kafka.batch_offsets import Offsets, count_between, ranges
 from kstreamnb.runtime.context.event_time import EventTimes
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.contracts import Chunk, OffsetSource, from_json, to_json
@@ -32,10 +32,13 @@ from kstreamnb.spark.execution.record_batch import TICK, WALL, OrderKey, RecordB
 from kstreamnb.spark.execution.record_merge import partition_of
 from kstreamnb.spark.execution.rows import ROW_SCHEMA, Row5, row_batch
 from kstreamnb.spark.execution.seed import pending_batches
+from kstreamnb.spark.io.offset_source import FEW_RECORDS
 from kstreamnb.spark.planning.deployment import Deployment, PackedDeployment
 
 _FEW = 5000
-_VERY_FEW = 500
+_WAIT_S = 0.1  # at most: Spark cannot stop a query before the answer
+_LOOK_S = 1.0
+_MOST_OVERDUE = 3  # ends of transactions have offsets, too
 _SENT_ALONG_BYTES = 1 << 20
 TopicSerdes = dict[tuple[int, str], tuple[Serde, Serde]]
 """Key and value serde by application and topic."""
@@ -46,6 +49,7 @@ class SourceSettings:
     """Settings of a query's source: records a batch (0: all), ms between ticks (0: none), readers, patience in seconds.
 
     ``again``: by number, the ends of batches that run again after a repair, as the log of offsets had them.
+    ``follows``: batches begin as soon as records arrive, and not at intervals.
     """
 
     offset_source: OffsetSource
@@ -55,6 +59,7 @@ class SourceSettings:
     readers: int = 2
     patience_s: float = 300.0
     again: Mapping[int, str] = field(default_factory=dict)
+    follows: bool = False
 
 
 @dataclass
@@ -111,7 +116,8 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow)
         self._clock = SteadyClock()
         self._stop: Offsets | None = None
         self._ticked = False  # the last batch had a tick alone; a bounded run ends then, however slow its batches are
-        self._silent_since = 0.0
+        self._silent_since = self._looked = 0.0
+        self._overdue = 0  # consecutive look-ups that found offsets of which no record has arrived
         ends = settings.again
         self._again = {_same(json.loads(ends[n])): json.loads(ends[n + 1]) for n in ends if n + 1 in ends}
 
@@ -137,8 +143,8 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow)
         if _same(start) in self._again:
             return self._again[_same(start)]
         settings, begin = self.settings, from_json(start["offsets"])
+        end = self._available(begin, int(start["tick"]))
         now_ms = self._clock.read(settings.offset_source.now_ms(), int(start["clock"]))
-        end = self._reachable(begin)
         if isinstance(limit, ReadMaxRows) and end != begin:
             end = settings.offset_source.batch_end(begin, end, limit.max_rows)
         due = settings.tick_ms > 0 and now_ms - int(start["tick"]) >= settings.tick_ms
@@ -147,6 +153,25 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow)
             return start
         self._ticked = idle
         return {"clock": now_ms, "tick": now_ms if due else start["tick"], "offsets": to_json(end)}
+
+    def _available(self, begin: Offsets, tick: int) -> Offsets:
+        """Return the end of the records that have arrived; waits for some, unless it has to look them up.
+
+        It looks them up once a second even if it need not, because that detects lost records and new partitions.
+        """
+        source, settings, now = self.settings.offset_source, self.settings, time.monotonic()
+        due_s = (tick + settings.tick_ms - source.now_ms()) / 1000 if settings.tick_ms else _WAIT_S
+        end = source.arrived(begin, max(0.0, min(_WAIT_S, due_s)))
+        if end is not None and now - self._looked < _LOOK_S:
+            return end
+        self._looked = now
+        reachable = self._reachable(begin)
+        self._overdue = self._overdue + 1 if end == begin != reachable else 0
+        if end is not None and self._overdue < _MOST_OVERDUE:
+            return end
+        if settings.follows and self._stop is None and count_between(begin, reachable) <= FEW_RECORDS:
+            source.follow(reachable)
+        return reachable
 
     def _begins(self, start: Mapping[str, Any]) -> bool:
         """Return whether a batch from there is the first of a query that begins with a seed."""
@@ -200,7 +225,7 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow)
         """
         first, self._begun = not self._begun, True
         shares = self.partitions(start, end)
-        if first or len(shares) > 1 or sum(end - begin for *_, begin, end in shares[0].pieces) > _VERY_FEW:
+        if first or len(shares) > 1 or sum(end - begin for *_, begin, end in shares[0].pieces) > FEW_RECORDS:
             return None
         try:
             rows = list(self.read(shares[0]))
@@ -228,7 +253,8 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow)
         """Do nothing: the sink keeps the positions."""
 
     def stop(self) -> None:
-        """Do nothing: nothing is held open between batches."""
+        """Close the connections: Spark may use this process again."""
+        self.settings.offset_source.close()
 
 
 def _same(offset: Mapping[str, Any]) -> str:

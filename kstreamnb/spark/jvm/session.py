@@ -49,6 +49,8 @@ QUERY_SETTINGS = {
     "spark.sql.execution.arrow.transformWithStateInPySpark.maxStateRecordsPerBatch": "32",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.adaptive.enabled": "false",
+    "spark.sql.ui.explainMode": "simple",  # Spark describes each batch's plan, whether or not anybody reads that
+    "spark.sql.lightweightPlanChangeValidation": "false",  # after every rule; the kit's plans are always the same
     "spark.sql.session.timeZone": "UTC",
 }
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"

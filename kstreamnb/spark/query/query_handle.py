@@ -25,7 +25,7 @@ class QueryHandle:
 
     def __init__(self, streaming: StreamingQuery, lock: Presence) -> None:
         self.streaming, self.lock = streaming, lock
-        self.gone = False
+        self.gone = self._has_waited = False
 
     def active(self) -> bool:
         """Return whether the stream runs."""
@@ -46,7 +46,10 @@ class QueryHandle:
     def idle(self) -> bool:
         """Return whether the stream waits for records or for its next trigger."""
         with suppress(*_NO_ANSWER):
-            return str(self.streaming.status["message"]).startswith("Waiting")
+            status = self.streaming.status
+            waits, asks = (str(status["message"]).startswith(word) for word in ("Waiting", "Getting offsets"))
+            self._has_waited |= waits  # after a start Spark asks for offsets, too, but then records may exist
+            return waits or (asks and self._has_waited and not status["isDataAvailable"])
         return False
 
     def durations_ms(self) -> dict[str, int]:

@@ -45,7 +45,13 @@ def start_stream(
     name = f"kstreamnb-{deployment.key}"
     again = entries_again(settings.files)
     read_settings = SourceSettings(
-        source, deployment, settings.max_records, settings.tick_ms, settings.readers, again=again
+        source,
+        deployment,
+        settings.max_records,
+        settings.tick_ms,
+        settings.readers,
+        again=again,
+        follows=settings.trigger_ms == 0,
     )
     session.dataSource.register(source_class(name, read_settings))
     frame = levels_of(session.readStream.format(name).load(), deployment, one_stage=settings.readers == 1)
