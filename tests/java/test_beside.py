@@ -103,7 +103,6 @@ RUNNING = (
     "tumbling",
     "sessions",
     "suppress-windows",
-    "stream-left-join",
     "stream-table-join",
     "table-outer-join",
     "versioned-join",
