@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import doctest
 import re
+import shlex
 import textwrap
 from collections.abc import Mapping
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-__all__ = ["FOLDER", "PROGRAMS", "blocks", "run"]
+__all__ = ["FOLDER", "PROGRAMS", "blocks", "commands", "run"]
 
 FOLDER = Path(__file__).parents[1] / "notebooks" / "guide" / "howto"
 
@@ -34,6 +36,17 @@ def blocks(page: str, language: str = "py") -> list[str]:
     """Return the code blocks of a page in one language, without indentation."""
     text = (FOLDER / f"{page}.md").read_text()
     return [textwrap.dedent(body) for body in re.findall(rf"(?ms)^ *```{language}\n(.*?)^ *```$", text)]
+
+
+def commands(block: str) -> list[list[str]]:
+    """Return the commands of a block for a shell, each as its words, without comments and operators."""
+    found: list[list[str]] = []
+    for line in block.splitlines():
+        words = shlex.shlex(line, posix=True, punctuation_chars="&|;")
+        words.whitespace_split = True
+        for operator, group in groupby(words, lambda word: set(word) <= set("&|;")):
+            found += [] if operator else [list(group)]
+    return found
 
 
 def run(page: str, replaced: Mapping[str, str], *, only: slice = slice(None), **names: Any) -> dict[str, Any]:

@@ -51,6 +51,12 @@ sample = ks.Sample.from_text("topic | key | value \\n orders | a | 1")
 assert len(sample.to_pandas()) == 1
 """,
     "metrics": "import kstreamnb, prometheus_client",
+    "testing": _COUNT
+    + """
+from hypothesis import find
+example = ks.Sample.from_text("topic | key | value \\n orders | a | 1")
+assert len(find(ks.testing.samples(topology, example), lambda sample: len(sample) == 2)) == 2
+""",
     "yaml": """
 import pathlib, kstreamnb as ks
 pathlib.Path("app.yaml").write_text("application-id: shop")

@@ -20,10 +20,14 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
 @pytest.fixture(autouse=True)
 def stopped() -> Iterator[None]:
-    """Neither a query nor a session is left."""
+    """No query, session or JVM is left: the next session starts a JVM of its own, with other settings."""
     yield
     ks.spark.stop_all()
-    ks.spark.spark_session().stop()
+    session = ks.spark.spark_session()
+    process = session.sparkContext._gateway.proc
+    session.stop()
+    process.stdin.close()  # pyspark's JVM ends with its input
+    process.wait(PATIENCE_S)
 
 
 def produce(servers: str, topic: str) -> None:

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 import kstreamnb as ks
 from kstreamnb.spark.jvm.profiles import profile_settings
 from kstreamnb.spark.jvm.session import query_session
+from tests import howto
 
 
 def test_production_pins_the_heap_and_takes_the_g1_collector() -> None:
@@ -153,10 +154,15 @@ def printed(folder: Path, command: list[str], arguments: str = "", **variables: 
 
 @pytest.mark.spark
 def test_options_of_spark_submit_win_over_the_kits_defaults(tmp_path: Path) -> None:
-    """Master, name and settings are those of the command line."""
-    submit = [f"{Path(pyspark.__file__).parent}/bin/spark-submit", "--master", "local[3]", "--name", "mine"]
-    lines = printed(tmp_path, [*submit, "--conf", "spark.driver.memory=700m"])
-    assert "session: local[3] mine 700m" in lines
+    """Master, name and settings are those of the command line, which is that of the page on clusters."""
+    written = [each for block in howto.blocks("cluster", "sh") for each in howto.commands(block)]
+    (command,) = [each for each in written if each[0] == "spark-submit"]
+    assert command[-1] == "application.py"
+    elsewhere = {"spark://master:7077": "local[3]", "spark.executor.memory=4g": "spark.driver.memory=700m"}
+    assert set(elsewhere) < set(command)
+    options = [elsewhere.get(each, each) for each in command[1:-1]]
+    lines = printed(tmp_path, [f"{Path(pyspark.__file__).parent}/bin/spark-submit", *options])
+    assert "session: local[3] shop 700m" in lines
     assert OUTPUT in lines
 
 

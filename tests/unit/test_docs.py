@@ -5,11 +5,15 @@ from __future__ import annotations
 import doctest
 import json
 import re
+import subprocess
 import sys
+import textwrap
+import tomllib
 from pathlib import Path
 
 import pytest
 
+from kstreamnb.cli import main
 from tests import howto
 from tests.unit.java_names import PAGE, page
 from tests.unit.public_names import public_names
@@ -59,6 +63,55 @@ def test_every_how_to_is_run(path: Path) -> None:
     file, _, name = howto.PROGRAMS[path.stem].partition("::")
     body = (ROOT / file).read_text().partition(f"def {name}(")[2].partition("\ndef ")[0]
     assert f'"{path.stem}"' in body, f"{file} has no test {name} that runs the page"
+
+
+def written_commands() -> list[tuple[str, list[str]]]:
+    """Return every command of a block for a shell in the documents, with the name of the document."""
+    documents = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", RECIPES, *(ROOT / "notebooks").rglob("*.md")]
+    found = []
+    for document in sorted(documents):
+        for block in re.findall(r"(?ms)^ *```sh\n(.*?)^ *```$", document.read_text()):
+            found += [(document.name, command) for command in howto.commands(textwrap.dedent(block))]
+    return found
+
+
+@pytest.mark.parametrize(("document", "command"), written_commands(), ids=lambda part: part if isinstance(part, str) else part[0])
+def test_every_command_of_a_page_exists_with_its_options(document: str, command: list[str]) -> None:
+    """The kit's command line parses its commands; targets and extras are looked up; others have tests of their own."""
+    tool, *arguments = command
+    if tool == "kstreamnb":
+        group = main.make_context("kstreamnb", list(arguments), resilient_parsing=True)
+        name, found, rest = main.resolve_command(group, list(arguments))
+        assert found is not None
+        found.make_context(name, rest)  # raises UsageError for an unknown option, value or missing argument
+    elif tool == "make":
+        assert re.search(rf"(?m)^{arguments[0]}:.*##", (ROOT / "Makefile").read_text())
+        assert [] == [each for each in arguments[1:] if f"$({each.partition('=')[0]})" not in RECIPE_TEXT]
+    elif tool == "pip":
+        extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+        named = [name for each in arguments for name in each.partition("[")[2].rstrip("]").split(",") if name]
+        assert set(named) <= set(extras)
+    else:
+        assert (document, tool) in {*RUN_ELSEWHERE, *NOT_RUN, ("object-storage.md", "tar")}
+
+
+RECIPE_TEXT = (ROOT / "Makefile").read_text().replace("$(if $(", "$(").replace("$(or $(", "$(")
+RUN_ELSEWHERE = {("cluster.md", "spark-submit")}
+"""Run by ``tests/spark/test_profiles.py``."""
+NOT_RUN = {("cluster.md", name) for name in ("python", ".", "venv-pack")} | {("object-storage.md", "aws")}
+"""Packing an environment of some 600 MB, and a client of a cloud."""
+
+
+def test_a_stopped_checkpoint_is_packed_as_the_page_says(tmp_path: Path) -> None:
+    """The archive that the page sends to an object store holds the checkpoint's folder."""
+    ((packing, sending),) = [howto.commands(block) for block in howto.blocks("object-storage", "sh")]
+    assert sending[:4] == ["aws", "s3", "cp", "-"]
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "metadata").write_text("{}")
+    here = [word.replace("/data/checkpoints", str(tmp_path)) for word in packing]
+    archive = subprocess.run(here, stdout=subprocess.PIPE, check=True).stdout
+    listed = subprocess.run(["tar", "t"], input=archive, stdout=subprocess.PIPE, check=True).stdout
+    assert listed.decode().split() == ["shop/", "shop/metadata"]
 
 
 @pytest.mark.parametrize("document", [*GUIDE, RECIPES, ROOT / "README.md"], ids=lambda path: path.name)
