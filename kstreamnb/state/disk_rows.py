@@ -10,7 +10,7 @@ from __future__ import annotations
 import pickle
 import sqlite3
 from collections.abc import Callable, Hashable, Iterator, Mapping, MutableMapping
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, TypeAlias
 
 from kstreamnb.errors import StateError
@@ -18,6 +18,7 @@ from kstreamnb.state.key_order import KeyOrder
 
 _GONE: Any = object()
 _PAGE = 1000
+_AT_ONCE = 250
 
 Found: TypeAlias = tuple[bytes, Hashable, Any]
 """Key bytes, raw key and row."""
@@ -150,12 +151,34 @@ class DiskRows(MutableMapping[Hashable, Any]):
         as_bytes = self._key_bytes
         puts = sorted((as_bytes(raw_key), pickle.dumps(row, 5)) for raw_key, row in rows.items() if row is not None)
         gone = sorted((as_bytes(raw_key),) for raw_key, row in rows.items() if row is None)
-        self._database.executemany(f"REPLACE INTO {self._table} VALUES (?, ?)", puts)
+        self._put(self._table, iter(puts))
         self._database.executemany(f"DELETE FROM {self._table} WHERE key = ?", gone)
 
-    def recount(self) -> None:
-        """Count the rows of the table, which reads all of it."""
-        (self.count,) = self._database.execute(f"SELECT count(*) FROM {self._table}").fetchone()
+    def stage(self, rows: Mapping[Hashable, Any]) -> None:
+        """Append rows to a table of the attached database "staging", None for those that are gone."""
+        as_bytes, dump = self._key_bytes, pickle.dumps
+        self._database.execute(f"CREATE TABLE IF NOT EXISTS staging.{self._table} (key BLOB, value BLOB)")
+        pairs = ((as_bytes(raw_key), None if row is None else dump(row, 5)) for raw_key, row in rows.items())
+        self._put(f"staging.{self._table}", pairs)
+
+    def _put(self, table: str, pairs: Iterator[tuple[bytes, bytes | None]]) -> None:
+        """Put pairs of key and value, many with one statement, which takes half the time of one statement each."""
+        statement = f"REPLACE INTO {table} VALUES "
+        many = statement + ", ".join(["(?, ?)"] * _AT_ONCE)
+        while len(some := list(islice(pairs, _AT_ONCE))) == _AT_ONCE:
+            self._database.execute(many, list(chain.from_iterable(some)))
+        self._database.executemany(f"{statement} (?, ?)", some)
+
+    def take_staged(self) -> None:
+        """Move all staged rows to the empty table, the last one of each key, and count them.
+
+        To sort them once and to append them takes a quarter of the time of writing them in the order of their arrival.
+        """
+        execute, table = self._database.execute, self._table
+        execute(f"CREATE TABLE IF NOT EXISTS staging.{table} (key BLOB, value BLOB)")
+        execute(f"REPLACE INTO main.{table} SELECT key, value FROM staging.{table} ORDER BY key, rowid")
+        execute(f"DELETE FROM main.{table} WHERE value IS NULL")
+        (self.count,) = execute(f"SELECT count(*) FROM main.{table}").fetchone()
 
     def in_memory(self) -> tuple[dict[Hashable, Any], ...]:
         """Return the rows that are in memory."""

@@ -2,8 +2,9 @@
 
 Fills one task with counted keys through the level, state log and worker cache of a query, with the log in a file, and
 prints for each size: CPU seconds to fill, CPU milliseconds of a batch of 100 random keys, bytes of the log, memory
-of the process above its start, and CPU seconds of a rebuild. Each size runs in a process of its own. ``--json`` writes
-charts: a list of ``{"chart", "x_label", "y_label", "series": [{"name", "points"}]}``.
+of the process above its start, and CPU seconds of a rebuild. Each size runs in a process of its own. The place of the
+rows is chosen by ``--memory-limit``, as in a query; ``--disk`` puts them into a file from the beginning. ``--json``
+measures both places and writes charts: a list of ``{"chart", "x_label", "y_label", "series": [{"name", "points"}]}``.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +34,13 @@ from kstreamnb.spark.execution.record_batch import RecordBatch, pack, root_order
 from kstreamnb.spark.execution.rows import REPORT
 from kstreamnb.spark.execution.state_log import StateLog
 from kstreamnb.spark.execution.stateful_operator import run_group
-from kstreamnb.spark.planning.deployment import Deployment, WorkerOptions
+from kstreamnb.spark.planning.deployment import WorkerOptions
 from kstreamnb.spark.planning.placement import plan_application, plan_deployment
 
 __all__ = ["main"]
 
 _FILL, _START_MS = 200_000, 1_790_000_000_000
-_PORTION = 5_000
+_PORTION, _MOST_IN_MEMORY, _PRIME = 5_000, 2_000_000, 7_919
 
 
 @dataclass(frozen=True)
@@ -95,8 +96,7 @@ class OneTask:
         builder.stream("in").group_by_key().count(store="counts").to_stream().to("out")
         application = plan_application(builder.build(), Config(), {"in": 1}, direct=True)
         options = WorkerOptions(kafka=True, memory_limit=memory_limit)
-        deployment = plan_deployment("counted", [application], 1)
-        self.deployment = Deployment(**{**vars_of(deployment), "options": options})
+        self.deployment = replace(plan_deployment("counted", [application], 1), options=options)
         self.log, self._offset, self._time = LogInFile(folder / "log.sqlite"), 0, _START_MS
 
     def batch(self, keys: list[str]) -> tuple[float, dict[str, Any]]:
@@ -120,19 +120,15 @@ class OneTask:
         return spent, report
 
 
-def vars_of(deployment: Deployment) -> dict[str, Any]:
-    """Return the fields of a deployment."""
-    return {name: getattr(deployment, name) for name in type(deployment).__dataclass_fields__}
-
-
 def process_bytes() -> tuple[int, int]:
     """Return the present and the greatest resident memory of this process."""
     lines = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     return int(lines["VmRSS"].split()[0]) << 10, int(lines["VmHWM"].split()[0]) << 10
 
 
-def measure(keys: int, *, on_disk: bool, memory_limit: int, batches: int) -> Figures:
+def measure(keys: int, *, on_disk: bool, memory_limit: int, batches: int, scattered: bool) -> Figures:
     """Measure one size in this process."""
+    step = _PRIME if scattered else 1
     with tempfile.TemporaryDirectory(prefix="kstreamnb-bench-", dir="/var/tmp") as name:
         task = OneTask(Path(name), memory_limit)
         task.batch(["warm"])
@@ -142,7 +138,8 @@ def measure(keys: int, *, on_disk: bool, memory_limit: int, batches: int) -> Fig
         for begin in range(0, keys, _FILL):
             if on_disk and begin == 0:
                 next(iter(worker_cache.worker_state(task.deployment).tasks.values())).moves = True
-            fill += task.batch([f"customer-{n:09d}" for n in range(begin, min(keys, begin + _FILL))])[0]
+            numbers = range(begin, min(keys, begin + _FILL))
+            fill += task.batch([f"customer-{n * step % keys:09d}" for n in numbers])[0]
         chance = random.Random(1)
         some = [[f"customer-{chance.randrange(keys):09d}" for _ in range(100)] for _ in range(batches)]
         spent = [task.batch(each)[0] * 1e3 for each in some]
@@ -154,6 +151,8 @@ def measure(keys: int, *, on_disk: bool, memory_limit: int, batches: int) -> Fig
         for path in (worker_cache.local_folder() / task.deployment.key).glob("*"):
             path.unlink()
         worker_cache.forget()
+        if used_file:
+            task.deployment = replace(task.deployment, options=WorkerOptions(kafka=True, memory_limit=0))
         gc.collect()
         rebuild, report = task.batch(["customer-000000000"])
         assert report["state"] == "rebuild", report
@@ -197,6 +196,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.state")
     parser.add_argument("--keys", type=int, nargs="+", default=[100_000, 200_000, 1_000_000])
     parser.add_argument("--disk", action="store_true", help="keep the rows in a file from the beginning")
+    parser.add_argument("--scattered", action="store_true", help="let keys come in no order when the store is filled")
     parser.add_argument("--memory-limit", type=int, default=1 << 30)
     parser.add_argument("--batches", type=int, default=200)
     parser.add_argument("--json", type=Path, help="write charts to a file")
@@ -204,14 +204,25 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if options.one:
         (keys,) = options.keys
-        figures = measure(keys, on_disk=options.disk, memory_limit=options.memory_limit, batches=options.batches)
+        figures = measure(
+            keys,
+            on_disk=options.disk,
+            memory_limit=options.memory_limit,
+            batches=options.batches,
+            scattered=options.scattered,
+        )
         print(json.dumps(asdict(figures)))
         return
     found = []
-    for keys in options.keys:
+    sizes = [
+        (keys, on_disk) for keys in options.keys for on_disk in ((False, True) if options.json else (options.disk,))
+    ]
+    for keys, on_disk in sizes:
+        if options.json and keys > _MOST_IN_MEMORY and not on_disk:
+            continue
         command = [sys.executable, "-m", "tests.bench.state", "--one", "--keys", str(keys)]
         command += ["--memory-limit", str(options.memory_limit), "--batches", str(options.batches)]
-        command += ["--disk"] * options.disk
+        command += ["--disk"] * on_disk + ["--scattered"] * options.scattered
         out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         found.append(Figures(**json.loads(out.splitlines()[-1])))
         print(json.dumps(asdict(found[-1])), flush=True)

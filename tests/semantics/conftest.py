@@ -1,4 +1,4 @@
-"""The engines that every scenario runs on: driver, Spark's levels without Spark, and Spark itself."""
+"""The engines of every scenario: driver, Spark's levels without Spark in memory and on disk, and Spark itself."""
 
 from __future__ import annotations
 
@@ -60,6 +60,7 @@ class DriverEngine:
 ENGINES = [
     "driver",
     "levels",
+    "disk",
     pytest.param("stream", marks=pytest.mark.spark),
     pytest.param("frames", marks=pytest.mark.spark),
 ]
@@ -70,12 +71,13 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Engine:
     """The engine that runs a scenario."""
     if request.param == "driver":
         return DriverEngine()
-    from tests.semantics.engines import ON_LEVELS, ON_SPARK, FramesEngine, StreamEngine, on_levels, on_spark
+    from tests.semantics.engines import ON_LEVELS, ON_SPARK, FramesEngine, StreamEngine, on_disk, on_levels, on_spark
 
     feeds = tmp_path / "feeds"
     feeds.mkdir()
-    if request.param == "levels":
-        return StreamEngine("levels", on_levels, feeds, ON_LEVELS)
+    if request.param in ("levels", "disk"):
+        runner = on_levels if request.param == "levels" else on_disk
+        return StreamEngine(request.param, runner, feeds, ON_LEVELS)
     spark = request.getfixturevalue("spark")
     if request.param == "frames":
         return FramesEngine(spark)

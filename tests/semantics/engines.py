@@ -25,7 +25,7 @@ from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from tests.semantics.scenario import Outcome, Output, Row, Scenario, WallClock, compare
 from tests.spark.steps import Step, packed, tick
 
-__all__ = ["ON_LEVELS", "ON_SPARK", "FramesEngine", "StreamEngine", "on_levels", "on_spark"]
+__all__ = ["ON_LEVELS", "ON_SPARK", "FramesEngine", "StreamEngine", "on_disk", "on_levels", "on_spark"]
 
 ON_LEVELS, ON_SPARK = (8, 2, 1), (3, 1)
 Runner = Callable[[Deployment, FileOffsetSource, Path], tuple[MemorySink, Callable[[str], Any]]]
@@ -124,15 +124,27 @@ def _plain(topics: dict[str, list[TopicRecord]]) -> dict[str, list[Output]]:
     }
 
 
-def on_levels(deployment: Deployment, feed: FileOffsetSource, folder: Path) -> tuple[MemorySink, Callable[[str], Any]]:
+def on_levels(
+    deployment: Deployment, feed: FileOffsetSource, folder: Path, **settings: Any
+) -> tuple[MemorySink, Callable[[str], Any]]:
     """The levels without Spark, with workers that lose their memory after each batch."""
     from kstreamnb.spark.contracts import QueryBatch
     from tests.spark.inprocess import Cluster
 
-    sink, cluster = MemorySink(), Cluster.of(deployment, str(folder))
+    sink, cluster = MemorySink(), Cluster.of(deployment, str(folder), **settings)
     for number, output in enumerate(cluster.batches(feed, lambda number: cluster.forget_tasks())):
         sink.publish(QueryBatch(number, "", {}, 0, output))
     return sink, cluster.store
+
+
+def on_disk(deployment: Deployment, feed: FileOffsetSource, folder: Path) -> tuple[MemorySink, Callable[[str], Any]]:
+    """The same with all state in files, of which each store keeps two rows in memory, compared with their log."""
+    from kstreamnb.spark.execution import task_files
+
+    with pytest.MonkeyPatch.context() as patched:
+        for limit in ("_MOST_ROWS", "_LEAST_ROWS"):
+            patched.setattr(task_files, limit, 2)
+        return on_levels(deployment, feed, folder, memory_limit=0, verify=True)
 
 
 def on_spark(spark: Any) -> Runner:

@@ -26,7 +26,6 @@ from kstreamnb.state.disk_rows import DiskRows
 
 CACHE_KIB = 8_192
 _ON_DISK = ("key_value", "timestamped_key_value")
-_PORTION = 250_000
 
 
 class FileHead(NamedTuple):
@@ -140,22 +139,22 @@ class TaskFile:
             raise StateError("another attempt of the same batch has taken over the state of this task")
 
     def build(self, stores: Mapping[str, Any], deltas: Iterator[StateDelta], last: Callable[[], FileHead]) -> FileHead:
-        """Write the whole state from deltas, in sorted portions, and the head that ``last`` returns after them."""
-        waiting: dict[str, dict[Any, Any]] = {name: {} for name in self.tables}
+        """Write the whole state from deltas, and the head that ``last`` returns after them; close the file."""
+        staging = self.path.with_name(f"{self.path.name}-staging")
+        staging.unlink(missing_ok=True)
+        self._database.execute("ATTACH ? AS staging", (str(staging),))
+        self._database.execute("PRAGMA staging.journal_mode=OFF")
         with self._writing():
             for delta in deltas:
                 self.note(delta)
-                for name in delta.rows.keys() & waiting.keys():
-                    waiting[name].update(delta.rows[name])
-                    if len(waiting[name]) >= _PORTION:
-                        self.tables[name].write(waiting[name])
-                        waiting[name] = {}
-            for name, rows in waiting.items():
-                self.tables[name].write(rows)
-                self.tables[name].recount()
+                for name in delta.rows.keys() & self.tables.keys():
+                    self.tables[name].stage(delta.rows[name])
+            for rows in self.tables.values():
+                rows.take_staged()
             self._write_loaded(stores)
             self._write_head(head := last())
         self.close()
+        staging.unlink()
         return head
 
     def close(self) -> None:

@@ -18,7 +18,7 @@ from kstreamnb.spark.execution.worker_cache import CachedTask
 
 _PORTION = 100_000
 _MOST_ROWS, _LEAST_ROWS, _ROW_BYTES = 50_000, 1_000, 4_096
-_GROWTH = 4
+_GROWTH = 6
 """How much more memory rows take than their log, which also has rows that were replaced since."""
 
 
@@ -46,15 +46,11 @@ class TaskFiles:
 
     def open(self, in_log: Callable[[int, str], bool]) -> CachedTask | None:
         """Return the task of the newest file whose entry is in the log; remove all other files."""
-        found: CachedTask | None = None
-        for path in sorted(self._folder.glob(f"{self._number}-*.sqlite")):
-            opened = self._opened(path, in_log)
-            if opened is None or (found is not None and opened.seq <= found.seq):
-                _remove(opened.file if opened is not None else None, path)
-                continue
-            if found is not None and found.file is not None:
-                _remove(found.file, found.file.path)
-            found = opened
+        opened = [(path, self._opened(path, in_log)) for path in sorted(self._folder.glob(f"{self._number}-*.sqlite"))]
+        found = max((each for _, each in opened if each is not None), key=lambda each: each.seq, default=None)
+        for path, each in opened:
+            if each is None or each is not found:
+                _remove(each, path)
         return found
 
     def _opened(self, path: Path, in_log: Callable[[int, str], bool]) -> CachedTask | None:
@@ -70,7 +66,7 @@ class TaskFiles:
                 return cached
             file.close()
         except sqlite3.DatabaseError:
-            return None  # damaged, as after a full disk: the log has everything
+            pass  # damaged, as after a full disk: the log has everything
         return None
 
     def build(self, deltas: Iterable[StateDelta], last: Callable[[], FileHead]) -> CachedTask:
@@ -78,6 +74,7 @@ class TaskFiles:
         self._folder.mkdir(parents=True, exist_ok=True)
         for old in self._folder.glob(f"{self._number}.building-*"):
             old.unlink(missing_ok=True)  # of a process that was killed
+        os.environ.setdefault("SQLITE_TMPDIR", str(self._folder.parent))  # it sorts there, not in the system's folder
         path = self._folder / f"{self._number}.building-{os.getpid()}"
         file = TaskFile(path, building=True)
         task = self._create(file.rows_of(members=self._members)).task
@@ -107,9 +104,9 @@ def _portions(task: Any) -> Iterator[StateDelta]:
             yield StateDelta({name: portion}, {})
 
 
-def _remove(file: TaskFile | None, path: Path) -> None:
+def _remove(cached: CachedTask | None, path: Path) -> None:
     """Remove a file; another worker that has it open keeps it until it closes it."""
-    if file is not None:
-        file.close()
+    if cached is not None:
+        cached.close()
     for ending in ("", "-wal", "-shm"):
         Path(f"{path}{ending}").unlink(missing_ok=True)
