@@ -9,6 +9,7 @@ from kstreamnb.core.serde import Serde
 from kstreamnb.errors import EngineError
 from kstreamnb.runtime.codegen.function_builder import FunctionBuilder
 from kstreamnb.runtime.codegen.serde_lines import copy_expression, read_expression
+from kstreamnb.runtime.context.record_context import Marks
 
 EndLines: TypeAlias = Callable[[FunctionBuilder], list[str]]
 """Writes the lines that record what happened at the end of a record."""
@@ -18,8 +19,7 @@ Loop: TypeAlias = Callable[[Iterator[Any] | None, int], Any]
 
 WIRE_RECORDS = "offset, timestamp, key, value, headers"
 TOPIC_RECORDS = "_, partition, _, timestamp, key, value, headers"
-INTERLEAVED = "_, _, _, timestamp, key, value, headers"
-"""Topic records that are sent to a generator one by one, in turn with other partitions."""
+ROWS = "_, _, timestamp, key, value, headers"
 
 
 class NegativeTimestamp(Exception):
@@ -33,9 +33,11 @@ def record_loop(
     stream_time: list[int],
     due: list[int],
     punctuate: Callable[[int], None],
-    marks: tuple[list[int], list[Any]] | None,
+    marks: Marks,
     end_lines: EndLines | None,
     first: list[int] | None,
+    *,
+    sent: bool,
 ) -> FunctionBuilder:
     """Begin a loop over records; the caller appends the processing of each.
 
@@ -46,14 +48,15 @@ def record_loop(
         stream_time: holds the stream time of the task.
         due: holds the time of the next punctuator.
         punctuate: runs the punctuators that are due.
-        marks: a list that gets, before each record, the length of another one.
+        marks: lists that get, before each record, the length of another one.
         end_lines: writes the lines for the end of each record.
         first: holds the offset of the first record, if offsets are counted.
+        sent: whether the loop is a generator to which records are sent one by one, in turn with other partitions.
     """
     head = ["def loop(records, now):"]
     head += [] if end_lines is None else [" begun = False"]
     head += [] if first is None else [" offset = first[0] - 1"]
-    head.append(" while True:" if shape == INTERLEAVED else f" for {shape} in records:")
+    head.append(" while True:" if sent else f" for {shape} in records:")
     builder = FunctionBuilder(source, "\n".join(head), skip="continue", indent=2)
     builder.names.update(
         stream_time=stream_time, due=due, punctuate=punctuate, first=first, negative=_negative, misplaced=_misplaced
@@ -62,17 +65,17 @@ def record_loop(
     lines = ["if now >= due[0]: punctuate(now)"]
     if end_lines is not None:
         lines += ["if begun:", *(" " + line for line in end_lines(builder)), "begun = True"]
-    if shape == INTERLEAVED:
+    if sent:
         lines += [f"{shape} = yield", "now = stream_time[0]"]  # other partitions may have advanced it
     if first is not None:
         lines.append("offset += 1")
-    if marks is not None:
-        lines.append(f"{builder.name(marks[0].append, 'mark')}(len({builder.name(marks[1], 'out')}))")
-    if shape == TOPIC_RECORDS:
+    for lengths, measured in marks:
+        lines.append(f"{builder.name(lengths.append, 'mark')}(len({builder.name(measured, 'out')}))")
+    if shape == TOPIC_RECORDS and not sent:
         lines.append("if partition > 0: misplaced(partition)")
     # One comparison for both: a timestamp below the stream time is rare, a negative one rarer.
     lines += ["if timestamp > now: now = stream_time[0] = timestamp", "elif timestamp < 0: negative()"]
-    expression = read_expression if shape == WIRE_RECORDS else copy_expression
+    expression = copy_expression if shape == TOPIC_RECORDS else read_expression
     for name, serde in zip(("key", "value"), serdes, strict=True):
         lines.append(f"{name} = {expression(builder, serde, name)}")
     for line in lines:

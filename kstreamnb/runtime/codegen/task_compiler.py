@@ -23,6 +23,7 @@ from kstreamnb.runtime.codegen.node_context import NodeContext
 from kstreamnb.runtime.codegen.record_loop import WIRE_RECORDS, EndLines, Loop, record_loop
 from kstreamnb.runtime.codegen.serde_lines import read_expression
 from kstreamnb.runtime.codegen.sinks import add_sink, bind_sink, is_plain_sink
+from kstreamnb.runtime.context.record_context import Marks
 from kstreamnb.runtime.context.record_queue import RecordQueue
 from kstreamnb.runtime.context.task_context import TaskContext
 from kstreamnb.topology.nodes import ProcessorNode, Sink, Source
@@ -72,16 +73,18 @@ class TaskCompiler:
         queue: RecordQueue,
         shape: str,
         punctuate: Callable[[int], None],
-        marks: tuple[list[int], list[Any]] | None,
+        marks: Marks,
         end_lines: EndLines | None,
         first: list[int],
+        *,
+        sent: bool,
     ) -> Loop:
         """Return the loop that takes records of a shape from a queue through all nodes below its source."""
         context, source = self._context, queue.source
         clocks = context.stream_time, context.stream_schedules.due
         serdes, recorder = self._serdes(source), context.recorder
         counts = first if recorder is not None and shape != WIRE_RECORDS else None
-        builder = record_loop(source, shape, serdes, *clocks, punctuate, marks, end_lines, counts)
+        builder = record_loop(source, shape, serdes, *clocks, punctuate, marks, end_lines, counts, sent=sent)
         if recorder is not None:
             lasting = serdes[0].plain | serdes[1].plain
             add_consumed(builder, recorder, (context.plan.task_id, source, queue.topic, queue.partition), lasting)

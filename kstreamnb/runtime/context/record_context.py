@@ -21,12 +21,18 @@ Partition: TypeAlias = tuple[str, int]
 RecordPosition: TypeAlias = tuple[str | None, int, str, int | None]
 """``(topic, partition, source node, offset)``; the offset is None if the record itself has it."""
 
+Marks: TypeAlias = "Sequence[tuple[list[int], Sequence[object]]]"
+"""Lists that get, before each record, the length of another sequence."""
+
 NO_RECORD: WireRecord = (-1, -1, None, None, ())
 """Stands for the current record if there is none."""
 
 
 class Batch:
-    """Records of one partition, to be taken from ``iterator``; topic records if ``first``, an offset, is given."""
+    """Records of one partition, to be taken from ``iterator``.
+
+    They are wire records, or, if ``first``, an offset, is given, any tuples that end with the last four fields of one.
+    """
 
     def __init__(self, records: Sequence[Any], topic: str, partition: int, source: str, first: int | None) -> None:
         self.records, self.iterator = records, iter(records)
@@ -97,7 +103,7 @@ class RecordContext:
         if batch is None or (index := batch.index()) < 0:
             return self._record
         record, offset = batch.records[index], batch.position_of(index)[3]
-        return record if offset is None else (offset, record.timestamp, record.key, record.value, record.headers)
+        return record if offset is None else (offset, *record[-4:])
 
     def metadata(self) -> RecordMetadata:
         """Return topic, partition and offset of the current record."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import count
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -26,10 +27,10 @@ from kstreamnb.runtime.codegen.error_location import (
 )
 from kstreamnb.runtime.codegen.event_lines import end_lines
 from kstreamnb.runtime.codegen.function_builder import FunctionBuilder
-from kstreamnb.runtime.codegen.record_loop import INTERLEAVED, TOPIC_RECORDS, WIRE_RECORDS, Loop, NegativeTimestamp
+from kstreamnb.runtime.codegen.record_loop import ROWS, TOPIC_RECORDS, WIRE_RECORDS, Loop, NegativeTimestamp
 from kstreamnb.runtime.codegen.task_compiler import TaskCompiler
 from kstreamnb.runtime.context.punctuation import PunctuationQueue, Schedule
-from kstreamnb.runtime.context.record_context import NO_RECORD, Batch, Partition, WireRecord
+from kstreamnb.runtime.context.record_context import NO_RECORD, Batch, Marks, Partition, WireRecord
 from kstreamnb.runtime.context.record_queue import RecordQueue, is_careful, reader_of
 from kstreamnb.runtime.context.task_context import StateVarWatch, TaskContext
 from kstreamnb.state import Store
@@ -45,7 +46,8 @@ class Executor:
         self.consumed = 0
         self._commits = commit_every_record
         self._flushing = [store for store in context.stores.values() if type(store).flush is not Store.flush]
-        self._seen: list[int] = []
+        measured = [context.out] if context.recorder is None else [context.out, context.recorder.log]
+        self._marks: Marks = [([], each) for each in measured]
         self._first = [0]
 
     def bind(self) -> None:
@@ -55,7 +57,7 @@ class Executor:
             schedules.forget()
         self._locations = ErrorLocations()
         self._queues: dict[tuple[str, int], RecordQueue] = {}
-        self._loops: dict[tuple[tuple[str, str, int], str, bool], Loop] = {}
+        self._loops: dict[tuple[tuple[str, str, int], str, bool, bool], Loop] = {}
         self._guard, recorder = guard_of(context), context.recorder
         self._watch: StateVarWatch | None = None
         self._compiler = TaskCompiler(context, self._locations, self.nodes, self._guard)
@@ -77,53 +79,71 @@ class Executor:
         """Return whether records can be processed in bulk: nothing is observed, caught or committed between them."""
         return self._guard is None and not self._has_to_flush()
 
-    def process_in_bulk(
-        self, queue: RecordQueue, records: list[Any], first: int | None, marks: list[int] | None
-    ) -> int:
-        """Process a plain queue, in one loop if possible; ``first`` is the offset of a list of topic records."""
-        if (len(records) <= _FEW and first is None) or not self.is_fast():
+    def process_in_bulk(self, queue: RecordQueue, records: list[WireRecord], marks: list[int] | None = None) -> int:
+        """Process records of a plain queue, in one loop if possible; return their number.
+
+        ``marks`` gets, after each record, the number of rows produced.
+        """
+        if len(records) <= _FEW or not self.is_fast():
             return self.process_each(queue, iter(records), marks)
-        shape = WIRE_RECORDS if first is None else TOPIC_RECORDS
-        loop, done, marked = self._loop_of(queue, shape, marked=marks is not None), 0, self._seen
+        loop, done, seen = self._loop_of(queue, WIRE_RECORDS, marked=marks is not None), 0, self._marks[0][0]
         while done < len(records):
             chunk = records if len(records) <= _CHUNK else records[done : done + _CHUNK]
+            batch = Batch(chunk, queue.topic, queue.partition, queue.source, None)
             try:
-                start = None if first is None else first + done
-                batch = Batch(chunk, queue.topic, queue.partition, queue.source, start)
-                self._run_loop(loop, batch, start)
+                self._run_loop(loop, batch, None)
+                seen.append(len(self.context.out))
             except ProcessingError:
-                rest = [*batch.iterator, *records[done + len(chunk) :]]
-                self.consumed += len(records) - done - len(rest)
-                if marks is not None:
-                    marks += marked[1:]
-                elif first is None:
-                    queue.push(queue.topic, rest)
-                marked.clear()
+                if marks is None:
+                    queue.push(queue.topic, [*batch.iterator, *records[done + len(chunk) :]])
                 raise
+            finally:
+                if marks is not None:
+                    marks += seen[1:]  # the loop marks at its head: what the record before it has produced
+                self._clear_marks()
             done += len(chunk)
-            self.consumed += len(chunk)
-        if marks is not None and records:
-            # The loop marks at its head: how far the output was when the record before had been processed.
-            marks += [*marked[1:], len(self.context.out)]
-            marked.clear()
         return done
+
+    def run_batch(self, topic: str, partition: int, batch: Batch, first: int, marks: Marks) -> None:
+        """Process topic records or rows of one partition in one loop; they must be processable in bulk.
+
+        Args:
+            topic: the topic.
+            partition: the partition.
+            batch: the records.
+            first: the offset of the first record.
+            marks: get the number of rows, and the length of the recording, before each record.
+        """
+        try:
+            self._run_loop(
+                self._loop_of(self.queue_of(topic, partition), _shape(batch), marked=bool(marks)), batch, first
+            )
+        finally:
+            for (own, _), (lengths, _) in zip(self._marks, marks, strict=False):
+                lengths += own
+            self._clear_marks()
 
     @contextmanager
     def interleave(
         self, batch: Batch, first: Mapping[Partition, int]
     ) -> Iterator[dict[Partition, Callable[[Any], None]]]:
-        """Yield by partition a function that processes its next topic record, in turn with other tasks.
+        """Yield by partition a function that processes its next topic record or row, in turn with other tasks.
 
-        ``batch`` holds the records of all tasks; ``first`` are the offsets of each partition's first record. Records
-        must be processable in bulk.
+        ``batch`` holds the records of all tasks; ``first`` are the offsets of each partition's first record.
         """
         context, loops = self.context, dict[Partition, Any]()
+        sends: dict[Partition, Callable[[Any], None]] = {}
         context.record_context.set_batch(batch)
         for partition, self._first[0] in first.items():
-            loops[partition] = self._loop_of(self.queue_of(*partition), INTERLEAVED)(None, context.stream_time[0])
-            next(loops[partition])
+            queue = self.queue_of(*partition)
+            if queue.plain and self.is_fast():
+                loops[partition] = self._loop_of(queue, _shape(batch), sent=True)(None, context.stream_time[0])
+                next(loops[partition])
+                sends[partition] = loops[partition].send
+            else:
+                sends[partition] = self._one_by_one(partition, self._first[0])
         try:
-            yield {partition: loop.send for partition, loop in loops.items()}
+            yield sends
         except BaseException as error:
             if batch.position_of(batch.index())[:2] not in loops:  # another task has failed
                 raise
@@ -134,7 +154,21 @@ class Executor:
                 self.consumed += batch.taken(*partition)
             self._end_records()
 
-    def process_each(self, queue: RecordQueue, records: Iterator[WireRecord], marks: list[int] | None) -> int:
+    def _clear_marks(self) -> None:
+        for lengths, _ in self._marks:
+            lengths.clear()
+
+    def _one_by_one(self, partition: Partition, first: int) -> Callable[[Any], None]:
+        """Return a function that processes a record with punctuations, events and commits before the next."""
+        queue, offsets = self.queue_of(*partition), count(first)
+
+        def send(record: Any) -> None:
+            queue.push(partition[0], ((next(offsets), *record[-4:]),))
+            self.process_each(queue, queue.take(None, None))
+
+        return send
+
+    def process_each(self, queue: RecordQueue, records: Iterator[WireRecord], marks: list[int] | None = None) -> int:
         """Process records of a queue one by one, with punctuations, events and commits between them."""
         context, process, before = self.context, queue.process, self.consumed
         record_context, stream_time, due = context.record_context, context.stream_time, context.stream_schedules.due
@@ -218,16 +252,17 @@ class Executor:
         except BaseException as error:
             self._fail(error)
         finally:
+            self.consumed += batch.index() + 1
             self._end_records()
 
-    def _loop_of(self, queue: RecordQueue, shape: str, *, marked: bool = False) -> Loop:
+    def _loop_of(self, queue: RecordQueue, shape: str, *, marked: bool = False, sent: bool = False) -> Loop:
         source = queue.source, queue.topic, queue.partition
-        loop = self._loops.get((source, shape, marked))
+        loop = self._loops.get((source, shape, marked, sent))
         if loop is None:
-            marks = (self._seen, self.context.out) if marked else None
+            marks = self._marks if marked else ()
             lines = None if self.context.recorder is None else self._end_lines
-            loop = self._compiler.loop(queue, shape, self._punctuate_stream, marks, lines, self._first)
-            self._loops[source, shape, marked] = loop
+            loop = self._compiler.loop(queue, shape, self._punctuate_stream, marks, lines, self._first, sent=sent)
+            self._loops[source, shape, marked, sent] = loop
         return loop
 
     def _has_to_commit(self) -> bool:
@@ -291,3 +326,8 @@ class Executor:
             position = str(record_context.topic), record_context.partition, *record_context.record()[:2]
             raise negative_timestamp(*position, node=record_context.source) from None
         raise processing_error(self.context, self._locations, error, java) from original(error)
+
+
+def _shape(batch: Batch) -> str:
+    """Return the shape of the records of a batch that are not wire records."""
+    return ROWS if type(batch.records[0]) is tuple else TOPIC_RECORDS

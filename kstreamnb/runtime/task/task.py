@@ -164,11 +164,11 @@ class Queued:
             self._waiting.discard(id(queue))
             try:
                 if other is None and limit is None and queue.plain:
-                    done += self._executor.process_in_bulk(queue, queue.rest(), None, None)
+                    done += self._executor.process_in_bulk(queue, queue.rest())
                 else:
                     bound = None if other is None or single else other.order_key
                     left = 1 if single else None if limit is None else limit - done
-                    done += self._executor.process_each(queue, queue.take(bound, left), None)
+                    done += self._executor.process_each(queue, queue.take(bound, left))
             finally:
                 self._enqueue(queue)
         return done
@@ -185,7 +185,7 @@ class Queued:
     def run_queued(self, topic: str, partition: int) -> None:
         """Process the record that `queue_record` read ahead."""
         queue = self._executor.queue_of(topic, partition)
-        self._executor.process_each(queue, queue.take(None, 1), None)
+        self._executor.process_each(queue, queue.take(None, 1))
 
     def drop_queued(self, topic: str, partition: int) -> None:
         """Discard the record that `queue_record` read ahead."""
@@ -241,6 +241,7 @@ class Task(Checkpointed, Queued):
         self._note_changes(track=track, changelog=changelog)
         self._executor = Executor(context, self.nodes, commit_every_record=commit_every_record)
         self.queue_of, self.interleave = self._executor.queue_of, self._executor.interleave
+        self.run_batch = self._executor.run_batch
         self._global_state: Task | None = None
         self._connect(global_state)
         self._forget_changes()
@@ -282,37 +283,25 @@ class Task(Checkpointed, Queued):
         """Return key and value serde of the rows that this task writes to a topic; None if they are all bytes."""
         return self.context.topic_serdes.get(topic)
 
-    def run(
-        self,
-        topic: str,
-        partition: int,
-        records: Iterable[Any],
-        marks: list[int] | None = None,
-        first: int | None = None,
-    ) -> int:
+    def run(self, topic: str, partition: int, records: Iterable[WireRecord], marks: list[int] | None = None) -> int:
         """Process records now and in this order, ahead of queued ones; return their number.
 
-        ``marks`` gets, after each record, the number of rows produced since the last `drain`. ``first``, the offset of
-        the first record, is given for unserialised records, which need `takes_records`.
+        ``marks`` gets, after each record, the number of rows produced since the last `drain`.
         """
         queue = self._executor.queue_of(topic, partition)
         if queue.plain:
-            return self._executor.process_in_bulk(
-                queue, records if isinstance(records, list) else list(records), first, marks
-            )
+            return self._executor.process_in_bulk(queue, records if isinstance(records, list) else list(records), marks)
         done = 0
         for record in records:
             queue.push(topic, (record,))
-            done += self._executor.process_each(queue, queue.take(None, None), None)
+            done += self._executor.process_each(queue, queue.take(None, None))
             if marks is not None:
                 marks.append(len(self.context.out))  # a refused record has a mark too
         return done
 
-    def takes_records(self, topic: str) -> bool:
-        """Return whether records can be processed unserialised: nothing has to happen between them."""
-        recorder = self.context.recorder
-        seen_later = recorder is None or recorder.reorders
-        return seen_later and self._executor.queue_of(topic, 0).plain and self._executor.is_fast()
+    def takes_records(self, topic: str, partition: int) -> bool:
+        """Return whether records of a partition can be processed in bulk: nothing has to happen between them."""
+        return self._executor.queue_of(topic, partition).plain and self._executor.is_fast()
 
     def punctuate_wall_clock(self) -> bool:
         """Fire the punctuators that are due by the clock; return whether there were any."""

@@ -1,168 +1,350 @@
-"""Batched strategy: processes many input records task by task, with the result of record-by-record processing.
+"""Batched strategy: processes many input records level by level, with the result of record-by-record processing.
 
-Tasks share nothing but topics. So each task may process everything that all input records cause for it before the next
-task runs, if it gets its records in the order of record-by-record processing: by input record, depth, writing task and
-sequence. That requires an order of tasks in which no task feeds an earlier one (`Router.task_order`), and that no
-global store changes meanwhile.
+Tasks share nothing but topics. So the tasks of a level may process everything that all input records cause for them
+before the next level runs, if they get their records in the order of record-by-record processing: by moment (input
+record and depth), reading task, writing task and sequence. That requires levels such that no task feeds one of the same
+or an earlier level (`Router.levels`), and that no global store changes meanwhile.
+
+If one partition takes all records of a level, its task loops over them. Otherwise every partition is a coroutine that
+receives its next record, so rows and recorded events of a level come in processing order without sorting.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import islice
-from operator import itemgetter, lt
-from typing import Any, TypeAlias
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import cached_property, partial
+from itertools import chain, count, groupby, islice, repeat
+from operator import itemgetter, lt, sub
+from typing import Any, NamedTuple
 
 from kstreamnb.core.heap import collector_paused
-from kstreamnb.core.record import Headers
 from kstreamnb.errors import ProcessingError
-from kstreamnb.runtime.context.record_context import Partition, WireRecord
+from kstreamnb.runtime.context.record_context import Batch, Marks, Partition, RecordPosition
+from kstreamnb.runtime.task.task import Task
 from kstreamnb.testdriver.execution.input_batch import InputBatch
 from kstreamnb.testdriver.execution.router import Router
 from kstreamnb.testdriver.execution.task_group import OutputRoute, TaskGroup
 from kstreamnb.testdriver.execution.topic_log import OutputRow
 
-TaskArrival: TypeAlias = tuple[int, int, int, int, str, int, int, object, object, Headers]
-"""``(input record, depth, writing task, sequence, topic, partition, timestamp, key, value, headers)``.
-
-The first four are unique, so arrivals can be sorted as they are: keys and values are never compared.
-"""
-
-_NO_END = 1 << 62
-
 
 def run(router: Router, tasks: TaskGroup, batch: InputBatch) -> None:
-    """Process records task by task; raise the error of the first record that fails, after all records before it."""
+    """Process records level by level; raise the error of the first record that fails, after all records before it."""
     _BatchedRun(router, tasks).run(batch)
 
 
-class _BatchedRun:
-    """One pass of many input records through all tasks.
+class _Arrivals(NamedTuple):
+    """Records for the tasks of a level.
 
-    ``_end`` is the input record that failed: later tasks skip what it and its successors cause.
+    Attributes:
+        records: the records.
+        partitions: the partition of each; empty if all are of ``only``.
+        only: the partition of all records, if they have the same.
+        moments: for each the number of the input record that caused it, times the number of levels, plus its depth.
+        writers: returns the index of the task that wrote each; asked only if arrivals have to be sorted.
+    """
+
+    records: Sequence[Any]
+    partitions: Sequence[Partition]
+    only: Partition | None
+    moments: Sequence[int]
+    writers: Callable[[], Iterable[int]]
+
+    def distinct(self) -> Iterable[Partition]:
+        """Return the partitions that have records."""
+        return dict.fromkeys(self.partitions) if self.only is None else (self.only,)
+
+    def places(self) -> Iterable[Partition]:
+        """Return the partition of each record."""
+        return self.partitions if self.only is None else repeat(self.only, len(self.records))
+
+    def at(self, order: Sequence[int]) -> _Arrivals:
+        """Return some of the arrivals in an order."""
+        partitions = [self.partitions[at] for at in order] if self.partitions else ()
+        records, moments = [self.records[at] for at in order], [self.moments[at] for at in order]
+        return _Arrivals(records, partitions, self.only, moments, self.writers)
+
+
+class _Pass:
+    """The arrivals that a level has processed, and what came of each.
+
+    Attributes:
+        arrivals: the records.
+        readers: index of the task that reads each partition.
+        marks: how many rows had been written before each; empty if nobody asks.
+        lengths: the length of the recording before each.
+    """
+
+    def __init__(self, arrivals: _Arrivals, readers: Mapping[Partition, int], tasks: int) -> None:
+        self.arrivals, self.readers, self._tasks = arrivals, readers, tasks
+        self.marks, self.lengths = list[int](), list[int]()
+
+    @cached_property
+    def tasks(self) -> Sequence[int]:
+        """The index of the task that reads each arrival."""
+        return list(map(self.readers.__getitem__, self.arrivals.places()))
+
+    @cached_property
+    def steps(self) -> list[int]:
+        """The moment and task of each arrival as one number; arrivals are sorted by it."""
+        size = self._tasks
+        return [moment * size + task for moment, task in zip(self.arrivals.moments, self.tasks, strict=True)]
+
+    @cached_property
+    def causes(self) -> Sequence[int]:
+        """For each row that was written, the arrival that caused it."""
+        counts = list(map(sub, islice(self.marks, 1, None), self.marks))
+        if counts.count(1) == len(counts):
+            return range(len(counts))
+        return list(chain.from_iterable(map(repeat, range(len(counts)), counts)))
+
+
+class _BatchedRun:
+    """One pass of many input records through all levels.
+
+    ``_end`` is the step that failed, as in `_Pass.steps`: nothing that comes after it is processed or kept.
     """
 
     def __init__(self, router: Router, tasks: TaskGroup) -> None:
-        assert router.task_order is not None
-        self._router, self._tasks, self._order = router, tasks, router.task_order
-        self._arrivals: list[list[TaskArrival]] = [[] for _ in self._order]
-        self._rows: dict[str, list[tuple[int, int, int, int, OutputRow]]] = {}
-        self._end = _NO_END
-        self._steps: list[tuple[tuple[int, int, int, int], int]] = []
+        assert router.levels is not None
+        self._router, self._tasks, self._levels = router, tasks, router.levels
+        self._depths = max(self._levels) + 1
+        self._sorts_events = tasks.recorder is not None and self._depths > 1
+        self._feeds: list[list[_Arrivals]] = [[] for _ in range(self._depths)]
+        self._passes: list[_Pass] = []
+        self._rows: dict[str, list[tuple[_Pass, Sequence[int], list[OutputRow]]]] = {}
+        self._end: int | None = None
         self._error: ProcessingError | None = None
 
     def run(self, batch: InputBatch) -> None:
-        tasks = self._tasks
-        base = len(tasks.recorded)
-        for number, record in enumerate(batch.input_records(self._router)):
-            reader = self._router.reader(record[0]).tasks[record[1]]
-            self._arrivals[reader].append((number, 0, -1, 0, *record))
-        with collector_paused():
-            for index in self._order:
-                if self._arrivals[index]:
-                    self._run_task(index)
-        self._sort_events(base)
-        for topic, rows in self._rows.items():
-            rows.sort()
-            tasks.logs[topic].rows += [row[4] for row in rows if row[0] < self._end]
+        self._feed_input(batch)
+        try:
+            with collector_paused():
+                for level, feeds in enumerate(self._feeds):
+                    if feeds and (arrivals := self._merged(feeds)).records:
+                        self._run_level(level, arrivals)
+        finally:
+            self._log_rows()
+            self._sort_events()
         if self._error is not None:
             raise self._error
 
-    def _run_task(self, index: int) -> None:
-        """Process everything that arrived at one task."""
-        task, recorder = self._tasks.order[index], self._tasks.recorder
-        arrivals = sorted(self._arrivals[index])
-        if self._end < _NO_END:
-            arrivals = [arrival for arrival in arrivals if arrival[0] < self._end]
-        arrivals = _by_least_head(arrivals)
-        marks, before = list[int](), len(self._tasks.recorded)
+    def _feed_input(self, batch: InputBatch) -> None:
+        """Give input records to the levels that read them; the first takes them unserialised if its tasks can."""
+        router, places, orders = self._router, batch.partitions, self._tasks.order
+        moments = range(0, len(batch) * self._depths, self._depths)
+        every = _Arrivals((), places, batch.only, moments, lambda: repeat(-1))
+        readers = self._readers(every)
+        levels = {place: self._levels[index] for place, index in readers.items()}
+        for level in dict.fromkeys(levels.values()):
+            own = [place for place in readers if levels[place] == level]
+            as_given = (
+                level == 0 and batch.records and all(orders[readers[place]].takes_records(*place) for place in own)
+            )
+            feed = every._replace(records=batch.records if as_given else batch.input_records(router))
+            if len(own) < len(readers):
+                feed = feed.at([at for at, place in enumerate(places) if levels[place] == level])
+            self._feeds[level].append(feed)
+
+    def _readers(self, arrivals: _Arrivals) -> dict[Partition, int]:
+        """Return the index of the task that reads each partition."""
+        return {place: self._router.reader(place[0]).tasks[place[1]] for place in arrivals.distinct()}
+
+    def _pass(self, arrivals: _Arrivals) -> _Pass:
+        return _Pass(arrivals, self._readers(arrivals), len(self._levels))
+
+    def _merged(self, feeds: list[_Arrivals]) -> _Arrivals:
+        """Merge the arrivals of a level by moment, reading task, writing task and sequence; end before what failed."""
+        merged = feeds[0]
+        if len(feeds) > 1 or not all(map(lt, merged.moments, islice(merged.moments, 1, None))):
+            merged = self._sorted(feeds)
+        if self._end is not None:
+            merged = merged.at(range(bisect_left(self._pass(merged).steps, self._end)))
+        return merged
+
+    def _sorted(self, feeds: list[_Arrivals]) -> _Arrivals:
+        records, places, moments = list[Any](), list[Partition](), list[int]()
+        writers = list[int]()
+        for feed in feeds:
+            records += feed.records
+            places += feed.places()
+            moments += feed.moments
+            writers += islice(feed.writers(), len(feed.records))
+        joined = _Arrivals(records, places, None, moments, feeds[0].writers)
+        steps = self._pass(joined).steps
+        keys = [step * len(self._levels) + writer + 1 for step, writer in zip(steps, writers, strict=True)]
+        ordered: list[int] = []
+        for _, same in groupby(sorted(range(len(keys)), key=keys.__getitem__), key=steps.__getitem__):
+            ordered += _by_least_head(list(same), joined)
+        return joined.at(ordered)
+
+    def _run_level(self, level: int, arrivals: _Arrivals) -> None:
+        tasks, passed = self._tasks, self._pass(arrivals)
+        self._passes.append(passed)
+        first = {place: tasks.offsets.get(place, 0) for place in passed.readers}
+        batch = _LevelBatch({place: tasks.order[index] for place, index in passed.readers.items()}, arrivals, first)
+        marks = [(passed.marks, tasks.rows)] if self._sorts_events or self._has_to_mark(level) else []
+        marks += [(passed.lengths, tasks.recorded)] if self._sorts_events else []
         try:
-            for topic, partition, records in self._stretches(arrivals):
-                task.run(topic, partition, records, marks)
+            _process(batch, marks)
         except ProcessingError as error:
-            self._error, self._end = error, arrivals[len(marks)][0]
-        taken = [] if recorder is None else recorder.taken_since(before)
-        for number, (arrival, position) in enumerate(zip(arrivals, taken, strict=False)):
-            self._steps.append(((arrival[0], arrival[1], index, number), position))
-        self._route_rows(index, arrivals, marks, task.drain())
-        self._tasks.log_changes(task)
+            self._error, self._end = error, passed.steps[batch.index()]
+        finally:
+            for lengths, measured in marks:
+                lengths.append(len(measured))
+            for place, number in batch.counts.items():
+                tasks.offsets[place] = first[place] + number
+            self._route(passed, tasks.take_rows())
+            for index in sorted(set(passed.readers.values())):
+                tasks.log_changes(tasks.order[index])
 
-    def _sort_events(self, base: int) -> None:
-        """Sort recorded events by input record: they were recorded task by task."""
-        log = self._tasks.recorded
-        if len(self._order) > 1 and self._steps:
-            starts = [position for _, position in self._steps]
-            ends = [*starts[1:], len(log)]
-            events = log[base : starts[0]]
-            for (key, start), end in sorted(zip(self._steps, ends, strict=True)):
-                if key[0] <= self._end:
-                    events += log[start:end]
-            log[base:] = events
+    def _has_to_mark(self, level: int) -> bool:
+        """Return whether it matters which record caused a row of a level: it is read, sorted or converted."""
+        written: list[set[str | None]] = [set(), set()]
+        for own, topics in zip(self._levels, self._router.written, strict=True):
+            written[own == level].update(topics)
+        converts = any(topic is None or self._router.writer_serdes(topic) is None for topic in written[True])
+        dead_letters = self._router.config.dead_letter_topic is not None
+        return level + 1 < self._depths or converts or dead_letters or not written[0].isdisjoint(written[1])
 
-    def _stretches(self, arrivals: list[TaskArrival]) -> list[tuple[str, int, list[WireRecord]]]:
-        """Cut arrivals into runs of one partition, and assign offsets."""
-        offsets, current = self._tasks.offsets, ("", -1)
-        stretches: list[tuple[str, int, list[WireRecord]]] = []
-        for _, _, _, _, topic, partition, timestamp, key, value, headers in arrivals:
-            if partition != current[1] or topic != current[0]:
-                current, records = (topic, partition), list[WireRecord]()
-                offset = offsets.get(current, 0)
-                stretches.append((topic, partition, records))
-            records.append((offset, timestamp, key, value, headers))
-            offset = offsets[current] = offset + 1
-        return stretches
+    def _route(self, passed: _Pass, rows: list[OutputRow]) -> None:
+        """Keep what a level wrote for the logs of its topics, and feed it to the levels that read it."""
+        causes = passed.causes if passed.marks else ()
+        fed: dict[int, list[str]] = {}
+        topics = dict.fromkeys(map(itemgetter(0), rows))
+        for topic in topics:
+            route = self._router.route(topic)
+            for level in () if route is None else dict.fromkeys(map(self._levels.__getitem__, route.tasks.values())):
+                fed.setdefault(level, []).append(topic)
+            chosen, of = _rows_of((topic,), rows, causes, topics)
+            chosen = self._converted(passed, chosen, of, (topic,), OutputRoute.logged)
+            self._rows.setdefault(topic, []).append((passed, of, chosen))
+        for level, read in fed.items():
+            chosen, of = _rows_of(read, rows, causes, topics)
+            chosen = self._converted(passed, chosen, of, read, OutputRoute.delivered)
+            known = {(topic, number): (topic, number) for topic in read for number in range(self._router.count(topic))}
+            only = next(iter(known)) if len(known) == 1 else None
+            places = [known[row[:2]] for row in chosen] if only is None else ()
+            moments = [passed.arrivals.moments[at] + 1 for at in of]
+            self._feeds[level].append(
+                _Arrivals(chosen, places, only, moments, partial(map, passed.tasks.__getitem__, of))
+            )
 
-    def _route_rows(self, index: int, arrivals: list[TaskArrival], marks: list[int], rows: list[OutputRow]) -> None:
-        """Log what a task wrote and pass it to its readers, each row with its position in the processing order."""
-        before = sequence = 0
-        outputs: dict[str, tuple[OutputRoute, list[Any], bool]] = {}
-        for arrival, mark in zip(arrivals, marks, strict=False):
-            if mark == before:
+    def _converted(
+        self,
+        passed: _Pass,
+        rows: list[OutputRow],
+        causes: Sequence[int],
+        topics: Iterable[str],
+        convert: Callable[[OutputRoute, OutputRow], OutputRow],
+    ) -> list[OutputRow]:
+        """Return rows in the form of a log or of readers, if any differs from that in which they are written."""
+        writers = dict.fromkeys(passed.readers.values())
+        outputs = {(index, topic): self._tasks.output(index, topic) for index in writers for topic in topics}
+        if all(convert in output.keeps for output in outputs.values()):
+            return rows
+        return [convert(outputs[passed.tasks[at], row[0]], row) for at, row in zip(causes, rows, strict=True)]
+
+    def _log_rows(self) -> None:
+        """Append rows to the logs of their topics: sorted if several levels wrote them, none after a failure."""
+        for topic, parts in self._rows.items():
+            log = self._tasks.logs[topic].rows
+            if len(parts) == 1 and (self._end is None or not parts[0][0].marks):
+                log += parts[0][2]
                 continue
-            root, depth = arrival[0], arrival[1]
-            for row in rows[before:mark]:
-                topic, partition, timestamp, key, value, headers = row
-                if topic not in outputs:
-                    output = self._tasks.output(index, topic)
-                    converts = output.route is not None and output.written_as not in (None, output.route.serdes)
-                    outputs[topic] = output, self._rows.setdefault(topic, []), converts
-                output, logged, converts = outputs[topic]
-                logged.append((root, depth, index, sequence, output.logged(row)))
-                if output.route is not None:
-                    if converts:
-                        key, value = output.delivered(row)
-                    arrived = (root, depth + 1, index, sequence, topic, partition, timestamp, key, value, headers)
-                    self._arrivals[output.route.tasks[partition]].append(arrived)
-                sequence += 1
-            before = mark
+            steps = ((passed.steps[at], row) for passed, of, rows in parts for at, row in zip(of, rows, strict=True))
+            kept = [step for step in steps if self._end is None or step[0] <= self._end]
+            log += map(itemgetter(1), sorted(kept, key=itemgetter(0)))
+
+    def _sort_events(self) -> None:
+        """Sort recorded events by step: they were recorded level by level."""
+        if not self._sorts_events or not self._passes or (len(self._passes) == 1 and self._end is None):
+            return
+        log, spans = self._tasks.recorded, list[tuple[int, int, int]]()
+        for passed in self._passes:
+            kept = len(passed.steps) if self._end is None else bisect_right(passed.steps, self._end)
+            spans += islice(zip(passed.steps, passed.lengths, passed.lengths[1:], strict=False), kept)
+        spans.sort()
+        base = self._passes[0].lengths[0]
+        log[base:] = list(chain.from_iterable([log[start:end] for _, start, end in spans]))
 
 
-def _by_least_head(arrivals: list[TaskArrival]) -> list[TaskArrival]:
-    """Sort arrivals of one input record and depth as a task takes them: partition with the least head first."""
-    steps = list(map(itemgetter(0, 1), arrivals))
-    if all(map(lt, steps, islice(steps, 1, None))):
-        return arrivals
-    ordered: list[TaskArrival] = []
-    start, size = 0, len(arrivals)
-    while start < size:
-        end = start + 1
-        while end < size and steps[end] == steps[start]:
-            end += 1
-        ordered += _merge_heads(arrivals[start:end])
-        start = end
-    return ordered
+def _rows_of(
+    read: Sequence[str], rows: list[OutputRow], causes: Sequence[int], topics: Mapping[str, None]
+) -> tuple[list[OutputRow], Sequence[int]]:
+    """Return the rows of some of the topics, and what caused each."""
+    if len(read) == len(topics):
+        return rows, causes
+    chosen = [row for row in rows if row[0] in read]
+    return chosen, [at for row, at in zip(rows, causes, strict=False) if row[0] in read]
 
 
-def _merge_heads(arrivals: Sequence[TaskArrival]) -> Sequence[TaskArrival]:
-    queues: dict[Partition, list[TaskArrival]] = {}
-    for arrival in arrivals if len(arrivals) > 1 else ():
-        queues.setdefault((arrival[4], arrival[5]), []).append(arrival)
+def _by_least_head(same: list[int], arrivals: _Arrivals) -> list[int]:
+    """Sort arrivals of one moment at one task as the task takes them: the partition with the least head first."""
+    queues: dict[Partition, list[int]] = {}
+    for at in same if len(same) > 1 else ():
+        queues.setdefault(arrivals.partitions[at], []).append(at)
     if len(queues) <= 1:
-        return arrivals
+        return same
     merged = []
     while queues:
-        first = min(queues, key=lambda partition: (queues[partition][0][6], partition))
+        first = min(queues, key=lambda partition: (arrivals.records[queues[partition][0]][-4], partition))
         merged.append(queues[first].pop(0))
         if not queues[first]:
             del queues[first]
     return merged
+
+
+def _process(batch: _LevelBatch, marks: Marks) -> None:
+    """Process the arrivals of a level: in one loop, or each by the coroutine of its partition."""
+    only = batch.arrivals.only
+    if only is not None and batch.readers[only].takes_records(*only):
+        batch.readers[only].run_batch(*only, batch, batch.first[only], marks)
+        return
+    sends: dict[Partition, Callable[[Any], None]] = {}
+    with ExitStack() as stack:
+        for task in dict.fromkeys(batch.readers.values()):
+            own = {place: batch.first[place] for place, reader in batch.readers.items() if reader is task}
+            sends |= stack.enter_context(task.interleave(batch, own))
+        send_each = zip(batch.iterator, map(sends.__getitem__, batch.arrivals.places()), strict=True)
+        if not marks:
+            for record, send in send_each:
+                send(record)
+            return
+        for record, send in send_each:
+            for lengths, measured in marks:
+                lengths.append(len(measured))
+            send(record)
+
+
+class _LevelBatch(Batch):
+    """The arrivals of a level; ``first`` holds the offset of the first record of each partition."""
+
+    def __init__(self, readers: Mapping[Partition, Task], arrivals: _Arrivals, first: Mapping[Partition, int]) -> None:
+        super().__init__(arrivals.records, "", -1, "", None)
+        self.readers, self.arrivals, self.first = readers, arrivals, first
+
+    def taken(self, topic: str, partition: int) -> int:
+        """Return how many records of a partition were taken; correct only after the last one."""
+        return self.counts[topic, partition]
+
+    def position_of(self, index: int) -> RecordPosition:
+        """Return topic, partition, source node and offset of a record."""
+        topic, number = partition = self.arrivals.only or self.arrivals.partitions[index]
+        return topic, number, self.readers[partition].queue_of(topic, number).source, self._offsets[index]
+
+    @cached_property
+    def counts(self) -> Mapping[Partition, int]:
+        """How many records of each partition were taken; correct only after the last one."""
+        done, only = self.index() + 1, self.arrivals.only
+        return Counter(islice(self.arrivals.partitions, done)) if only is None else {only: done}
+
+    @cached_property
+    def _offsets(self) -> Sequence[int]:
+        """The offset of every record; computed only for processors that ask for it."""
+        if (only := self.arrivals.only) is not None:
+            return range(self.first[only], self.first[only] + len(self.records))
+        counters = {partition: count(first) for partition, first in self.first.items()}
+        return [next(counters[partition]) for partition in self.arrivals.partitions]

@@ -22,10 +22,11 @@ class InputBatch:
     Attributes:
         topics: the topics of the records.
         records: the records as the user gave them; empty if the batch was made of serialised records.
-        partitions: the partition of each of ``records``; empty if one partition takes all of them.
+        partitions: the partition of each record; empty if one partition takes all of them.
+        only: that partition.
     """
 
-    __slots__ = ("_serialized", "partitions", "records", "topics")
+    __slots__ = ("_serialized", "only", "partitions", "records", "topics")
 
     def __init__(
         self,
@@ -33,8 +34,10 @@ class InputBatch:
         records: Sequence[TopicRecord],
         partitions: Sequence[Partition],
         serialized: list[InputRecord] | None,
+        only: Partition | None = None,
     ) -> None:
         self.topics = tuple(topics)
+        self.only = only
         self.records, self.partitions, self._serialized = records, partitions, serialized
 
     @classmethod
@@ -42,7 +45,7 @@ class InputBatch:
         """Assign a partition to each record and merge the partitions; serialise nothing yet."""
         readers = {topic: (router.reader(topic).serdes[0], router.count(topic)) for topic in topics}
         if sum(partitions for _, partitions in readers.values()) == 1:
-            return cls(readers, records, (), None)
+            return cls(readers, records, (), None, (next(iter(readers)), 0))
         partitions = partitions_of(records, readers)
         order = merge_order([record.timestamp for record in records], partitions)
         if order is not None:
@@ -52,9 +55,11 @@ class InputBatch:
     @classmethod
     def serialized(cls, records: list[InputRecord]) -> InputBatch:
         """Merge the partitions of serialised records."""
-        order = merge_order([record[2] for record in records], [record[:2] for record in records])
-        merged = records if order is None else [records[at] for at in order]
-        return cls(dict.fromkeys(map(itemgetter(0), records)), (), (), merged)
+        partitions = [record[:2] for record in records]
+        order = merge_order([record[2] for record in records], partitions)
+        if order is not None:
+            records, partitions = [records[at] for at in order], [partitions[at] for at in order]
+        return cls(dict.fromkeys(map(itemgetter(0), records)), (), partitions, records)
 
     def __len__(self) -> int:
         return len(self.records) or len(self._serialized or ())
@@ -62,7 +67,7 @@ class InputBatch:
     def __getitem__(self, at: slice) -> InputBatch:
         records, serialized = self.records[at], self._serialized and self._serialized[at]
         topics = self.topics if len(self.topics) == 1 else dict.fromkeys(map(itemgetter(0), serialized or records))
-        return InputBatch(topics, records, self.partitions[at], serialized)
+        return InputBatch(topics, records, self.partitions[at], serialized, self.only)
 
     def input_records(self, router: Router) -> list[InputRecord]:
         """Return the serialised records."""

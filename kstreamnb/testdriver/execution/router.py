@@ -7,9 +7,9 @@ first. The layout ``single`` follows Kafka's own test driver instead, including 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Literal
+from typing import Any, Literal
 
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
@@ -39,7 +39,8 @@ class Router:
         plans: the plans of the tasks; an index in a route is one into this tuple.
         global_plan: the plan of the task that fills the global stores, if there are any.
         written: topics that each task writes; None stands for a topic that each record chooses.
-        task_order: tasks such that each comes after all that write what it reads; None if there is no such order.
+        levels: the level of each task, greater than those of the tasks that write what it reads; None if tasks feed
+            each other in a circle, or the readers of a topic are not known.
     """
 
     def __init__(
@@ -63,9 +64,8 @@ class Router:
         self._serdes = [topic_serdes(plan, plan.nodes) for plan in self.plans]
         self._routes: dict[str, TopicRoute | None] = {}
         self._serializers: dict[tuple[str, Serde | None, Serde | None, bool], Serialize] = {}
-        self._independent: dict[str, bool] = {}
         self.written = [_written(plan) for plan in self.plans]
-        self.task_order = None if layout == "single" else task_order(self.written, self._fed)
+        self.levels = None if layout == "single" else self._find_levels()
 
     def plan(self) -> TaskPlan:
         """Return a plan without nodes: names of topics, numbers of partitions and serdes."""
@@ -101,14 +101,6 @@ class Router:
         pairs = [serdes[topic] for serdes in self._serdes if topic in serdes]
         return pairs[0] if pairs and all(pair == pairs[0] for pair in pairs) else None
 
-    def is_independent(self, topic: str) -> bool:
-        """Return whether no task reads the consequences of a topic's records, so that tasks need not wait for each
-        other.
-        """
-        if topic not in self._independent:
-            self._independent[topic] = self._has_no_readers(topic)
-        return self._independent[topic]
-
     def serialize(
         self,
         records: Sequence[TopicRecord],
@@ -134,19 +126,22 @@ class Router:
         remaining = {topic: iter(of_topic) for topic, of_topic in serialized.items()}
         return [next(remaining[record[0]]) for record in records]
 
-    def _has_no_readers(self, topic: str) -> bool:
-        route = self.route(topic)
-        if self.layout == "single" or route is None or route.is_global:
-            return False
-        written = {name for index in route.tasks.values() for name in self.written[index]}
-        return all(
-            name is not None and self.route(name) is None and self.writer_serdes(name) is not None for name in written
-        )
-
-    def _fed(self, topic: str) -> Mapping[int, int] | None:
-        """Return the tasks that read a topic, by partition; None if it fills a global store."""
-        route = self.route(topic)
-        return {} if route is None else None if route.is_global else route.tasks
+    def _find_levels(self) -> list[int] | None:
+        groups = [plan.subtopologies for plan in self.plans]
+        fed: dict[Any, set[Any]] = {}
+        for group, topics in dict(zip(groups, self.written, strict=True)).items():
+            routes = [None if topic is None else self.route(topic) for topic in topics]
+            if None in topics or any(route is not None and route.is_global for route in routes):
+                return None
+            fed[group] = {groups[index] for route in routes if route is not None for index in route.tasks.values()}
+        levels = dict.fromkeys(fed, 0)
+        for _ in fed:  # the longest path to a group has fewer steps than there are groups
+            before = dict(levels)
+            for group, readers in fed.items():
+                levels |= {reader: max(levels[reader], levels[group] + 1) for reader in readers}
+            if levels == before:
+                return [levels[group] for group in groups]
+        return None if fed else []
 
     def _find_route(self, topic: str) -> TopicRoute | None:
         tasks: dict[int, int] = {}
@@ -172,37 +167,6 @@ def partitions_with_sources(topology: Topology, partitions: Mapping[str, int], d
     """Return the numbers of partitions of the user's topics: the given ones, ``default`` for others that are read."""
     read = {topic: default for source in topology.sources() for topic in source.topics}
     return {**{topic: count for topic, count in read.items() if topic not in topology.internal_topics}, **partitions}
-
-
-def task_order(
-    written: Sequence[Sequence[str | None]], readers: Callable[[str], Mapping[int, int] | None]
-) -> list[int] | None:
-    """Sort tasks so that each comes after all that write what it reads.
-
-    Args:
-        written: topics that each task writes, None for one that records choose.
-        readers: topic to the tasks that read it, by partition; None if it fills a global store.
-
-    Returns:
-        Indexes of tasks; None if tasks feed each other in a circle, or the readers of a topic are not known.
-    """
-    feeds: list[set[int]] = []
-    for topics in written:
-        read: set[int] = set()
-        for topic in topics:
-            tasks = None if topic is None else readers(topic)
-            if tasks is None:
-                return None
-            read.update(tasks.values())
-        feeds.append(read)
-    waiting = [sum(index in read for read in feeds) for index in range(len(feeds))]
-    order = [index for index, count in enumerate(waiting) if count == 0]
-    for index in order:
-        for reader in sorted(feeds[index]):
-            waiting[reader] -= 1
-            if waiting[reader] == 0:
-                order.append(reader)
-    return order if len(order) == len(feeds) else None
 
 
 def _written(plan: TaskPlan) -> list[str | None]:

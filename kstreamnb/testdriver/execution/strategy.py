@@ -1,4 +1,4 @@
-"""Feeds input records to the tasks: chooses how, part by part, among sequential, batched and interleaved."""
+"""Feeds input records to the tasks: chooses how, part by part, among sequential and batched."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TypeAlias
 from kstreamnb.core.progress import pieces
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
-from kstreamnb.testdriver.execution import batched, interleaved, sequential
+from kstreamnb.testdriver.execution import batched, sequential
 from kstreamnb.testdriver.execution.input_batch import InputBatch
 from kstreamnb.testdriver.execution.router import Router
 from kstreamnb.testdriver.execution.task_group import TaskGroup
@@ -44,7 +44,7 @@ def feed(
         ProcessingError: a node failed; the records before are processed.
     """
     given = key_serde is None and value_serde is None
-    if given and len(records) > 1 and all(map(router.is_independent, topics)):
+    if given and router.levels is not None and len(records) >= _FEW:
         batch = InputBatch.unserialized(router, topics, records)
     else:
         batch = InputBatch.serialized(router.serialize(records, key_serde, value_serde))
@@ -59,11 +59,7 @@ def process(router: Router, tasks: TaskGroup, batch: InputBatch) -> None:
 
 def choose_strategy(router: Router, tasks: TaskGroup, batch: InputBatch) -> Strategy:
     """Return the fastest strategy that produces the result of record-by-record processing."""
-    if batch.records and all(
-        task.takes_records(topic) for (topic, _), task in interleaved.readers_of(router, tasks, batch).items()
-    ):
-        return interleaved.run
-    if len(batch) < _FEW or tasks.keeps_order or router.task_order is None:
+    if len(batch) < _FEW or tasks.keeps_order or router.levels is None:
         return sequential.run
     if any(router.reader(topic).is_global for topic in batch.topics) or batch.merges_by_event_time(router):
         return sequential.run
@@ -74,9 +70,9 @@ def _parts(router: Router, batch: InputBatch) -> Iterator[InputBatch]:
     """Split a batch at points where the strategy may change or progress is reported."""
     if batch.merges_by_event_time(router):
         yield batch  # a merge by event time needs all records
-    elif batch.records:
-        # The first records go alone: after them tasks know which changelogs they write, and take records unserialised.
-        warm_up = _WARM_UP if batch.partitions else 1
+    elif not any(router.reader(topic).is_global for topic in batch.topics):
+        # The first records go alone: after them tasks know which changelogs they write, and process records in bulk.
+        warm_up = _FEW if batch.only else _WARM_UP
         for piece in chain((range(warm_up),), pieces(range(warm_up, len(batch)), "records")):
             if part := batch[piece.start : piece.stop]:
                 yield part

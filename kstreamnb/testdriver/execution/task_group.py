@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from kstreamnb.core.codec import encoded
@@ -39,28 +40,27 @@ class OutputRoute:
     written_as: tuple[Serde, Serde] | None
     route: TopicRoute | None
 
+    @cached_property
+    def keeps(self) -> tuple[Callable[[OutputRoute, OutputRow], OutputRow], ...]:
+        """Those of the methods below that change no row."""
+        same = self.route is None or self.written_as in (None, self.route.serdes)
+        logs = self.log.serdes is not None or self.written_as is None
+        return (*([OutputRoute.logged] if logs else []), *([OutputRoute.delivered] if same else []))
+
     def logged(self, row: OutputRow) -> OutputRow:
         """Return a row in the form of the log."""
-        written_as = self.written_as
-        if self.log.serdes is not None or written_as is None:
+        return row if self.log.serdes is not None else self._converted(row, (None, None))
+
+    def delivered(self, row: OutputRow) -> OutputRow:
+        """Return a row in the form that the readers of the topic expect."""
+        return row if self.route is None else self._converted(row, self.route.serdes)
+
+    def _converted(self, row: OutputRow, read_as: tuple[Serde | None, Serde | None]) -> OutputRow:
+        if self.written_as is None or self.written_as == read_as:
             return row
         topic, partition, timestamp, key, value, headers = row
-        return (
-            topic,
-            partition,
-            timestamp,
-            convert(key, written_as[0], None),
-            convert(value, written_as[1], None),
-            headers,
-        )
-
-    def delivered(self, row: OutputRow) -> tuple[object, object]:
-        """Return key and value of a row in the form that the readers of the topic expect."""
-        key, value = row[3:5]
-        if self.route is None or self.written_as is None or self.written_as == self.route.serdes:
-            return key, value
-        written_as, read_as = self.written_as, self.route.serdes
-        return convert(key, written_as[0], read_as[0]), convert(value, written_as[1], read_as[1])
+        key, value = (convert(*each) for each in zip((key, value), self.written_as, read_as, strict=True))
+        return topic, partition, timestamp, key, value, headers
 
 
 class TaskGroup:
@@ -78,6 +78,7 @@ class TaskGroup:
         global_task: the task that fills the global stores, if there are any.
         logs: logs by topic.
         offsets: the next offset of each partition.
+        rows: what tasks have produced; they share it, and it is taken before tasks that read it run.
         recorded: the entries of the recorder.
         keeps_order: whether events are only correct if records are processed strictly one after another.
     """
@@ -86,7 +87,7 @@ class TaskGroup:
         self.router = router
         global_plan = router.global_plan
         self.global_task = None if global_plan is None else GlobalTask(global_plan, clock, recorder=recorder)
-        rows: list[OutputRow] = []  # shared: each task is drained before the next one runs
+        rows = self.rows = list[OutputRow]()
         self.order = [
             Task(plan, clock, self.global_task, recorder, changelog=changelog, commit_every_record=True, out=rows)
             for plan in router.plans
@@ -132,7 +133,7 @@ class TaskGroup:
             for row, output in self._log(index, task.drain()):
                 route = output.route
                 assert route is not None
-                delivered = (row[0], row[1], row[2], *output.delivered(row), row[5])
+                delivered = output.delivered(row)
                 if route.tasks:
                     reader, record = self.address(route, delivered)
                     deliveries.append((reader, row[0], row[1], record))
@@ -163,15 +164,11 @@ class TaskGroup:
                     self.order[index].run_ready()
                 deliveries += self.collect(index)
 
-    def collect_shared(self, indexes: Sequence[int]) -> None:
-        """Log what independent tasks wrote in turn into their shared rows."""
-        rows, written = self.order[0].drain(), dict[str, int]()
-        for index in indexes:
-            written |= {topic: index for topic in self.router.written[index] if topic is not None}
-            self.log_changes(self.order[index])
-        for topic, index in written.items():
-            of_topic = rows if len(written) == 1 else [row for row in rows if row[0] == topic]
-            self.output(index, topic).log.rows += of_topic
+    def take_rows(self) -> list[OutputRow]:
+        """Take what tasks have produced."""
+        rows = self.rows[:]
+        self.rows.clear()
+        return rows
 
     def log_changes(self, task: Task) -> None:
         """Log what a task wrote to changelog topics."""
