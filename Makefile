@@ -26,7 +26,7 @@ $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "kstreamnb needs Python 3.11 or later: make PYTHON=python3.12 …" >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Setting up $(VENV) (once; a few minutes on a slow line)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
@@ -124,7 +124,7 @@ lab: $(READY) ## Open the notebooks in JupyterLab
 	$(BIN)/jupyter lab notebooks
 
 lock: ## Pin the versions that the set-up installs; run it with the oldest Python, 3.11.0, or they may need a later one
-	$(BIN)/pip-compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-annotate --no-header --extra dev --output-file $(READY).lock pyproject.toml
+	$(BIN)/pip-compile --quiet --no-strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-annotate --no-header --extra dev --output-file $(READY).lock pyproject.toml
 	grep -vE '^(kstreamnb|#|$$)' $(READY).lock > requirements.lock && rm $(READY).lock
 
 clean: ## Remove everything that was made
