@@ -78,7 +78,7 @@ def draw(canvas: Canvas, chart: Chart, left: int, top: int, names: int) -> None:
     for tick in y_ticks:
         at = y(math.log10(tick))
         canvas.add("line", kind="ks-grid", x1=left + LEFT, y1=at, x2=left + WIDTH - RIGHT, y2=at)
-        canvas.text(left + LEFT - 6, at + 4, label(tick) + unit, text_anchor="end")
+        canvas.text(left + LEFT - 6, at + 4, label(tick, unit), text_anchor="end")
     for tick in x_ticks:
         canvas.text(x(math.log10(tick)), bottom + 17, label(tick), text_anchor="middle")
     canvas.text(left + WIDTH - RIGHT, bottom + 34, chart["x_label"], text_anchor="end")
@@ -102,12 +102,13 @@ def decades(values: Iterable[float]) -> list[float]:
     return [10.0**power for power in range(low, max(high, low + 1) + 1)]
 
 
-def label(value: float) -> str:
-    """Return a power of ten as text, such as 10 k or 100 m; a unit may follow."""
-    for size, letter in ((1e6, "M"), (1e3, "k"), (1, ""), (1e-3, "m")):
+def label(value: float, unit: str = "") -> str:
+    """Return a power of ten as text, such as 10 k or, with a unit, 100 ms."""
+    sizes = ((1e6, "M"), (1e3, "k"), (1, ""), (1e-3, "m"), (1e-6, "µ"))
+    for size, letter in sizes if unit else sizes[:2]:
         if value >= size * 0.999:
-            return f"{value / size:g} {letter}"
-    return f"{value * 1e6:g} µ"
+            return f"{value / size:g} {letter}{unit}"
+    return f"{value:g}"
 
 
 if __name__ == "__main__":

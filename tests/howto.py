@@ -41,7 +41,7 @@ def blocks(page: str, language: str = "py") -> list[str]:
 def commands(block: str) -> list[list[str]]:
     """Return the commands of a block for a shell, each as its words, without comments and operators."""
     found: list[list[str]] = []
-    for line in block.splitlines():
+    for line in block.replace("\\\n", " ").splitlines():  # a backslash continues a line
         words = shlex.shlex(line, posix=True, punctuation_chars="&|;")
         words.whitespace_split = True
         for operator, group in groupby(words, lambda word: set(word) <= set("&|;")):

@@ -98,8 +98,8 @@ def test_every_command_of_a_page_exists_with_its_options(document: str, command:
 
 
 RECIPE_TEXT = (ROOT / "Makefile").read_text().replace("$(if $(", "$(").replace("$(or $(", "$(")
-RUN_ELSEWHERE = {("cluster.md", "spark-submit")}
-"""Run by ``tests/spark/test_profiles.py``."""
+RUN_ELSEWHERE = {("cluster.md", "spark-submit"), ("kubernetes.md", "spark-submit")}
+"""Run by ``tests/spark/test_profiles.py`` and ``tests/cluster/test_kubernetes.py``."""
 NOT_RUN = {("cluster.md", name) for name in ("python", ".", "venv-pack")} | {("object-storage.md", "aws")}
 """Packing an environment of some 600 MB, and a client of a cloud."""
 
