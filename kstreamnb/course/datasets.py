@@ -16,6 +16,7 @@ from kstreamnb.samples import Sample
 _FILES = Path(__file__).parent / "data"
 _START_MS = 1_357_035_300_000  # 2013-01-01T10:15:00Z, the first scheduled departure
 _HOUR_MS = 3_600_000
+_FLIGHTS = 10_000
 _TEMPERATURE_TOPICS = {
     "reading": "iot-temperature",
     "change": "temperature-KSTREAM-REDUCE-STATE-STORE-0000000002-changelog",
@@ -32,6 +33,8 @@ def new_york_flights(limit: int = 10_000) -> Sample:
     Args:
         limit: the number of flights, at most 10,000. Default: 10,000.
 
+    Raises: KStreamError for another number.
+
     Source: the tables of the R package nycflights13, from the Bureau of Transportation Statistics.
 
     Example:
@@ -40,6 +43,8 @@ def new_york_flights(limit: int = 10_000) -> Sample:
         ('N14228', 'EWR', 'IAH', 2)
     """
     check_arguments(new_york_flights, locals())
+    if not 0 <= limit <= _FLIGHTS:
+        raise KStreamError(f"limit must be from 0 to {_FLIGHTS:,}, got {limit}")
     return Sample.from_records(
         TopicRecord(
             *("flights", -1, number, _START_MS + int(row["minute"]) * 60_000, row["tail"] or None),

@@ -629,7 +629,7 @@ def test_a_small_batch_is_sent_along_with_its_plan(tmp_path: Path, monkeypatch: 
     sent = reader.getCache(start, end)
     assert sent is not None
     assert list(reader.read(share)) == list(sent)
-    for limit in ("_VERY_FEW", "_SENT_ALONG_BYTES"):
+    for limit in ("FEW_RECORDS", "_SENT_ALONG_BYTES"):
         with monkeypatch.context() as patched:
             patched.setattr(stream_source, limit, 1)
             assert reader.getCache(start, end) is None

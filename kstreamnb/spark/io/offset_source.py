@@ -95,7 +95,7 @@ class KafkaOffsetSource:
         self._follower = self._follower or TopicFollower(self.servers, begin, most=FEW_RECORDS)
 
     def arrived(self, begin: Offsets, seconds: float) -> Offsets | None:
-        """The offsets after the records that have arrived; None if they have to be looked up."""
+        """Return the offsets after the records that have arrived; None if they have to be looked up."""
         if self._follower is None:
             return None
         found: Offsets | None = None
