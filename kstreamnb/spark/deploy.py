@@ -185,7 +185,7 @@ def deploy(
     cores = session.sparkContext.defaultParallelism
     spark_partitions = spark_partitions or _partitions(application, cores, old)
     slots = 0 if publish == "driver" else (old and old.slots) or spark_partitions
-    sink = sink or _kafka_sink(_writer(servers, application, name, guarantee, producer or {}, slots))
+    sink = sink or _kafka_sink(_writer(servers, application, name, guarantee, _own(settings, producer), slots))
     options = WorkerOptions(sink.kafka, memory_limit, verify=verify, changelogs=changelogs, slots=slots, live=live)
     options = _of_checkpoint(options, folder, adopts=is_new and adopted is not None)
     deployment = _placed(name, application, spark_partitions, options, old)
@@ -348,6 +348,11 @@ def _with_prefix(settings: Config, prefix: str) -> dict[str, object]:
     return {name.removeprefix(prefix): value for name, value in settings.others.items() if name.startswith(prefix)}
 
 
+def _own(settings: Config, producer: Mapping[str, object] | None) -> Mapping[str, object]:
+    """Return the producer's settings as the user gave them, without the limits that the plan adds for its tasks."""
+    return {**_with_prefix(settings, "producer."), **(producer or {})}
+
+
 def _writer(
     servers: Servers,
     application: ApplicationPlan,
@@ -360,7 +365,6 @@ def _writer(
     from kstreamnb.kafka.transactional_writer import TransactionalWriter
 
     settings = application.config
-    producer = {**_with_prefix(settings, "producer."), **producer}
     guarantee = guarantee or ("exactly_once" if settings.exactly_once else "at_least_once")
     writer: TransactionalWriter | AtLeastOnceWriter
     if guarantee == "exactly_once":
