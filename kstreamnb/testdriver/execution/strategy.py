@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from itertools import chain, groupby
+from itertools import groupby
 from typing import TypeAlias
 
 from kstreamnb.core.progress import pieces
@@ -73,9 +73,9 @@ def _parts(router: Router, batch: InputBatch) -> Iterator[InputBatch]:
     elif not any(router.reader(topic).is_global for topic in batch.topics):
         # The first records go alone: after them tasks know which changelogs they write, and process records in bulk.
         warm_up = _FEW if batch.only else _WARM_UP
-        for piece in chain((range(warm_up),), pieces(range(warm_up, len(batch)), "records")):
-            if part := batch[piece.start : piece.stop]:
-                yield part
+        for piece in pieces(range(len(batch)), "records"):
+            rest = max(piece.start, min(warm_up, piece.stop))
+            yield from filter(len, (batch[piece.start : rest], batch[rest : piece.stop]))
     else:
         records = batch.input_records(router)
         for piece in pieces(range(len(batch)), "records"):
