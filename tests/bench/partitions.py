@@ -1,4 +1,4 @@
-"""What many input partitions cost: ``python -m tests.bench.partitions [--partitions 8 500] [--batches 60]``.
+"""Measures the cost of many input partitions: ``python -m tests.bench.partitions [--partitions 8 500] [--batches 60]``.
 
 A keyed count reads a topic at a low rate, 20 records for each batch; printed is the median of the time that Spark
 reports for a batch, with planning and commit. The aim is that 500 partitions cost at most 1.5 times as much as 8.

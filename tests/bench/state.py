@@ -45,7 +45,7 @@ _PORTION, _MOST_IN_MEMORY, _PRIME = 5_000, 2_000_000, 7_919
 
 @dataclass(frozen=True)
 class Figures:
-    """What one size costs: CPU seconds, milliseconds and microseconds, and bytes."""
+    """The cost of one size: CPU seconds, milliseconds and microseconds, and bytes."""
 
     keys: int
     on_disk: bool

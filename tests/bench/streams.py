@@ -42,7 +42,7 @@ _PATIENCE_S = 300.0
 
 @dataclass(frozen=True)
 class Field:
-    """What both engines share: broker, session, JVM, and a folder for checkpoints."""
+    """Holds the parts that both engines share: broker, session, JVM, and a folder for checkpoints."""
 
     servers: str
     spark: Any

@@ -1,4 +1,4 @@
-"""What ``spark-submit --master k8s://…`` sends to Kubernetes, by a server that only takes it down."""
+"""Resources that ``spark-submit --master k8s://…`` sends to Kubernetes, recorded by a server."""
 
 from __future__ import annotations
 

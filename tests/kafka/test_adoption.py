@@ -1,4 +1,4 @@
-"""What `adopt` says about the state that a Kafka Streams application left in Kafka, and when it refuses.
+"""Tests what `adopt` reports about the state that Kafka Streams left in Kafka, and when it refuses it.
 
 ``tests/java`` moves whole applications; here the topics hold what Java would have written, so that no Java runs.
 """
