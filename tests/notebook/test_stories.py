@@ -172,6 +172,11 @@ PINS = [
     Pin("E14", PROCESSORS, "by_records", [(1, 1, 0), (1, 3, 1000), (2, 1, 1000), (1, 3, 3500), (2, 2, 3500)]),
     Pin("E14", PROCESSORS, "by_clock", [(1, 2, 2500), (2, 1, 2500)]),
     Pin("E14", PROCESSORS, "(type(wrong_type).__name__, 'SINK_COUNTER' in str(wrong_type))", ("ProcessingError", True)),
+    # E22: sorted within ten seconds, a late one diverted, equal after crashes; the order of sending
+    Pin("E22", PROCESSORS, "list(steps.values())", ["", "", "", "b c", "", "a e", "d f"]),
+    Pin("E22", PROCESSORS, "in_order([*disorder, *straggler])[1]", ["h"]),
+    Pin("E22", PROCESSORS, "set(after_crashes)", {"b c a e d f"}),
+    Pin("E22", GUARANTEES, "list(logs.values())", ["BA", "AB", "AB"]),
     # E15: two tables
     Pin("E15", CAPTCHA, "joined", [("B1", n) for n in (1, 2, 3, 4, 5, 6, 0, 0)] + [("B2", 0)] * 6),
     Pin("E15", CAPTCHA, "asked_by_tables", ["B1", "B1"]),
@@ -295,21 +300,22 @@ PINS = [
     Pin("E11", GROUPS, "seconds", {"10s": 10.0, "30s": 30.0, "45s": 45.0, "a slow batch": 300.001}),  # C-06
     Pin("E11", GROUPS, "again", [4, 5, 6]),
     Pin("flights", FLIGHTS, "len(moved)", 512),
+    # E26: counts after growing with old and with moved state; a check of aligned and misplaced topics; their join
+    Pin("E26", FLIGHTS, "(users_by_count, users_after_migration)", ({1: 512, 2: 488}, {2: 1000})),
+    Pin(
+        "E26",
+        FLIGHTS,
+        "findings(None, {'flights': 24, 'planes': 12})[:46]",
+        "topics must have the same number of partitions",
+    ),
+    Pin("E26", FLIGHTS, "(findings(in_turn)[:13], findings(by_key))", ("28 of 40 keys", "nothing was found")),
+    Pin("E26", FLIGHTS, "(aligned, misplaced)", (40, 12)),
     Pin("flights", FLIGHTS, "(results['24h'][0], results['24h'][1] == departures)", (0, True)),
     Pin("flights", FLIGHTS, "sorted(results, key=lambda grace: -results[grace][0])", ["0s", "30m", "2h", "6h", "24h"]),
 ]
 
-TOLD = {
-    "E01", "E02", "E03", "E04", "E05", "E06", "E07", "E08", "E09", "E10",
-    "E11", "E12", "E13", "E14", "E15", "E16", "E17", "E18", "E19", "E20", "E21", "E23",
-    "E24", "E25", "E27", "E28", "dead letters", "flights", "Java", "storms",
-}  # fmt: skip
-
-BEYOND: dict[str, tuple[str, ...]] = {
-    # Rows that no notebook of the course covers, with those of their requirements that a test elsewhere pins.
-    "E22": ("S3-25", "S3-27"),
-    "E26": ("S4-42", "S4-45"),
-}
+EXAMPLES = [f"E{number:02}" for number in range(1, 29)]
+BESIDES = {"dead letters", "flights", "Java", "storms"}
 
 
 class Taught(NamedTuple):
@@ -382,33 +388,21 @@ def test_an_example_gives_what_kafka_streams_gives(pin: Pin) -> None:
     assert pin.expected == outcome(pin.notebook)[pin.expression]
 
 
-def test_every_worked_example_is_told_or_listed_as_beyond_the_course() -> None:
-    """28 rows and the flights; those covered by the course have pins."""
-    assert {pin.row for pin in PINS} == TOLD
-    assert {f"E{number:02}" for number in range(1, 29)} == (
-        TOLD - {"flights", "dead letters", "Java", "storms"}
-    ) | BEYOND.keys()
-    assert not TOLD & BEYOND.keys()
-
-
-@pytest.mark.parametrize("row", BEYOND)
-def test_an_example_beyond_the_course_is_pinned_by_a_test(row: str) -> None:
-    """Each of its requirements is named by a test that runs."""
-    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py") if path != Path(__file__)]
-    assert not {requirement for requirement in BEYOND[row] if not any(requirement in text for text in texts)}
+def test_every_worked_example_is_told() -> None:
+    """28 rows, and real data besides; each has pins."""
+    assert {pin.row for pin in PINS} == {*EXAMPLES, *BESIDES}
 
 
 def test_the_map_of_the_examples_names_the_tests_of_each() -> None:
-    """28 rows; the tests they refer to name the example, or together everything that the example shows."""
+    """28 rows; each has a notebook, and tests that name the example."""
     table = re.findall(
         r"^\| (E\d\d) \|[^|]*\|([^|]*)\| (\S[^|]*) \|$", (FOLDER / "README.md").read_text(), re.MULTILINE
     )
-    assert [f"E{number:02}" for number in range(1, 29)] == [row for row, _, _ in table]
+    assert EXAMPLES == [row for row, _, _ in table]
     for row, notebook, tests in table:
         text = "".join((ROOT / test).read_text(encoding="utf-8") for test in tests.split(", "))
-        missing = {name for name in BEYOND.get(row, (row,)) if name not in text}
-        assert not missing, f"{tests} do not name {missing} of {row}"
-        assert not notebook.strip() or (FOLDER / f"{notebook.strip()}.ipynb").exists()
+        assert row in text, f"{tests} do not name {row}"
+        assert (FOLDER / f"{notebook.strip()}.ipynb").exists()
 
 
 @pytest.mark.parametrize("correction", sorted(CORRECTIONS))

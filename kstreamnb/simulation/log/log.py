@@ -39,7 +39,8 @@ class Log(OffsetTable):
 
     Args:
         brokers: the number of brokers, with ids from 1; default 1.
-        min_insync_replicas: in-sync replicas that a write with ``acks="all"`` needs; default 1.
+        min_insync_replicas: in-sync replicas that a write with ``acks="all"`` needs; default 1. Of a topic with fewer
+            replicas all are needed, as in Kafka.
         round_trip: duration of a request and its answer, between a producer and a leader as between replicas, which
             delays the answers to a producer; default 0 ms.
         key_serde: serde of keys; default text.
@@ -364,7 +365,8 @@ class Log(OffsetTable):
         copies = self._copies[partition]
         if copies.leader is None:
             raise self._offline(partition)
-        if acks == "all" and len(copies.in_sync) < self.min_insync_replicas:
+        # capped at the number of replicas, as in `Partition.effectiveMinIsr`
+        if acks == "all" and len(copies.in_sync) < min(self.min_insync_replicas, len(copies.brokers)):
             raise EngineError(
                 f'partition "{partition}" has too few replicas in sync',
                 detail=f"{len(copies.in_sync)} of min_insync_replicas={self.min_insync_replicas}",

@@ -249,6 +249,12 @@ def test_too_few_replicas_in_sync_refuse_a_write_to_all() -> None:
     assert 0 == log.append("logs", None, 1, acks="leader").offset
 
 
+def test_a_topic_with_fewer_replicas_than_required_accepts_what_all_of_them_have() -> None:
+    """S3-08: Kafka caps min.insync.replicas at the topic's number of replicas: one copy satisfies two."""
+    log = log_with("logs", replicas=1, brokers=2, min_insync_replicas=2)
+    assert 0 == log.append("logs", None, 1).offset
+
+
 def test_waiting_for_all_replicas_takes_a_round_trip_more_than_waiting_for_the_leader() -> None:
     """S3-08: durability costs latency; a topic with one replica has nothing to wait for."""
 
