@@ -314,6 +314,34 @@ PINS = [
     Pin("flights", FLIGHTS, "sorted(results, key=lambda grace: -results[grace][0])", ["0s", "30m", "2h", "6h", "24h"]),
 ]
 
+DEPLOYED = {
+    # What the driver, Java or the reader's isolation level says must come out, in the recorded outputs.
+    "11_fraud_deployed": (
+        "the script builds the same topology: True",
+        "every alert so far is right: True\nsome are missing: True",
+        "73 alerts of 7 users\nequal to the driver's: True",
+        "(Windowed(key='user15', start=37500, end=877500), 15)",
+        "the default interval: 100 ms",  # C-18
+    ),
+    "13_guarantees_deployed": (
+        "open       uncommitted: 10, 20, 30\n           committed:   \n",
+        "the first: _FENCED",
+        "           committed:   40, 50 from the second\n",
+        "{'payments': 2}",
+        "acks=1:   acknowledged\nacks=all: acknowledged",
+    ),
+    "14_flights_deployed": ("driver and DataFrames differ in: []", "driver and Kafka differ in: []"),
+    "17_reprocessed": ("{'hat': 2, 'shoe': -1}", "shoes: [2, 1, -1, 0, 2, 1, 3, 4]", "{'hat': 4, 'shoe': 4}"),
+    "20_taken_over": (
+        "positions: {'iot-temperature': {0: 600}}",
+        "[(Windowed(key='temp', start=1790000055000, end=1790000060000), '21')]",
+        "everything fits",
+        "537 changes, the last one: 74 65 6d 70 00 00 01 a0 c4 51 42 d8 00 00 00 00 b'21'",
+    ),
+    "21_storms_deployed": ("missing: []\ntwice or wrong: []\nequal to the driver's: True",),
+}
+
+
 EXAMPLES = [f"E{number:02}" for number in range(1, 29)]
 BESIDES = {"dead letters", "flights", "Java", "storms"}
 
@@ -356,10 +384,14 @@ CORRECTIONS: dict[str, Taught] = {
 }
 
 
+def _read(notebook: str) -> list[Any]:
+    """The cells of a notebook."""
+    return list(nbformat.read(FOLDER / f"{notebook}.ipynb", as_version=4).cells)
+
+
 def cells(notebook: str, kind: str) -> list[str]:
     """The texts of the cells of a kind."""
-    read = nbformat.read(FOLDER / f"{notebook}.ipynb", as_version=4)
-    return [cell.source for cell in read.cells if cell.cell_type == kind]
+    return [cell.source for cell in _read(notebook) if cell.cell_type == kind]
 
 
 def _run(shell: Shell, source: str) -> None:
@@ -386,6 +418,11 @@ def outcome(notebook: str) -> dict[str, Any]:
 def test_an_example_gives_what_kafka_streams_gives(pin: Pin) -> None:
     """The notebook has run, and the expression has the value of the requirement."""
     assert pin.expected == outcome(pin.notebook)[pin.expression]
+
+
+def test_every_deployment_chapter_has_expected_results() -> None:
+    """As the chapters of the course have pins."""
+    assert CHAPTERS == sorted(f"deployment/{name}" for name in DEPLOYED)
 
 
 def test_every_worked_example_is_told() -> None:
@@ -431,7 +468,30 @@ def test_a_chapter_opens_with_a_picture_and_asks_before_it_shows(notebook: str) 
     chapter = asked[0].partition(".")[0]
     assert asked == list(questions(chapter))
     assert checked == list(exercises(chapter))
-    assert not [source for source in code if re.search(r"(?m)^\s*assert ", source)]
+
+
+@pytest.mark.parametrize("notebook", [*COURSE, *CHAPTERS])
+def test_no_cell_asserts_anything(notebook: str) -> None:
+    """A learner's edit changes a result and stops nothing."""
+    assert not [source for source in cells(notebook, "code") if re.search(r"(?m)^\s*assert ", source)]
+
+
+@pytest.mark.parametrize("notebook", DEPLOYED)
+def test_a_deployment_chapter_was_recorded_with_the_right_results(notebook: str) -> None:
+    """What the reference must contain; `check` compares each run with the reference."""
+    outputs = [out for cell in _read(f"deployment/{notebook}") for out in cell.get("outputs", ())]
+    shown = "".join(out.get("text") or out.get("data", {}).get("text/plain", "") for out in outputs)
+    assert [text for text in DEPLOYED[notebook] if text not in shown] == []
+
+
+def test_five_storms_at_once_are_observed_in_one_season_alone() -> None:
+    """Of 2001 to 2020, within the windows of six hours of the chapter."""
+    seen: dict[tuple[int, int], set[str]] = {}
+    for record in ks.course.atlantic_storms():
+        at = record.value["season"], record.timestamp // 21_600_000
+        seen.setdefault(at, set()).add(record.key)
+    most = {season: max(len(names) for (each, _), names in seen.items() if each == season) for season, _ in seen}
+    assert (most.pop(2020), max(most.values()), len(most)) == (5, 4, 19)
 
 
 @pytest.mark.parametrize("notebook", COURSE)
@@ -478,7 +538,7 @@ def test_the_flights_of_the_course_are_those_of_the_demo() -> None:
 @pytest.mark.parametrize("notebook", [*COURSE, *CHAPTERS])
 def test_a_story_is_told_in_short_cells_from_a_title_to_what_to_remember(notebook: str) -> None:
     """It begins with its title and ends with a summary; no cell is longer than a screen."""
-    read = nbformat.read(FOLDER / f"{notebook}.ipynb", as_version=4).cells
+    read = _read(notebook)
     assert read[0].source.startswith("# ")
     assert read[-1].source.startswith("## What to remember")
     assert not [cell.source[:40] for cell in read if cell.source.count("\n") >= 45]

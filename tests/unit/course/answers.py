@@ -344,6 +344,14 @@ ANSWERS: dict[str, Answers] = {
             "origin",
         ],
     ),
+    "deployed.1": Answers(
+        right=["at_least_once", "at_least" + "_once", "AT_LEAST_ONCE".lower()],
+        wrong=["exactly_once", "exactly_once_v2", "at most once", 2, None, ["at_least_once"]],
+    ),
+    "deployed.2": Answers(
+        right=["both", "bo" + "th", "BOTH".lower()],
+        wrong=["latency", "throughput", "neither", 2, None, ["latency", "throughput"]],
+    ),
     "groups.1": Answers(right=[2, 2.0, 8 - 6], wrong=[0, 1, 6, 8, "two", None]),
     "groups.2": Answers(right=["13s", "13000ms", "12s500ms"], wrong=["12s", "10s", "45s", "14s", 13, "soon"]),
     "boxes.1": Answers(
