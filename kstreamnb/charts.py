@@ -93,7 +93,7 @@ class BeforeAfter(Displayed, tuple[T, ...]):
         return made
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self)) or "nothing to optimize"
+        return "\n".join(map(str, self)) or "no optimizations"
 
 
 class TaskCost(NamedTuple):

@@ -89,7 +89,8 @@ def displays() -> dict[str, Any]:
         "log": _log(),
         "output": run.output("counts"),
         "drops": run.drops,
-        "optimizations": made.explain(),
+        "optimizations": _optimized().explain(),
+        "no optimizations": topology.explain(),
         "records": made.sample,
         "driver": driver,
         "cost": query_cost(topology, _metrics()),
@@ -118,6 +119,9 @@ def widgets() -> dict[str, Any]:
         "painted explorer": ks.widgets.explorer(run.profile()),
         "stepper": ks.widgets.stepper(run),
         "browser": ks.widgets.browse(run.now.store("per-customer")),
+        "browser of an output": ks.widgets.browse(run.output("counts")),
+        "browser of drops": ks.widgets.browse(run.drops),
+        "browser of a sample": ks.widgets.browse(sample),
         "editor": ks.widgets.edit(sample),
         "question with a number": course.predict("count.updates"),
         "question with options": course.predict("count.pieces"),
@@ -149,6 +153,16 @@ def _parity(outputs: dict[str, list[ks.TopicRecord]]) -> Parity:
 def _preview(sample: ks.Sample) -> object:
     """Return the first changes of a table."""
     return ks.StreamsBuilder("preview").table("orders").head(sample)
+
+
+def _optimized() -> ks.Topology:
+    """Return a topology in which two counts share a repartition topic, and a table's topic is its changelog."""
+    made = ks.StreamsBuilder("optimized")
+    by_name = made.stream("orders").select_key(lambda key, order: order["who"])
+    for name in ("orders-of", "again"):
+        by_name.group_by_key().count(store=name)
+    made.table("prices", store="prices")
+    return made.build(optimize=True)
 
 
 def _log() -> object:

@@ -72,10 +72,8 @@ def _(model: Tabular) -> dict[str, str]:
 def _(model: BeforeAfter[Any]) -> dict[str, str]:
     """Show the changes as a table, and the topology before and after, with what differs marked."""
     rows = [(each.rule, ", ".join(each.before), ", ".join(each.after) or "nothing", each.why) for each in model]
-    text, page = (
-        [str(model)],
-        [html_table(("rule", "before", "after", "why"), rows, [pluralize(len(rows), "optimization")])],
-    )
+    page = [html_table(("rule", "before", "after", "why"), rows, [pluralize(len(rows), "optimization")])]
+    text = [str(model)]
     for word, topology, other in (("before", model.before, model.after), ("after", model.after, model.before)):
         named = [name for each in model for name in getattr(each, word) if name in topology.nodes]
         only = {name: f"only {word}" for name in topology.nodes if name not in other.nodes}

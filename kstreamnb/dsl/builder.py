@@ -296,8 +296,9 @@ class StreamsBuilder(Suggesting):
             >>> print(*builder.explain())
             reuse.ktable.source.topics: prices-changelog → prices; topic "prices" holds every row already
         """
-        optimised, done = optimise(graph := self.graph(), rules_of(optimize))
-        return BeforeAfter(done, *(lower(each, name=self.name) for each in (graph, optimised)))
+        graph = self.graph()
+        (before, _), (after, done) = optimise(graph, ()), optimise(graph, rules_of(optimize))
+        return BeforeAfter(done, *(lower(each, name=self.name) for each in (before, after)))
 
     def build(self, *props: Never, optimize: bool | str = False) -> Topology:
         """Return the topology of everything that was declared.
@@ -324,7 +325,9 @@ class StreamsBuilder(Suggesting):
             graph.check_names()
         optimised, explained = optimise(graph, rules_of(optimize))
         topology = lower(optimised, name=self.name, wrap=self.processor_wrapper)
-        topology.explained, topology.built_from = explained, BuiltVersion.of(self.declaration_log)
+        before = lower(optimise(graph, ())[0], name=self.name) if explained else topology
+        topology.explained = BeforeAfter(explained, before, topology)
+        topology.built_from = BuiltVersion.of(self.declaration_log)
         return topology
 
     def __repr__(self) -> str:

@@ -79,8 +79,8 @@ class Identities(Protocol):
         action = 'declare it again, or forget it with builder.forget(handle) or builder.forget("file.py")'
         return StaleReason(fact, action, f"{parent} disappeared")
 
-    def changes(self, log: DeclarationLog, before: tuple[Declaration, ...]) -> str | None:
-        """Say what changed in a log since its declarations were ``before``; None if nothing did."""
+    def stale(self, log: DeclarationLog, before: tuple[Declaration, ...]) -> str | None:
+        """Say what changed in a log since its declarations were ``before``, and what to do; None if nothing did."""
         return None
 
 
@@ -277,10 +277,10 @@ class BuiltVersion:
         """The builder's present sample."""
         return self.log.sample
 
-    def changes(self) -> str | None:
-        """Say what changed since; None if nothing did."""
+    def stale(self) -> str | None:
+        """Say what changed since, and the call that builds the topology again; None if nothing did."""
         self.log.settle()
-        return _identities().changes(self.log, self.declarations)
+        return _identities().stale(self.log, self.declarations)
 
 
 _CLASSES: dict[str, type[Handle]] = {}

@@ -222,10 +222,11 @@ class Cells:
                     reasons[declaration] = _outdated(declaration, about, f"{now} changed {called}")
         return reasons
 
-    def changes(self, log: DeclarationLog, before: tuple[Declaration, ...]) -> str | None:
-        """Say which cells changed what they declare since the declarations were ``before``; None if none did."""
+    def stale(self, log: DeclarationLog, before: tuple[Declaration, ...]) -> str | None:
+        """Say which cells changed what they declare since ``before``, and what to do; None if none did."""
         edited = (reason.change for reason in self.outdated(log).values())
-        return changed_cells(before, log.declarations(), self._name_of) or next(edited, None)
+        changes = changed_cells(before, log.declarations(), self._name_of) or next(edited, None)
+        return changes and f"built before {changes}; run {_builder_of(self.shell, log)}.build() again"
 
     def _name_of(self, declaration: Declaration) -> str | None:
         """Return the variable that holds a declaration, or what its cell made of it."""
@@ -277,10 +278,15 @@ class Cells:
 
 
 def forgetting(shell: InteractiveShell, log: DeclarationLog, place: str) -> str:
-    """Return the call that forgets what a place declared, with the user's name of the builder."""
+    """Return the call that forgets what a place declared."""
+    return f'{_builder_of(shell, log)}.forget("{place}")'
+
+
+def _builder_of(shell: InteractiveShell, log: DeclarationLog) -> str:
+    """Return the variable that holds the builder of a log; "builder" if none does."""
     builders = ((name, thing) for name, thing in shell.user_ns.items() if isinstance(thing, StreamsBuilder))
     names = (name for name, thing in builders if thing.declaration_log is log and not name.startswith("_"))
-    return f'{next(names, "builder")}.forget("{place}")'
+    return next(names, "builder")
 
 
 def _about(shell: InteractiveShell) -> _RequestMetadata:

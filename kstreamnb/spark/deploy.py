@@ -260,9 +260,7 @@ def _refuse_other_kinds(topology: object, spark: object, sink: object) -> None:
 def _refuse_stale(topology: Topology) -> None:
     """Refuse a topology that is older than its declarations: it would run what the notebook no longer contains."""
     if topology.stale is not None:
-        raise TopologyError(
-            f"the topology is stale: {topology.stale}", hint="run the cell with builder.build() again, then this one"
-        )
+        raise TopologyError(f"the topology is stale: {topology.stale}", hint="build it again, then run this cell")
 
 
 def _origin(

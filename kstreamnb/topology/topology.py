@@ -39,8 +39,8 @@ from kstreamnb.topology.validation import supplied_stores
 class BuiltFrom(Protocol):
     """The declarations that a topology was built from, which may have changed since."""
 
-    def changes(self) -> str | None:
-        """Say what changed since the topology was built, such as ``cell 6 changed "big"``; None if nothing did."""
+    def stale(self) -> str | None:
+        """Say what changed since the topology was built, and the call that builds it again; None if nothing did."""
 
     @property
     def sample(self) -> Iterable[TopicRecord] | None:
@@ -340,7 +340,10 @@ class Topology(Suggesting, Displayed):
         return str(self.description())
 
     def explain(self) -> tuple[object, ...]:
-        """Return what the optimizer changed: nodes before and after, and why."""
+        """Return what the optimizer changed: nodes before and after, and why.
+
+        Of a builder's topology it displays as a table, with pictures of the topology before and after.
+        """
         return self.explained
 
     def to_json(self, *, origins: bool = False, indent: int | None = 2) -> str:
@@ -363,8 +366,7 @@ class Topology(Suggesting, Displayed):
 
         Only a notebook can tell: a cell that runs again changes its earlier declarations.
         """
-        changes = None if self.built_from is None else self.built_from.changes()
-        return None if changes is None else f"built before {changes}; run builder.build() again"
+        return None if self.built_from is None else self.built_from.stale()
 
     @property
     def sample(self) -> Iterable[TopicRecord] | None:
@@ -388,7 +390,7 @@ class Topology(Suggesting, Displayed):
 
     def __getstate__(self) -> dict[str, object]:
         # Workers of Spark and files know no declarations: those hold the notebook's variables.
-        return {**self.__dict__, "built_from": None}
+        return {**self.__dict__, "explained": tuple(self.explained), "built_from": None}
 
     def partition_counts(self, topics: Mapping[str, int]) -> dict[str, int]:
         """Count the partitions of every topic that tasks read, from those of the user's topics.

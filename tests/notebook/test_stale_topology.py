@@ -71,6 +71,19 @@ def test_a_new_handle_is_named_by_its_variable_not_by_an_output_of_a_cell(shell:
     assert shell.value("topology").stale == 'built before cell 10 added "huge"; run builder.build() again'
 
 
+def test_the_call_that_builds_again_has_the_users_name_of_the_builder(shell: Shell) -> None:
+    """Each topology names its own builder; "builder" if no variable holds it."""
+    shell.run('shop = ks.StreamsBuilder("shop")\nsold = shop.stream("sold")', "shop")
+    shell.run("sold.to('out')", "sold")
+    shell.run("built = shop.build()", "built")
+    shell.run("sold.to('copies')", "sold")
+    shell.run(CHANGED, "big")
+    assert shell.value("built").stale.endswith("; run shop.build() again")
+    assert shell.value("topology").stale.endswith("; run builder.build() again")
+    shell.run("del shop", "more")
+    assert shell.value("built").stale.endswith("; run builder.build() again")
+
+
 def test_an_edited_function_makes_the_topology_stale(shell: Shell) -> None:
     """The filter holds the old function; its cell has to run before the topology is built again."""
     shell.run("def wanted(key, value):\n    return value > 5", "wanted")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import cloudpickle
 import pytest
 
 import kstreamnb as ks
@@ -87,7 +88,16 @@ def test_an_optimization_is_shown_before_and_after() -> None:
     assert "c2-repartition-sink ! only before <changed>" in text
     assert all(rewrite.why in text for rewrite in explained)
     assert explained.after.describe() == shuffled().build(optimize=True).describe()
-    assert "nothing to optimize" in shuffled().explain(optimize=False)._repr_mimebundle_()["text/plain"]
+    assert "no optimizations" in shuffled().explain(optimize=False)._repr_mimebundle_()["text/plain"]
+
+
+def test_an_optimized_topology_displays_what_its_builder_explains() -> None:
+    """Pictures before and after, on the topology as well; a pickled topology keeps the reasons alone."""
+    topology = shuffled().build(optimize=True)
+    assert topology.explain()._repr_mimebundle_() == shuffled().explain()._repr_mimebundle_()
+    assert "no optimizations" in shuffled().build().explain()._repr_mimebundle_()["text/plain"]
+    sent = cloudpickle.loads(cloudpickle.dumps(topology))
+    assert (type(sent.explain()), sent.explain()) == (tuple, topology.explain())
 
 
 # --- S0-54, S0-55: the description --------------------------------------------------------------------------------

@@ -78,9 +78,8 @@ class DeployPanel(FactsWidget):
 
     def stale(self) -> str | None:
         """Say that the notebook declares something else than what is deployed."""
-        topology = self.query.topology
-        changes = None if topology.built_from is None else topology.built_from.changes()
-        return None if changes is None else f"deployed before {changes}; build and deploy again"
+        stale = self.query.topology.stale
+        return stale and f"the deployed topology was {stale}, and deploy it"
 
     def forms(self) -> dict[str, str]:
         """Return the present figures as text, and as tables in HTML."""

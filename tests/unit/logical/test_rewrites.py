@@ -145,6 +145,7 @@ def test_streams_of_the_same_topics_share_a_source() -> None:
     builder.stream(["a", "b"]).to("out")
     builder.stream(["b", "a"]).to("out")
     assert [source.name for source in builder.build().sources()] == ["KSTREAM-SOURCE-0000000000"]
+    assert builder.explain().after.describe() == builder.build(optimize=True).describe()
 
 
 def test_streams_of_overlapping_topics_are_refused_with_their_places() -> None:
