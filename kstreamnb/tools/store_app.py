@@ -36,6 +36,9 @@ class ServedApplication(Protocol):
 
     topology: Topology
 
+    def store(self, name: str, *, headers: bool) -> _ReadableStore:
+        """Return a view of a store; with headers, rows are shown with their timestamps."""
+
 
 class _ReadableStore(Protocol):
     """The reading methods of a store; each kind of store has some of them."""
@@ -68,7 +71,7 @@ class StoreApp:
     """
 
     def __init__(self, application: ServedApplication) -> None:
-        if not hasattr(application, "topology") or _reader(application) is None:
+        if not hasattr(application, "topology") or not hasattr(application, "store"):
             kind = type(application).__name__
             raise ConfigError(f"expected a driver, an application of a cluster or a query, got {kind}")
         self._application = application
@@ -179,14 +182,7 @@ def _view(application: ServedApplication, specs: Mapping[str, StoreSpec], name: 
     if name not in specs:
         error = unknown("store", name, specs, error=StateError)
         raise _Refused(HTTPStatus.NOT_FOUND, "; ".join(filter(None, (error.message, error.detail, error.hint))))
-    read = _reader(application)
-    assert read is not None
-    return read(name)
-
-
-def _reader(application: object) -> Callable[[str], _ReadableStore] | None:
-    """Return the method that gives a view of a store by its name, None if there is none."""
-    return getattr(application, "get_state_store", None) or getattr(application, "store", None)
+    return application.store(name, headers=True)
 
 
 def _key(spec: StoreSpec, text: str) -> object:

@@ -162,10 +162,11 @@ def test_fraud_alerts_are_those_of_the_driver_although_the_service_is_killed(kil
     produce(killable.servers, sample[860:])
     killable.start()
     killable.wait_for(lambda: size(alerts()) >= size(expected))
-    counted = killable.get("/stores/alerts-per-minute")
+    counted, latest = killable.get("/stores/alerts-per-minute"), killable.get("/stores/latest-alert")
     assert killable.end(signal.SIGTERM) == 0
     assert alerts() == expected
     assert sum(row["value"] for row in counted) == size(expected)
+    assert all(row["timestamp"] in {when for _, when in expected[row["key"]]} for row in latest)
 
 
 def test_iot_readings_are_counted_once_although_the_application_is_killed(killable: Killable) -> None:

@@ -265,6 +265,17 @@ def test_a_running_application_with_a_readable_store_is_healthy(server: ks.monit
     assert (status, answer["state"], answer["value"]) == (200, "running", 2)
 
 
+def test_rows_of_an_application_have_their_timestamps() -> None:
+    """S1-32: a cluster's application answers as the test driver does."""
+    builder = ks.StreamsBuilder("site")
+    builder.stream("clicks").group_by_key().count(store="clicks-per-user")
+    cluster = ks.simulation.ClusterDriver(builder.build())
+    cluster.create_input_topic("clicks").pipe_input("u1", "home", at=7)
+    cluster.run_ready()
+    with ks.monitoring.serve(cluster.application) as server:
+        assert ask(server, "/stores/clicks-per-user") == (200, [{"key": "u1", "value": 1, "timestamp": 7}])
+
+
 def test_a_crashed_application_is_not_healthy_until_it_runs_again() -> None:
     """S4-52: 503 while the application is down, so that a supervisor restarts it."""
     builder = ks.StreamsBuilder("site")

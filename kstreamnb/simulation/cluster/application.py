@@ -15,6 +15,7 @@ from kstreamnb.simulation.cluster.lifecycle import ApplicationLifecycle
 from kstreamnb.simulation.cluster.recorded_run import cluster_runs
 from kstreamnb.simulation.cluster.repartitioning import move_state
 from kstreamnb.simulation.cluster.state_check import check_state
+from kstreamnb.state.query_views import detail
 from kstreamnb.testdriver.execution.state_consistency import StateCheck
 from kstreamnb.testdriver.store_views import view_of
 
@@ -71,11 +72,14 @@ class Application(ApplicationLifecycle):
         own = {key[1:]: offset for key, offset in self._broker.committed.items() if key[0] == self.id}
         return {f"{topic}-{partition}": offset for (topic, partition), offset in own.items()}
 
-    def store(self, name: str) -> Any:
+    def store(self, name: str, *, timestamps: bool = False, headers: bool = False) -> Any:
         """Return a view of a store over all tasks; raise StateError if no store has this name.
 
         Args:
             name: name of the store.
+            timestamps: rows of timestamped stores are `ValueAndTimestamp` instead of plain values. Default: False.
+            headers: rows of stores with headers are `ValueTimestampHeaders` or `AggregationWithHeaders`.
+                Default: False.
         """
         check_arguments(Application.store, locals())
         thread = self._running_thread()
@@ -84,7 +88,7 @@ class Application(ApplicationLifecycle):
         result += [task.stores[name]] if task is not None and name in task.stores else []
         if not result:
             raise unknown("store", name, self.topology.stores, error=StateError)
-        view = view_of(name, result)
+        view = view_of(name, result, show=detail(timestamps=timestamps, headers=headers))
         return result[0] if view is None else view  # an empty view is false
 
     def replay(self) -> Replay:
