@@ -1,14 +1,43 @@
-"""Every requirement has a title and a place that shows it; every id that a test names has a legend."""
+"""Every requirement has a title and a test that names it; every id that a test names has a legend."""
 
 from __future__ import annotations
 
-from tests.requirements import PAGE, legend, page, places
+import re
+
+from tests.requirements import PAGE, ROOT, legend, owners, page, places
 
 
-def test_every_requirement_is_shown_somewhere() -> None:
-    """No id of the legend lacks a test, a notebook or a page."""
+def test_every_requirement_is_named_by_a_test() -> None:
+    """No id of the legend is named by files only."""
     where = places()
-    assert [id_ for id_ in legend() if not where[id_]] == []
+    assert [id_ for id_ in legend() if not any("::" in place for place in where[id_])] == []
+
+
+def test_every_test_that_the_page_names_exists() -> None:
+    """Each ``file::test`` is a function of that file."""
+    named = set(re.findall(r"`([^`]+)::(test_\w+)`", PAGE.read_text()))
+    assert len(named) > 400
+    assert [each for each in sorted(named) if f"\ndef {each[1]}(" not in (ROOT / each[0]).read_text()] == []
+
+
+def test_a_line_belongs_to_its_test_to_the_tests_of_its_section_or_to_those_of_its_table() -> None:
+    """The docstring of the module belongs to no test."""
+    text = """'Module.'
+CASES: list[int] = [
+    1,
+]
+# --- section
+@parametrize("case", CASES)
+def test_a(case):
+    'Of a.'
+def helper():
+    pass
+def test_b():
+    pass
+# --- other section
+"""
+    a, b = ["t.py::test_a"], ["t.py::test_b"]
+    assert owners("t.py", text) == {2: a, 3: a, 4: a, 5: [*a, *b], 6: a, 7: a, 8: a, 11: b, 12: b}
 
 
 def test_every_id_has_a_legend() -> None:

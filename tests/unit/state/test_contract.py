@@ -58,7 +58,7 @@ def fill(store: Any) -> None:
 
 @on_key_values
 def test_rows_come_and_go(spec: StoreSpec) -> None:
-    """A put is visible at once, another replaces it, None deletes, deletions return the old value."""
+    """S4-04: a put is visible at once, another replaces it, None deletes, deletions return the old value."""
     store = made(spec)
     one, two = row(store, 1), row(store, 2)
     store.put("a", one)
