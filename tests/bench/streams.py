@@ -2,8 +2,9 @@
 
 Both run the same topology with four partitions, exactly once, on one local broker, one after the other in each round:
 the kit in a session of the profile "latency", Kafka Streams 4.3.1 in its own JVM with two threads and a commit interval
-of 100 ms. Another process sends and reads, so that it takes no time of either. Printed are medians of the rounds; the
-CPU time is that of the measured engine alone. `make test-java` builds the application in Java.
+of 100 ms. For latency another process sends and reads, so that it takes no time of either; for throughput the input is
+there before an engine starts. Printed are medians of the rounds; the CPU time is that of the measured engine alone.
+`make test-java` builds the application in Java.
 """
 
 from __future__ import annotations
@@ -29,15 +30,27 @@ from kstreamnb.kafka.latency_probe import LatencyProbe
 from kstreamnb.kafka.producer import RecordProducer
 from tests.bench.spark import cpu_seconds
 from tests.java.runner import JARS, JavaStreams
-from tests.java.topologies import build
+from tests.java.topologies import INPUTS, build
 
 __all__ = ["main"]
 
 _PARTITIONS, _KEYS = 4, 1000
 _CONFIG = {"statestore.cache.max.bytes": 0, "default_key_serde": "string", "default_value_serde": "string"}
 _JAVA = ("-XX:+UseSerialGC", "-Xmx1g")
-_SHAPES = {"count": "one sub-topology", "regroup": "two sub-topologies"}
-_PATIENCE_S = 300.0
+_IN_MEMORY = (
+    "dsl.store.suppliers.class=org.apache.kafka.streams.state.BuiltInDslStoreSuppliers$InMemoryDslStoreSuppliers"
+)
+_ENGINES: dict[str, tuple[str, ...]] = {"kit": (), "java": (), "java-memory": (_IN_MEMORY,)}
+"""Engines, and settings of Kafka Streams, whose own default is RocksDB."""
+
+_FLOWS = {
+    "count": "keyed count",
+    "tumbling": "count by window of 10 s",
+    "regroup": "regrouped count",
+    "json-totals": "JSON in and out, totals by key",
+    "stream-join": "stream-stream join",
+}
+_PATIENCE_S, _START_MS = 300.0, 1_790_000_000_000
 
 
 @dataclass(frozen=True)
@@ -52,15 +65,15 @@ class Field:
 
     def cpu(self, engine: str) -> float:
         """CPU seconds of one engine so far: the kit is everything that is neither Java, broker nor load."""
-        if engine == "java":
+        if engine != "kit":
             return cpu_seconds(self.java.pid)
         return cpu_seconds(os.getpid(), without=(self.java.pid, self.broker_pid))
 
     @contextmanager
     def running(self, engine: str, name: str, prefix: str, **options: Any) -> Iterator[None]:
         """An engine that runs a topology."""
-        if engine == "java":
-            self.java.start(prefix, name, prefix)
+        if engine != "kit":
+            self.java.start(prefix, name, prefix, *_ENGINES[engine])
             yield
             self.java.stop(prefix)
             return
@@ -96,13 +109,11 @@ def latency(field: Field, options: argparse.Namespace) -> None:
                         middle, high, own = _load(field, prefix, rate, options.seconds)
                         spent = field.cpu(engine) - before - (own if engine == "kit" else 0)
                         found[engine].append((middle, high, spent * 60 / options.seconds))
-                _print(f"{_SHAPES[name]}, {rate:,} records/s", found)
+                _print(f"{_FLOWS[name]}, {rate:,} records/s", found)
 
 
 def _print(what: str, found: dict[str, list[tuple[float, ...]]]) -> None:
-    medians = {
-        engine: [statistics.median(each) for each in zip(*rounds, strict=True)] for engine, rounds in found.items()
-    }
+    medians = _medians(found)
     cells = {engine: f"{m[0]:.0f} / {m[1]:.0f}" for engine, m in medians.items()}
     kit, java = medians.get("kit"), medians.get("java")
     ratio = f"{kit[0] / java[0]:.2f} / {kit[1] / java[1]:.2f}" if kit and java else ""
@@ -153,47 +164,50 @@ def load(servers: str, prefix: str, rate: int, seconds: float) -> None:
 
 
 def throughput(field: Field, options: argparse.Namespace) -> None:
-    """Print records per second from the start of an engine until all results are committed."""
-    print(
-        f"{'throughput, records/s by the clock':<44} {'kit':>12} {'Java':>12} {'ratio':>11}   CPU s/M kit, Java",
-        flush=True,
-    )
+    """Print records per second, from the start of an engine and after its first commit, until all are committed."""
+    print(f"{options.records:,} records, medians of {options.rounds} rounds; CPU is s for a million records")
+    print(f"{'':<32}" + "".join(f"{engine:>14}{'from start':>12}{'CPU':>7}" for engine in options.engines), flush=True)
     for name in options.topologies:
-        source = f"{name}-source-{time.time_ns()}"
         found: dict[str, list[tuple[float, ...]]] = {engine: [] for engine in options.engines}
-        for at in range(options.rounds + 1):  # the first warms both up
+        for at in range(options.rounds + 1):  # the first warms the engines up
             for engine in options.engines:
-                prefix = f"{source}-{engine}-{at}"
-                _create_topics(field, prefix)
-                _fill(field.servers, f"{prefix}-left", options.records)
-                before, began = field.cpu(engine), time.perf_counter()
-                kit = {"max_records": options.batch} if engine == "kit" else {}
-                with field.running(engine, name, prefix, **kit):
-                    _await_results(field.servers, f"{prefix}-out", options.records)
-                    took = time.perf_counter() - began
-                    cpu = (field.cpu(engine) - before) * 1e6 / options.records
-                if at:
-                    found[engine].append((options.records / took, 0.0, cpu))
-                Admin(field.servers).delete_topics(f"{prefix}-left", f"{prefix}-out")
-        medians = _medians(found)
-        kit, java = (medians.get(engine) for engine in ("kit", "java"))
-        ratio = f"{kit[0] / java[0]:.2f}" if kit and java else ""
-        rates = [f"{m[0]:,.0f}" if m else "" for m in (kit, java)]
-        cpu = ", ".join(f"{m[2]:.1f}" for m in medians.values())
-        print(f"{_SHAPES[name]:<44} {rates[0]:>12} {rates[1]:>12} {ratio:>11}   {cpu}", flush=True)
+                rates = _flow(field, engine, name, f"{name}-{engine}-{at}-{time.time_ns()}", options)
+                found[engine] += [rates] if at else []
+        medians = _medians(found).values()
+        print(f"{_FLOWS[name]:<32}" + "".join(f"{m[0]:>14,.0f}{m[1]:>12,.0f}{m[2]:>7.1f}" for m in medians), flush=True)
 
 
-def _fill(servers: str, topic: str, count: int) -> None:
+def _flow(field: Field, engine: str, name: str, prefix: str, options: argparse.Namespace) -> tuple[float, ...]:
+    """Run an engine over a filled topic; return both rates and the CPU seconds for a million records."""
+    sides = INPUTS[name]
+    results = options.records // len(sides)
+    Admin(field.servers).create_topic(f"{prefix}-out", partitions=_PARTITIONS)
+    for side in sides:
+        Admin(field.servers).create_topic(f"{prefix}-{side}", partitions=_PARTITIONS)
+        _fill(field.servers, f"{prefix}-{side}", results, b'{"amount":%d,"of":"v"}' if "json" in name else b"v%d")
+    before, began = field.cpu(engine), time.perf_counter()
+    kit = {"max_records": options.batch} if engine == "kit" else {}
+    with field.running(engine, name, prefix, **kit):
+        first_at, first = _await_results(field.servers, f"{prefix}-out", 1)
+        end, _ = _await_results(field.servers, f"{prefix}-out", results)
+        spent = field.cpu(engine) - before
+    steady = (1 - first / results) * options.records / (end - first_at)
+    admin = Admin(field.servers)
+    admin.delete_topics(*(topic for topic in admin.topics() if topic.startswith(prefix)))
+    return steady, options.records / (end - began), spent * 1e6 / options.records
+
+
+def _fill(servers: str, topic: str, count: int, value: bytes) -> None:
+    """Send one record a millisecond; a key returns after 50 s, so that records of two topics join one to one."""
     from confluent_kafka import Producer
 
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 20, "queue.buffering.max.messages": 2_000_000})
-    began_ms = time.time_ns() // 1_000_000 - count
     for number in range(count):
         at = number * 7919 % 50_000
         while True:
             try:
                 producer.produce(
-                    topic, b"v%d" % (number % 10), b"k%d" % at, at % _PARTITIONS, timestamp=began_ms + number
+                    topic, value % (number % 10), b"k%d" % at, at % _PARTITIONS, timestamp=_START_MS + number
                 )
                 break
             except BufferError:
@@ -201,13 +215,14 @@ def _fill(servers: str, topic: str, count: int) -> None:
     producer.flush()
 
 
-def _await_results(servers: str, topic: str, count: int) -> None:
-    """Wait until all results are committed. Ends of transactions count too: few per thousand records."""
+def _await_results(servers: str, topic: str, count: int) -> tuple[float, int]:
+    """Wait for committed results; return the time and their number. Ends of transactions count: few per thousand."""
     admin, end = Admin(servers), time.monotonic() + _PATIENCE_S
-    while sum(admin.offsets([topic])[topic].values()) < count:
+    while (found := sum(admin.offsets([topic])[topic].values())) < count:
         if time.monotonic() > end:
-            raise RuntimeError(f'topic "{topic}" has not got all results')
+            raise RuntimeError(f'topic "{topic}" has {found} of {count} results')
         time.sleep(0.02)
+    return time.perf_counter(), found
 
 
 _CASES: dict[str, Callable[[Field, argparse.Namespace], None]] = {"latency": latency, "throughput": throughput}
@@ -221,8 +236,8 @@ def main() -> None:
         return
     parser = argparse.ArgumentParser(prog="python -m tests.bench.streams", description=__doc__)
     parser.add_argument("--only", nargs="*", choices=_CASES, default=["latency"])
-    parser.add_argument("--topologies", nargs="*", choices=_SHAPES, default=[*_SHAPES])
-    parser.add_argument("--engines", nargs="*", choices=("kit", "java"), default=["kit", "java"])
+    parser.add_argument("--topologies", nargs="*", choices=_FLOWS, default=["count", "regroup"])
+    parser.add_argument("--engines", nargs="*", choices=_ENGINES, default=["kit", "java"])
     parser.add_argument("--rates", nargs="*", type=int, default=[10, 1000])
     parser.add_argument("--seconds", type=float, default=10, help="of one measurement of latency")
     parser.add_argument("--warm", type=float, default=60, help="seconds before a measurement: compilers need them")

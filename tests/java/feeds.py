@@ -11,8 +11,7 @@ from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.bounded_reader import BoundedReader, fetch, pieces_between
 from kstreamnb.kafka.capture import ends_of
 from kstreamnb.kafka.producer import produce
-from tests.java.examples import INPUT
-from tests.java.topologies import INPUTS, TABLE_FIRST
+from tests.java.topologies import INPUT, INPUTS, TABLE_FIRST
 
 __all__ = [
     "COUNT",

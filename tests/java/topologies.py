@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import kstreamnb as ks
-from tests.java.examples import EXAMPLES, INPUT
+from tests.java import examples
+from tests.java.examples import EXAMPLES
 
-__all__ = ["ALL", "INPUTS", "build"]
+__all__ = ["ALL", "INPUT", "INPUTS", "build"]
 
 SIZE, GRACE = "10s", "4s"
 NEAR = ks.JoinWindows.of_time_difference_and_grace("3s", GRACE)
@@ -202,6 +205,19 @@ def regroup_windows(builder: Any, prefix: str) -> None:
     _write(groups.windowed_by(TUMBLING).count(store="windows"), prefix)
 
 
+def json_totals(builder: Any, prefix: str) -> None:
+    """A JSON row by key, from JSON values."""
+    values = ks.Serdes.json()
+    amounts = builder.stream(f"{prefix}-left", value_serde=values)
+    rows = amounts.group_by_key().aggregate(
+        lambda: {"count": 0, "total": 0},
+        lambda key, value, row: {"count": row["count"] + 1, "total": row["total"] + value["amount"]},
+        store="totals",
+        value_serde=values,
+    )
+    rows.to_stream().to(f"{prefix}-out", value_serde=values)
+
+
 class Numbering(ks.Processor):
     """Numbers the records of a key from 1 to 9, and then from 1 again."""
 
@@ -248,6 +264,7 @@ ALL: dict[str, Callable[[Any, str], None]] = {
         foreign_key_join,
         regroup,
         regroup_windows,
+        json_totals,
         processor,
     )
 }
@@ -259,6 +276,13 @@ def build(name: str, prefix: str) -> ks.Topology:
     (EXAMPLES.get(name) or ALL[name])(builder, prefix)
     return builder.build()
 
+
+def _amount(chance: Random, at: int) -> tuple[str, str]:
+    return f"k{chance.randrange(9)}", json.dumps({"amount": chance.randrange(100), "of": f"é{at}"})
+
+
+INPUT = {**examples.INPUT, "json-totals": (_amount, None)}
+"""Key and value of the left and the right topic's records, given their number, if a topology needs its own."""
 
 INPUTS = dict.fromkeys(ALL, ("left",)) | dict.fromkeys(
     [

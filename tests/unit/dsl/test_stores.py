@@ -131,6 +131,17 @@ def test_a_user_s_own_join_store_must_fit_the_windows() -> None:
         builder.build()
 
 
+@pytest.mark.parametrize("logged", [True, False])
+def test_kafka_logs_a_join_s_supplied_store_as_any_window_store(logged: bool) -> None:
+    """S0-22: compacted, even if StreamJoined turns logging off; the join's own store is deleted by age."""
+    builder = StreamsBuilder()
+    own = Stores.in_memory_window_store("mine", retention="10ms", window_size="5ms", retain_duplicates=True)
+    joined = StreamJoined(this_store=own, store_name="j", logged=logged)
+    builder.stream("a").join(builder.stream("b"), pair, JoinWindows.of(before="5ms", grace="5ms"), joined)
+    policies = {topic.store: dict(topic.config)["cleanup.policy"] for topic in builder.build().owned_topics("app")}
+    assert policies == {"mine": "compact,delete"} | ({"j-other-join-store": "delete"} if logged else {})
+
+
 def test_a_foreign_key_join_keeps_subscriptions_and_both_tables() -> None:
     """The result is kept only under a name."""
     builder = StreamsBuilder()

@@ -8,6 +8,7 @@ import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.StreamsBuilder;
+import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.EmitStrategy;
 import org.apache.kafka.streams.kstream.GlobalKTable;
 import org.apache.kafka.streams.kstream.Grouped;
@@ -17,6 +18,7 @@ import org.apache.kafka.streams.kstream.KGroupedStream;
 import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.KTable;
 import org.apache.kafka.streams.kstream.Materialized;
+import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.kstream.SessionWindows;
 import org.apache.kafka.streams.kstream.SlidingWindows;
 import org.apache.kafka.streams.kstream.StreamJoined;
@@ -152,11 +154,23 @@ final class Topologies {
         ALL.put("regroup-windows", (b, p) -> write(left(b, p)
             .groupBy((key, value) -> "g" + value.charAt(1), Grouped.as("by-letter"))
             .windowedBy(TimeWindows.ofSizeAndGrace(SIZE, GRACE)).count(windows("windows")), p));
+        ALL.put("json-totals", (b, p) -> b.stream(p + "-left", Consumed.with(Serdes.String(), Json.SERDE)).groupByKey()
+            .aggregate(() -> row(0, 0), (key, value, row) -> row((int) row.get("count") + 1,
+                    (int) row.get("total") + (int) value.get("amount")),
+                Materialized.<String, Map<String, Object>, KeyValueStore<Bytes, byte[]>>as("totals").withValueSerde(Json.SERDE))
+            .toStream().to(p + "-out", Produced.with(Serdes.String(), Json.SERDE)));
         ALL.put("processor", (b, p) -> {
             b.addStateStore(Stores.keyValueStoreBuilder(
                 Stores.persistentKeyValueStore("seen"), Serdes.String(), Serdes.Long()));
             left(b, p).process(Numbering::new, "seen").to(p + "-out");
         });
+    }
+
+    private static Map<String, Object> row(final int count, final int total) {
+        final Map<String, Object> row = new LinkedHashMap<>();
+        row.put("count", count);
+        row.put("total", total);
+        return row;
     }
 
     private static StreamJoined<String, String, String> stores() {
