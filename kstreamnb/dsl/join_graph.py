@@ -122,7 +122,8 @@ def _stores(
         raise TopologyError(f'both stores of a join are called "{supplied[0].name}"', java=java)
     if how != "inner":
         named = supplied[0].name if supplied[0] else base
-        name = f"{named}-{how}-shared-join" if named else f"KSTREAM-OUTERSHARED-{numbered[0].rpartition('-')[2]}"
+        number = numbered[0].rpartition("-")[2]
+        name = f"{named}-{how}-shared-join" if named else f"KSTREAM-OUTERSHARED-{number}"
         extra = {"type": "pending_joins", "left_serde": serdes[0], "right_serde": serdes[1]}
         pending = StoreSpec(f"{name}-store", "internal", key_serde, persistent=persistent, extra=extra, **logging)
         stores.append(pending)
@@ -144,9 +145,9 @@ def _supplied(spec: StoreSpec, wanted: StoreSpec) -> StoreSpec:
             f"the join needs {wanted.retention_ms} ms and {wanted.window_size_ms} ms",
             java="Window settings mismatch. WindowBytesStoreSupplier settings",
         )
-    store = replace(wanted, name=spec.name, persistent=spec.persistent, factory=spec.factory)
     # Kafka logs a supplied store as any window store: compacted, even if StreamJoined turns logging off.
-    return replace(store, logged=spec.logged, log_config=spec.log_config)
+    wanted = replace(wanted, logged=spec.logged, log_config=spec.log_config)
+    return replace(wanted, name=spec.name, persistent=spec.persistent, factory=spec.factory)
 
 
 def emit_join_table(

@@ -478,7 +478,7 @@ def test_no_cell_asserts_anything(notebook: str) -> None:
 
 @pytest.mark.parametrize("notebook", DEPLOYED)
 def test_a_deployment_chapter_was_recorded_with_the_right_results(notebook: str) -> None:
-    """What the reference must contain; `check` compares each run with the reference."""
+    """The recorded outputs contain the facts of their chapter; `check` compares each run with them."""
     outputs = [out for cell in _read(f"deployment/{notebook}") for out in cell.get("outputs", ())]
     shown = "".join(out.get("text") or out.get("data", {}).get("text/plain", "") for out in outputs)
     assert [text for text in DEPLOYED[notebook] if text not in shown] == []
