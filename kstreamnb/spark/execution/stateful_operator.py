@@ -10,6 +10,7 @@ from __future__ import annotations
 import pickle
 import time
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
@@ -284,11 +285,7 @@ def report_of(
 ) -> TaskReport:
     """Return what a task did since its counters were ``before``; ``out`` counts records by output topic."""
     after: Counters = cached.task.counters()  # type: ignore[assignment]
-    dropped = {
-        node: count - before["dropped"].get(node, 0)
-        for node, count in after["dropped"].items()
-        if count > before["dropped"].get(node, 0)
-    }
+    dropped = dict(Counter(after["dropped"]) - Counter(before["dropped"]))
     return {
         "task": placed.name,
         "level": placed.level,

@@ -265,33 +265,15 @@ def new_task(
     """
     clock = Clock(now_ms)
     track = placed.stateful if track is None else track
-    commits = deployment.options.commit_every_record
     changelog: Changelog = "records" if track and deployment.options.changelogs else "off"
+    commits = deployment.options.commit_every_record
+    shared: dict[str, Any] = {"changelog": changelog, "commit_every_record": commits, "rows_of": rows_of}
     if not placed.members:
-        task = Task(
-            placed.plan,
-            clock,
-            global_state,
-            track=track,
-            changelog=changelog,
-            commit_every_record=commits,
-            rows_of=rows_of,
-        )
-        return CachedTask(task, clock)
+        return CachedTask(Task(placed.plan, clock, global_state, track=track, **shared), clock)
     application = deployment.applications[placed.application]
     read = {topic for plan in placed.members for topic in application.reads[plan.subtopologies[0]]}
     hidden = application.internal_topics & read
-    cyclic = CyclicTask(
-        placed.members,
-        clock,
-        global_state,
-        hidden,
-        track=track,
-        changelog=changelog,
-        commit_every_record=commits,
-        rows_of=rows_of,
-    )
-    return CachedTask(cyclic, clock)
+    return CachedTask(CyclicTask(placed.members, clock, global_state, hidden, track=track, **shared), clock)
 
 
 def new_global_task(deployment: Deployment, application: int, clock: Clock) -> GlobalTask:
