@@ -671,6 +671,48 @@ def test_a_worker_that_remembers_something_else_than_its_log_ends_the_query(tmp_
     assert (caught.value.detail or "").startswith("rows that differ: 1, ")
 
 
+def test_a_file_that_differs_from_its_log_ends_the_query(tmp_path: Path) -> None:
+    """S0-09: with ``verify`` every row that was changed in a file of the executor is found."""
+
+    def add_rows(number: int) -> None:
+        """Copy a row of the store to two keys that its log does not have."""
+        for path in worker_cache.local_folder().glob("*/*.sqlite") if number == 3 else ():
+            with sqlite3.connect(path) as database:
+                if database.execute("SELECT 1 FROM sqlite_master WHERE name = 'rows first'").fetchone():
+                    (value,) = database.execute('SELECT value FROM "rows first"').fetchone()
+                    database.executemany('INSERT INTO "rows first" VALUES (?, ?)', [(b"y", value), (b"z", value)])
+
+    rows = disordered(["in"], 200)
+    with pytest.raises(ks.errors.StateError, match='a worker remembers store "first" differently') as caught:
+        ran(tmp_path, three_levels(), rows, ["out"], batches=6, between=add_rows, memory_limit=0)
+    assert (caught.value.detail or "").startswith("rows that differ: 2, the first under key 'y'")
+
+
+def test_a_file_is_compared_with_its_log_without_reading_the_state_into_memory(tmp_path: Path) -> None:
+    """S0-09, S1-10: with ``verify`` a task with a file takes a page of rows, and leaves no other file behind."""
+    builder = ks.StreamsBuilder("many")
+    builder.stream("in").group_by_key().count(store="counts").to_stream().to("out")
+    deployment = placed(builder.build(), 1)
+    cluster = Cluster.of(deployment, tmp_path.name, memory_limit=0, verify=True)
+    cluster.forget()
+    taken: list[int] = []
+
+    def look(number: int) -> None:
+        now, peak = tracemalloc.get_traced_memory()
+        taken.append(peak - now)
+        tracemalloc.reset_peak()
+
+    rows = [("in", f"key-{at:09d}", 1, at) for at in range(40_000)]
+    tracemalloc.start()
+    try:
+        run_in(cluster, tmp_path, batched(deployment, rows, 40), ["out"], look)
+    finally:
+        tracemalloc.stop()
+    assert sorted(taken[-10:])[4] < 1_000_000
+    assert cluster.found.count("catch-up") == 38
+    assert [] == list(worker_cache.local_folder().glob("compared-*"))
+
+
 @pytest.mark.parametrize("handler", ["fail", "continue"])
 def test_a_global_record_that_cannot_be_read_is_the_handlers_matter(tmp_path: Path, handler: str) -> None:
     """S2-57: with "fail" the query stops with topic and offset; with "continue" the record is dropped and counted."""

@@ -15,7 +15,7 @@ in memory, which the memory limit bounds, only the keys are listed when a compac
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from typing import Any
 
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
@@ -73,9 +73,7 @@ class StateLog:
         """Return the task as of the committed state, from the cheapest source; ``files`` may hold it, too."""
         cached = self._current(cached, create, files)
         if self._verify and self.found in ("hit", "catch-up"):
-            again = create()
-            self._rebuild(again, cached.seq)
-            _ensure_equal(cached, again)
+            self._ensure_committed(cached, create, files)
         self._positions, self._attributes = dict(cached.positions), attributes_of(cached.task)
         if files is not None and cached.file is None and cached.moves:
             cached = files.move(cached)
@@ -168,6 +166,18 @@ class StateLog:
         for entry in self._entries(seq):
             _apply(cached, unpack_entry(entry))
 
+    def _ensure_committed(self, cached: CachedTask, create: Callable[[], CachedTask], files: TaskFiles | None) -> None:
+        """Compare a task with the one that the log restores, which is in a file if the task is."""
+        if files is None or cached.file is None:
+            again = create()
+            self._rebuild(again, cached.seq)
+            _ensure_equal(cached, again)
+        else:
+            with files.beside() as others:
+                again = self._rebuild_on_disk(others)
+                _ensure_equal(cached, again)
+                again.close()
+
     def _rebuild_on_disk(self, files: TaskFiles) -> CachedTask:
         assert self._last is not None
         seq, token, _, _ = self._last
@@ -251,9 +261,8 @@ def _take_rows(cached: CachedTask, work: Compaction, room: int) -> dict[str, dic
 def _ensure_equal(cached: CachedTask, again: CachedTask) -> None:
     """Raise StateError if a task in memory differs from the one restored from its log."""
     for name, store in cached.task.stores.items():
-        mine, theirs = (_rows(each) for each in (store, again.task.stores[name]))
-        if mine != theirs:
-            keys = [key for key in dict.fromkeys([*mine, *theirs]) if mine.get(key) != theirs.get(key)]
+        keys = list(_differing(_rows(store), _rows(again.task.stores[name])))
+        if keys:
             raise StateError(
                 f'a worker remembers store "{name}" differently from what was committed',
                 detail=f"rows that differ: {len(keys)}, the first under key {keys[0]!r}; entry {cached.seq} of its log",
@@ -263,9 +272,20 @@ def _ensure_equal(cached: CachedTask, again: CachedTask) -> None:
         raise StateError("a worker remembers other positions than those that were committed")
 
 
-def _rows(store: Any) -> dict[Any, Any]:
+def _differing(mine: MutableMapping[Any, Any], theirs: MutableMapping[Any, Any]) -> Iterator[Any]:
+    """Yield the raw keys of rows that differ."""
+    yield from (raw_key for raw_key, row in _items(mine) if theirs.get(raw_key) != row)
+    yield from (raw_key for raw_key, _ in _items(theirs) if mine.get(raw_key) is None)
+
+
+def _items(rows: MutableMapping[Any, Any]) -> Iterable[tuple[Any, Any]]:
+    return rows.items_between(b"", None) if isinstance(rows, DiskRows) else rows.items()
+
+
+def _rows(store: Any) -> MutableMapping[Any, Any]:
     """Return rows by raw key, without the time of the last lookup in a bounded store, which a log does not have."""
-    return {key: row[1] for key, row in store.raw.items()} if store.spec.kind == "lru" else dict(store.raw)
+    raw: MutableMapping[Any, Any] = store.raw
+    return {raw_key: row[1] for raw_key, row in raw.items()} if store.spec.kind == "lru" else raw
 
 
 def _apply(cached: CachedTask, entry: LogEntry) -> None:

@@ -94,9 +94,9 @@ class TaskFile:
 
     def load(self, task: Any, head: FileHead) -> None:
         """Give a new task the content of the file."""
-        for name, rows in self.tables.items():
+        for rows in self.tables.values():
             rows.discard()  # what a processor's init has put
-            rows.count = head.counts.get(name, 0)
+        self.recount(head)
         found: dict[str, dict[Any, Any]] = {}
         for name, value in self._database.execute("SELECT store, value FROM loaded"):
             raw_key, row = pickle.loads(value)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from kstreamnb.runtime.context.task_context import RowsOf
@@ -83,6 +85,12 @@ class TaskFiles:
         opened = self.open(lambda seq, token: token == head.token)
         assert opened is not None
         return opened
+
+    @contextmanager
+    def beside(self) -> Iterator[TaskFiles]:
+        """Return the files of the same task in another folder, which is removed in the end."""
+        with TemporaryDirectory(prefix="compared-", dir=self._folder.parent) as name:
+            yield TaskFiles(Path(name), self._number, self._create, members=self._members, room=self._room)
 
     def move(self, cached: CachedTask) -> CachedTask:
         """Write a task that is in memory to a file, and return it as one whose rows are there."""
