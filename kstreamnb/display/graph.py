@@ -83,8 +83,7 @@ class Box:
 class GraphView:
     """A complete picture; topics are drawn outside the boxes, because sub-topologies share them.
 
-    ``notice`` is drawn above it, such as the sentence that the topology is older than its declarations or writes
-    nothing.
+    ``notice`` is drawn above it, such as the sentence that the topology is older than its declarations.
     """
 
     title: str

@@ -152,7 +152,11 @@ def key_codec(serde: Serde) -> KeyCodec:
         kept = serde.deserialize(data)
         return kept if type(kept) in plain and serde.keeps(kept) else SerializedValue(data)
 
+    writes = direct and type(serde).serialize is Serde.serialize
+
     def to_bytes(key: Hashable) -> bytes:
+        if writes and type(key) in plain:
+            return serde._write(key)  # noqa: SLF001 - without checks: `encode` lets only keys pass that it can write
         return bytes(key) if type(key) is SerializedValue else serde.serialize(key) or b""
 
     return KeyCodec(encode, decoder(serde), to_bytes, direct, str if str in plain else None)

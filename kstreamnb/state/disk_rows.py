@@ -7,10 +7,11 @@ the time of the query.
 
 from __future__ import annotations
 
-import pickle
 import sqlite3
-from collections.abc import Callable, Hashable, Iterator, Mapping, MutableMapping
-from itertools import chain, islice
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from heapq import merge
+from itertools import accumulate, chain, groupby, islice
+from operator import add
 from typing import Any, TypeAlias
 
 from kstreamnb.errors import StateError
@@ -18,10 +19,18 @@ from kstreamnb.state.key_order import KeyOrder
 
 _GONE: Any = object()
 _PAGE = 1000
-_AT_ONCE = 250
+_AT_ONCE = 1000
+_LONG = 1 << 16
+_CUT = (
+    "SELECT substr(?1, value >> 32, value >> 16 & 65535), "
+    "substr(?1, (value >> 32) + (value >> 16 & 65535), value & 65535) FROM json_each(?2)"
+)
 
 Found: TypeAlias = tuple[bytes, Hashable, Any]
 """Key bytes, raw key and row."""
+
+RowCodec: TypeAlias = tuple[Callable[[Any], bytes], Callable[[bytes], Any]]
+"""Returns the bytes of a row, and a row from its bytes."""
 
 
 class DiskRows(MutableMapping[Hashable, Any]):
@@ -33,11 +42,13 @@ class DiskRows(MutableMapping[Hashable, Any]):
     Args:
         database: the connection; its owner begins and commits transactions.
         table: name of the table.
+        codec: packs and unpacks a row; a staged row with the bytes of None is deleted.
         most_rows: the number of unchanged rows to keep in memory.
     """
 
-    def __init__(self, database: sqlite3.Connection, table: str, *, most_rows: int = 50_000) -> None:
+    def __init__(self, database: sqlite3.Connection, table: str, codec: RowCodec, *, most_rows: int = 50_000) -> None:
         self._database, self._table, self._half = database, table, max(1, most_rows // 2)
+        self._pack, self._unpack = codec
         self._young: dict[Hashable, Any] = {}
         self._old: dict[Hashable, Any] = {}
         self._changed: dict[Hashable, Any] = {}
@@ -65,7 +76,7 @@ class DiskRows(MutableMapping[Hashable, Any]):
         row = self._old.pop(raw_key, None)
         if row is None:
             found = self._database.execute(self._select, (self._key_bytes(raw_key),)).fetchone()
-            row = _GONE if found is None else pickle.loads(found[0])
+            row = _GONE if found is None else self._unpack(found[0])
         self._young[raw_key] = row
         self._age()
         return row
@@ -124,7 +135,7 @@ class DiskRows(MutableMapping[Hashable, Any]):
             for key, value in page:
                 if self._changed is not changed:
                     raise StateError("a range of a store on disk was read after the batch that asked for it")
-                yield key, self._key_from(key), pickle.loads(value)
+                yield key, self._key_from(key), self._unpack(value)
             if order == "ASC":
                 least = page[-1][0] + b"\0"
             else:
@@ -149,25 +160,32 @@ class DiskRows(MutableMapping[Hashable, Any]):
     def write(self, rows: Mapping[Hashable, Any]) -> None:
         """Write rows into the table within the caller's transaction, None for those that are gone."""
         as_bytes = self._key_bytes
-        puts = sorted((as_bytes(raw_key), pickle.dumps(row, 5)) for raw_key, row in rows.items() if row is not None)
         gone = sorted((as_bytes(raw_key),) for raw_key, row in rows.items() if row is None)
-        self._put(self._table, iter(puts))
         self._database.executemany(f"DELETE FROM {self._table} WHERE key = ?", gone)
+        puts = sorted((as_bytes(raw_key), self._pack(row)) for raw_key, row in rows.items() if row is not None)
+        self._put(self._table, *zip(*puts, strict=True))
 
-    def stage(self, rows: Mapping[Hashable, Any]) -> None:
-        """Append rows to a table of the attached database "staging", None for those that are gone."""
-        as_bytes, dump = self._key_bytes, pickle.dumps
+    def stage(self, raw_keys: Iterable[Hashable], rows: Sequence[bytes]) -> None:
+        """Append packed rows to a table of the attached database "staging"."""
         self._database.execute(f"CREATE TABLE IF NOT EXISTS staging.{self._table} (key BLOB, value BLOB)")
-        pairs = ((as_bytes(raw_key), None if row is None else dump(row, 5)) for raw_key, row in rows.items())
-        self._put(f"staging.{self._table}", pairs)
+        self._put(f"staging.{self._table}", list(map(self._key_bytes, raw_keys)), rows)
 
-    def _put(self, table: str, pairs: Iterator[tuple[bytes, bytes | None]]) -> None:
-        """Put pairs of key and value, many with one statement, which takes half the time of one statement each."""
-        statement = f"REPLACE INTO {table} VALUES "
-        many = statement + ", ".join(["(?, ?)"] * _AT_ONCE)
-        while len(some := list(islice(pairs, _AT_ONCE))) == _AT_ONCE:
-            self._database.execute(many, list(chain.from_iterable(some)))
-        self._database.executemany(f"{statement} (?, ?)", some)
+    def _put(self, table: str, keys: Sequence[bytes] = (), values: Sequence[bytes] = ()) -> None:
+        """Put rows.
+
+        SQLite cuts them out of one value, at places in a JSON array, because to bind each of them takes more than twice
+        the time. A place is one number: the position, and the lengths of key and value with 16 bits each.
+        """
+        for begin in range(0, len(keys), _AT_ONCE):
+            some = list(zip(keys[begin : begin + _AT_ONCE], values[begin : begin + _AT_ONCE], strict=True))
+            sizes = [list(map(len, column)) for column in zip(*some, strict=True)]
+            if max(map(max, sizes)) >= _LONG:
+                self._database.executemany(f"REPLACE INTO {table} VALUES (?, ?)", some)
+            else:
+                starts = accumulate(map(add, *sizes), initial=1)
+                places = [start << 32 | key << 16 | value for start, key, value in zip(starts, *sizes, strict=False)]
+                data = b"".join(chain.from_iterable(some))
+                self._database.execute(f"REPLACE INTO {table} {_CUT}", (data, str(places)))
 
     def take_staged(self) -> None:
         """Move all staged rows to the empty table, the last one of each key, and count them.
@@ -177,7 +195,7 @@ class DiskRows(MutableMapping[Hashable, Any]):
         execute, table = self._database.execute, self._table
         execute(f"CREATE TABLE IF NOT EXISTS staging.{table} (key BLOB, value BLOB)")
         execute(f"REPLACE INTO main.{table} SELECT key, value FROM staging.{table} ORDER BY key, rowid")
-        execute(f"DELETE FROM main.{table} WHERE value IS NULL")
+        execute(f"DELETE FROM main.{table} WHERE value = ?", (self._pack(None),))
         (self.count,) = execute(f"SELECT count(*) FROM main.{table}").fetchone()
 
     def in_memory(self) -> tuple[dict[Hashable, Any], ...]:
@@ -187,19 +205,11 @@ class DiskRows(MutableMapping[Hashable, Any]):
 
 def _merged(stored: Iterator[Found], changed: Iterator[Found], *, reverse: bool) -> Iterator[tuple[Hashable, Any]]:
     """Merge two runs in the order of their key bytes; a change replaces the stored row of its key."""
-    change = next(changed, None)
-    for found in stored:
-        while change is not None and (change[0] > found[0] if reverse else change[0] < found[0]):
-            if change[2] is not _GONE:
-                yield change[1:]
-            change = next(changed, None)
-        if change is not None and change[0] == found[0]:
-            if change[2] is not _GONE:
-                yield change[1:]
-            change = next(changed, None)
-        else:
-            yield found[1:]
-    while change is not None:
-        if change[2] is not _GONE:
-            yield change[1:]
-        change = next(changed, None)
+    for _, rows in groupby(merge(changed, stored, key=_key, reverse=reverse), _key):
+        _, raw_key, row = next(rows)  # of equal keys, `merge` gives that of its first run first
+        if row is not _GONE:
+            yield raw_key, row
+
+
+def _key(found: Found) -> bytes:
+    return found[0]

@@ -156,7 +156,7 @@ class Store(Generic[RawKey, Row]):
         if self.keeps_headers and not self.timestamped:
             self.values = headers_in_values(self.values)
         if isinstance(self.raw, DiskRows):
-            self.raw.bind(self._key_bytes, self._key_from)
+            self.raw.bind(self.keys.to_bytes, self._key_from)
         self._journal: Journal | None = None
         self._changes: list[ChangelogRecord] | None = [] if spec.logged else None
         self.watched = [self._recorder()]

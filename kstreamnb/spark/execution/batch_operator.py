@@ -202,8 +202,7 @@ class _Merge:
         """Return the records before a batch's first record, if enough records wait."""
         if self._waiting_records < _PART or not len(batch):
             return []
-        first = batch.order
-        border = int(first.max_timestamp[0]), int(first.input_rank[0]), int(first.offset[0]), int(first.depth[0])
+        border = _first(batch.order)
         ready, waiting = [], []
         for arrival in self._open:
             at = _position(arrival.batch.order, border)
@@ -230,6 +229,10 @@ def _position(order: OrderKey, border: tuple[int, int, int, int]) -> int:
     return low
 
 
+def _first(order: OrderKey) -> tuple[int, int, int, int]:
+    return int(order.max_timestamp[0]), int(order.input_rank[0]), int(order.offset[0]), int(order.depth[0])
+
+
 def _feed(task_run: _TaskRun, arrivals: list[Arrival]) -> Iterator[Row9]:
     return task_run.feed(arrivals) if arrivals else iter(())
 
@@ -238,12 +241,8 @@ def _row(
     deployment: Deployment, level: int, target: int, source: int, seq: int, blob: bytes, order: OrderKey | None
 ) -> Row9:
     group = deployment.routing_key_at(level + 1, target, source)
-    if order is None or not len(order):
-        return group, target, source, seq, 0, 0, 0, 0, blob
-    return (
-        *(group, target, source, seq),
-        *(int(order.max_timestamp[0]), int(order.input_rank[0]), int(order.offset[0]), int(order.depth[0]), blob),
-    )
+    first = _first(order) if order is not None and len(order) else (0, 0, 0, 0)
+    return group, target, source, seq, *first, blob
 
 
 def _input_row(deployment: Deployment, target: int, arrival: Arrival, seq: int, arrival_order: bool) -> Row9:

@@ -6,6 +6,7 @@ it writes. Levels cannot separate it, so all its partitions run in one group, an
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from types import FrameType
 from typing import Any
@@ -97,11 +98,8 @@ class CyclicTask:
     def counters(self) -> dict[str, Any]:
         """Return the records consumed and dropped by all members."""
         counted = [task.counters() for task in self.members.values()]
-        dropped: dict[Any, int] = {}
-        for each in counted:
-            for where, count in each["dropped"].items():
-                dropped[where] = dropped.get(where, 0) + count
-        return {"consumed": sum(each["consumed"] for each in counted), "dropped": dropped}
+        dropped = sum((Counter(each["dropped"]) for each in counted), Counter())
+        return {"consumed": sum(each["consumed"] for each in counted), "dropped": dict(dropped)}
 
     def take_delta(self) -> StateDelta:
         """Return the changes of all members since the last delta."""
@@ -109,13 +107,13 @@ class CyclicTask:
 
     def apply_delta(self, delta: StateDelta) -> None:
         """Apply a delta, or a part of a compaction."""
-        parts: dict[str, StateDelta] = {}
+        parts: defaultdict[str, StateDelta] = defaultdict(lambda: StateDelta({}, {}))
         for full, rows in delta.rows.items():
             id_, _, name = full.partition("/")
-            parts.setdefault(id_, StateDelta({}, {})).rows[name] = rows
+            parts[id_].rows[name] = rows
         for (full, name), state_var in delta.state_vars.items():
             id_, _, node = full.partition("/")
-            parts.setdefault(id_, StateDelta({}, {})).state_vars[node, name] = state_var
+            parts[id_].state_vars[node, name] = state_var
         for id_, part in parts.items():
             self.members[id_].apply_delta(part)
 
@@ -195,11 +193,6 @@ def _joined(deltas: dict[str, StateDelta]) -> StateDelta:
 
 def state_vars_of(task: Task | CyclicTask) -> dict[tuple[str, str], Any]:
     """Return the state variables of a task, or of all members of a cycle, as a delta names them."""
-    members = (
-        [(f"{id_}/", each) for id_, each in task.members.items()] if isinstance(task, CyclicTask) else [("", task)]
-    )
-    return {
-        (prefix + node, name): content[0]
-        for prefix, member in members
-        for (node, name), content in member.context.state_vars.items()
-    }
+    if isinstance(task, CyclicTask):
+        return _joined({id_: StateDelta({}, state_vars_of(each)) for id_, each in task.members.items()}).state_vars
+    return {name: content[0] for name, content in task.context.state_vars.items()}

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from contextlib import nullcontext
 from typing import Any
 
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
@@ -31,6 +32,7 @@ from kstreamnb.spark.execution.state_codec import (
     LogHead,
     pack,
     pack_delta,
+    split_delta,
     unpack_delta,
     unpack_entry,
     unpack_head,
@@ -98,13 +100,9 @@ class StateLog:
         if cached is not None:
             self.found = "hit" if cached.seq == seq else "catch-up"
             self._catch_up(cached, seq)
-        elif files is not None and files.are_better(size):
-            self.found = "rebuild"
-            cached = self._rebuild_on_disk(files)
         else:
             self.found = "rebuild"
-            cached = create()
-            self._rebuild(cached, seq)
+            cached = self._rebuilt(create, files if files is not None and files.are_better(size) else None)
         cached.seq, cached.token, cached.state_bytes = seq, token, size
         return cached
 
@@ -162,38 +160,25 @@ class StateLog:
             raise CheckpointError(f"entry {number} of a state log is missing", hint=hint)
         return bytes(row[1])
 
-    def _rebuild(self, cached: CachedTask, seq: int) -> None:
-        for entry in self._entries(seq):
-            _apply(cached, unpack_entry(entry))
-
     def _ensure_committed(self, cached: CachedTask, create: Callable[[], CachedTask], files: TaskFiles | None) -> None:
         """Compare a task with the one that the log restores, which is in a file if the task is."""
-        if files is None or cached.file is None:
-            again = create()
-            self._rebuild(again, cached.seq)
+        with nullcontext() if files is None or cached.file is None else files.beside() as others:
+            again = self._rebuilt(create, others)
             _ensure_equal(cached, again)
-        else:
-            with files.beside() as others:
-                again = self._rebuild_on_disk(others)
-                _ensure_equal(cached, again)
-                again.close()
+            again.close()
 
-    def _rebuild_on_disk(self, files: TaskFiles) -> CachedTask:
+    def _rebuilt(self, create: Callable[[], CachedTask], files: TaskFiles | None) -> CachedTask:
+        """Return the task that the log restores, in a file or, without files, in memory."""
         assert self._last is not None
         seq, token, _, _ = self._last
-        content: LogEntry | None = None
-
-        def deltas() -> Iterator[StateDelta]:
-            nonlocal content
-            for entry in self._entries(seq):
-                content = unpack_entry(entry)
-                yield from (unpack_delta(packed, trust=True) for packed in content.deltas)
-
-        def last() -> FileHead:
-            assert content is not None
-            return FileHead(seq, token, content.positions, content.clock_ms, content.attributes, {}, {})
-
-        return files.build(deltas(), last)
+        if files is not None:
+            last = unpack_entry(self._entry(seq))
+            deltas = (split_delta(packed) for entry in self._entries(seq) for packed in unpack_entry(entry).deltas)
+            return files.build(deltas, FileHead(seq, token, last.positions, last.clock_ms, last.attributes, {}, {}))
+        cached = create()
+        for entry in self._entries(seq):
+            _apply(cached, unpack_entry(entry))
+        return cached
 
     def _entries(self, seq: int) -> Iterator[bytes]:
         """Yield all entries in order; a long log one by one, because Spark iterates over it in no order."""

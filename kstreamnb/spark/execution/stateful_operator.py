@@ -230,8 +230,7 @@ def _first_clock(arrivals: list[Arrival]) -> int:
 def _files(deployment: Deployment, placed: TaskPlacement | Replica, now_ms: int) -> TaskFiles | None:
     if isinstance(placed, Replica):
         return None  # of tables that each worker needs in memory
-    create = partial(_new, deployment, placed, now_ms)
-    folder = local_folder() / deployment.key
+    folder, create = local_folder() / deployment.key, partial(_new, deployment, placed, now_ms)
     return TaskFiles(folder, placed.number, create, members=bool(placed.members), room=memory_left(deployment))
 
 

@@ -215,10 +215,8 @@ def _by_topic(produced: list[ProducedRow], order: OrderKey) -> Iterator[tuple[st
 
 def _portable(column: list[Any], serde: Serde | None) -> list[Any]:
     """Return a column whose items any process can rebuild: builtin values unchanged, all others as bytes."""
-    if set(map(type, column)) <= _PORTABLE:
-        return column
-    if serde is None:
-        return column  # bytes of some kind
+    if serde is None or set(map(type, column)) <= _PORTABLE:
+        return column  # without a serde, bytes of some kind
     return [item if type(item) in _PORTABLE else SerializedValue(to_bytes(serde, item) or b"") for item in column]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import pickle
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from kstreamnb.errors import StateError
 from kstreamnb.runtime.context.task_context import RowsOf
 from kstreamnb.runtime.task.task import StateDelta
 from kstreamnb.spark.execution.record_merge import Positions
-from kstreamnb.spark.execution.state_codec import Attributes
+from kstreamnb.spark.execution.state_codec import Attributes, PackedDelta, pack_row, unpack_row
 from kstreamnb.state import InCache
 from kstreamnb.state.disk_rows import DiskRows
 
@@ -69,7 +69,8 @@ class TaskFile:
             name = f"{task_id}/{spec.name}" if members else spec.name
 
             def table(_: StoreSpec) -> DiskRows:
-                self.tables[name] = found = DiskRows(self._database, f'"rows {name}"', most_rows=self._most_rows)
+                codec = pack_row, unpack_row
+                self.tables[name] = found = DiskRows(self._database, f'"rows {name}"', codec, most_rows=self._most_rows)
                 return found
 
             return table
@@ -138,24 +139,26 @@ class TaskFile:
             self.close()
             raise StateError("another attempt of the same batch has taken over the state of this task")
 
-    def build(self, stores: Mapping[str, Any], deltas: Iterator[StateDelta], last: Callable[[], FileHead]) -> FileHead:
-        """Write the whole state from deltas, and the head that ``last`` returns after them; close the file."""
+    def build(self, stores: Mapping[str, Any], deltas: Iterable[PackedDelta], head: FileHead) -> None:
+        """Write the whole state from deltas, and the head; close the file."""
         staging = self.path.with_name(f"{self.path.name}-staging")
         staging.unlink(missing_ok=True)
         self._database.execute("ATTACH ? AS staging", (str(staging),))
         self._database.execute("PRAGMA staging.journal_mode=OFF")
         with self._writing():
             for delta in deltas:
-                self.note(delta)
-                for name in delta.rows.keys() & self.tables.keys():
-                    self.tables[name].stage(delta.rows[name])
+                for name, (raw_keys, packed) in delta.rows.items():
+                    if name in self.tables:
+                        self.tables[name].stage(raw_keys, packed)
+                    else:
+                        self.note(StateDelta({name: dict(zip(raw_keys, map(unpack_row, packed), strict=True))}, {}))
+                self._state_vars.update(delta.state_vars)
             for rows in self.tables.values():
                 rows.take_staged()
             self._write_loaded(stores)
-            self._write_head(head := last())
+            self._write_head(head)
         self.close()
         staging.unlink()
-        return head
 
     def close(self) -> None:
         """Close the file; changes that were not settled are in the state log."""

@@ -15,6 +15,7 @@ from kstreamnb.runtime.context.task_context import RowsOf
 from kstreamnb.runtime.task.task import StateDelta
 from kstreamnb.spark.execution.cyclic_task import state_vars_of
 from kstreamnb.spark.execution.processor_attributes import attributes_of, give_attributes
+from kstreamnb.spark.execution.state_codec import PackedDelta, pack_rows
 from kstreamnb.spark.execution.task_file import FileHead, TaskFile
 from kstreamnb.spark.execution.worker_cache import CachedTask
 
@@ -71,8 +72,8 @@ class TaskFiles:
             pass  # damaged, as after a full disk: the log has everything
         return None
 
-    def build(self, deltas: Iterable[StateDelta], last: Callable[[], FileHead]) -> CachedTask:
-        """Write a new file from deltas, and the head that ``last`` returns after them; return its task."""
+    def build(self, deltas: Iterable[PackedDelta], head: FileHead) -> CachedTask:
+        """Write a new file from deltas and its head; return its task."""
         self._folder.mkdir(parents=True, exist_ok=True)
         for old in self._folder.glob(f"{self._number}.building-*"):
             old.unlink(missing_ok=True)  # of a process that was killed
@@ -80,7 +81,7 @@ class TaskFiles:
         path = self._folder / f"{self._number}.building-{os.getpid()}"
         file = TaskFile(path, building=True)
         task = self._create(file.rows_of(members=self._members)).task
-        head = file.build(task.stores, iter(deltas), last)
+        file.build(task.stores, deltas, head)
         path.rename(self._folder / f"{self._number}-{head.token}.sqlite")
         opened = self.open(lambda seq, token: token == head.token)
         assert opened is not None
@@ -94,7 +95,7 @@ class TaskFiles:
 
     def move(self, cached: CachedTask) -> CachedTask:
         """Write a task that is in memory to a file, and return it as one whose rows are there."""
-        return self.build(_portions(cached.task), lambda: head_of(cached))
+        return self.build(map(pack_rows, _portions(cached.task)), head_of(cached))
 
 
 def head_of(cached: CachedTask) -> FileHead:

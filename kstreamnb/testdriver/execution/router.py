@@ -63,7 +63,7 @@ class Router:
         self._counts = self.plans[0].partitions if self.plans else known
         self._serdes = [topic_serdes(plan, plan.nodes) for plan in self.plans]
         self._routes: dict[str, TopicRoute | None] = {}
-        self._serializers: dict[tuple[str, Serde | None, Serde | None], Serialize] = {}
+        self._serializers: dict[tuple[str, Serde | None, Serde | None, bool], Serialize] = {}
         self.written = [_written(plan) for plan in self.plans]
         self.levels = None if layout == "single" else self._find_levels()
 
@@ -106,6 +106,8 @@ class Router:
         records: Sequence[TopicRecord],
         key_serde: Serde | None = None,
         value_serde: Serde | None = None,
+        *,
+        reusable: bool = False,
     ) -> list[InputRecord]:
         """Serialise records and assign their partitions; see `serializer`."""
         by_topic: dict[str, list[TopicRecord]] = {}
@@ -113,9 +115,11 @@ class Router:
             by_topic.setdefault(record[0], []).append(record)
         serialized: dict[str, list[InputRecord]] = {}
         for topic, of_topic in by_topic.items():
-            place = topic, key_serde, value_serde
+            place = topic, key_serde, value_serde, reusable
             if place not in self._serializers:
-                self._serializers[place] = serializer(self.reader(topic), self.count(topic), key_serde, value_serde)
+                self._serializers[place] = serializer(
+                    self.reader(topic), self.count(topic), self.config, key_serde, value_serde, reusable=reusable
+                )
             serialized[topic] = self._serializers[place](of_topic)
         if len(serialized) == 1:
             return serialized.popitem()[1]

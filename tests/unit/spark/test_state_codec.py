@@ -24,10 +24,12 @@ from kstreamnb.spark.execution.state_codec import (
     LogEntry,
     pack,
     pack_delta,
+    split_delta,
     unpack,
     unpack_delta,
     unpack_entry,
     unpack_head,
+    unpack_row,
 )
 from kstreamnb.state.codec import EncodedRow
 
@@ -130,3 +132,34 @@ def test_damaged_state_is_an_error_of_the_checkpoint(data: bytes) -> None:
     """Refused, whatever a parser makes of it."""
     with pytest.raises(CheckpointError, match="state in the checkpoint"):
         unpack(data)
+
+
+@given(
+    st.dictionaries(
+        st.text(), st.dictionaries(st.text() | st.integers() | st.tuples(st.text(), st.integers()), values)
+    ),
+    st.dictionaries(st.tuples(st.text(), st.text()), values, max_size=2),
+)
+def test_a_split_delta_has_the_rows_of_the_whole_delta(
+    rows: dict[str, dict[Any, Any]], state_vars: dict[tuple[str, str], Any]
+) -> None:
+    data = pack_delta(StateDelta(rows, state_vars))
+    split = split_delta(data)
+    restored = {name: dict(zip(keys, map(unpack_row, each), strict=True)) for name, (keys, each) in split.rows.items()}
+    assert StateDelta(restored, split.state_vars) == unpack_delta(data, trust=True)
+    assert kinds(restored) == kinds(rows)
+
+
+def test_a_damaged_delta_cannot_be_split() -> None:
+    data = pack_delta(StateDelta({"counts": {"a": (1, 5), "b": (2, 5)}}, {}))
+    for end in range(1, len(data)):
+        with pytest.raises(CheckpointError, match="state in the checkpoint is damaged"):
+            split_delta(data[:end])
+
+
+def test_a_delta_of_format_2_can_be_split() -> None:
+    data = pickle.dumps(("task", {"counts": {"a": (1, 5), "b": None}}, {("node", "due"): 7}), 5)
+    split = split_delta(data)
+    keys, rows = split.rows["counts"]
+    assert (keys, [unpack_row(row) for row in rows]) == (["a", "b"], [(1, 5), None])
+    assert split.state_vars == {("node", "due"): 7}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -135,7 +136,8 @@ ON_DISK = ("key_value", "timestamped_key_value")
 
 def on_disk(spec: StoreSpec) -> DiskRows:
     """Return the rows of a store in a file, no more than four of them in memory."""
-    return DiskRows(sqlite3.connect("", isolation_level=None), "rows", most_rows=4)
+    database = sqlite3.connect("", isolation_level=None)
+    return DiskRows(database, "rows", (pickle.dumps, pickle.loads), most_rows=4)
 
 
 def implementations(*kinds: str) -> list[Any]:
