@@ -26,7 +26,7 @@ class TimestampExtractor(Protocol):
 
 @dataclass(frozen=True)
 class FailOnInvalidTimestamp:
-    """The record's own timestamp; a negative one is an error. The default.
+    """Uses the record's own timestamp; raises an error for a negative one. The default.
 
     Example:
         >>> try:

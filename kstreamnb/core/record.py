@@ -139,7 +139,7 @@ class ValueTimestampHeaders(NamedTuple):
     Args:
         value: the value of the row.
         timestamp: event time of its last update, in epoch milliseconds.
-        headers: pairs of a name and bytes, or None as the bytes. Default: none.
+        headers: pairs of a name and a value, which is bytes or None. Default: none.
 
     Example:
         >>> row = ValueTimestampHeaders(5, 1000, (("trace", b"7"),))
@@ -157,7 +157,7 @@ class AggregationWithHeaders(NamedTuple):
 
     Args:
         aggregation: the aggregate of the session.
-        headers: pairs of a name and bytes, or None as the bytes. Default: none.
+        headers: pairs of a name and a value, which is bytes or None. Default: none.
 
     Example:
         >>> AggregationWithHeaders(3, (("trace", b"7"),)).headers
@@ -247,7 +247,7 @@ class Record(_RecordFields, Suggesting, Generic[K, V]):
         return super().__new__(cls, key, value, timestamp, headers_of(headers) if headers else ())
 
     def with_key(self, key: object) -> Record[Any, V]:
-        """Return the same record under another key.
+        """Return a copy of the record with another key.
 
         Args:
             key: the new key, or None.

@@ -103,7 +103,7 @@ class Serde(Generic[T]):
         return None
 
     def partition_bytes(self, value: T | None) -> bytes | None:
-        """Return the bytes that choose a key's partition: its own, or those of the inner key of a windowed one.
+        """Return the bytes that choose a key's partition: those of the key, or of a windowed key's inner key.
 
         Args:
             value: a key, or None.
@@ -111,10 +111,10 @@ class Serde(Generic[T]):
         return self.serialize(value)
 
     def _write(self, value: T) -> bytes:
-        raise NotImplementedError(f"{type(self).__name__} writes nothing")
+        raise NotImplementedError(f"{type(self).__name__} does not implement _write()")
 
     def _read(self, data: bytes) -> T:
-        raise NotImplementedError(f"{type(self).__name__} reads nothing")
+        raise NotImplementedError(f"{type(self).__name__} does not implement _read()")
 
     def _unwritable(self, value: object, why: str | None = None, *, hint: str | None = None) -> SerdeError:
         message = f'serde "{self.name}" cannot write a value of type "{type(value).__name__}"'

@@ -286,7 +286,7 @@ class TimeWindowedSerde(WindowedSerde):
 
     def _read(self, data: bytes) -> Windowed[object]:
         if len(data) < 8:
-            raise self._unreadable(data, "a window start takes 8 bytes")
+            raise self._unreadable(data, "expected 8 bytes or more, of which the last 8 are the window start")
         start = int.from_bytes(data[-8:], signed=True)
         return self._within(data, data[:-8], start, self._end(start), least_ms=1)
 

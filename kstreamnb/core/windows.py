@@ -256,7 +256,7 @@ class JoinWindows(Suggesting):
         after: Duration | None = None,
         grace: Duration = _NO_GRACE,
     ) -> Self:
-        """Define one span for both sides, or one for each; a missing one is the difference, or 0.
+        """Define how far apart joined records may be: the same difference on both sides, or one for each.
 
         Args:
             difference: greatest time between the two records on either side, such as "5m". Default: None.
@@ -339,7 +339,7 @@ class UnlimitedWindows(Suggesting):
 
     @property
     def size_ms(self) -> int:
-        """All of time."""
+        """The size, which has no limit."""
         return MAX_TIME_MS
 
     @property

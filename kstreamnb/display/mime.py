@@ -65,7 +65,7 @@ def mimebundle(
     try:
         bundle = joined(data_of(model), picture_of(model), drawing_of(model))
         if not bundle:
-            raise EngineError(f"a {type(model).__name__} has no picture")
+            raise EngineError(f'type "{type(model).__name__}" has no picture')
     except Exception as error:  # a display that raises would hide the user's own result
         warnings.warn(f"cannot draw this {type(model).__name__}: {error}", stacklevel=2)
         return {"text/plain": repr(model)}
@@ -101,7 +101,7 @@ def draw(model: object, form: str) -> str:
         return _FORMS[form](picture.nodes())
     text = (data_of(model) or {}).get({"to_text": "text/plain", "to_svg": "image/svg+xml"}.get(form, ""))
     if text is None:
-        raise EngineError(f"a {type(model).__name__} has no picture")
+        raise EngineError(f'type "{type(model).__name__}" has no picture')
     return text
 
 

@@ -354,7 +354,7 @@ class TableArguments(TypedDict):
 def _topics(topic: str | Sequence[str]) -> tuple[str, ...]:
     """Return the names of topics, each once; raise TopologyError for anything else."""
     if isinstance(topic, Set):
-        raise TopologyError("a set of topics has no order", hint="give a list, or sorted(…)")
+        raise TopologyError("expected a list of topics, got a set", hint="pass a list, or sorted(…)")
     if not isinstance(topic, Iterable):
         raise TopologyError(f'topic must be a name, a list of names or a pattern, got type "{type(topic).__name__}"')
     names = (topic,) if isinstance(topic, str) else topic

@@ -382,7 +382,7 @@ class EmitStrategy(Options):
 
 @attrs.frozen(slots=False)
 class Materialized(LoggedOptions):
-    """How the rows of a table are stored.
+    """Settings of a table's store.
 
     Args:
         store: name of the store, by which it can be queried, or a store made by `Stores`. Default: a generated name,

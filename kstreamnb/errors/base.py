@@ -138,7 +138,7 @@ class TopologyError(KStreamError, ValueError):
 
 
 class ConfigError(KStreamError, ValueError):
-    """A setting, duration, instant or option that makes no sense.
+    """A setting, duration, instant or option is not valid.
 
     Cause: the value has the wrong type or form, is out of range, or contradicts another one; or the name of a setting
     is unknown.
@@ -248,7 +248,7 @@ class StateError(KStreamError, LookupError):
 class MissingPackageError(KStreamError, ImportError):
     """A package that comes with an extra of kstreamnb is not installed.
 
-    Cause: `pip install kstreamnb` brings the driver, samples and diagrams alone.
+    Cause: `pip install kstreamnb` installs only the driver, samples and diagrams.
 
     Remedy: install the extra that the hint names; `kstreamnb doctor` lists all of them.
 

@@ -111,7 +111,7 @@ class Admin:
         self._until(lambda: name in self.topics(), f'topic "{name}" did not appear')
 
     def replication(self, topic: str) -> tuple[int, int]:
-        """Return on how many brokers a topic is, and how many brokers the cluster has.
+        """Return a topic's replication factor and the number of brokers in the cluster.
 
         Args:
             topic: name of the topic.

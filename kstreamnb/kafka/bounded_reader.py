@@ -271,7 +271,7 @@ def _fetch(
                 yield *partition, convert(rows[:chunk])
                 del rows[:chunk]
         if time.monotonic() - last_message > _PATIENCE_S:
-            raise BrokerError(f"no record came for {_PATIENCE_S:.0f} s", detail=f"still to read: {ends}")
+            raise BrokerError(f"no record arrived within {_PATIENCE_S:.0f} s", detail=f"still to read: {ends}")
 
 
 def _runs(messages: list[Message]) -> Iterator[tuple[tuple[str, int], list[Message]]]:

@@ -72,8 +72,8 @@ class LocalBroker:
         heap: the heap of its JVM; default "256m".
         data: a folder that survives the broker; by default a temporary folder, which `close` removes.
         config: further settings of the broker. Default: none.
-        users: password by name. They get a second listener, at which they sign in and may do only what access control
-            lists allow; clients of the first, `bootstrap_servers`, may do everything. Default: none, clients need not
+        users: password by name. They authenticate at a second listener and may do only what access control lists
+            allow; clients of the first, `bootstrap_servers`, may do everything. Default: none, clients need not
             sign in.
         version: the version of Kafka. Default: ``KAFKA_VERSION``, the one that the tests use.
         timeout_s: how many seconds it may take to answer after a start; default 60. Its folder is formatted within the
@@ -135,14 +135,11 @@ class LocalBroker:
     def start(self, *, attempts: int = 3) -> Self:
         """Start the broker and wait until it answers.
 
+        A process that exits is started again: most likely another one took its port. A broker that has run before keeps
+        its ports. A process that runs without answering in time is stopped: another start would take as long.
+
         Args:
             attempts: how often to start the process before giving up. Default: 3.
-
-        A process that ends is started again, most likely another one took its port; a broker that has run before keeps
-        its ports. One that runs and does not answer in time is ended: a further start would take as long.
-
-        Args:
-            attempts: how often a process that ends is started; default 3.
 
         Raises: BrokerError if it did not answer; the detail has the last lines of its log.
         """
@@ -314,7 +311,7 @@ def local_broker(
     config: Mapping[str, object] | None = None,
     users: Mapping[str, str] | None = None,
 ) -> LocalBroker:
-    """Start a real Kafka broker on this machine; needs Java 17, and once access to Maven Central.
+    """Start a real Kafka broker on this machine; needs Java 17 and, the first time, access to Maven Central.
 
     Clients take ``servers=broker.bootstrap_servers``; ``broker.close()`` or a ``with`` block ends it.
 

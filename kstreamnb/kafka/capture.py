@@ -122,7 +122,7 @@ def _check_topics(topics: Sequence[object]) -> None:
     """Raise ConfigError unless each topic is a text."""
     hint = 'name them one by one: capture(servers, "orders", "payments")'
     if not topics:
-        raise ConfigError("a capture names no topic", hint=hint)
+        raise ConfigError("a capture needs at least one topic, got none", hint=hint)
     for topic in topics:
         if not isinstance(topic, str) or not topic:
             kind = "an empty text" if topic == "" else type(topic).__name__

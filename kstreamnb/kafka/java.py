@@ -63,7 +63,7 @@ def kafka_jars(version: str = KAFKA_VERSION, *, cache: Path | None = None) -> Pa
         if version in _CHECKSUMS and checksum(Path(work, "lib")) != _CHECKSUMS[version]:
             raise BrokerError(
                 f"the jars of Kafka {version} differ from those that were published",
-                detail="their checksum differs: a repository or a proxy on the way has changed them",
+                detail="their checksums do not match: a mirror or a proxy may have changed them",
                 hint=f"check the mirror of Maven Central, or put verified jars into {home}",
             )
         with suppress(OSError):  # another process was faster: its copy is as good

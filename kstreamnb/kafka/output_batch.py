@@ -130,7 +130,7 @@ class BatchHistory:
             return True
         if batch < last.batch:
             raise CheckpointError(
-                f'batch {batch} of "{self.application}" comes after batch {last.batch} is in {self.place}',
+                f'batch {batch} of "{self.application}" came after batch {last.batch} was published to {self.place}',
                 detail="the checkpoint is an older copy",
                 hint="use the latest checkpoint, or reset the application",
             )

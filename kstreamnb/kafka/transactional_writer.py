@@ -64,7 +64,7 @@ def overtaken(application: str, detail: str) -> FencedError:
     return FencedError(
         f'a newer deployment of "{application}" has taken over',
         detail=detail,
-        hint="stop this one; to continue with it, deploy it again",
+        hint="let the other one run; or stop it and deploy this one again",
     )
 
 

@@ -149,7 +149,7 @@ def check_history(draft: GraphBuilder, id_: int, grace_ms: int) -> None:
             check_history(draft, above, grace_ms)
     elif node.store is None or node.store.kind != "versioned":
         raise TopologyError(
-            f'table "{node.name}" keeps no versions, so records cannot wait for it',
+            f'table "{node.name}" keeps no versions, which a join with grace needs',
             hint='give the table a versioned store, such as store="x", versioned="1h"',
             java="KTable must be versioned to use a grace period in a stream table join.",
         )

@@ -111,7 +111,7 @@ def _check(tree: ast.AST) -> None:
         if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes):
             text = node.value if isinstance(node.value, str) else node.value.decode(errors="replace")
             if _SECRET_TEXT.search(text):
-                raise _refusal("a text holds a password or private key", node.lineno)
+                raise _refusal("a text contains a password or private key", node.lineno)
         if isinstance(node, ast.Call | ast.Tuple | ast.List | ast.Set):
             _check_pairs(node, node.lineno)
 

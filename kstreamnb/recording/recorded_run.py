@@ -159,7 +159,7 @@ class RecordedRun:
             if positions is not None and 0 <= offset < len(positions):
                 return positions[offset]
         known = ", ".join(self.topics()) or "nothing"
-        raise EngineError(f"no record {topic}-{partition}@{offset} was written", detail=f"written were {known}")
+        raise EngineError(f"no record {topic}-{partition}@{offset} was written", detail=f"written: {known}")
 
     def find_input(self, topic: str, partition: int, offset: int) -> list[int]:
         """Return the log positions at which a record was consumed: by a task, and possibly into a global store."""

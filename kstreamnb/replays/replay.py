@@ -30,7 +30,7 @@ from kstreamnb.topology.topology import Topology
 
 
 class Replay(Navigation, Queries, Suggesting, Displayed):
-    r"""A recorded run. Looking at it runs nothing again.
+    r"""A recorded run, which can be inspected at every step without being run again.
 
     A position moves over the steps: after `seek(n)`, ``position`` is n and ``now`` the state after n steps. Position
     0 is before the first step; a new replay starts at its end. All other methods query the whole run.

@@ -23,7 +23,7 @@ def frame_kind(frame: object) -> str:
     if package in ("pandas", "pyspark") and hasattr(frame, "columns"):
         return "spark" if package == "pyspark" else "pandas"
     hint = "give a pandas or Spark DataFrame"
-    raise ConfigError(f'type "{type(frame).__name__}" is not a DataFrame that samples can read', hint=hint)
+    raise ConfigError(f'expected a DataFrame, got type "{type(frame).__name__}"', hint=hint)
 
 
 def records_of_pandas(

@@ -127,7 +127,7 @@ def with_partitions(self: Sample, partitions: int | Mapping[str, int], *, key_se
         partitions: number of partitions of every topic, or a mapping from topics to numbers.
         key_serde: serde whose bytes choose the partition. Default: text.
 
-    Raises: ConfigError for a topic that the sample does not have; one that is not named has one partition.
+    Raises: ConfigError for a topic that the sample does not have; topics that are not named get one partition.
     """
     if isinstance(partitions, Mapping):
         of_topic(self, *partitions)

@@ -93,12 +93,10 @@ class Sample(Suggesting, Framed):
     def from_text(
         cls, text: str, *, topic: str | None = None, partitions: int | None = None, key_serde: Serde | None = None
     ) -> Sample:
-        """Make a sample of a table typed as text, with the columns ``topic | key | value | time | partition`` in any
-        order.
+        """Read a sample from a text table: ``topic | key | value | time | partition``, with columns in any order.
 
-        Cells are JSON or bare words; an empty one is None. A time is milliseconds, ISO text or a duration since the
-        epoch; an empty one is that of the row before, and without a time column all are 0. ``topic`` is that of a
-        table without the column.
+        Cells are JSON or bare words; an empty cell is None. A time is milliseconds, ISO text or a duration since the
+        epoch; an empty cell repeats the time of the row before, and without a time column all are 0.
 
         Args:
             text: the table; its first row names the columns.
@@ -164,7 +162,7 @@ class Sample(Suggesting, Framed):
         order = (order_by,) if isinstance(order_by, str) else tuple(order_by)
         kind = frames.frame_kind(frame)
         if kind == "pandas" and draw:
-            raise ConfigError(f'option "{min(draw)}" draws from a Spark frame', hint="slice a pandas frame yourself")
+            raise ConfigError(f'option "{min(draw)}" applies only to a Spark frame', hint="slice the pandas frame")
         read = frames.records_of_spark if kind == "spark" else frames.records_of_pandas
         records, schema = read(frame, roles, order_by=order, partitions=partitions, key_serde=key_serde, **draw)
         return cls(records, (f"from a {kind} frame",), schema)
@@ -227,7 +225,7 @@ class Sample(Suggesting, Framed):
         hash_keys: str | None = None,
         progress: Progress | None = None,
     ) -> Sample:
-        """Capture the present records of topics, or with ``follow`` also future ones.
+        """Capture the records that topics hold now and, with ``follow``, those that come later.
 
         It ends after ``records``, ``seconds`` or ``bytes``, whichever comes first, or on an interrupt: the records read
         by then are kept. ``from_`` is "earliest", "latest", which waits for new records, an instant, or offsets by
@@ -416,7 +414,7 @@ def _roles(topic: str | None, columns: dict[str, Any]) -> tuple[Roles | None, di
         raise ConfigError(f'option "{min(unknown)}" is not known', detail="there are key, timestamp, value, partition")
     if topic is None:
         if columns:
-            raise ConfigError("columns are named, but no topic", hint="give topic= too")
+            raise ConfigError("names of columns need a topic", hint="add topic=")
         if options:
             fact = f'option "{min(options)}" is for files whose columns are named'
             raise ConfigError(fact, hint="a sample's own file has its partitions: use with_partitions() on the sample")

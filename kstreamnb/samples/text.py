@@ -119,7 +119,7 @@ def _parse_headers(text: str) -> Headers:
         return ()
     pairs: Any = list(value.items()) if isinstance(value, dict) else value
     if not isinstance(pairs, list) or not all(_is_header(pair) for pair in pairs):
-        raise ConfigError(f"headers {text} are not texts by name", hint='write for example {"source": "web"}')
+        raise ConfigError(f"headers must map names to texts, got {text}", hint='write for example {"source": "web"}')
     return tuple((name, None if item is None else _header_bytes(item)) for name, item in pairs)
 
 
@@ -264,7 +264,7 @@ def _parse_row(cells: dict[str, str]) -> dict[str, Any]:
         elif name == "time":
             row[name] = _parse_time(cell)
         elif not re.fullmatch(r"-1|\d+", cell):  # an unassigned record has -1
-            raise ConfigError(f'{name} "{cell}" is not a number')
+            raise ConfigError(f'{name} must be a whole number, got "{cell}"')
         else:
             row[name] = int(cell)
     return row

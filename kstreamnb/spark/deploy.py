@@ -93,7 +93,7 @@ def deploy(
     publish: Publish = "driver",
     live: bool = True,
 ) -> Query:
-    r"""Run a topology as a streaming query that reads and writes Kafka; continues from the checkpoint if there is one.
+    r"""Run a topology as a streaming query from Kafka to Kafka; continue from the checkpoint if there is one.
 
     Args:
         topology: what ``builder.build()`` returned.

@@ -134,7 +134,7 @@ class DiskRows(MutableMapping[Hashable, Any]):
         while page := self._database.execute(query, (least, end)).fetchall():
             for key, value in page:
                 if self._changed is not changed:
-                    raise StateError("a range of a store on disk was read after the batch that asked for it")
+                    raise StateError("a range of a store on disk was read after the end of the batch that opened it")
                 yield key, self._key_from(key), self._unpack(value)
             if order == "ASC":
                 least = page[-1][0] + b"\0"

@@ -72,7 +72,7 @@ class InputTopic(Suggesting):
             ignored = [name for name, argument in arguments.items() if argument is not None]
             if ignored:
                 raise ConfigError(
-                    f"{' and '.join(ignored)} would be ignored: a record is piped as it is",
+                    f"{' and '.join(ignored)} would be ignored: a record is piped unchanged",
                     hint="change the record, or pass key and value instead",
                 )
             self._write([self._record(key)])

@@ -54,7 +54,7 @@ ViewT = TypeVar("ViewT", bound=AnyView)
 
 
 class TopologyTestDriver(Suggesting, Displayed):
-    """Runs a topology deterministically in this process: feed records, read records, look into stores, move clocks.
+    """Runs a topology deterministically in this process: feed records, read outputs, query stores, advance clocks.
 
     Args:
         topology: the result of ``builder.build()``, or a `Topology` made by hand.

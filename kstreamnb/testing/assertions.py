@@ -50,7 +50,7 @@ def diff(
     if isinstance(first, Described) and isinstance(second, Described):
         return described_diff(_description(first), _description(second))
     if isinstance(first, Described) or isinstance(second, Described):
-        raise ConfigError("a topology cannot be compared with the output of a run")
+        raise ConfigError("expected two topologies or two outputs, got one of each")
     return output_diff(first, second, topics=topics)
 
 

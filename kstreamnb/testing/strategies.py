@@ -156,7 +156,7 @@ class Counterexample(Tabular):
 
     @property
     def title(self) -> str:
-        """Say how the law is broken."""
+        """Describe how the law is broken."""
         because = "it is false" if self.error is None else f"{type(self.error).__name__}: {message_of(self.error)}"
         return f"the law is broken by {pluralize(len(self.sample), 'record')}: {because}"
 

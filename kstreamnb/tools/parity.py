@@ -59,7 +59,7 @@ class EngineOutcome:
 
 @dataclass(frozen=True)
 class Parity(Tabular):
-    """Driver and Spark side by side. ``differences`` has, by engine, every row that is not the driver's.
+    """Compared outputs of the driver and Spark; ``differences`` has each engine's rows that differ from the driver's.
 
     Args:
         sample: one line about the input.

@@ -74,11 +74,11 @@ def serve(
     hosts: Iterable[str] = (),
     token: str | None = None,
 ) -> StoreServer:
-    """Answer questions about an application's stores over HTTP, as JSON.
+    """Serve an application's stores over HTTP as JSON.
 
     - ``/stores``: the stores with their kinds.
     - ``/stores/NAME``: rows in the order of the store, 1,000 or ``?limit=`` at most; between the keys ``?from=`` and
-      ``?to=``, or of the keys that begin with ``?prefix=``. Of window and session stores, rows between two times in ms.
+      ``?to=``, or with keys that begin with ``?prefix=``. Of window and session stores, rows between two times in ms.
     - ``/stores/NAME/KEY``: the row of a key; its windows between ``?from=`` and ``?to=``; its sessions; its value
       ``?as_of=`` a time in ms. A key that is not a text is written as JSON.
     - ``/health``: 200 while the application runs, 503 while it starts, after it was stopped or failed, if a batch is

@@ -64,7 +64,7 @@ def check_fixed_partitions(topology: NodeGraph) -> None:
 
 
 def partition_counts(topology: NodeGraph, topics: Mapping[str, int]) -> dict[str, int]:
-    """Count the partitions of every topic that tasks read, from those of the user's topics.
+    """Derive the number of partitions of every topic that tasks read from those of the user's topics.
 
     Raises: TopologyError when a topic is missing, counts of co-partitioned topics differ, or a count is not positive.
     """
@@ -164,7 +164,7 @@ def _check_present(topology: NodeGraph, sub: Subtopology, read: tuple[str, ...],
     if missing:
         names = ", ".join(f'"{topic}"' for topic in missing)
         raise TopologyError(
-            f"no number of partitions for {'topic' if len(missing) == 1 else 'topics'} {names}",
+            f"unknown number of partitions of {'topic' if len(missing) == 1 else 'topics'} {names}",
             hint="create the topic, or give its number of partitions",
             java=f"Missing source topics [{', '.join(missing)}] for subtopology {sub.id}",
         )

@@ -393,7 +393,7 @@ class Topology(Suggesting, Displayed):
         return {**self.__dict__, "explained": tuple(self.explained), "built_from": None}
 
     def partition_counts(self, topics: Mapping[str, int]) -> dict[str, int]:
-        """Count the partitions of every topic that tasks read, from those of the user's topics.
+        """Derive the number of partitions of every topic that tasks read from those of the user's topics.
 
         Args:
             topics: number of partitions of each of the user's topics.

@@ -78,7 +78,7 @@ def test_a_query_continues_with_its_state(
     assert counts(records) == {key: query.store("counts")[key] for key in counts(records)}
     query.stop()
     assert counts(records) == dict(ks.spark.read_store(counting(name), "counts", address, spark=spark).all())
-    with pytest.raises(ConfigError, match="is running cannot be determined"):
+    with pytest.raises(ConfigError, match="cannot determine whether"):
         ks.spark.rescale(address, 3, spark=spark)
     ks.spark.rescale(address, 3, spark=spark, bootstrap_servers=broker.bootstrap_servers)
     records += bench.fill(f"{name}-in", 40, 2, begin=40)

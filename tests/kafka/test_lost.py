@@ -40,7 +40,7 @@ def test_a_query_says_which_of_its_topics_is_gone(bench: Bench) -> None:
     query = running(bench, "taken")
     bench.admin.delete_topics("taken-out")
     error = ended(query)
-    assert 'output topic "taken-out" of "taken" is gone' == str(error)
+    assert 'output topic "taken-out" of "taken" no longer exists' == str(error)
     assert "deploy the application again, which creates it" == error.hint
     records = bench.fill("taken-in", 5, 2, begin=20)
     query = bench.deploy(counting("taken"))
@@ -49,7 +49,7 @@ def test_a_query_says_which_of_its_topics_is_gone(bench: Bench) -> None:
     assert {record.key for record in records} == final(bench.read("taken-out")).keys()
     bench.admin.delete_topics("taken-in")
     error = ended(query)
-    assert 'input topic "taken-in" of "taken" is gone' == str(error)
+    assert 'input topic "taken-in" of "taken" no longer exists' == str(error)
     assert "fail_on_loss=False" in str(error.hint)
     assert "failed" == query.status().state
 
@@ -85,9 +85,9 @@ def test_a_query_whose_checkpoint_is_moved_ends_and_publishes_nothing(bench: Ben
     moved = query.checkpoint.rename(bench.folder / "moved")
     records += bench.fill(f"{name}-in", 5, 2, begin=20)
     error = ended(query)
-    assert f'checkpoint "{query.checkpoint}" of "{name}" is gone' == str(error)
+    assert f'checkpoint "{query.checkpoint}" of "{name}" no longer exists' == str(error)
     assert 20 == len(bench.read(f"{name}-out"))
-    with pytest.raises(ks.errors.CheckpointError, match="is gone"):
+    with pytest.raises(ks.errors.CheckpointError, match="no longer exists"):
         query.restart()
     again = bench.run(counting(name), moved.name)
     assert 25 == len(bench.read(f"{name}-out"))

@@ -173,7 +173,10 @@ def test_a_zombie_that_is_fenced_between_two_records_says_so(servers, topic, nam
 
 @pytest.mark.parametrize(
     ("reason", "batch", "source"),
-    [("comes after batch 2 is in Kafka", 1, "offsets 1"), ("was published for other input", 2, "different")],
+    [
+        ("came after batch 2 was published to Kafka", 1, "offsets 1"),
+        ("was published for other input", 2, "different"),
+    ],
 )
 def test_a_checkpoint_that_contradicts_the_marker_is_refused(servers, topic, name, reason, batch, source):
     """Older and diverging checkpoints are refused with the reason, and publish nothing."""

@@ -89,7 +89,7 @@ def test_a_sample_is_replayed(run, tmp_path):
         (["describe", "nowhere.txt"], 'ConfigError: there is no file "nowhere.txt"'),
         (
             ["replay", "app_of_test.py", "nowhere.jsonl"],
-            'ConfigError: there is no file "nowhere.jsonl"\nHint: a sample is a .parquet or .jsonl file',
+            'ConfigError: there is no file "nowhere.jsonl"\nHint: name a .parquet or .jsonl file',
         ),
         (["notebook", "check", "."], "EngineError: no notebook to check"),
     ],

@@ -147,8 +147,8 @@ def rules_of(optimize: bool | str) -> tuple[str, ...]:
     unknown = [word for word in words if word not in ("all", "none", *RULES)]
     if unknown:
         raise ConfigError(
-            f'there is no optimisation "{unknown[0]}"',
-            detail=f"there are {', '.join(RULES)}",
+            f'unknown optimisation "{unknown[0]}"',
+            detail=f"known optimisations: {', '.join(RULES)}",
             hint='optimize=True stands for all of them, "none" for none',
             java=f"Unrecognized config. {ACCEPTABLE_OPTIMISATIONS}",
         )

@@ -196,7 +196,7 @@ class Config:
 
     @classmethod
     def of(cls, settings: Config | Mapping[str, Any] | None) -> Self:
-        """Return a config from a config, a mapping with Python or dotted names, or nothing.
+        """Make a config of another config, a mapping of Python or dotted names, or nothing.
 
         Args:
             settings: a `Config`, or settings by their Python or dotted names; None for the defaults.
@@ -270,9 +270,9 @@ def _whole(name: str, value: Any, *, least: int = 0) -> int:
         if isinstance(value, float) and number != value:
             raise ValueError(value)
     except (OverflowError, TypeError, ValueError):
-        raise ConfigError(f'setting "{name}" has to be a whole number, not "{value}"') from None
+        raise ConfigError(f'setting "{name}" must be a whole number, got "{value}"') from None
     if number < least:
-        raise ConfigError(f'setting "{name}" cannot be less than {least}: {number}')
+        raise ConfigError(f'setting "{name}" must be at least {least}, got {number}')
     return number
 
 

@@ -152,7 +152,7 @@ def first_due(interval_ms: int, kind: str, start_ms: int | None, wall_clock_ms: 
         raise ConfigError(f"an interval of {interval_ms} ms between punctuations is too short", java=java)
     if start_ms is not None and start_ms < 0:
         java = "The minimum supported start time is Instant.EPOCH."
-        raise ConfigError(f"a punctuation cannot start at {start_ms} ms, before the epoch", java=java)
+        raise ConfigError(f"a punctuation must not start before the epoch, got {start_ms} ms", java=java)
     if kind == PunctuationType.STREAM_TIME:
         return 0 if start_ms is None else start_ms
     if start_ms is None:

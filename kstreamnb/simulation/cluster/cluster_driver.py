@@ -105,7 +105,7 @@ class ClusterDriver:
         chosen = Config.of(config)
         name = chosen.application_id or topology.name or "app"
         if name in self.applications:
-            raise EngineError(f'there is an application "{name}" already', hint="give it another application_id")
+            raise EngineError(f'application "{name}" already exists', hint="choose another application_id")
         options: dict[str, Any] = {"default_partitions": self._partitions, "trace": self._trace}
         made = Application(
             topology, chosen, self._broker, self.clock, self._events.append, verify=self._verify, start=start, **options

@@ -144,7 +144,7 @@ class ClusterRun(RecordedRun):
             if position is not None:
                 return position
         known = ", ".join(self.topics()) or "nothing"
-        raise EngineError(f"no record {topic}-{partition}@{offset} was written", detail=f"written were {known}")
+        raise EngineError(f"no record {topic}-{partition}@{offset} was written", detail=f"written: {known}")
 
     def find_input(self, topic: str, partition: int, offset: int) -> list[int]:
         """Return all log positions at which a record was consumed, by any application."""

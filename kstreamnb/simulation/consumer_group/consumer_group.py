@@ -159,7 +159,7 @@ class ConsumerGroup(OffsetTable):
 
     @property
     def offset_rows(self) -> Iterator[OffsetRow]:
-        """Each partition with the group's offsets."""
+        """A row for each partition, with the group's offsets."""
         return self.positions.offset_rows
 
     def more(self) -> Iterator[str]:

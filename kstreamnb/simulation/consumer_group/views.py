@@ -90,7 +90,7 @@ class GroupPositions(tuple[Position, ...], OffsetTable):
 
     @property
     def offset_rows(self) -> Iterator[OffsetRow]:
-        """Each partition with the group's offsets."""
+        """A row for each partition, with the group's offsets."""
         for each in self:
             yield OffsetRow(each.partition, each.start, each.high, each.end, each.owner, each.committed, each.position)
 

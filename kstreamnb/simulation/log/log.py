@@ -322,7 +322,7 @@ class Log(OffsetTable):
 
     @property
     def offset_rows(self) -> Iterator[OffsetRow]:
-        """Every partition with what is written and visible."""
+        """A row for each partition, with its written and visible offsets."""
         for topic in self._topics.topics:
             yield from self.describe(topic).offset_rows
 

@@ -79,9 +79,9 @@ def spark_failure(what: str, error: BaseException) -> EngineError:
         )
     if _TWO in text:
         return FencedError(
-            f"{what} failed: another one works on the same checkpoint",
-            detail="it has written its next batch there, and this one has stopped",
-            hint="stop this one; to continue with it, deploy it again",
+            f"{what} failed: another deployment uses the same checkpoint",
+            detail="the other one wrote the next batch there, so this one has stopped",
+            hint="let the other one run; or stop it and deploy this one again",
         )
     lines = [line.strip() for line in text.splitlines() if line.strip() and not _NOISE.match(line)]
     own = [at for at, line in enumerate(lines) if _OWN.match(line)]

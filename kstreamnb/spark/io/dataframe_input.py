@@ -113,7 +113,7 @@ def _spark_frame(
         own = frame_of_records(spark, records, serdes, partitioned=chosen.partition is not None)
         return own.frame, own
     raise ConfigError(
-        f'input "{topic}" is a "{type(chosen.frame).__name__}"',
+        f'expected a DataFrame for input "{topic}", got type "{type(chosen.frame).__name__}"',
         hint="give a Spark or pandas DataFrame, or FrameInput(frame, key=…, value=…, timestamp=…)",
     )
 

@@ -204,7 +204,7 @@ class ParquetSink(BoundSink):
         expect(self.folder, Path | str, "folder")
 
     def open(self) -> None:
-        """Refuse to start if the folder has batches of another query; else note the query's identity there."""
+        """Raise an error if the folder has batches of another query; otherwise store this query's identity there."""
         note, last = self._note, _last_of(self._note)
         query = None if last is None else last.query
         if query == self.bound.name:

@@ -210,7 +210,7 @@ class FunctionSink(BoundSink):
 
 @dataclass
 class FrameSink(BoundSink):
-    """Passes each batch, a DataFrame by topic, to a function: at least once, because a batch may be repeated.
+    """Passes each batch to a function, as one DataFrame per topic; at least once: a batch may be repeated.
 
     Columns are partition, timestamp (ms), key and value, typed by the topic's serdes; JSON values are text.
 

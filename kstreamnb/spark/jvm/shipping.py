@@ -59,7 +59,7 @@ class ExecutorPython(NamedTuple):
 def ship(spark: SparkSession, *modules: Module) -> tuple[str, ...]:
     """Send the kit and modules of the user to all executors, and to the process that plans the source's batches.
 
-    Call it once for a session, before `run` or `deploy`. Only what executors lack is sent: an installed kit of the same
+    Call it once per session, before `run` or `deploy`. Only what executors lack is sent: an installed kit of the same
     version is used as it is. Compiled packages cannot be sent; if executors lack some, the error says which, and how an
     environment is packed.
 

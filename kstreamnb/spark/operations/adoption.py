@@ -95,8 +95,8 @@ def adopt(
     """Read the state of a stopped Kafka Streams application into a new checkpoint, from which `deploy` continues.
 
     It reads changelogs, committed offsets with their stream times, and the records of repartition topics that were not
-    processed yet. Nothing of the Java application is changed. Its processors' fields, and stream times inside of its
-    window operators, were in its memory alone: after each restart Java begins without them, too.
+    processed yet. The Java application is not changed. Fields of its processors and stream times within its window
+    operators exist only in its memory and are lost, as they are when Java restarts.
 
     Args:
         topology: the same topology, with the same names of stores and repartition topics.

@@ -70,7 +70,7 @@ def rescale(
         return
     if not folder.local and bootstrap_servers is None:
         raise ConfigError(
-            f'whether "{manifest.application}" is running cannot be determined',
+            f'cannot determine whether "{manifest.application}" is running',
             detail=f'checkpoint "{folder}" is on a storage without locks',
             hint="pass bootstrap_servers=…: a deployment that still runs is fenced through its cluster",
         )

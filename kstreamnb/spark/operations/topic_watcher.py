@@ -95,7 +95,7 @@ def _replaced(before: Mapping[str, str], now: Mapping[str, str], application: st
 
 def _missing(topic: str, application: str, *, read: bool) -> TopicDeletedError:
     return TopicDeletedError(
-        f'{"input" if read else "output"} topic "{topic}" of "{application}" is gone',
+        f'{"input" if read else "output"} topic "{topic}" of "{application}" no longer exists',
         detail="it was deleted, or this user may no longer see it",
         hint=f"create it again; then {_WAY_OUT}" if read else "deploy the application again, which creates it",
     )

@@ -97,7 +97,7 @@ class Query(Suggesting):
 
     @property
     def book(self) -> MetricsBook:
-        """Counts since the query was made."""
+        """Return the query's counts since it was created."""
         return self.control.action.book
 
     @property
@@ -106,7 +106,7 @@ class Query(Suggesting):
         return tuple(sorted({*self.topology.stores, *self.topology.global_stores}))
 
     def is_active(self) -> bool:
-        """Return whether the query runs, starts or is about to end."""
+        """Return True while the query starts, runs or stops."""
         handle = self.control.handle
         return self.control.lifecycle.state in ACTIVE or (handle is not None and handle.active())
 

@@ -107,7 +107,7 @@ def _refuse_remains(checkpoint: CheckpointFiles) -> None:
     if _is_own(checkpoint):
         raise CheckpointError(
             f'checkpoint "{checkpoint}" is incomplete: it has no {MANIFEST}',
-            detail="it was removed, perhaps while its query ran, which then wrote files of its next batch",
+            detail="it may have been removed while its query was running, which then wrote files of the next batch",
             hint="restore the folder from a copy; or delete it and reset the application to start again",
         )
     raise CheckpointError(
@@ -143,7 +143,7 @@ def write_manifest(checkpoint: CheckpointFiles, manifest: Manifest) -> None:
 def checkpoint_missing(checkpoint: CheckpointFiles, application: str) -> CheckpointError:
     """Return the error of a query whose checkpoint folder does not exist any more."""
     return CheckpointError(
-        f'checkpoint "{checkpoint}" of "{application}" is gone',
+        f'checkpoint "{checkpoint}" of "{application}" no longer exists',
         detail="it was deleted, moved or replaced since the query started; no batch is published without it",
         hint="deploy from where it is now, or put it back where it was, or reset the application",
     )

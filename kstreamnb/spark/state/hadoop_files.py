@@ -170,7 +170,7 @@ class HadoopFiles(CheckpointFiles):
             ) from error
         except (Py4JError, OSError) as error:
             raise JvmGoneError(
-                f'the JVM that reaches checkpoint "{self.address}" is gone',
+                f'the JVM that accesses checkpoint "{self.address}" has ended',
                 detail=NO_JVM,
                 hint="spark_session() starts another one",
             ) from error

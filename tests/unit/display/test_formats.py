@@ -244,7 +244,7 @@ def test_graphvizs_own_program_is_used_when_it_is_there(monkeypatch: pytest.Monk
 
 def test_what_has_no_picture_warns_and_is_shown_as_text() -> None:
     """A display never raises."""
-    with pytest.warns(UserWarning, match="cannot draw this object: a object has no picture"):
+    with pytest.warns(UserWarning, match='cannot draw this object: type "object" has no picture'):
         bundle = mimebundle(object.__new__(object))
     assert list(bundle) == ["text/plain"]
 

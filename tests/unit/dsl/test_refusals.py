@@ -56,7 +56,7 @@ REFUSED: dict[str, Callable[[Shop], object]] = {
     ),
     "a branch has either a function or a consumer": lambda shop: ks.Branched("b", key, key),
     "a versioned store needs a name": lambda shop: ks.Materialized(versioned="1h"),
-    "a set of topics has no order": lambda shop: shop.builder.stream({"a", "b"}),
+    "expected a list of topics, got a set": lambda shop: shop.builder.stream({"a", "b"}),
     'topic name "na\u2011me" has the dash': lambda shop: shop.builder.stream(["orders", "na\u2011me"]),
     'topic name "a\u2013b" has the dash': lambda shop: shop.orders.to("a\u2013b"),
     'a topic name must be text, got type "int"': lambda shop: shop.orders.to(5),

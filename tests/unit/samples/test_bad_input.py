@@ -77,8 +77,8 @@ def test_odd_frames_are_read_as_they_are() -> None:
         (None, 'a table of type "NoneType" is not text'),
         ("", "the table is empty"),
         ("key | value\na | 1", "has no topic"),
-        ('topic | value | headers\nt | 1 | {"a": 1}', 'headers {"a": 1} are not texts by name'),
-        ("topic | value | headers\nt | 1 | 7", "headers 7 are not texts by name"),
+        ('topic | value | headers\nt | 1 | {"a": 1}', 'headers must map names to texts, got {"a": 1}'),
+        ("topic | value | headers\nt | 1 | 7", "headers must map names to texts, got 7"),
         ("topic | value | time\nt | 1 | 2024-01-01T00:00:00", "has no time zone"),
     ],
 )

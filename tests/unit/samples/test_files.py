@@ -154,7 +154,7 @@ def test_dicts_in_a_column_are_values_as_they_are():
         ({}, {"timestamp": "sku"}, "is not an instant|has no time"),
         ({"sold_at": pd.to_datetime(["2026-01-01"] * 3)}, {}, "times without a time zone"),
         ({"sold_at": [pd.NaT] * 3}, {}, "time"),
-        ({}, {"limit": 5}, 'option "limit" draws from a Spark frame'),
+        ({}, {"limit": 5}, 'option "limit" applies only to a Spark frame'),
     ],
 )
 def test_what_a_frame_cannot_give_is_refused(change, options, message):
@@ -163,7 +163,7 @@ def test_what_a_frame_cannot_give_is_refused(change, options, message):
         Sample.from_dataframe(
             _frame().assign(**change), **{"topic": "t", "key": "sku", "timestamp": "sold_at", **options}
         )
-    with pytest.raises(ConfigError, match='type "list" is not a DataFrame'):
+    with pytest.raises(ConfigError, match='expected a DataFrame, got type "list"'):
         Sample.from_dataframe([], topic="t", timestamp="t")
 
 
@@ -176,7 +176,7 @@ def test_any_parquet_file_can_be_read_when_its_columns_are_named(tmp_path):
         Sample.from_parquet(tmp_path / "f.parquet")
     with pytest.raises(ConfigError, match="time column"):
         Sample.from_parquet(tmp_path / "f.parquet", topic="s")
-    with pytest.raises(ConfigError, match="no topic"):
+    with pytest.raises(ConfigError, match="need a topic"):
         Sample.from_parquet(tmp_path / "f.parquet", key="sku")
     with pytest.raises(ConfigError, match='option "kye" is not known'):
         Sample.from_parquet(tmp_path / "f.parquet", topic="s", kye="sku")

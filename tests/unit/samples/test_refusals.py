@@ -55,7 +55,7 @@ def test_a_samples_own_file_keeps_its_partitions(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("topics", "options", "fact"),
     [
-        ((), {}, "a capture names no topic"),
+        ((), {}, "a capture needs at least one topic, got none"),
         ((["orders", "payments"],), {}, "expected the name of a topic, got list"),
         (("",), {}, "expected the name of a topic, got an empty text"),
         (("orders",), {"records": 0}, "records must be greater than 0, got 0"),

@@ -89,8 +89,8 @@ def test_a_damaged_page_is_named_with_the_way_out(tmp_path: Path) -> None:
 def test_two_queries_on_one_checkpoint_are_said_in_words_that_help() -> None:
     """S0-50: the overtaken one says so, and what to do."""
     error = spark_failure('the query of "shop"', RuntimeError(TWO))
-    assert 'the query of "shop" failed: another one works on the same checkpoint' == error.message
-    assert "stop this one" in (error.hint or "")
+    assert 'the query of "shop" failed: another deployment uses the same checkpoint' == error.message
+    assert "deploy this one again" in (error.hint or "")
 
 
 def test_a_machine_that_is_too_busy_is_no_wall_of_text() -> None:

@@ -95,7 +95,7 @@ def test_an_older_copy_of_the_checkpoint_is_refused(tmp_path: Path, make: Make) 
     sink = started(make, tmp_path, query("one"))
     for number in range(4):
         sink.publish(batch(number, number))
-    with pytest.raises(CheckpointError, match=r"comes after batch 3 is in .*"):
+    with pytest.raises(CheckpointError, match=r"came after batch 3 was published to .*"):
         sink.publish(batch(1, 9))
     other = replace(batch(3, 9), source="other offsets")
     with pytest.raises(CheckpointError, match="was published for other input"):

@@ -81,5 +81,5 @@ def test_a_range_on_disk_shows_the_moment_of_its_query_and_ends_with_the_batch()
     seen = store.all()
     next(seen)
     store.raw.settle()
-    with pytest.raises(Exception, match="was read after the batch that asked for it"):
+    with pytest.raises(Exception, match="was read after the end of the batch that opened it"):
         list(seen)

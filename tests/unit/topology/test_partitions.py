@@ -37,7 +37,7 @@ def test_tasks_cover_every_partition_of_every_sub_topology() -> None:
 
 def test_a_missing_topic_and_an_empty_pattern_are_named() -> None:
     """The error says which topic lacks a count, or which pattern matches nothing."""
-    with pytest.raises(TopologyError, match='no number of partitions for topic "returns"'):
+    with pytest.raises(TopologyError, match='unknown number of partitions of topic "returns"'):
         chain().partition_counts({"orders": 4})
     with pytest.raises(TopologyError, match=r'no topic matches the pattern "x\.\*"'):
         Topology().add_source("s", pattern="x.*").partition_counts({"y": 1})

@@ -38,7 +38,7 @@ def test_joined_topics_need_the_same_number_of_partitions() -> None:
     with pytest.raises(KStreamError, match="must have the same number of partitions"):
         ks.replay(join(), [], {"a": 4, "b": 6, "names": 3})
     assert not check_partitions(join(), {"a": 4, "b": 4, "names": 3})
-    assert "no number of partitions for topic" in check_partitions(join(), {"a": 4, "names": 1})[0].fact
+    assert "unknown number of partitions of topic" in check_partitions(join(), {"a": 4, "names": 1})[0].fact
 
 
 def test_keys_in_the_wrong_partition_are_named() -> None:
