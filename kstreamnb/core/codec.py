@@ -13,10 +13,11 @@ from typing import Any, Protocol, TypeAlias
 
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.serde import Serde, StringSerde, WholeSerde
+from kstreamnb.core.serdes import JsonSerde
 from kstreamnb.errors import ConfigError
 
 Wire: TypeAlias = Any
-"""A plain value, `SerializedValue` bytes, or None."""
+"""A plain value, `SerializedValue` bytes, a `CopiedValue`, or None."""
 
 
 class SerializedValue(bytes):
@@ -26,6 +27,12 @@ class SerializedValue(bytes):
 
     def __repr__(self) -> str:
         return f"SerializedValue({bytes(self)!r})"
+
+
+class CopiedValue(dict[str, Any]):
+    """A private copy of a dict of immutable values, instead of its bytes; each reader gets a copy."""
+
+    __slots__ = ()
 
 
 def encoded(data: bytes | None) -> Wire:
@@ -40,7 +47,7 @@ def encode(serde: Serde, value: object) -> Wire:
 
 def decode(serde: Serde, wire: Wire) -> Any:
     """Return the value that a store keeps; a new object unless it is immutable."""
-    return serde.deserialize(wire) if type(wire) is SerializedValue else wire
+    return decoder(serde)(wire)
 
 
 def to_bytes(serde: Serde, wire: Wire) -> bytes | None:
@@ -54,10 +61,8 @@ def encoder(serde: Serde) -> Callable[[Any], Wire]:
 
     def encode_value(value: object) -> Wire:
         kind = type(value)
-        if (
-            value is None or kind is SerializedValue or (kind in plain and keeps(value))
-        ):  # bytes from elsewhere stay unread
-            return value
+        if value is None or kind is SerializedValue or (kind in plain and keeps(value)):
+            return value  # bytes from elsewhere stay unread
         return encoded(write(value))
 
     if isinstance(serde, StringSerde):
@@ -76,12 +81,24 @@ def encoder(serde: Serde) -> Callable[[Any], Wire]:
     return encode_value
 
 
+def copier(serde: Serde) -> Callable[[Any], Wire]:
+    """Return a function like `encode` for values that only this process reads: it prefers copies to bytes."""
+    write, copy_value = encoder(serde), serde.copy_value
+
+    def copy(value: object) -> Wire:
+        copied = copy_value(value)
+        return write(value) if copied is None else CopiedValue(copied)
+
+    return copy if isinstance(serde, JsonSerde) else write
+
+
 def decoder(serde: Serde) -> Callable[[Wire], Any]:
     """Return `decode` bound to one serde, for use once per record."""
     read = serde.deserialize
 
     def decode_value(wire: Wire) -> Any:
-        return read(wire) if type(wire) is SerializedValue else wire
+        kind = type(wire)
+        return read(wire) if kind is SerializedValue else wire.copy() if kind is CopiedValue else wire
 
     return decode_value
 

@@ -77,7 +77,8 @@ def _decode(text: str) -> Any:
 
 
 _NUMBERS = frozenset({int, float})
-_SCALARS = _NUMBERS | {str, bool, type(None)}
+_CONSTANTS = frozenset({bool, type(None)})
+_SCALARS = _NUMBERS | _CONSTANTS | {str}
 
 
 @dataclass(frozen=True)
@@ -105,13 +106,13 @@ class JsonSerde(Serde):
         return isfinite(value) if kind is float else kind is not str or STRING.keeps(value)  # type: ignore[arg-type]
 
     def copy_value(self, value: object) -> object:
-        """Return a shallow copy of a dict of plain values; None if its bytes may decode to something else."""
+        """Return a shallow copy of a dict of immutable values; None if its bytes may decode to something else."""
         if type(value) is not dict or type(self) is not JsonSerde or self.sort_keys:
             return None
         for name, item in value.items():
             kind = type(item)
-            short = kind is bool or item is None or (kind in _NUMBERS and -_MAX <= item <= _MAX)
-            if type(name) is not str or not name.isascii() or not (short or (kind is str and item.isascii())):
+            kept = (kind in _NUMBERS and -_MAX <= item <= _MAX) or kind in _CONSTANTS
+            if not (item.isascii() if kind is str else kept) or type(name) is not str or not name.isascii():
                 return None
         return value.copy()
 

@@ -18,6 +18,8 @@ class Canvas:
         '<circle class="ks-dot" cx="5" cy="5" r="3"><title>a &lt;record&gt;</title></circle>'
     """
 
+    style = ' style="max-width:100%"'
+
     def __init__(self) -> None:
         self.parts: list[str] = []
 
@@ -30,6 +32,16 @@ class Canvas:
     def text(self, x: float, y: float, text: str, **attributes: object) -> None:
         """Add a text; an underscore in the name of an attribute is a hyphen."""
         self.parts.append(f'<text x="{x:g}" y="{y:g}"{_attributes(attributes)}>{escape(clean(text))}</text>')
+
+    def framed(self, kind: str, title: str, words: str, css: str, width: int, height: int) -> str:
+        """Return the picture as an SVG element with a title, a description in words and a style sheet."""
+        title = escape(clean(title))
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="ks-graph {kind}" role="img" aria-label="{title}" '
+            f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"{self.style}>'
+            f"<title>{title}</title><desc>{escape(clean(words))}</desc><style>{css}</style>"
+            f'<rect class="ks-ground" width="100%" height="100%"/>{"".join(self.parts)}</svg>'
+        )
 
 
 def _attributes(given: Mapping[str, object]) -> str:

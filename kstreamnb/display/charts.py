@@ -48,14 +48,8 @@ def to_charts_svg(charts: Charts) -> str:
             _lines(canvas, chart, left, top)
     rows = -(-len(charts.each) // columns)
     width, height = columns * _WIDTH, above + rows * _HEIGHT + 4
-    title, words = escape(clean(charts.title)), escape(clean("; ".join(map(str, charts.each))))
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="ks-graph ks-charts" role="img" aria-label="{title}" '
-        f'width="{width}" height="{height}" viewBox="0 0 {width} {height}" style="max-width:100%">'
-        f"<title>{title}</title><desc>{words}</desc><style>{CSS}</style>"
-        f'<rect class="ks-ground" width="100%" height="100%"/>'
-        f'<text class="ks-head" x="6" y="15">{title}</text>{"".join(canvas.parts)}</svg>'
-    )
+    canvas.parts.insert(0, f'<text class="ks-head" x="6" y="15">{escape(clean(charts.title))}</text>')
+    return canvas.framed("ks-charts", charts.title, "; ".join(map(str, charts.each)), CSS, width, height)
 
 
 def _bars(canvas: Canvas, chart: Bars, left: float, top: float) -> None:

@@ -83,7 +83,8 @@ class Box:
 class GraphView:
     """A complete picture; topics are drawn outside the boxes, because sub-topologies share them.
 
-    ``notice`` is drawn above it, such as the sentence that the topology is older than its declarations.
+    ``notice`` is drawn above it, such as the sentence that the topology is older than its declarations or writes
+    nothing.
     """
 
     title: str

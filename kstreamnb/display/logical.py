@@ -110,7 +110,8 @@ def _box(ids: list[str], items: Mapping[str, Item], description: TopologyDescrip
     parts = tuple(items[each] for each in ids)
     made = [nodes[part.name] for part in parts if part.kind in ("source", "processor", "sink")]
     processors = [node for node in made if node.kind == "processor"]
-    word = (processors[0].dsl if processors else None) or "repartition"
+    words = [node.dsl for node in processors if node.dsl is not None]
+    word = next((word for word in words if word != "repartition"), "repartition")  # a join may begin with one
     variable = [node.variable for node in processors if node.variable is not None]
     title = " · ".join([*variable[:1], word])
     id_ = ids[0].replace("node-", "operator-", 1)

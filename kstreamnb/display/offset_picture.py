@@ -8,7 +8,6 @@ from html import escape
 from kstreamnb.core.tables import html_table
 from kstreamnb.display.canvas import Canvas
 from kstreamnb.display.mime import data_of, drawing_of
-from kstreamnb.display.names import clean
 from kstreamnb.display.style import PAGE_CSS
 from kstreamnb.recording.offset_table import OffsetRow, OffsetTable
 
@@ -34,14 +33,7 @@ def to_offset_svg(title: str, rows: Iterable[OffsetRow]) -> str:
     for row in shown:
         y = _partition(canvas, row, y)
     width = _LEFT + _CELL * (_MOST + 1)
-    height, heading = round(y + 2), escape(clean(title))
-    words = escape(clean("; ".join(row.words() for row in shown)))
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="ks-graph ks-offsets" role="img" aria-label="{heading}" '
-        f'width="{width}" height="{height}" viewBox="0 0 {width} {height}" style="max-width:100%">'
-        f"<title>{heading}</title><desc>{words}</desc><style>{CSS}</style>"
-        f'<rect class="ks-ground" width="100%" height="100%"/>{"".join(canvas.parts)}</svg>'
-    )
+    return canvas.framed("ks-offsets", title, "; ".join(row.words() for row in shown), CSS, width, round(y + 2))
 
 
 def _partition(canvas: Canvas, row: OffsetRow, y: float) -> float:

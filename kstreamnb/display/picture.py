@@ -28,8 +28,9 @@ class GraphPicture:
 
     @classmethod
     def of(cls, topology: Topology, overlay: Overlay | None = None) -> GraphPicture:
-        """Return the picture of a topology, with a notice if it is older than its declarations."""
-        return cls(topology.description(), overlay or Overlay(), str(topology.stale or ""))
+        """Return the picture of a topology, with a notice if it is stale or writes nothing."""
+        notice = f"stale: {topology.stale}" if topology.stale else topology.nodes and topology.unwritten
+        return cls(topology.description(), overlay or Overlay(), notice or "")
 
     def nodes(self, *, with_notice: bool = True) -> GraphView:
         """Return the view of Kafka's nodes in their sub-topologies."""

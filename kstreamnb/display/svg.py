@@ -26,7 +26,8 @@ from kstreamnb.display.titles import place_title
 from kstreamnb.errors import EngineError
 
 _SVG = "http://www.w3.org/2000/svg"
-_SCALE = 1.15
+_SCALE, _SMALLEST = 1.15, 0.85
+_PAGE = 1080  # pixels of an output in JupyterLab whose window is 1280 wide
 _WIDEST = 1500
 _MARGIN = 6.0
 _NOTICE = 24
@@ -197,12 +198,13 @@ def _kinds(view: GraphView) -> list[str]:
 def _framed(view: GraphView, body: str, shapes: str, *, width: float, height: float) -> str:
     above = _NOTICE if view.notice else 0
     total = height + 26 + above
-    notice = f"stale: {clean(view.notice)}" if view.notice else ""
+    notice = clean(view.notice)
     width = max(width, 5.4 * len(notice) + 2 * _MARGIN)
     sentences = (*([notice] if notice else []), view.summary(), *view.sentences())
     words = " ".join(f"{sentence}." for sentence in sentences)
     label = html.escape(clean(view.title))
-    size = f'width="{width * _SCALE:.0f}" height="{total * _SCALE:.0f}" viewBox="0 0 {width:g} {total:g}"'
+    scale = min(_SCALE, max(_SMALLEST, _PAGE / width))
+    size = f'width="{width * scale:.0f}" height="{total * scale:.0f}" viewBox="0 0 {width:g} {total:g}"'
     body = re.sub(r"transform=\"[^\"]*translate\(([^)]*)\)\"", r'transform="translate(\1)"', body, count=1)
     return (
         f'<svg xmlns="{_SVG}" class="ks-graph" role="img" aria-label="{label}" {size}>'

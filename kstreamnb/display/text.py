@@ -8,7 +8,7 @@ from kstreamnb.display.names import clean
 
 def to_text(view: GraphView) -> str:
     """Return the picture as plain text, without colours and the same on every terminal."""
-    lines = [f"{clean(view.title)}: {view.summary()}", *([f"stale: {clean(view.notice)}"] if view.notice else [])]
+    lines = [f"{clean(view.title)}: {view.summary()}", *([clean(view.notice)] if view.notice else [])]
     for box in view.boxes:
         lines += ["", box.title, *_Tree(view, box).lines()]
     if view.sentences():

@@ -65,6 +65,8 @@ def time_scale(chart: TimeChart) -> Scale:
 class _Drawing(Canvas):
     """One picture while it is drawn: elements are added from top to bottom."""
 
+    style = ""
+
     def __init__(self, chart: TimeChart, *, history: bool) -> None:
         super().__init__()
         self.chart, self.x, self.y, self.history = chart, time_scale(chart), 22.0, history
@@ -80,15 +82,8 @@ class _Drawing(Canvas):
             self.y += 24
         self.axis()
         self.legend()
-        title, height = escape(clean(chart.title)), round(self.y)
-        words = escape(clean(_words(chart)))
-        head = f'<text class="ks-head" x="6" y="14">{title}</text>'
-        return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" class="ks-graph ks-time" role="img" aria-label="{title}" '
-            f'width="{_WIDTH}" height="{height}" viewBox="0 0 {_WIDTH} {height}">'
-            f"<title>{title}</title><desc>{words}</desc><style>{CSS}</style>"
-            f'<rect class="ks-ground" width="100%" height="100%"/>{head}{"".join(self.parts)}</svg>'
-        )
+        self.parts.insert(0, f'<text class="ks-head" x="6" y="14">{escape(clean(chart.title))}</text>')
+        return self.framed("ks-time", chart.title, _words(chart), CSS, _WIDTH, round(self.y))
 
     def task(self, task: TaskTime, number: int) -> None:
         """Draw the records of a task by arrival with stream time, then its lanes."""

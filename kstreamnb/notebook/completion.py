@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
 
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.dsl.declarations import Handle
+from kstreamnb.notebook.functions import value_of
 from kstreamnb.notebook.handle_display import NEXT
 
 if TYPE_CHECKING:
@@ -71,28 +71,10 @@ def _kind_before(text: str, names: Mapping[str, Any]) -> type[Handle | StreamsBu
             expression = ast.parse(text[start.start() : -1].strip(), mode="eval").body
         except (SyntaxError, ValueError):  # it starts in front of an open bracket: the next name may start it
             continue
-        return _kind_of(expression, names)
+        value = value_of(expression, names)
+        kind = value if isinstance(value, type) else type(value)
+        return kind if issubclass(kind, Handle | StreamsBuilder) else None
     return None
-
-
-def _kind_of(expression: ast.expr, names: Mapping[str, Any]) -> type[Handle | StreamsBuilder] | None:
-    if isinstance(expression, ast.Name):
-        found = type(names.get(expression.id))
-        return found if issubclass(found, Handle | StreamsBuilder) else None
-    if not isinstance(expression, ast.Call) or not isinstance(expression.func, ast.Attribute):
-        return None
-    kind = _kind_of(expression.func.value, names)
-    method = None if kind is None else getattr(kind, expression.func.attr, None)
-    if not inspect.isfunction(method):
-        return None
-    result = str(inspect.signature(method).return_annotation).partition("[")[0]
-    return kind if result == "Self" else next((each for each in _handles(Handle) if each.__name__ == result), None)
-
-
-def _handles(kind: type[Handle]) -> Iterator[type[Handle]]:
-    for each in kind.__subclasses__():
-        yield each
-        yield from _handles(each)
 
 
 def _type(kind: type, name: str) -> str:

@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from threading import Event, current_thread, main_thread
 from typing import Any, Protocol
@@ -87,18 +86,17 @@ class ProgressBar:
     @contextmanager
     def __call__(self, unit: str, total: int | None, look: Look | None = None) -> Iterator[Done]:
         """Show a bar from half a second until the block ends; nested operations change its text."""
-        counter = _Counter(total)
+        operation = _Operation(unit, total, look)
         # A browser cannot start threads; companions of queries work on their own time.
         if sys.platform == "emscripten" or current_thread() is not main_thread():
-            yield counter.add
+            yield operation.add
             return
         over = Event()
-        operation = _Operation(unit, look or counter.look, counts=total is not None or look is not None)
         is_first = not self._under_way
         self._under_way.append(operation)
         painter = background(partial(self._paint, over), "kstreamnb bar") if is_first else None
         try:
-            yield counter.add
+            yield operation.add
         finally:
             self._under_way.remove(operation)
             if painter is not None:
@@ -132,24 +130,13 @@ class ProgressBar:
                 over.wait(_EVERY_S)
 
 
-@dataclass(eq=False)
 class _Operation:
-    """An operation under way; ``counts`` tells that it has parts to count."""
+    """An operation under way: its parts done and their total, unless ``look`` tells them."""
 
-    unit: str
-    look: Look
-    counts: bool
-
-
-class _Counter:
-    """Parts done, and their total."""
-
-    def __init__(self, total: int | None) -> None:
-        self.number, self.total = 0, total
-
-    def look(self) -> tuple[int, int | None]:
-        """Return the parts done and their total."""
-        return self.number, self.total
+    def __init__(self, unit: str, total: int | None, look: Look | None) -> None:
+        self.unit, self.number, self.total = unit, 0, total
+        self.look = look or (lambda: (self.number, self.total))
+        self.counts = total is not None or look is not None
 
     def add(self, more: int) -> None:
         """Add finished parts."""

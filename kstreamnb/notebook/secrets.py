@@ -138,18 +138,17 @@ def _named_values(node: ast.AST) -> _Values:
     match node:
         case ast.Assign(targets, value):
             return tuple(pair for target in targets for pair in _unpacked(target, value))
-        case ast.AnnAssign(target, _, ast.expr() as value) | ast.AugAssign(target, _, value):
-            return ((_name(target), value),)
-        case ast.NamedExpr(target, value):
+        case (
+            ast.AnnAssign(target, _, ast.expr() as value)
+            | ast.AugAssign(target, _, value)
+            | (ast.NamedExpr(target, value) | ast.DictComp(target, value))
+            | (ast.For(target, value) | ast.AsyncFor(target, value) | ast.comprehension(target, value))
+        ):
             return ((_name(target), value),)
         case ast.keyword(str(name), value):
             return ((name, value),)
         case ast.Dict(keys, values):
             return tuple((_name(key), value) for key, value in zip(keys, values, strict=True) if key is not None)
-        case ast.DictComp(key, value):
-            return ((_name(key), value),)
-        case ast.For(target, value) | ast.AsyncFor(target, value) | ast.comprehension(target, value):
-            return ((_name(target), value),)
         case ast.Compare(left, _, comparators):
             return tuple((_name(left), each) for each in comparators) if isinstance(left, ast.Name) else ()
         case ast.arguments():
@@ -193,16 +192,10 @@ def _unpacked(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr
 def _name(node: ast.expr) -> str:
     """Return the name of a destination; for a computed key, the texts and variables that it is made of."""
     match node:
-        case ast.Name(name):
+        case ast.Name(name) | ast.Attribute(_, name) | ast.Constant(str(name)):
             return name
-        case ast.Attribute(_, name):
-            return name
-        case ast.Subscript(_, key):
-            return _name(key)
-        case ast.Starred(value):
-            return _name(value)
-        case ast.Constant(str(text)):
-            return text
+        case ast.Subscript(_, part) | ast.Starred(part):
+            return _name(part)
         case ast.Constant(bytes(data)):
             return data.decode(errors="replace")
         case ast.Tuple(parts) | ast.List(parts):

@@ -3,26 +3,36 @@
 A failing record is named with its key and value, which the error's own text never contains: logs keep that. Kafka's
 text is folded away.
 
-Python's own errors that come from inside the kit are shown as ever, up to the user's line.
+Python's own errors that come from inside the kit are shown as ever, up to the user's line. A
+call of the kit with wrong arguments gets the signature, the arguments, the next action and an example as notes.
 
 The node whose function failed is marked in the next picture of its topology.
 """
 
 from __future__ import annotations
 
+import ast
+import doctest
+import inspect
+import linecache
+import re
 import sysconfig
 import traceback
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
+from textwrap import shorten
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from kstreamnb.core.formatting import format_value
 from kstreamnb.display import GraphPicture, Overlay
+from kstreamnb.dsl.keywords import documented_arguments
 from kstreamnb.errors import KStreamError, ProcessingError
 from kstreamnb.errors.base import LINK, notes_without_link
-from kstreamnb.hints import message_of
+from kstreamnb.hints import did_you_mean, message_of
 from kstreamnb.notebook.cells import Cells, forgetting
+from kstreamnb.notebook.functions import value_of
 from kstreamnb.source_location import SourceLocation, origin_of
 from kstreamnb.topology.topology import Topology
 
@@ -62,6 +72,9 @@ class Tracebacks:
         users = _up_to_user(trace)
         if users is not trace:
             shell.kstreamnb_error = error
+        if isinstance(error, TypeError) and not hasattr(error, "__notes__"):
+            for note in _call_notes(users):
+                error.add_note(note)
         shell.showtraceback((kind, error, users), tb_offset=tb_offset)
 
     def _forgetting(self, origin: SourceLocation | None) -> str | None:
@@ -102,6 +115,74 @@ def _up_to_user(trace: TracebackType | None) -> TracebackType | None:
     for each in reversed(entries[: last + 1]):
         users = TracebackType(users, each.tb_frame, each.tb_lasti, each.tb_lineno)
     return users
+
+
+def _call_notes(trace: TracebackType | None) -> Iterator[str]:
+    """Yield notes for a trace that ends with a call of the kit that does not fit the signature."""
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    call = None if trace is None else _call_at(inspect.getframeinfo(trace))
+    if trace is None or call is None:
+        return
+    called = value_of(call.func, {**trace.tb_frame.f_globals, **trace.tb_frame.f_locals})
+    if not callable(called) or not str(called.__module__).startswith("kstreamnb"):
+        return
+    every = inspect.signature(called).parameters.values()
+    signature = inspect.Signature([each.replace(annotation=each.empty) for each in every if each.name != "self"])
+    try:
+        signature.bind(*call.args, **{str(each.arg): each for each in call.keywords})
+    except TypeError:
+        owner = getattr(called, "__self__", None)
+        about = called, owner if isinstance(owner, type) else type(owner)
+        yield from _fitting(call, signature.parameters, "\n\n".join(inspect.getdoc(each) or "" for each in about))
+
+
+def _call_at(place: inspect.Traceback) -> ast.Call | None:
+    """Return the call that a frame executes; its begin would not tell it from the other calls of a chain."""
+    end = place.positions and (place.positions.end_lineno, place.positions.end_col_offset)
+    nodes = ast.walk(ast.parse("".join(linecache.getlines(place.filename))))
+    return next(
+        (each for each in nodes if isinstance(each, ast.Call) and (each.end_lineno, each.end_col_offset) == end), None
+    )
+
+
+def _fitting(call: ast.Call, parameters: Mapping[str, inspect.Parameter], doc: str) -> Iterator[str]:
+    """Yield the signature, the missing arguments, the next action and an example for a call that does not fit."""
+    function = ast.unparse(call.func)
+    function = re.sub(r".*\W", "", function) if "(" in function else function
+    shown = sorted(parameters.values(), key=lambda each: (each.kind, each.kind == 3 and each.default is not each.empty))
+    yield f"Signature: {shorten(f'{function}{inspect.Signature(shown)}', 110, placeholder=' …)')}"
+    positional = [each.name for each in shown if each.kind < 2]
+    by_name = [each.name for each in shown if each.kind == 3]
+    given = [*positional[: len(call.args)], *(str(each.arg) for each in call.keywords)]
+    needed = [each.name for each in shown if each.name in {*positional, *by_name} and each.default is each.empty]
+    missing = [name for name in needed if name not in given]
+    texts = documented_arguments(doc)
+    yield from (f"{name}: {' '.join(texts[name].replace('`', '').split())}" for name in missing if name in texts)
+    hints = [did_you_mean(name, parameters) or f"leave out {name}=…" for name in given if name not in parameters]
+    hints += [_by_name(ast.unparse(each), by_name) for each in call.args[len(positional) :]]
+    hints += [f"add {', '.join(f'{name}=…' for name in missing)}"] if missing else []
+    yield f"Hint: {'; '.join(hints)}"
+    yield from _example(function, doc)
+
+
+def _by_name(argument: str, names: Sequence[str]) -> str:
+    """Return the hint for an argument that is one too many."""
+    if argument in names:
+        return f"write {argument}={argument}"
+    known = ", ".join(f"{name}=…" for name in names[:3])
+    return f"pass {argument} by name: {known}" if names else f"leave out {argument}"
+
+
+def _example(function: str, doc: str) -> Iterator[str]:
+    """Yield the first call of a function in the examples of its docstring, as the user calls it."""
+    name = function.rpartition(".")[2]
+    for example in doctest.DocTestParser().get_examples(doc):
+        for node in ast.walk(ast.parse(example.source)):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == name:
+                text = ast.get_source_segment(example.source, node) or ""
+                begin = ast.get_source_segment(example.source, node.func) or ""
+                return (yield f"Example: {function if '.' in function else begin}{text.removeprefix(begin)}")
 
 
 def _frames(error: BaseException) -> list[str]:

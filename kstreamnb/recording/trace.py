@@ -16,8 +16,9 @@ from types import NoneType
 from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
-from kstreamnb.core.codec import SerializedValue
+from kstreamnb.core.codec import CopiedValue, SerializedValue, encode
 from kstreamnb.core.record import Change, Windowed
+from kstreamnb.core.serdes import Serdes
 from kstreamnb.recording import events
 from kstreamnb.recording.events import Event
 from kstreamnb.recording.read_tracking import watch_reads
@@ -290,12 +291,18 @@ def _dropped(code: Code, entry: Entry) -> Event:
     return events.Dropped(code.task, code.node, code.other, shown(key), shown(value), timestamp, details)
 
 
+def _produced(code: Code, entry: Entry) -> Event:
+    _, partition, timestamp, key, value, headers = entry
+    wire = encode(Serdes.json(), value) if type(value) is CopiedValue else value
+    return RecordProduced(code.other, partition, timestamp, key, wire, headers)
+
+
 _EVENTS: dict[str, Callable[[Code, Entry], Event]] = {
     "consumed": _consumed,
     "forwarded": _forwarded,
     "read": lambda code, entry: events.StoreRead(code.task, code.node, entry[1]),
     "written": lambda code, entry: events.StoreWritten(code.task, code.node, *entry[1:]),
-    "produced": lambda code, entry: RecordProduced(code.other, *entry[1:]),
+    "produced": _produced,
     "dropped": _dropped,
     "state_var": lambda code, entry: events.StateVarChanged(code.task, code.node, code.other, *entry[1:]),
     "punctuated": lambda code, entry: events.Punctuated(code.task, code.node, code.other, entry[1]),

@@ -112,6 +112,14 @@ class Replay(Navigation, Queries, Suggesting, Displayed):
             topic: name of the topic.
 
         Raises: EngineError for a name that is nearly that of an output topic.
+
+        Example:
+            >>> from kstreamnb import Sample, StreamsBuilder, replay
+            >>> builder = StreamsBuilder("shop")
+            >>> builder.stream("orders").filter(lambda key, pieces: pieces > 1).to("large")
+            >>> sample = Sample.from_records([("orders", 0, 0, 5, "a", 1), ("orders", 0, 1, 6, "b", 3)])
+            >>> replay(builder.build(), sample).output("large")[0].value
+            3
         """
         sinks = (node.topic for node in self.topology.nodes.values() if isinstance(node, Sink))
         known = {*sinks, *self.run.topics(), self.run.config.dead_letter_topic}

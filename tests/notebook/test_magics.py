@@ -290,11 +290,16 @@ def test_a_failure_names_its_record_and_folds_the_text_of_kafka_streams(shell: S
 
 
 def test_a_topology_that_writes_nothing_says_so(shell: Shell) -> None:
-    """A replay, a check and a deployment name the missing step; stores and effects count as results."""
+    """Its picture, a replay, a check and a deployment name the missing step; stores and effects count as results."""
     shell.run('lone = ks.StreamsBuilder("lone")\nlone.sample = builder.sample\ntexts = lone.stream("text")')
     shell.run("short = texts.filter(lambda key, text: len(text) < 9)")
     sentence = 'nothing is written: end a stream with `.to("topic")`'
-    assert f"step 1 of 1; {sentence}" in shell.run("ks.replay(lone.build())")
+    replayed = shell.run("ks.replay(lone.build())")
+    assert f"step 1 of 1; {sentence}" in replayed
+    assert replayed.count(sentence) == 1
+    assert f"1 topic\n{sentence}\n" in shell.run("lone.build()")
+    assert sentence.replace('"', "&quot;") in shell.value("lone").build().to_svg()
+    assert sentence not in shell.run("short") + shell.run("lone")  # still being built
     assert "nothing is written" in shell.run("ks.testing.check(lone.build())")
     with pytest.raises(TopologyError, match="nothing is written"):
         ks.deploy(shell.value("lone").build(), checkpoint="nowhere", bootstrap_servers="localhost:1")

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import doctest
 import re
+import sys
 import tomllib
 from pathlib import Path
 from xml.etree import ElementTree
 
 ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / ".site"))
+
+import stepper_picture  # noqa: E402 - the site's builder is not a package
+
 README = ROOT / "README.md"
 TEXT = README.read_text()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -47,6 +52,12 @@ def test_the_addresses_are_those_of_the_project() -> None:
     addresses = re.findall(r"\]\((https://[^)]+)\)", TEXT)
     assert len(addresses) >= 6
     assert [] == [each for each in addresses if not each.startswith((PROJECT["urls"]["Documentation"], binder))]
+
+
+def test_the_script_draws_the_same_moving_picture_again() -> None:
+    """The README's example, its replay and the layout of the graph decide about every byte of the file."""
+    picture = stepper_picture.drawn(stepper_picture.example())
+    assert picture.encode() == stepper_picture.PICTURE.read_bytes(), "python .site/stepper_picture.py"
 
 
 def test_the_moving_picture_is_small_and_shows_every_step_of_the_example() -> None:

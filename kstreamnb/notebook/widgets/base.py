@@ -33,6 +33,11 @@ def esm(name: str) -> str:
     return static_text("common.js") + "\n" + static_text(f"{name}.js")
 
 
+def named(*methods: Callable[..., None]) -> Mapping[str, Callable[..., None]]:
+    """Return methods by name: the commands that the page of a widget may send."""
+    return {each.__name__: each for each in methods}
+
+
 class FactsWidget(anywidget.AnyWidget):
     """A widget over immutable facts.
 

@@ -15,7 +15,7 @@ from kstreamnb.core.tables import html_table, text_table
 from kstreamnb.core.time import instant_ms
 from kstreamnb.errors import EngineError
 from kstreamnb.frames import TIMES, Framed, columns_of, field_text, heading
-from kstreamnb.notebook.widgets.base import Facts, FactsWidget, esm
+from kstreamnb.notebook.widgets.base import Facts, FactsWidget, esm, named
 from kstreamnb.samples.text import format_cell
 
 _PAGE = 25
@@ -103,7 +103,7 @@ class RowBrowser(FactsWidget):
         self._names, self._header = list(columns), list(map(heading, columns))
         self._rows: list[_Fields] = list(zip(*columns.values(), keys, strict=True))
 
-    commands: ClassVar = {"search": search, "sort": sort, "turn": turn, "choose": choose, "refresh": refresh}
+    commands: ClassVar = named(search, sort, turn, choose, refresh)
 
     def _cells(self, row: _Fields) -> list[str]:
         return [field_text(name, value) for name, value in zip(self._names, row, strict=False)]

@@ -13,7 +13,7 @@ from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.errors import ConfigError, EngineError
 from kstreamnb.errors.base import notes_without_link
-from kstreamnb.notebook.widgets.base import Facts, FactsWidget, esm
+from kstreamnb.notebook.widgets.base import Facts, FactsWidget, esm, named
 from kstreamnb.samples import Sample
 from kstreamnb.samples.columns import UNASSIGNED, number_offsets
 from kstreamnb.samples.text import parse_rows, record_cells
@@ -138,15 +138,7 @@ class SampleEditor(FactsWidget):
         """Go to a page, counted from 0."""
         self._page = max(0, int(page))
 
-    commands: ClassVar = {
-        "put": put,
-        "add": add,
-        "duplicate": duplicate,
-        "remove": remove,
-        "move": move,
-        "undo": undo,
-        "turn": turn,
-    }
+    commands: ClassVar = named(put, add, duplicate, remove, move, undo, turn)
 
     def _insert(self, row: int, record: TopicRecord) -> None:
         at = min(row + 1, len(self._rows))

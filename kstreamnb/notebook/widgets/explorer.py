@@ -9,7 +9,7 @@ import traitlets
 from kstreamnb.core.tables import text_table
 from kstreamnb.display import GraphPicture, GraphView, graph_view, heat_of, logical_view, mimebundle
 from kstreamnb.errors import EngineError
-from kstreamnb.notebook.widgets.base import Facts, FactsWidget, esm
+from kstreamnb.notebook.widgets.base import Facts, FactsWidget, esm, named
 from kstreamnb.notebook.widgets.graphs import described, flow_order, picture, things
 from kstreamnb.notebook.widgets.live_cost import TASK_HEADER, cost_of, is_live, task_rows
 from kstreamnb.topology.topology import Topology
@@ -102,4 +102,4 @@ class Explorer(FactsWidget):
         subs = self._description.subtopologies
         return graph_view(self._description, self._overlay, fold=[s.id for s in subs if f"sub-{s.id}" in self._folded])
 
-    commands: ClassVar = {"show": show, "fold": fold, "fold_all": fold_all, "select": select, "refresh": refresh}
+    commands: ClassVar = named(show, fold, fold_all, select, refresh)

@@ -16,7 +16,7 @@ from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.capture import capture
 from kstreamnb.masking import without_secrets
 from kstreamnb.notebook.tracebacks import error_words
-from kstreamnb.notebook.widgets.base import Facts, FactsWidget, esm
+from kstreamnb.notebook.widgets.base import Facts, FactsWidget, esm, named
 from kstreamnb.notebook.widgets.graphs import picture
 from kstreamnb.spark.contracts import OffsetSource
 from kstreamnb.spark.io.offset_source import KafkaOffsetSource
@@ -116,7 +116,7 @@ class DeployPanel(FactsWidget):
         if topic is not None:
             self._letters = _last_letters(self.query.control.source, topic)
 
-    commands: ClassVar = {"refresh": refresh, "stop": stop, "restart": restart, "count": count, "look": look}
+    commands: ClassVar = named(refresh, stop, restart, count, look)
 
     def _title(self, node: str) -> str:
         """Return a node's title in the graph; its name if it is not in the graph."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import ClassVar
 
-from kstreamnb.notebook.widgets.base import Facts, FactsWidget, esm
+from kstreamnb.notebook.widgets.base import Facts, FactsWidget, esm, named
 
 
 class QuestionForm(FactsWidget):
@@ -42,4 +42,4 @@ class QuestionForm(FactsWidget):
         """Keep an answer."""
         self._give(answer)
 
-    commands: ClassVar[Mapping[str, Callable[..., None]]] = {"answer": answer}
+    commands: ClassVar = named(answer)

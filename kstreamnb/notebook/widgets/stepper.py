@@ -8,12 +8,12 @@ from typing import ClassVar
 
 import traitlets
 
-from kstreamnb.core.formatting import format_time, format_value, pluralize
+from kstreamnb.core.formatting import format_time, format_value, pluralize, shown_of
 from kstreamnb.display import Overlay, data_of, graph_view, mimebundle
 from kstreamnb.display.names import identifier
 from kstreamnb.display.time_picture import time_facts, to_time_svg
 from kstreamnb.errors import EngineError
-from kstreamnb.notebook.widgets.base import Facts, FactsWidget, esm
+from kstreamnb.notebook.widgets.base import Facts, FactsWidget, esm, named
 from kstreamnb.notebook.widgets.graphs import described, edge_ids, flow_order, picture, things
 from kstreamnb.recording.events import Forwarded, Punctuated, RecordConsumed
 from kstreamnb.recording.steps import Drop, Step
@@ -136,17 +136,7 @@ class Stepper(FactsWidget):
         """Record what was clicked."""
         self.selected = name
 
-    commands: ClassVar = {
-        "seek": seek,
-        "step": step,
-        "back": back,
-        "run_on": run_on,
-        "run_back": run_back,
-        "stop_at": stop_at,
-        "clear": clear,
-        "select": select,
-        "show_time": show_time,
-    }
+    commands: ClassVar = named(seek, step, back, run_on, run_back, stop_at, clear, select, show_time)
 
     # --- facts ---
     @cached_property
@@ -265,11 +255,7 @@ def _windows(moment: Snapshot) -> dict[str, object]:
          "never" if each.never_closes else f"at {format_time(each.closes_at_ms)}"]
         for each in windows[:_SHOWN]
     ]  # fmt: skip
-    number = (
-        f"{_SHOWN} of {pluralize(len(windows), 'window')}"
-        if len(windows) > _SHOWN
-        else pluralize(len(windows), "window")
-    )
+    number = shown_of(_SHOWN, len(windows), "window")
     return {"number": number, "header": ["store", "window", "value", "stream time", "closes"], "rows": rows}
 
 
@@ -280,8 +266,8 @@ def _waiting(moment: Snapshot) -> dict[str, object]:
          format_value(each.record.key), format_value(each.record.value), format_time(each.record.timestamp)]
         for each in records
     ]  # fmt: skip
-    number = f"{_SHOWN} of {pluralize(total, 'record')}" if total > _SHOWN else pluralize(total, "record")
-    return {"number": number, "header": ["where", "task", "record", "key", "value", "time"], "rows": rows}
+    header = ["where", "task", "record", "key", "value", "time"]
+    return {"number": shown_of(_SHOWN, total, "record"), "header": header, "rows": rows}
 
 
 def _breakpoint(stop: Breakpoint) -> str:

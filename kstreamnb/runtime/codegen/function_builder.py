@@ -13,7 +13,7 @@ from types import CodeType, FunctionType
 from typing import Any, cast
 
 from kstreamnb.core.block import Block
-from kstreamnb.core.codec import SerializedValue
+from kstreamnb.core.codec import CopiedValue, SerializedValue
 from kstreamnb.core.operator import Process
 from kstreamnb.core.serde import Serde
 from kstreamnb.runtime.codegen.error_location import ErrorLocations
@@ -63,7 +63,7 @@ class FunctionBuilder:
         self._lines = head.split("\n")
         self._nodes = [node] * len(self._lines)
         self._skip, self._indent = skip, " " * indent
-        self.names: dict[str, object] = {"SerializedValue": SerializedValue}
+        self.names: dict[str, object] = {"SerializedValue": SerializedValue, "CopiedValue": CopiedValue}
         self.facts = LocalFacts()
 
     def name(self, thing: object, word: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kstreamnb.core.codec import SerializedValue, decoder, encoder
+from kstreamnb.core.codec import CopiedValue, SerializedValue, copier, decoder, encoder
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.serde import Serde, StringSerde
 from kstreamnb.core.serdes import JsonSerde, TimeWindowedSerde, WindowedSerde
@@ -14,14 +14,17 @@ _COUNT_BYTES = 8
 
 
 def read_expression(builder: FunctionBuilder, serde: Serde, name: str) -> str:
-    """Return an expression for the value of a name that may hold bytes."""
+    """Return an expression for the value of a name that may hold bytes, or a copy."""
+    copies = name == "value" and isinstance(serde, JsonSerde)
+    copied = f"{name}.copy() if type({name}) is {CopiedValue.__name__} else " if copies else ""
     read = builder.name(decoder(serde), f"read_{name}")
-    return f"{read}({name}) if type({name}) is {SerializedValue.__name__} else {name}"
+    return f"{copied}{read}({name}) if type({name}) is {SerializedValue.__name__} else {name}"
 
 
-def write_expression(builder: FunctionBuilder, serde: Serde, name: str) -> str:
-    """Return an expression for a name in the form in which it leaves the task."""
-    return _unless_kept(builder, serde, name, encoder(serde), f"write_{name}")
+def write_expression(builder: FunctionBuilder, serde: Serde, name: str, *, in_process: bool) -> str:
+    """Return an expression for a name in the form in which it leaves the task; readers may be ``in_process``."""
+    convert = copier(serde) if in_process else encoder(serde)
+    return _unless_kept(builder, serde, name, convert, f"write_{name}")
 
 
 def copy_expression(builder: FunctionBuilder, serde: Serde, name: str) -> str:

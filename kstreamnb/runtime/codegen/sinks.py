@@ -35,18 +35,17 @@ def topic_serdes(plan: TaskPlan, nodes: Iterable[str]) -> dict[str, tuple[Serde,
 
 def is_plain_sink(sink: Sink, context: TaskContext) -> bool:
     """Return whether the sink always writes to one topic, by key, with serdes that its readers know."""
-    fixed = isinstance(sink.topic, str) and sink.partitioner is None and not _is_limited(context)
+    fixed = (
+        isinstance(sink.topic, str) and sink.partitioner is None and not RecordLimits.configured(context.plan.config)
+    )
     return fixed and context.plan.topic(str(sink.topic)) in context.topic_serdes
-
-
-def _is_limited(context: TaskContext) -> bool:
-    return RecordLimits.configured(context.plan.config)
 
 
 def add_sink(builder: FunctionBuilder, sink: Sink, context: TaskContext) -> None:
     """Append the work of a plain sink to a function."""
     plan, (key_serde, value_serde) = context.plan, context.plan.serdes(sink)
-    key, value = write_expression(builder, key_serde, "key"), write_expression(builder, value_serde, "value")
+    key = write_expression(builder, key_serde, "key", in_process=False)
+    value = write_expression(builder, value_serde, "value", in_process=context.in_process)
     append = builder.name(context.out.append, "produce")
     topic, partition = plan.topic(str(sink.topic)), "0"
     if context.recorder is not None or plan.count(topic) > 1:  # otherwise the expressions are used once, in the row
@@ -72,7 +71,7 @@ def bind_sink(sink: Sink, context: TaskContext) -> Process:
         write_key, write_value = _bytes_of(key_serde), _bytes_of(value_serde)
     fixed = plan.topic(sink.topic) if isinstance(sink.topic, str) else None
     name_topic, metadata = sink.topic, context.metadata
-    limited = _is_limited(context)
+    limited = RecordLimits.configured(plan.config)
     if limited and fixed is not None:
         RecordLimits.of(plan.config, fixed)  # refuses limits that are not numbers before the first record
     check_of = cache(lambda topic: RecordLimits.of(plan.config, topic).checker(context.clock))

@@ -63,7 +63,7 @@ class Router:
         self._counts = self.plans[0].partitions if self.plans else known
         self._serdes = [topic_serdes(plan, plan.nodes) for plan in self.plans]
         self._routes: dict[str, TopicRoute | None] = {}
-        self._serializers: dict[tuple[str, Serde | None, Serde | None, bool], Serialize] = {}
+        self._serializers: dict[tuple[str, Serde | None, Serde | None], Serialize] = {}
         self.written = [_written(plan) for plan in self.plans]
         self.levels = None if layout == "single" else self._find_levels()
 
@@ -106,8 +106,6 @@ class Router:
         records: Sequence[TopicRecord],
         key_serde: Serde | None = None,
         value_serde: Serde | None = None,
-        *,
-        reusable: bool = False,
     ) -> list[InputRecord]:
         """Serialise records and assign their partitions; see `serializer`."""
         by_topic: dict[str, list[TopicRecord]] = {}
@@ -115,11 +113,9 @@ class Router:
             by_topic.setdefault(record[0], []).append(record)
         serialized: dict[str, list[InputRecord]] = {}
         for topic, of_topic in by_topic.items():
-            place = topic, key_serde, value_serde, reusable
+            place = topic, key_serde, value_serde
             if place not in self._serializers:
-                self._serializers[place] = serializer(
-                    self.reader(topic), self.count(topic), self.config, key_serde, value_serde, reusable=reusable
-                )
+                self._serializers[place] = serializer(self.reader(topic), self.count(topic), key_serde, value_serde)
             serialized[topic] = self._serializers[place](of_topic)
         if len(serialized) == 1:
             return serialized.popitem()[1]

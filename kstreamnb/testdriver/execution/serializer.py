@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kstreamnb.core.codec import encoder, key_partitioner
+from kstreamnb.core.codec import copier, encoder, key_partitioner
 from kstreamnb.core.formatting import format_time, format_value
 from kstreamnb.core.record import Headers, TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import EngineError, SerdeError
-from kstreamnb.runtime.context.config import Config
 from kstreamnb.testdriver.execution.topic_log import convert
 
 InputRecord = tuple[str, int, int, object, object, Headers]
@@ -41,32 +40,19 @@ class TopicRoute:
     extracts: bool
 
 
-def serializer(
-    route: TopicRoute,
-    partitions: int,
-    config: Config,
-    key_serde: Serde | None,
-    value_serde: Serde | None,
-    *,
-    reusable: bool,
-) -> Serialize:
+def serializer(route: TopicRoute, partitions: int, key_serde: Serde | None, value_serde: Serde | None) -> Serialize:
     """Return a function that serialises records of a topic and assigns their partitions.
 
     Args:
         route: how the topic is read.
         partitions: the topic's number of partitions.
-        config: the application's settings.
         key_serde: the serde of the given keys; None for the one of the topic's source.
         value_serde: the same for values.
-        reusable: whether the result may be processed more than once; else values may be copied and not serialised.
     """
     topic = route.topic
     keys, values = key_serde or route.serdes[0], value_serde or route.serdes[1]
-    write_key, write_value, partition_of = encoder(keys), encoder(values), key_partitioner(keys, partitions)
+    write_key, copy_value, partition_of = encoder(keys), copier(values), key_partitioner(keys, partitions)
     same_keys, same_values = keys == route.serdes[0], values == route.serdes[1]
-    # Error handlers and dead letters get the bytes of a record, and several readers must not share one copy.
-    handlers = config.processing_handler, config.production_handler, config.dead_letter_topic
-    copies = not reusable and same_values and not route.is_global and handlers == ("fail", "fail", None)
 
     def serialize(records: Sequence[TopicRecord]) -> list[InputRecord]:
         serialized: list[InputRecord] = []
@@ -77,7 +63,7 @@ def serializer(
                     partition = partition_of(wire_key)
                 elif partition >= partitions:
                     raise no_partition(topic, partition, partitions)
-                wire_value = (values.copy_value(value) if copies else None) or write_value(value)
+                wire_value = copy_value(value)
                 if not same_keys:
                     wire_key = convert(wire_key, keys, route.serdes[0])
                 if not same_values:

@@ -267,7 +267,7 @@ class _Runs:
         """Return the records with partitions, chosen by key if missing."""
         driver, result = self._driver(), []
         for record in sample:
-            (root,) = driver.router.serialize([record], reusable=True)
+            (root,) = driver.router.serialize([record])
             result.append(record._replace(partition=root[1]))
             self._roots[id(result[-1])] = root
         return result

@@ -13,10 +13,12 @@ from xml.etree import ElementTree
 
 import pytest
 
+import kstreamnb as ks
 from kstreamnb.display import (
     GraphPicture,
     Overlay,
     graph_view,
+    logical_view,
     mimebundle,
     svg,
     to_dot,
@@ -295,3 +297,23 @@ def test_the_compiled_renderer_is_kept_for_the_next_process_or_compiled_again(tm
     assert pictures[0].startswith("<svg")
     assert pictures == pictures[:1] * 3
     assert any((tmp_path / "cache" / "wasmtime").rglob("*"))
+
+
+def test_a_picture_a_little_wider_than_a_page_is_drawn_to_its_width() -> None:
+    """A notebook's page in a window of 1,280 pixels; a much wider one keeps legible text and is scrolled."""
+
+    def width(operators: int) -> float:
+        builder = ks.StreamsBuilder("chain")
+        stream = builder.stream("numbers")
+        for _ in range(operators):
+            stream = stream.filter(bool)
+        stream.to("out")
+        picture = re.search(
+            r'width="(\d+)".* viewBox="0 0 ([\d.]+)', to_svg(logical_view(builder.build().description()))
+        )
+        assert picture is not None
+        assert float(picture[1]) / float(picture[2]) > 0.84
+        return float(picture[1])
+
+    assert width(3) < 1080
+    assert width(8) == pytest.approx(1080, abs=1)

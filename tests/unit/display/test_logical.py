@@ -39,6 +39,17 @@ def test_every_call_of_the_dsl_is_one_shape() -> None:
     assert not [label for label in labels if "join" in label]
 
 
+def test_a_join_that_begins_with_a_repartition_is_called_join() -> None:
+    """The repartition is folded into it."""
+    builder = ks.StreamsBuilder("priced")
+    orders = builder.stream("orders").select_key(_pair)
+    priced = orders.join(builder.table("prices"), _pair)
+    priced.to("priced")
+    (box,) = logical_view(builder.build().description()).boxes
+    assert box.title == "priced · join"
+    assert [item.kind for item in box.items].count("internal topic") == 1
+
+
 def test_what_only_an_operator_uses_is_inside_it() -> None:
     """Internal topics and unnamed stores are folded; named stores remain visible."""
     view = logical_view(joined())

@@ -1,0 +1,116 @@
+"""Calls with wrong arguments: Python's error is followed by the signature, the next action and an example."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.notebook.shells import Shell, loaded_shell
+
+_MAKE = """
+builder = ks.StreamsBuilder("shop")
+numbers = builder.stream("numbers", value_serde="long")
+numbers.to("out")
+topology = builder.build()
+sample = ks.Sample.from_text("topic | key | value | time\\nnumbers | a | 1 | 0")
+replay = ks.replay(topology, sample)
+spark = None
+"""
+_COLOUR = re.compile(r"\x1b\[[\d;]*m")
+
+
+@pytest.fixture(scope="module")
+def shell() -> Iterator[Shell]:
+    with loaded_shell() as made:
+        made.run(_MAKE, "make")
+        yield made
+
+
+def _notes(shell: Shell, source: str) -> list[str]:
+    """Return what follows Python's own line of the error."""
+    lines = _COLOUR.sub("", shell.run(source, source)).strip().split("\n")
+    at = next(number for number, line in enumerate(lines) if re.match(r"\w+Error: ", line))
+    return lines[at + 1 :]
+
+
+def test_a_missing_argument_is_explained(shell: Shell) -> None:
+    """With the signature, its line of the docstring, the next action and an example in the user's spelling."""
+    assert _notes(shell, "ks.deploy(topology)") == [
+        "Signature: ks.deploy(topology, *, checkpoint, spark=None, bootstrap_servers=None, config=None, "
+        "application_id=None, …)",
+        'checkpoint: a folder that all of Spark\'s processes reach, or an address such as "s3a://bucket/shop" that the '
+        "session's Hadoop knows; it belongs to this application alone.",
+        "Hint: add checkpoint=…",
+        "Example: ks.deploy(builder.build(), bootstrap_servers=servers, checkpoint=checkpoint, available_now=True)",
+    ]
+
+
+def test_a_missing_argument_of_a_method_is_explained(shell: Shell) -> None:
+    """Also at the end of a chain, which is not evaluated again, and across lines."""
+    assert _notes(shell, "replay.output()") == [
+        "Signature: replay.output(topic)",
+        "topic: name of the topic.",
+        "Hint: add topic=…",
+        'Example: replay.output("large")',
+    ]
+    declared = len(shell.value("builder").declarations())
+    notes = _notes(shell, '(\n    builder.stream("more")\n    .map_values(str)\n    .filter(  # large ones\n    )\n)')
+    assert notes[:3] == [
+        "Signature: filter(predicate, *, name=None)",
+        "predicate: function (key, value); a true result keeps the record.",
+        "Hint: add predicate=…",
+    ]
+    assert len(shell.value("builder").declarations()) == declared + 2
+    shell.run("builder.forget()", "forget")
+
+
+def test_an_argument_without_its_name_is_explained(shell: Shell) -> None:
+    """A variable that is called like a parameter is offered as it; otherwise the names are listed."""
+    assert "Hint: write spark=spark; add inputs=…" in _notes(shell, "ks.run(topology, spark)")
+    hint = "Hint: pass ks.Named('double') by name: with_key=…, name=…"
+    assert hint in _notes(shell, 'numbers.map_values(lambda value: 2 * value, ks.Named("double"))')
+    assert "Hint: leave out 3" in _notes(shell, 'replay.output("out", 3)')
+
+
+def test_an_unknown_name_is_explained(shell: Shell) -> None:
+    """By the nearest parameter, or by leaving it out."""
+    assert 'Hint: did you mean "name"?' in _notes(shell, 'numbers.map_values(str, named="text")')
+    assert "Hint: leave out colour=…" in _notes(shell, 'replay.output("out", colour=3)')
+
+
+def test_a_class_is_explained_like_a_function(shell: Shell) -> None:
+    """Constructors and their factories."""
+    assert "Signature: ks.TimeWindows(size_ms, grace_ms=0, advance_ms=0)" in _notes(shell, "ks.TimeWindows()")
+    assert 'Example: ks.TimeWindows.of(size="10s", advance="5s")' in _notes(shell, "ks.TimeWindows.of()")
+
+
+def test_a_call_inside_a_users_function_is_explained(shell: Shell) -> None:
+    """There the variables are the function's."""
+    source = "def double(stream):\n    return stream.map_values()\ndouble(numbers)"
+    assert "Signature: stream.map_values(mapper, *, with_key=False, name=None)" in _notes(shell, source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def deploy(topology):\n    return topology\ndeploy()",
+        "class Mine:\n    def output(self, topic):\n        return topic\nMine().output()",
+        'def first(a, b):\n    return a\nks.testing.unknown = first\nks.Sample.from_text(first("x"))',
+        "int('1', base='2', more=3)",
+        "sorted()",
+        "None()",
+    ],
+)
+def test_an_error_of_the_users_function_stays_as_it_is(shell: Shell, source: str) -> None:
+    """Also if it is called like one of the kit's."""
+    assert _notes(shell, source) == []
+
+
+def test_an_error_inside_a_function_that_the_kit_calls_stays_as_it_is(shell: Shell) -> None:
+    """The user's call of the kit fits; what fails is the call in the user's function."""
+    shell.run('broken = ks.StreamsBuilder("broken")\nbroken.stream("numbers").map_values(lambda v: len()).to("o")', "b")
+    shown = _COLOUR.sub("", shell.run("ks.replay(broken.build(), sample)", "run"))
+    assert "len() takes exactly one argument" in shown
+    assert "Signature" not in shown
