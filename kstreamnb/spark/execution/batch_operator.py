@@ -113,7 +113,7 @@ def first_level(plan: BatchPlan) -> Work:
     """Turn sorted rows of records into batches; records for later levels become batches unchanged."""
 
     def run(arrows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        deployment = plan.deployment
+        deployment, level = plan.deployment, -1 if plan.arrival else 0  # level 0 sorts what came in order of arrival
         partitions = deployment.input_partitions
         columns = {column.topic: column for column in plan.columns}
         task_run: _TaskRun | None = None
@@ -132,7 +132,8 @@ def first_level(plan: BatchPlan) -> Work:
                             here.append(arrival)
                         else:
                             seq = seqs[arrival.source] = seqs.get(arrival.source, -1) + 1
-                            rows.append(_input_row(plan.deployment, target, arrival, seq, plan.arrival))
+                            producer = deployment, level, target, arrival.source, seq
+                            rows.append(_row(*producer, pack(arrival.batch), arrival.batch.order))
                     if here:
                         target = deployment.readers[partitions[here[0].source]]
                         if task_run is None or task_run.placed.number != target:
@@ -164,14 +165,14 @@ def next_level(plan: BatchPlan, level: int) -> Work:
                         continue
                     if task_run is None or task_run.placed.number != target:
                         if task_run is not None:
-                            rows += [*_feed(task_run, merge.rest()), *task_run.finish()]
+                            rows += [*task_run.feed(merge.rest()), *task_run.finish()]
                         task_run, merge = _TaskRun(plan, deployment.tasks[target]), _Merge()
                     batch = unpack(row[8])
-                    rows += _feed(task_run, merge.before(batch))
+                    rows += task_run.feed(merge.before(batch))
                     merge.add(Arrival(row[2], row[3], batch))
                 yield _batch(rows)
             if task_run is not None:
-                yield _batch([*_feed(task_run, merge.rest()), *task_run.finish()])
+                yield _batch([*task_run.feed(merge.rest()), *task_run.finish()])
         except KStreamError as error:
             yield _batch([_failed(plan, task_run, error)])
 
@@ -233,22 +234,12 @@ def _first(order: OrderKey) -> tuple[int, int, int, int]:
     return int(order.max_timestamp[0]), int(order.input_rank[0]), int(order.offset[0]), int(order.depth[0])
 
 
-def _feed(task_run: _TaskRun, arrivals: list[Arrival]) -> Iterator[Row9]:
-    return task_run.feed(arrivals) if arrivals else iter(())
-
-
 def _row(
     deployment: Deployment, level: int, target: int, source: int, seq: int, blob: bytes, order: OrderKey | None
 ) -> Row9:
     group = deployment.routing_key_at(level + 1, target, source)
     first = _first(order) if order is not None and len(order) else (0, 0, 0, 0)
     return group, target, source, seq, *first, blob
-
-
-def _input_row(deployment: Deployment, target: int, arrival: Arrival, seq: int, arrival_order: bool) -> Row9:
-    """Return a batch of input records for a later stage, or for the first level if rows came in order of arrival."""
-    level = -1 if arrival_order else 0
-    return _row(deployment, level, target, arrival.source, seq, pack(arrival.batch), arrival.batch.order)
 
 
 def _failed(plan: BatchPlan, task_run: _TaskRun | None, error: KStreamError) -> Row9:

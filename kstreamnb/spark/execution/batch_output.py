@@ -135,9 +135,8 @@ def _taken(topic: str, columns: list[OutputColumns], index: Numbers) -> OutputCo
     def chosen(parts: Iterable[list[Any]]) -> list[Any]:
         return list(map(list(chain.from_iterable(parts)).__getitem__, index.tolist()))
 
-    headers = None
-    if any(each.headers is not None for each in columns):
-        headers = chosen(each.headers or [()] * len(each.keys) for each in columns)
+    known = any(each.headers is not None for each in columns)
+    headers = chosen(each.headers or [()] * len(each.keys) for each in columns) if known else None
     return OutputColumns(
         topic,
         np.concatenate([each.partitions for each in columns])[index],

@@ -130,8 +130,7 @@ def pack_row(row: Any) -> bytes:
         >>> unpack_row(pack_row(("a", 1)))
         ('a', 1)
     """
-    data: bytes = _packer.pack(row)
-    return data
+    return bytes(_packer.pack(row))
 
 
 def unpack_row(data: bytes) -> Any:

@@ -110,7 +110,8 @@ class StateLog:
         """Return whether an attempt that was committed wrote this entry, and all later ones are in the log."""
         assert self._last is not None
         seq, last, base, _ = self._last
-        return token == last if number == seq else base <= number < seq and self._token_at(number) == token
+        row = self._log.getValue((number,)) if base <= number < seq else None
+        return token == last if number == seq else row is not None and row[0] == token
 
     def _is_usable(self, cached: CachedTask) -> bool:
         head = None if cached.file is None else cached.file.pin()
@@ -148,10 +149,6 @@ class StateLog:
         self._log.updateValue((HEAD,), (token, pack(tuple(LogHead(seq, base_after, self._last[3])))))
         cached.seq, cached.token, cached.state_bytes = seq, token, self._last[3]
         return delta
-
-    def _token_at(self, number: int) -> str | None:
-        row = self._log.getValue((number,))
-        return None if row is None else row[0]
 
     def _entry(self, number: int) -> bytes:
         row = self._log.getValue((number,))
