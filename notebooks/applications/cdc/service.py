@@ -8,6 +8,7 @@ from typing import Any
 
 import uvicorn
 from fastapi import FastAPI, HTTPException
+from fastapi_offline import FastAPIOffline
 from topology import build, words
 
 import kstreamnb as ks
@@ -17,7 +18,7 @@ Row = dict[str, Any]
 
 def service(application: Any) -> FastAPI:
     """Return the service over a running query, or over a test driver."""
-    app = FastAPI(title="Products")
+    app = FastAPIOffline(title="Products")
 
     def row(id: str) -> Row | None:
         """Return a row, None if it never existed or was deleted."""

@@ -10,6 +10,7 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 from fastapi.responses import FileResponse
+from fastapi_offline import FastAPIOffline
 from topology import build
 
 import kstreamnb as ks
@@ -19,7 +20,7 @@ PAGE = Path(__file__).with_name("dashboard.html")
 
 def service(application: Any) -> FastAPI:
     """Return the service over a running query, or over a test driver."""
-    app = FastAPI(title="Fraud alerts")
+    app = FastAPIOffline(title="Fraud alerts")
 
     @app.get("/")
     def dashboard() -> FileResponse:

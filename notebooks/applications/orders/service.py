@@ -8,6 +8,7 @@ from typing import Any
 
 import uvicorn
 from fastapi import FastAPI, HTTPException
+from fastapi_offline import FastAPIOffline
 from topology import build
 
 import kstreamnb as ks
@@ -15,7 +16,7 @@ import kstreamnb as ks
 
 def service(application: Any) -> FastAPI:
     """Return the service over a running query, or over a test driver."""
-    app = FastAPI(title="Orders")
+    app = FastAPIOffline(title="Orders")
 
     @app.get("/orders/{id}")
     def order(id: str) -> dict[str, Any]:
