@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TypeVar
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     ConfigResource,
@@ -22,7 +23,7 @@ from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.progress import under_way
 from kstreamnb.core.time import Instant, instant_ms
 from kstreamnb.errors import BrokerError, UnknownTopicError, unknown
-from kstreamnb.kafka.batch_offsets import Offsets
+from kstreamnb.kafka.batch_offsets import Offsets, PartitionId
 from kstreamnb.kafka.client import Servers, client, connection, is_unreachable, kafka_error, shown_servers
 
 T = TypeVar("T")
@@ -218,6 +219,30 @@ class Admin:
             offsets = {t: {p: n if n >= 0 else ends[t][p] for p, n in parts.items()} for t, parts in offsets.items()}
         return offsets
 
+    def open_transactions(self, partitions: Iterable[PartitionId]) -> dict[PartitionId, int]:
+        """Return the partitions in which a transaction is open, each with the offset from which it is.
+
+        Args:
+            partitions: topics and partitions to look at.
+        """
+        asked = {TopicPartition(*partition): OffsetSpec.latest() for partition in partitions}
+        again = False
+
+        def ask() -> list[dict[PartitionId, ListOffsetsResultInfo]]:
+            nonlocal again
+            if again:  # as in `_ask`: offset requests alone would use the leader epoch from before a broker's restart
+                self.client.list_topics(timeout=self._call())
+            again = True
+            # Ends first: what is appended between the answers must not look open.
+            levels = IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED
+            asked_of = (
+                [self.client.list_offsets(asked, isolation_level=level) for level in levels] if asked else [{}, {}]
+            )
+            return [self._answers(futures) for futures in asked_of]
+
+        ends, stable = self.retry(ask, "looking for open transactions")
+        return {each: answer.offset for each, answer in stable.items() if answer.offset < ends[each].offset}
+
     def greatest_timestamps(self, topics: Iterable[str]) -> list[int]:
         """Return the greatest timestamp (ms) of each partition, in no particular order; -1 for an empty one.
 
@@ -237,15 +262,23 @@ class Admin:
 
     def _ask(
         self, topics: list[str], spec: OffsetSpec, level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
-    ) -> dict[tuple[str, int], ListOffsetsResultInfo]:
+    ) -> dict[PartitionId, ListOffsetsResultInfo]:
         # Topics first: offset requests alone would use the leader epoch from before a broker's restart forever.
         known = self.client.list_topics(timeout=self._call()).topics
         for name in topics:
             if name not in known or known[name].error is not None:
                 raise unknown("topic", name, sorted(known), error=UnknownTopicError)
         asked = {TopicPartition(name, part): spec for name in topics for part in known[name].partitions}
-        answers = self.client.list_offsets(asked, isolation_level=level) if asked else {}
-        return {(each.topic, each.partition): future.result(self._call_s) for each, future in answers.items()}
+        return self._answers(self.client.list_offsets(asked, isolation_level=level) if asked else {})
+
+    def _answers(
+        self, futures: Mapping[TopicPartition, Future[ListOffsetsResultInfo]]
+    ) -> dict[PartitionId, ListOffsetsResultInfo]:
+        answers = {(each.topic, each.partition): future.result(self._call_s) for each, future in futures.items()}
+        for (topic, partition), answer in answers.items():
+            if answer.offset == OFFSET_INVALID:  # its leader went away meanwhile: librdkafka reports no error
+                raise TimeoutError(f'no answer for partition {partition} of topic "{topic}"')
+        return answers
 
     def retry(self, call: Callable[[], T], what: str) -> T:
         """Repeat a call that failed because no broker answered, until ``patience_s`` ends.

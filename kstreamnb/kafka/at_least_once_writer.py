@@ -15,7 +15,7 @@ from kstreamnb.errors import ApplicationStateError, BrokerError
 from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.kafka.client import Servers, as_settings, client, connection, kafka_error
 from kstreamnb.kafka.output_batch import OutputBatch, OutputColumns
-from kstreamnb.kafka.transactional_writer import send_all
+from kstreamnb.kafka.producer import send_all
 
 _FLUSH_S = 1.0
 _TUNING = {

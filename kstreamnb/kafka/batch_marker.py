@@ -6,6 +6,7 @@ import json
 import time
 import zlib
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, replace
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -17,8 +18,8 @@ from kstreamnb.kafka.bounded_reader import arrived, at_end, bounded_consumer
 from kstreamnb.kafka.client import Servers
 from kstreamnb.kafka.output_batch import Marker, OutputColumns
 
+MARKER_KEY = b"sink"
 _SEARCH_S = 30.0
-_MARKER = {"query": str, "batch": int, "source": str, "output": str}
 _crc = zlib.crc32
 
 
@@ -47,11 +48,32 @@ def last_value(admin: Admin, topic: str, partition: int) -> bytes | None:
     return None
 
 
-def _marker(topic: str, value: bytes) -> Marker:
-    """Read a marker; fields that a later version has added are ignored."""
+def marker_value(marker: Marker) -> bytes:
+    """Return a marker as the value of its record."""
+    fields = asdict(marker)
+    if not marker.lacking:
+        del fields["lacking"]
+    return json.dumps(fields).encode()
+
+
+def parsed_marker(value: bytes | None) -> Marker | None:
+    """Read a marker; None if the value is none."""
     try:
-        found = json.loads(value)
-        return Marker(*(kind(found[name]) for name, kind in _MARKER.items()))
+        return None if value is None else _parsed(value)
+    except (ValueError, LookupError, TypeError):
+        return None
+
+
+def _parsed(value: bytes) -> Marker:
+    """Read a marker; fields that a later version has added are ignored."""
+    found = json.loads(value)
+    marker = Marker(str(found["query"]), int(found["batch"]), str(found["source"]), str(found["output"]))
+    return replace(marker, lacking=tuple((str(topic), int(number)) for topic, number in found.get("lacking", ())))
+
+
+def _marker(topic: str, value: bytes) -> Marker:
+    try:
+        return _parsed(value)
     except (ValueError, LookupError, TypeError) as error:
         raise CheckpointError(
             f'the marker in topic "{topic}" cannot be read',

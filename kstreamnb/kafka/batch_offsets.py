@@ -11,6 +11,9 @@ from collections.abc import Callable, Iterator
 
 from kstreamnb.errors import ConfigError
 
+PartitionId = tuple[str, int]
+"""Topic and number."""
+
 Offsets = dict[str, dict[int, int]]
 """Offsets by topic and partition."""
 

@@ -84,7 +84,7 @@ def _raw_records(messages: list[Message]) -> list[RawRecord]:
 
 def bounded_consumer(servers: Servers) -> Consumer:
     """Make a consumer that is assigned its partitions, sees committed records only, and commits nothing."""
-    return client(Consumer, _consumer_settings(servers))
+    return client(Consumer, bounded_settings(servers))
 
 
 def arrived(consumer: Consumer, count: int, seconds: float) -> list[Message]:
@@ -102,7 +102,8 @@ def _without_group_errors(messages: list[Message]) -> list[Message]:
     return [each for each in messages if each.error() is None or each.error().code() != _NO_GROUP]
 
 
-def _consumer_settings(servers: Servers) -> dict[str, object]:
+def bounded_settings(servers: Servers, *, isolation_level: str = "read_committed") -> dict[str, object]:
+    """Return the settings of a consumer that is assigned its partitions and commits nothing."""
     return connection(
         servers,
         defaults=_TUNING,
@@ -110,7 +111,7 @@ def _consumer_settings(servers: Servers) -> dict[str, object]:
         enable_auto_commit=False,
         enable_auto_offset_store=False,
         auto_offset_reset="error",
-        isolation_level="read_committed",
+        isolation_level=isolation_level,
         enable_partition_eof=True,
     )
 
@@ -212,7 +213,7 @@ def fetch(
         convert: makes records from many messages at once.
         skip_lost: skip records that the cluster has removed, instead of raising DataLossError; default False.
     """
-    settings = _consumer_settings(servers)
+    settings = bounded_settings(servers)
     name = json.dumps(settings, sort_keys=True, default=repr)
     # Removed from the idle ones; only a clean end puts it back.
     consumer, known = _idle.pop(name) if name in _idle else (client(Consumer, settings), set())
@@ -354,7 +355,7 @@ class TopicFollower:
         self._first = {(topic, part): offset for topic, parts in begin.items() for part, offset in parts.items()}
         self._next = dict(self._first)
         self._held: dict[tuple[str, int], list[Message]] = {partition: [] for partition in self._first}
-        self._consumer = client(Consumer, {**_consumer_settings(servers), **_FOLLOWING})
+        self._consumer = client(Consumer, {**bounded_settings(servers), **_FOLLOWING})
         self._consumer.assign([TopicPartition(*partition, offset) for partition, offset in self._first.items()])
 
     def wait(self, begin: Offsets, seconds: float) -> Offsets | None:

@@ -28,7 +28,7 @@ from confluent_kafka.admin import AdminClient
 from kstreamnb.core.progress import under_way
 from kstreamnb.errors import BrokerError, ConfigError, unknown
 from kstreamnb.kafka.java import KAFKA_VERSION, java, kafka_jars, run_tool
-from kstreamnb.kafka.temp_dirs import temp_dir
+from kstreamnb.kafka.storage.temp_dirs import temp_dir
 
 _JVM = (
     "-Xms128m",

@@ -67,13 +67,15 @@ def columns_of(records: Iterable[OutputRecord]) -> Iterator[OutputColumns]:
 class Marker:
     """The last batch of a query in Kafka or another destination.
 
-    ``source`` and ``output`` are checksums of its input offsets and of its records.
+    ``source`` and ``output`` are checksums of its input offsets and of its records. ``lacking`` has the partitions
+    whose records have to be published again: the cluster has lost the end of their transaction.
     """
 
     query: str
     batch: int
     source: str
     output: str
+    lacking: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -141,8 +143,8 @@ class BatchHistory:
                 detail=f"the checksum of its input offsets is {source}, that in {self.place} {last.source}",
                 hint="use the checkpoint that wrote it, or reset the application",
             )
-        self._refuse_gap(last.batch, batch)
-        return batch == last.batch
+        self._refuse_gap(last.batch - bool(last.lacking), batch)
+        return batch == last.batch and not last.lacking
 
     def _refuse_gap(self, last: int, batch: int) -> None:
         missing = [number for number in range(last + 1, batch) if number not in self.without_output]

@@ -1,4 +1,4 @@
-"""Producers of records: one record at a time with a future and a callback, or a whole sample at once."""
+"""Producers of records: one record at a time with a future and a callback, a whole sample, or columns of a batch."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from datetime import timedelta
 from functools import partial
+from itertools import repeat
 from types import TracebackType
 from typing import Self, TypeAlias
 
-from confluent_kafka import KafkaError, Message, Producer
+import numpy as np
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from kstreamnb.background import background, report
 from kstreamnb.core.arguments import check_arguments
@@ -21,8 +23,9 @@ from kstreamnb.core.record import Headers, TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import serde_of
 from kstreamnb.core.time import duration_ms, format_duration
-from kstreamnb.errors import BufferExhaustedError
+from kstreamnb.errors import ApplicationStateError, BufferExhaustedError
 from kstreamnb.kafka.client import Servers, client, connection, kafka_error, sendable_time, shown_servers
+from kstreamnb.kafka.output_batch import OutputColumns
 from kstreamnb.kafka.partitioners import checked_partition, record_bytes
 
 DeliveryCallback: TypeAlias = Callable[[TopicRecord | None, Exception | None], None]
@@ -230,3 +233,49 @@ def produce(
     for future in futures:
         future.result()
     return len(futures)
+
+
+def send_all(
+    producer: Producer,
+    columns: OutputColumns,
+    on_delivery: Callable[[KafkaError | None, Message], None] | None = None,
+    closing: threading.Event | None = None,
+) -> None:
+    """Hand records to a producer; if its queue is full, wait for room.
+
+    Raises: KafkaException that names the topic if a record is larger than the producer may send;
+        ApplicationStateError if ``closing`` is set.
+    """
+    refuse_closing(closing)
+    send = producer.produce
+    stamps = np.where(columns.timestamps == 0, sendable_time(0), columns.timestamps).tolist()
+    fields: list[Iterable[object]] = [
+        columns.values,
+        columns.keys,
+        columns.partitions.tolist(),
+        repeat(on_delivery),  # first of two names for one argument: with a None here the client ignores the other
+        repeat(None),
+        stamps,
+    ]
+    if columns.headers is not None:
+        fields.append(map(list, columns.headers))
+    for arguments in zip(repeat(columns.topic), *fields, strict=False):  # naming them doubles the cost of the call
+        while True:
+            try:
+                send(*arguments)
+                break
+            except BufferError:  # full: delivered or timed out records make room
+                refuse_closing(closing)
+                producer.poll(0.05)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.MSG_SIZE_TOO_LARGE:
+                    raise
+                size = f'topic "{columns.topic}", a value of {len(arguments[1] or b""):,} bytes'
+                text = f"{error.args[0].str()} ({size})"
+                raise KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, text)) from error
+
+
+def refuse_closing(closing: threading.Event | None) -> None:
+    """Raise ApplicationStateError if a writer was closed by another thread."""
+    if closing is not None and closing.is_set():
+        raise ApplicationStateError("the writer was closed while it published a batch")

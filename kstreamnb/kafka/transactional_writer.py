@@ -5,41 +5,62 @@ checksums of the batch's input and output. A batch that the marker names is in K
 nothing. A marker is a record and not a group offset because it must neither expire nor vanish with an output topic.
 The source offsets are committed under the group ``<application>`` too, for tools that show lag; nothing reads them.
 
+A batch counts as published once its transaction has ended in each of its partitions. Where Kafka has lost that end, the
+records are aborted, and published again; meanwhile the marker names these partitions.
+
 The output can be divided into slots. Each slot then has separate transactions and a marker in a separate partition of
 that topic, and the writer of the whole batch adds its marker once all slots are published.
 """
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict
-from itertools import repeat
+from dataclasses import replace
 
-import numpy as np
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from kstreamnb.core.time import format_duration
-from kstreamnb.errors import ApplicationStateError, BrokerError, EngineError, FencedError, TransactionTimeoutError
+from kstreamnb.errors import (
+    ApplicationStateError,
+    BrokerError,
+    EngineError,
+    TransactionTimeoutError,
+)
 from kstreamnb.kafka.admin import Admin
-from kstreamnb.kafka.batch_marker import PublishedOutput, last_marker, summed
+from kstreamnb.kafka.batch_marker import MARKER_KEY, PublishedOutput, last_marker, marker_value, parsed_marker, summed
 from kstreamnb.kafka.batch_offsets import Offsets
-from kstreamnb.kafka.client import Servers, as_settings, client, connection, kafka_error, sendable_time
+from kstreamnb.kafka.client import Servers, as_settings, client, connection, kafka_error
 from kstreamnb.kafka.output_batch import BatchHistory, Marker, OutputBatch, OutputColumns, checksum_of
+from kstreamnb.kafka.producer import refuse_closing, send_all
 from kstreamnb.kafka.storage.checkpoint_files import Claim
 from kstreamnb.kafka.storage.claims import SHARED_PARTITIONS, create_commits_topic
+from kstreamnb.kafka.transaction_end import (
+    STARTED_SINCE,
+    FirstRecords,
+    awake_s,
+    first_open_records,
+    is_over,
+    named_partitions,
+    never_ended,
+    note_first,
+    only_of,
+    overtaken,
+    repeat_call,
+    still_open,
+    unknown_end,
+)
 
-STARTED_SINCE = "it was started again since"
 _FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}  # noqa: SLF001
-_PATIENCE_S = 600.0
 _CALL_S = 5.0
 _ABORT_S = 10.0
 _CONNECT_S = 1.0
 _PAUSE_S = 0.05
 _SETTLE_S = 60.0
+_END_S = 5.0
+_LOST_S = 1.0
 _FIRST_TIMEOUT_MS = 60_000
 _MAX_TIMEOUT_MS = 15 * 60_000  # a broker's transaction.max.timeout.ms, unless its operator changed that
 _TIMEOUT = "transaction.timeout.ms"
@@ -59,15 +80,6 @@ _unfinished: list[Producer] = []
 # (txn_req_cnt > 0) if such a producer is freed while its coordinator adds partitions. Kept until an abort succeeds.
 
 
-def overtaken(application: str, detail: str) -> FencedError:
-    """Make the error of a deployment that another one has replaced."""
-    return FencedError(
-        f'a newer deployment of "{application}" has taken over',
-        detail=detail,
-        hint="let the other one run; or stop it and deploy this one again",
-    )
-
-
 class TransactionalWriter:
     """Publishes the batches of one query of an application, each of them once.
 
@@ -83,6 +95,7 @@ class TransactionalWriter:
     Attributes:
         config: the further settings.
         marker: the last batch that is known to be in Kafka, None before the first.
+        lost: the marker whose transaction has no end in Kafka; None if there is no such transaction.
         again: by number, the input of older batches that may come again after their state was rolled back.
         settle_s: seconds that `open` waits for the end of transactions of earlier writers.
         without_output: numbers of batches that the checkpoint has, but that never had input, such as a rescaling.
@@ -105,10 +118,14 @@ class TransactionalWriter:
         self.marker_topic = f"{application}-commits"
         self._partition = 0 if slot is None else SHARED_PARTITIONS + slot
         self.marker: Marker | None = None
+        self.lost: Marker | None = None
+        self._committed: int | None = None  # the batch whose commit Kafka has confirmed last, in whatever partitions
+        self._resumed = False
         self.again: Mapping[int, str] = {}
         self.without_output: Container[int] = ()
         self.claim: Claim | None = None
         self.config = dict(config or {})
+        self._admin: Admin
         self._producer: Producer | None = None
         self._group: Consumer | None = None
         self._first_timeout_ms = self._timeout_ms = int(str(self._settings()[_TIMEOUT]))
@@ -139,7 +156,7 @@ class TransactionalWriter:
         self.close()
         self._closing.clear()
         producer = self.new_producer()  # connects while the marker is searched; fences nobody yet
-        admin = Admin(self.servers)
+        self._admin = admin = Admin(self.servers)
         if self.slot is None:
             create_commits_topic(admin, self.marker_topic, self.replicas, self.slots)
             self._history().refuse_foreign(last_marker(admin, self.marker_topic))
@@ -147,13 +164,13 @@ class TransactionalWriter:
         between("checked")
         try:
             self._await_broker(producer)
-            _repeat(producer.init_transactions, 120.0)
+            repeat_call(producer.init_transactions, 120.0)
         except KafkaException as error:
             raise self._error(error) from error
         between("fenced")
         if self.slot is not None:
             self._refuse_overtaken()
-        self._await_end_of_transactions(admin)
+        self.lost, self._resumed = self._marker_without_end(), False
         self.marker = self._last_marker(admin)
         with self._publishing:
             if self._closing.is_set():
@@ -162,7 +179,7 @@ class TransactionalWriter:
             if self.slot is None:
                 group = connection(self.servers, group_id=self.application, enable_auto_commit=False)
                 self._group = client(Consumer, group)
-        _unfinished[:] = [each for each in _unfinished if not _aborted(each)]
+        _unfinished[:] = [each for each in _unfinished if not is_over(each)]
         return self.marker
 
     def _refuse_overtaken(self) -> None:
@@ -181,37 +198,37 @@ class TransactionalWriter:
         Raises:
             BrokerError: Kafka failed or refused.
         """
-        producer = self.new_producer()
-        create_commits_topic(Admin(self.servers), self.marker_topic, self.replicas)
+        self._admin, producer, written = Admin(self.servers), self.new_producer(), FirstRecords()
+        create_commits_topic(self._admin, self.marker_topic, self.replicas)
         try:
             self._await_broker(producer)
-            _repeat(producer.init_transactions, 120.0)
+            repeat_call(producer.init_transactions, 120.0)
             producer.begin_transaction()
-            producer.produce(self.marker_topic, json.dumps(asdict(Marker(self.query, -1, "", ""))), b"sink", 0)
-            _repeat(producer.commit_transaction, _CALL_S)
+            self._send(producer, Marker(self.query, -1, "", ""), written)
+            repeat_call(producer.commit_transaction, _CALL_S)
         except KafkaException as error:
             self._drop(producer)
             raise self._error(error) from error
+        self._await_end(written, "the takeover")
 
-    def _await_end_of_transactions(self, admin: Admin) -> None:
-        """Wait until no transaction is open on the marker topic; raise BrokerError if one never ends.
+    def _marker_without_end(self) -> Marker | None:
+        """Return the marker of this query's transaction whose end the cluster has lost, None if there is none.
 
-        Every earlier writer is fenced, so the coordinator ends its transaction now. If the cluster lost the end of one,
-        its marker stays invisible, its batch would be published again, and the next commit would commit both.
+        Every earlier writer is fenced, so the coordinator has ended their transactions; a moment later the end is
+        visible. Raises BrokerError if another transaction is open on the marker topic and does not end.
         """
-        end, topic, partition = time.monotonic() + self.settle_s, self.marker_topic, self._partition
-        while True:
-            first = admin.offsets([topic])[topic].get(partition)
-            if first == admin.offsets([topic], committed=False)[topic].get(partition):
-                return
-            if time.monotonic() > end:
-                raise BrokerError(
-                    f'a transaction of "{self.application}" never ended',
-                    detail=f'topic "{topic}" is open from offset {first}, though its writer is fenced',
-                    hint="abort it with kafka-transactions.sh abort --topic "
-                    f"{topic} --partition {partition} --start-offset {first}, then deploy again",
-                )
+        place, began = (self.marker_topic, self._partition), time.monotonic()
+        while open_ := self._admin.open_transactions([place]):
+            waited = time.monotonic() - began
+            if waited > _LOST_S:
+                _, value = first_open_records(self._admin, open_).get(place, (None, None))
+                lost = parsed_marker(value)
+                if lost is not None and lost.query == self.query:
+                    return lost
+            if waited > self.settle_s:
+                raise never_ended(self.application, place, open_[place])
             time.sleep(0.02)
+        return None
 
     def _await_broker(self, producer: Producer) -> None:
         """Wait for a broker: librdkafka asks for its coordinator at once if one is connected, else 0.5 s later."""
@@ -262,27 +279,94 @@ class TransactionalWriter:
             producer = self._producer
             if producer is None:
                 raise ApplicationStateError("the writer is not open", hint="call open() first")
-            if self.is_replay(batch, source):
-                return self._suppress(batch, in_slots or summed(output))
-            begun = _now_s()
+            whole, replayed = in_slots, self.is_replay(batch, source)
+            if not self._resumed:
+                output = list(output)
+                whole = in_slots or summed(output)
+                output = self._resume(producer, self._marker_of(batch, source, whole), output)
+                replayed = self.is_replay(batch, source)
+            if replayed:
+                return self._suppress(batch, whole or summed(output))
+            begun, written = awake_s(), FirstRecords()
             try:
                 between("begin")
                 producer.begin_transaction()
-                count, checksum = in_slots or self._produce(producer, output)
-                marker = Marker(self.query, batch, checksum_of(source), checksum)
-                self._send(producer, marker)
+                produced = self._produce(producer, output, written)
+                marker = self._marker_of(batch, source, whole or produced)
+                self._send(producer, marker, written)
                 between("produced")
                 self._send_positions(producer, positions or {})
                 between("offsets")
-                _repeat(producer.commit_transaction, _CALL_S, closing=self._closing)
+                repeat_call(producer.commit_transaction, _CALL_S, closing=self._closing)
             except KafkaException as error:
-                raise self._failure(producer, error, batch, _now_s() - begun) from error
+                raise self._failure(producer, error, batch, awake_s() - begun) from error
             except BaseException:  # of the output, of a test, or Ctrl-C: the batch is published after a restart
                 self._drop(producer)
                 raise
+            self._committed = batch
+            self._await_end(written, f"batch {batch}")
             self.marker = marker
         between("committed")
-        return OutputBatch(batch, count)
+        return OutputBatch(batch, (whole or produced).records)
+
+    def _marker_of(self, batch: int, source: str, output: PublishedOutput) -> Marker:
+        return Marker(self.query, batch, checksum_of(source), output.checksum)
+
+    def _resume(self, producer: Producer, batch: Marker, output: list[OutputColumns]) -> list[OutputColumns]:
+        """End what Kafka has left open of the first batch after `open`; return what is to be published of it.
+
+        The marker of an abort ends all that the producer has open in a partition. What other partitions have of a batch
+        that was committed stays; before the rest is aborted, a marker names it, so that a crash cannot hide it.
+        """
+        records, last, lost = FirstRecords(), self.marker, self.lost
+        for columns in output:
+            note_first(records, columns)
+        begun = last is not None and last.batch == batch.batch
+        wanted = sorted(records.keys() & last.lacking if begun and last is not None and last.lacking else records)
+        counts = self._admin.topics()
+        there = {each: records[each] for each in wanted if each[1] < counts.get(each[0], 0)}
+        left = still_open(self._admin, there, patience_s=_LOST_S)
+        if left or lost is not None:
+            committed = self._committed == batch.batch or (begun and last is not None and not last.lacking)
+            unknown = not committed and left != wanted
+            if lost is not None and (unknown or (lost.batch, lost.source) != (batch.batch, batch.source)):
+                raise unknown_end(self.application, lost.batch, left, wanted)
+            self._end(producer, batch, {each: records[each] for each in left}, committed=committed)
+            wanted = left if committed else wanted
+        self._resumed, self.lost = True, None
+        return only_of(output, wanted)
+
+    def _end(self, producer: Producer, batch: Marker, left: FirstRecords, *, committed: bool) -> None:
+        """Abort what is open of a batch; if the rest of it is committed, note first what it will lack."""
+        try:
+            if committed:
+                marker, written = replace(batch, lacking=tuple(sorted(left))), FirstRecords()
+                producer.begin_transaction()
+                self._send(producer, marker, written)
+                repeat_call(producer.commit_transaction, _CALL_S, closing=self._closing)
+                self._await_end(written, f"the marker of batch {batch.batch}")
+                self.marker, self._committed = marker, None
+            producer.begin_transaction()
+            for (topic, partition), (key, value) in left.items():
+                producer.produce(topic, value, key, partition)
+            if not committed:
+                self._send(producer, batch, left)
+            while producer.flush(_CALL_S):
+                refuse_closing(self._closing)
+            repeat_call(producer.abort_transaction, _CALL_S, closing=self._closing)
+        except KafkaException as error:
+            raise self._failure(producer, error, batch.batch, 0.0) from error
+        self._await_end(left, f"what was aborted of batch {batch.batch}")
+
+    def _await_end(self, written: FirstRecords, what: str) -> None:
+        """Wait until a transaction has ended in all its partitions; raises BrokerError if its end is missing."""
+        left = still_open(self._admin, written, patience_s=_END_S, closing=self._closing)
+        if left:
+            raise BrokerError(
+                f'the transaction of {what} of "{self.application}" has not ended in Kafka',
+                detail=f"it is open in {named_partitions(left)}",
+                hint="it is looked at again after a restart",
+            )
 
     def write(self, output: Iterable[OutputColumns]) -> int:
         """Write records that belong to no batch, in a separate transaction; return their number.
@@ -295,13 +379,14 @@ class TransactionalWriter:
                 self.open()
             producer = self._producer
             assert producer is not None
-            begun = _now_s()
+            begun, written = awake_s(), FirstRecords()
             try:
                 producer.begin_transaction()
-                count, _ = self._produce(producer, output)
-                _repeat(producer.commit_transaction, _CALL_S, closing=self._closing)
+                count, _ = self._produce(producer, output, written)
+                repeat_call(producer.commit_transaction, _CALL_S, closing=self._closing)
             except KafkaException as error:
-                raise self._failure(producer, error, -1, _now_s() - begun) from error
+                raise self._failure(producer, error, -1, awake_s() - begun) from error
+            self._await_end(written, "records")
             return count
 
     def _suppress(self, batch: int, output: PublishedOutput) -> OutputBatch:
@@ -309,24 +394,29 @@ class TransactionalWriter:
         differs = last is not None and last.batch == batch and last.output != output.checksum
         return OutputBatch(batch, output.records, suppressed=True, differs=differs)
 
-    def _produce(self, producer: Producer, output: Iterable[OutputColumns]) -> PublishedOutput:
-        return summed(output, lambda columns: send_all(producer, columns, closing=self._closing))
+    def _produce(self, producer: Producer, output: Iterable[OutputColumns], written: FirstRecords) -> PublishedOutput:
+        def send(columns: OutputColumns) -> None:
+            note_first(written, columns)
+            send_all(producer, columns, closing=self._closing)
 
-    def _send(self, producer: Producer, marker: Marker) -> None:
+        return summed(output, send)
+
+    def _send(self, producer: Producer, marker: Marker, written: FirstRecords) -> None:
         """Hand the marker to the producer; if the batch has filled its queue, wait for room."""
+        key, value = written[self.marker_topic, self._partition] = MARKER_KEY, marker_value(marker)
         while True:
             try:
-                producer.produce(self.marker_topic, json.dumps(asdict(marker)), b"sink", self._partition)
+                producer.produce(self.marker_topic, value, key, self._partition)
                 return
             except BufferError:
-                _refuse_closing(self._closing)
+                refuse_closing(self._closing)
                 producer.poll(0.05)
 
     def _send_positions(self, producer: Producer, positions: Offsets) -> None:
         partitions = [TopicPartition(t, p, n) for t, parts in positions.items() for p, n in parts.items()]
         if partitions and self._group is not None:
             group = self._group.consumer_group_metadata()
-            _repeat(producer.send_offsets_to_transaction, partitions, group, _CALL_S, closing=self._closing)
+            repeat_call(producer.send_offsets_to_transaction, partitions, group, _CALL_S, closing=self._closing)
 
     def _failure(self, producer: Producer, error: KafkaException, batch: int, seconds: float) -> EngineError:
         """End the transaction if that is still possible, and make the error that says what failed."""
@@ -357,7 +447,7 @@ class TransactionalWriter:
         """Abort the open transaction and close; returns the error of the abort, None if it succeeded."""
         reason = None
         try:
-            _repeat(producer.abort_transaction, _ABORT_S, patience_s=_ABORT_S)
+            repeat_call(producer.abort_transaction, _ABORT_S, patience_s=_ABORT_S)
         except KafkaException as error:
             reason = error.args[0]
             if not reason.fatal():
@@ -371,81 +461,3 @@ class TransactionalWriter:
 def transactional_id(application: str, slot: int | None = None) -> str:
     """Return the id of the transactions of whole batches, or of a slot of the output."""
     return f"{application}.sink" if slot is None else f"{application}.sink.{slot}"
-
-
-def send_all(
-    producer: Producer,
-    columns: OutputColumns,
-    on_delivery: Callable[[KafkaError | None, Message], None] | None = None,
-    closing: threading.Event | None = None,
-) -> None:
-    """Hand records to a producer; if its queue is full, wait for room.
-
-    Raises: KafkaException that names the topic if a record is larger than the producer may send;
-        ApplicationStateError if ``closing`` is set.
-    """
-    _refuse_closing(closing)
-    send = producer.produce
-    stamps = np.where(columns.timestamps == 0, sendable_time(0), columns.timestamps).tolist()
-    fields: list[Iterable[object]] = [
-        columns.values,
-        columns.keys,
-        columns.partitions.tolist(),
-        repeat(on_delivery),  # first of two names for one argument: with a None here the client ignores the other
-        repeat(None),
-        stamps,
-    ]
-    if columns.headers is not None:
-        fields.append(map(list, columns.headers))
-    for arguments in zip(repeat(columns.topic), *fields, strict=False):  # naming them doubles the cost of the call
-        while True:
-            try:
-                send(*arguments)
-                break
-            except BufferError:  # full: delivered or timed out records make room
-                _refuse_closing(closing)
-                producer.poll(0.05)
-            except KafkaException as error:
-                if error.args[0].code() != KafkaError.MSG_SIZE_TOO_LARGE:
-                    raise
-                size = f'topic "{columns.topic}", a value of {len(arguments[1] or b""):,} bytes'
-                text = f"{error.args[0].str()} ({size})"
-                raise KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, text)) from error
-
-
-def _refuse_closing(closing: threading.Event | None) -> None:
-    if closing is not None and closing.is_set():
-        raise ApplicationStateError("the writer was closed while it published a batch")
-
-
-def _repeat(
-    call: Callable[..., object],
-    *arguments: object,
-    patience_s: float = _PATIENCE_S,
-    closing: threading.Event | None = None,
-) -> None:
-    """Repeat a call of the transaction protocol until its outcome is known: no other call is allowed before that."""
-    end = time.monotonic() + patience_s
-    while True:
-        try:
-            call(*arguments)
-            return
-        except KafkaException as error:
-            over = time.monotonic() > end or (closing is not None and closing.is_set())
-            if over or not error.args[0].retriable():
-                raise
-        time.sleep(_PAUSE_S)  # with no broker in reach, some calls fail at once
-
-
-def _aborted(producer: Producer) -> bool:
-    """Try to end the transaction of a producer that was given up; tell whether the producer may be freed now."""
-    try:
-        producer.abort_transaction(_CONNECT_S)
-    except KafkaException as error:
-        return not error.args[0].retriable()
-    return True
-
-
-def _now_s() -> float:
-    """Read a clock that also counts while the machine sleeps, as the clock of its broker does."""
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))

@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 
 from kstreamnb.core.time import Clock
 from kstreamnb.errors import SparkError
-from kstreamnb.kafka.temp_dirs import temp_dir
+from kstreamnb.kafka.storage.temp_dirs import temp_dir
 from kstreamnb.runtime.codegen.sinks import topic_serdes
 from kstreamnb.runtime.context.task_context import RowsOf
 from kstreamnb.runtime.task.task import Changelog, GlobalTask, Task

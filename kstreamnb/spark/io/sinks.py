@@ -77,7 +77,7 @@ class KafkaSink(QuerySink):
 
     def open_again(self, end: float) -> None:
         """Open the writer, again after failures that may pass, until a time of the monotonic clock (s)."""
-        from kstreamnb.kafka.transactional_writer import STARTED_SINCE, overtaken
+        from kstreamnb.kafka.transaction_end import STARTED_SINCE, overtaken
 
         while True:
             try:

@@ -25,7 +25,7 @@ import kstreamnb
 from kstreamnb.core.arguments import check_arguments, expect
 from kstreamnb.core.progress import under_way
 from kstreamnb.errors import ConfigError, JvmGoneError, MissingJavaError, SparkError
-from kstreamnb.kafka.temp_dirs import temp_dir
+from kstreamnb.kafka.storage.temp_dirs import temp_dir
 from kstreamnb.spark.jvm.constants import LARGEST_FUNCTION, NO_JVM
 from kstreamnb.spark.jvm.launch_patches import LAUNCH_PATCHES, Launch
 from kstreamnb.spark.jvm.patches import DISABLED_SETTING, apply_patches, disabled_patches

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from kstreamnb.core.formatting import join_list
 from kstreamnb.errors import ConfigError, SparkError
-from kstreamnb.kafka.temp_dirs import temp_dir
+from kstreamnb.kafka.storage.temp_dirs import temp_dir
 from kstreamnb.spark.jvm import executor_probe
 from kstreamnb.spark.jvm.session import is_local, require_session
 

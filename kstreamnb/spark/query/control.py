@@ -320,6 +320,6 @@ class QueryControl:
         owner = self.action.sink.owner
         if owner is None or owner.holds():
             return None
-        from kstreamnb.kafka.transactional_writer import STARTED_SINCE, overtaken
+        from kstreamnb.kafka.transaction_end import STARTED_SINCE, overtaken
 
         return overtaken(self.application, STARTED_SINCE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from kstreamnb.kafka.transactional_writer import _repeat
+from kstreamnb.kafka.transaction_end import repeat_call
 
 
 def test_a_call_that_fails_at_once_is_repeated_with_pauses() -> None:
@@ -17,7 +17,7 @@ def test_a_call_that_fails_at_once_is_repeated_with_pauses() -> None:
         raise KafkaException(KafkaError(KafkaError._TRANSPORT, "no coordinator", retriable=True))
 
     with pytest.raises(KafkaException):
-        _repeat(send_offsets, patience_s=0.3)
+        repeat_call(send_offsets, patience_s=0.3)
     assert 2 <= len(attempts) <= 8
 
 
@@ -29,5 +29,5 @@ def test_a_call_that_is_final_is_not_repeated() -> None:
         raise KafkaException(KafkaError(KafkaError._FENCED, "fenced", fatal=True))
 
     with pytest.raises(KafkaException):
-        _repeat(commit, patience_s=5)
+        repeat_call(commit, patience_s=5)
     assert 1 == len(attempts)

@@ -1,0 +1,175 @@
+"""The end of transactions: repeated calls, errors, and whether one has ended in every partition for its readers.
+
+Kafka confirms a commit once its coordinator has noted it; the markers that end it in the partitions come later. Kafka
+4.3 leaves out a partition that has no leader at that moment, such as all partitions of a lone broker that starts again,
+and notes the commit as complete. The partition stays open: readers see nothing behind that offset.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+import numpy as np
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+from kstreamnb.errors import BrokerError, DataLossError, FencedError
+from kstreamnb.kafka.admin import Admin
+from kstreamnb.kafka.batch_offsets import PartitionId
+from kstreamnb.kafka.bounded_reader import arrived, at_end, bounded_settings
+from kstreamnb.kafka.client import client
+from kstreamnb.kafka.output_batch import OutputColumns
+
+FirstRecords: TypeAlias = dict[PartitionId, tuple[bytes | None, bytes | None]]
+"""Key and value of the first record that a transaction wrote, by topic and partition."""
+
+STARTED_SINCE = "it was started again since"
+_SOON_S = 0.02
+_FIRST_PAUSE_S = 0.001
+_PAUSE_S = 0.1
+_READ_S = 30.0
+_RETRY_S = 0.05
+_CONNECT_S = 1.0
+_PATIENCE_S = 600.0
+
+
+def note_first(found: FirstRecords, columns: OutputColumns) -> None:
+    """Add the first record of each partition that is not there yet."""
+    for partition, at in zip(*np.unique(columns.partitions, return_index=True), strict=True):
+        found.setdefault((columns.topic, int(partition)), (columns.keys[at], columns.values[at]))
+
+
+def only_of(output: list[OutputColumns], partitions: list[PartitionId]) -> list[OutputColumns]:
+    """Return the records of some partitions."""
+    return [part for columns in output if len((part := _only(columns, partitions)).keys)]
+
+
+def _only(columns: OutputColumns, partitions: list[PartitionId]) -> OutputColumns:
+    numbers = [partition for topic, partition in partitions if topic == columns.topic]
+    rows = np.flatnonzero(np.isin(columns.partitions, numbers))
+    if len(rows) == len(columns.keys):
+        return columns
+    keys, values = [columns.keys[row] for row in rows], [columns.values[row] for row in rows]
+    headers = None if columns.headers is None else [columns.headers[row] for row in rows]
+    return OutputColumns(columns.topic, columns.partitions[rows], columns.timestamps[rows], keys, values, headers)
+
+
+def still_open(
+    admin: Admin, written: FirstRecords, *, patience_s: float, closing: threading.Event | None = None
+) -> list[PartitionId]:
+    """Wait until a transaction has ended in all its partitions; return those where it has not, in order.
+
+    Those of other producers are waited for some milliseconds at most: the first open record tells them apart.
+
+    Args:
+        admin: connected to the brokers.
+        written: what the transaction wrote.
+        patience_s: how many seconds to wait.
+        closing: ends the wait, too.
+    """
+    began, pause = time.monotonic(), _FIRST_PAUSE_S
+    while True:
+        starts = admin.open_transactions(written)
+        waited = time.monotonic() - began
+        if starts and waited > _SOON_S:
+            first = first_open_records(admin, starts)
+            starts = {partition: at for partition, at in starts.items() if first.get(partition) == written[partition]}
+        if not starts or waited > patience_s or (closing is not None and closing.is_set()):
+            return sorted(starts)
+        time.sleep(pause)
+        pause = min(2 * pause, _PAUSE_S)
+
+
+def first_open_records(admin: Admin, starts: Mapping[PartitionId, int]) -> FirstRecords:
+    """Read the record at the start of each open transaction.
+
+    Args:
+        admin: connected to the brokers.
+        starts: offsets by topic and partition.
+    """
+    consumer = client(Consumer, bounded_settings(admin.servers, isolation_level="read_uncommitted"))
+    found: FirstRecords = {}
+    end = time.monotonic() + _READ_S
+    try:
+        consumer.assign([TopicPartition(*partition, offset) for partition, offset in starts.items()])
+        seen = set[PartitionId]()
+        while len(seen) < len(starts) and time.monotonic() < end:
+            for message in arrived(consumer, 100, _PAUSE_S):
+                partition = message.topic(), message.partition()
+                if not at_end(message, admin.servers) and partition not in seen:
+                    found[partition] = message.key(), message.value()
+                seen.add(partition)
+    finally:
+        consumer.close()
+    return found
+
+
+def never_ended(application: str, place: PartitionId, first: int) -> BrokerError:
+    """Make the error of a transaction that is open though its writer is fenced."""
+    topic, partition = place
+    return BrokerError(
+        f'a transaction of "{application}" never ended',
+        detail=f'topic "{topic}" is open from offset {first}, though its writer is fenced',
+        hint="abort it with kafka-transactions.sh abort --topic "
+        f"{topic} --partition {partition} --start-offset {first}, then deploy again",
+    )
+
+
+def unknown_end(application: str, batch: int, left: list[PartitionId], wanted: list[PartitionId]) -> DataLossError:
+    """Make the error of a batch that has ended in some partitions only, nobody knows how."""
+    return DataLossError(
+        f'Kafka has lost the end of batch {batch} of "{application}"',
+        detail=f"{len(left)} of {len(wanted)} partitions are open, {named_partitions(left)}; "
+        "nothing says whether the others were committed or aborted",
+        hint="find its producer with kafka-transactions.sh find-hanging, and reset the application",
+    )
+
+
+def named_partitions(partitions: list[PartitionId]) -> str:
+    """Return the first partitions, for an error."""
+    shown = ", ".join(f"{topic}-{partition}" for topic, partition in partitions[:3])
+    return shown if len(partitions) <= 3 else f"{shown} and {len(partitions) - 3} more"
+
+
+def repeat_call(
+    call: Callable[..., object],
+    *arguments: object,
+    patience_s: float = _PATIENCE_S,
+    closing: threading.Event | None = None,
+) -> None:
+    """Repeat a call of the transaction protocol until its outcome is known: no other call is allowed before that."""
+    end = time.monotonic() + patience_s
+    while True:
+        try:
+            call(*arguments)
+            return
+        except KafkaException as error:
+            over = time.monotonic() > end or (closing is not None and closing.is_set())
+            if over or not error.args[0].retriable():
+                raise
+        time.sleep(_RETRY_S)  # with no broker in reach, some calls fail at once
+
+
+def is_over(producer: Producer) -> bool:
+    """Try to end the transaction of a producer that was given up; tell whether the producer may be freed now."""
+    try:
+        producer.abort_transaction(_CONNECT_S)
+    except KafkaException as error:
+        return not error.args[0].retriable()
+    return True
+
+
+def overtaken(application: str, detail: str) -> FencedError:
+    """Make the error of a deployment that another one has replaced."""
+    return FencedError(
+        f'a newer deployment of "{application}" has taken over',
+        detail=detail,
+        hint="let the other one run; or stop it and deploy this one again",
+    )
+
+
+def awake_s() -> float:
+    """Read a clock that also counts while the machine sleeps, as the clock of its broker does."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
