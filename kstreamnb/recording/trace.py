@@ -56,22 +56,19 @@ def keep(value: Any) -> object:
     kind = type(value)
     if kind in ATOMS:
         return value
-    if kind is dict or kind is list:
-        return _copied(value)
     if kind is Change:
         new, old, is_latest = value
         return value if type(new) in ATOMS and type(old) in ATOMS else Change(keep(new), keep(old), is_latest)
     if kind is Windowed:
         return value if type(value[0]) in ATOMS else Windowed(keep(value[0]), value[1], value[2])
-    return _copied(value)
-
-
-def _copied(value: Any) -> object:
-    """Return a serialized copy; a value that cannot be copied is returned as it is and may show later changes."""
     try:
         return Kept(marshal.dumps(value))
     except ValueError:  # not only Python's own plain types
-        pass
+        return _pickled(value)
+
+
+def _pickled(value: Any) -> object:
+    """Return a serialized copy; a value that cannot be copied is returned as it is and may show later changes."""
     try:
         return Kept(b"p" + pickle.dumps(value, protocol=5))
     except (pickle.PicklingError, AttributeError, TypeError, ValueError, RecursionError):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from kstreamnb.core.codec import CopiedValue, SerializedValue, copier, decoder, encoder
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.serde import Serde, StringSerde
@@ -15,35 +13,33 @@ _COUNT_BYTES = 8
 
 def read_expression(builder: FunctionBuilder, serde: Serde, name: str) -> str:
     """Return an expression for the value of a name that may hold bytes, or a copy."""
-    copies = name == "value" and isinstance(serde, JsonSerde)
-    copied = f"{name}.copy() if type({name}) is {CopiedValue.__name__} else " if copies else ""
+    copied = f"{name}.copy() if type({name}) is {CopiedValue.__name__} else " if isinstance(serde, JsonSerde) else ""
     read = builder.name(decoder(serde), f"read_{name}")
     return f"{copied}{read}({name}) if type({name}) is {SerializedValue.__name__} else {name}"
 
 
 def write_expression(builder: FunctionBuilder, serde: Serde, name: str, *, in_process: bool) -> str:
     """Return an expression for a name in the form in which it leaves the task; readers may be ``in_process``."""
-    convert = copier(serde) if in_process else encoder(serde)
-    return _unless_kept(builder, serde, name, convert, f"write_{name}")
+    write = builder.name(copier(serde) if in_process else encoder(serde), f"write_{name}")
+    return _unless_kept(builder, serde, name, f"{write}({name})")
 
 
 def copy_expression(builder: FunctionBuilder, serde: Serde, name: str) -> str:
     """Return an expression for the value of a name after a round trip through a topic."""
-    write, read, copy_value = encoder(serde), decoder(serde), serde.copy_value
-    return _unless_kept(builder, serde, name, lambda value: copy_value(value) or read(write(value)), f"copy_{name}")
+    write, read, copy = encoder(serde), decoder(serde), builder.name(serde.copy_value, f"copy_{name}")
+    pass_on = builder.name(lambda value: read(write(value)), f"pass_{name}")
+    return _unless_kept(builder, serde, name, f"{copy}({name}) or {pass_on}({name})")
 
 
-def _unless_kept(
-    builder: FunctionBuilder, serde: Serde, name: str, convert: Callable[[object], object], word: str
-) -> str:
-    """Return the name itself if the serde keeps its value as it is, else a call of ``convert``."""
+def _unless_kept(builder: FunctionBuilder, serde: Serde, name: str, convert: str) -> str:
+    """Return an expression: the name itself if the serde keeps its value as it is, else ``convert``."""
     facts = builder.facts
     if name == "value" and facts.value_is_count and int in serde.plain and serde.width in (None, _COUNT_BYTES):
         return name
     if name == "key" and type(serde) is StringSerde and serde == facts.key_serde:
         return name
-    call, kept = f"{builder.name(convert, word)}({name})", _kept_test(builder, serde, name)
-    return call if kept is None else f"{name} if {kept} else {call}"
+    kept = _kept_test(builder, serde, name)
+    return convert if kept is None else f"{name} if {kept} else {convert}"
 
 
 def _kept_test(builder: FunctionBuilder, serde: Serde, name: str) -> str | None:

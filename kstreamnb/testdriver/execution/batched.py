@@ -157,8 +157,8 @@ class _BatchedRun:
 
     def _merged(self, feeds: list[_Arrivals]) -> _Arrivals:
         """Merge the arrivals of a level by moment, reading task, writing task and sequence; end before what failed."""
-        merged = feeds[0]
-        if len(feeds) > 1 or not all(map(lt, merged.moments, islice(merged.moments, 1, None))):
+        merged, moments = feeds[0], feeds[0].moments
+        if len(feeds) > 1 or not (type(moments) is range or all(map(lt, moments, islice(moments, 1, None)))):
             merged = self._sorted(feeds)
         if self._end is not None:
             merged = merged.at(range(bisect_left(self._pass(merged).steps, self._end)))
@@ -227,7 +227,11 @@ class _BatchedRun:
             known = {(topic, number): (topic, number) for topic in read for number in range(self._router.count(topic))}
             only = next(iter(known)) if len(known) == 1 else None
             places = [known[row[:2]] for row in chosen] if only is None else ()
-            moments = [passed.arrivals.moments[at] + 1 for at in of]
+            moments = passed.arrivals.moments
+            if type(of) is range and type(moments) is range:  # every record caused one row
+                moments = range(moments.start + 1, moments.stop + 1, moments.step)[: len(of)]
+            else:
+                moments = [moments[at] + 1 for at in of]
             self._feeds[level].append(
                 _Arrivals(chosen, places, only, moments, partial(map, passed.tasks.__getitem__, of))
             )
@@ -262,13 +266,15 @@ class _BatchedRun:
         """Sort recorded events by step: they were recorded level by level."""
         if not self._sorts_events or not self._passes or (len(self._passes) == 1 and self._end is None):
             return
-        log, spans = self._tasks.recorded, list[tuple[int, int, int]]()
+        log, events, steps, starts, ends = self._tasks.recorded, list[Any](), list[int](), list[int](), list[int]()
         for passed in self._passes:
             kept = len(passed.steps) if self._end is None else bisect_right(passed.steps, self._end)
-            spans += islice(zip(passed.steps, passed.lengths, passed.lengths[1:], strict=False), kept)
-        spans.sort()
-        base = self._passes[0].lengths[0]
-        log[base:] = list(chain.from_iterable([log[start:end] for _, start, end in spans]))
+            steps += passed.steps[:kept]
+            starts += passed.lengths[:kept]
+            ends += passed.lengths[1 : kept + 1]
+        for at in sorted(range(len(steps)), key=steps.__getitem__):
+            events += log[starts[at] : ends[at]]
+        log[self._passes[0].lengths[0] :] = events
 
 
 def _rows_of(
