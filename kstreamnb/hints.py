@@ -4,49 +4,47 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:  # errors use this module
     from kstreamnb.errors import KStreamError
     from kstreamnb.source_location import SourceLocation
 
-_SETTINGS = 'write settings as a dict, such as {"application.id": "shop", "statestore.cache.max.bytes": 0}'
-_HEADERS = (
-    'headers are pairs of a name and bytes: read dict(record.headers).get("name"), '
-    'add with record.with_headers((*record.headers, ("name", b"value")))'
-)
-_PROCESSOR = "write a ks.Processor for process(), or a ks.FixedKeyProcessor for process_values(), which keeps the key"
-_FROM_JAVA = {
-    "StreamsConfig": _SETTINGS,
-    "Properties": _SETTINGS,
+_SERDE = 'pass the serde itself, such as "string", or ks.Serdes.long()'
+_HINTS = {
+    "StreamsConfig Properties": (
+        'write settings as a dict, such as {"application.id": "shop", "statestore.cache.max.bytes": 0}'
+    ),
     "KafkaStreams": "ks.deploy(topology, …) runs it on Spark, ks.TopologyTestDriver(topology) in this process",
     "KeyValue": "write a pair as a tuple: (key, value)",
-    "Duration": 'write a duration as a text such as "5s", or as a timedelta',
-    "WindowedSerdes": "ks.Serdes.time_windowed(…) and ks.Serdes.session_windowed(…) make them",
+    "Duration TimeUnit ChronoUnit": 'write a duration as a text such as "5s", or as a timedelta',
     "Instant": 'write a time as epoch milliseconds, as a text such as "2026-01-01T09:00Z", or as a datetime',
+    "Collections Arrays List Set": 'write a list: ["orders", "returns"]',
+    "AutoOffsetReset": 'name it: builder.stream("orders", offset_reset="earliest")',
+    "LogAndContinueExceptionHandler": 'write config={"deserialization.exception.handler": "continue"}',
+    "WindowedSerdes": "ks.Serdes.time_windowed(…) and ks.Serdes.session_windowed(…) make them",
     "window": "a windowed key has .key, .start and .end (ms)",
-    **dict.fromkeys(
-        ("QueryableStoreTypes", "StoreQueryParameters"), 'ask by name: query.store("counts"), driver.store("counts")'
+    "timestamp": "record.timestamp is the time of a record, context.current_stream_time_ms() that of the task",
+    "TestRecord": 'pipe_input("key", "value", at=5, headers={"name": b"value"}) takes its parts',
+    "QueryableStoreTypes StoreQueryParameters": 'ask by name: query.store("counts"), driver.store("counts")',
+    "Headers RecordHeaders add remove lastHeader last_header headers toArray to_array get items": (
+        'headers are pairs of a name and bytes: read dict(record.headers).get("name"), '
+        'add with record.with_headers((*record.headers, ("name", b"value")))'
     ),
-    **dict.fromkeys(("Headers", "RecordHeaders"), _HEADERS),
-    "Transformer": _PROCESSOR,
-    "ValueTransformer": _PROCESSOR,
-    "ValueTransformerWithKey": _PROCESSOR,
-    "transform": "process(…) runs a ks.Processor",
+    "Transformer ValueTransformer ValueTransformerWithKey": (
+        "write a ks.Processor for process(), or a ks.FixedKeyProcessor for process_values(), which keeps the key"
+    ),
+    "transform flatTransform": "process(…) runs a ks.Processor, which may forward any number of records",
     "transformValues": "process_values(…) runs a ks.FixedKeyProcessor",
-    "flatTransform": "process(…) runs a ks.Processor, which may forward any number of records",
     "through": 'repartition(name="…") writes to a topic and reads it again',
     "branch": 'split().branch(predicate, name="…").default_branch() routes each record to one branch',
     "suppress": "suppress() is a method of a table: call it before to_stream()",
     "BufferConfig": "ks.BufferConfig has it",
     "local_broker": "ks.kafka.local_broker() starts one on this machine",
-    "serializer": "pass the serde itself",
-    "deserializer": "pass the serde itself",
-    **dict.fromkeys(
-        ("add", "remove", "lastHeader", "last_header", "headers", "toArray", "to_array", "get", "items"), _HEADERS
-    ),
+    "serializer deserializer": _SERDE,
 }
+_FROM_JAVA = {name: hint for names, hint in _HINTS.items() for name in names.split()}
 """Hints for names of Java that have no counterpart of the same name."""
 
 Raised = TypeVar("Raised", bound="KStreamError")
@@ -138,7 +136,31 @@ def from_java(name: str, known: Iterable[str]) -> str | None:
         'a windowed key has .key, .start and .end (ms)'
     """
     ours = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
-    return did_you_mean(ours, [ours]) if ours != name and ours in known else _FROM_JAVA.get(name)
+    if ours != name and ours in known:
+        return did_you_mean(ours, [ours])
+    return _FROM_JAVA.get(name) or (_SERDE if name.endswith(("Serializer", "Deserializer")) else None)
+
+
+def for_python(error: BaseException, line: str, known: Iterable[str] = ()) -> str | None:
+    """Return the hint for an error of Python's own about a call in Java's shape, None for any other.
+
+    Args:
+        error: the error.
+        line: the user's line.
+        known: public names of the kit, which may be used without its name. Default: none.
+
+    Example:
+        >>> for_python(TypeError("'str' object is not callable"), "record.value().trim()")
+        'value is an attribute: write it without ()'
+    """
+    if isinstance(error, TypeError) and message_of(error).endswith("object is not callable"):
+        called = re.search(r"\.(key|value|timestamp|headers|topic|partition|offset|start|end)\(\)", line)
+        return f"{called[1]} is an attribute: write it without ()" if called else None
+    if isinstance(error, AttributeError):
+        ours = isinstance(error.obj, tuple | Iterator) or type(error.obj).__module__.startswith("kstreamnb.")
+        return from_java(error.name or "", dir(error.obj)) if ours else None
+    name = (isinstance(error, NameError) and error.name) or ""
+    return f"kstreamnb.{name} has it" if name in known else from_java(name, ()) if name[:1].isupper() else None
 
 
 def message_of(error: BaseException | None) -> str:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:  # streams and tables are made of these classes
 class RecordOperators(Handle, Generic[K, V]):
     """Operators of a stream that look at one record at a time."""
 
-    def filter(self, predicate: RecordPredicate[K, V], *, name: str | None = None) -> KStream[K, V]:
+    def filter(self, predicate: RecordPredicate[K, V], name: str | None = None) -> KStream[K, V]:
         """Keep the records for which a predicate holds.
 
         Shape: KStream[K, V] -> KStream[K, V]; n -> at most n; key kept; store: no; repartition: no.
@@ -62,7 +62,7 @@ class RecordOperators(Handle, Generic[K, V]):
         """
         return self._then("filter", "FILTER", stateless.Filter(taking(predicate, *RECORD)), name)
 
-    def filter_not(self, predicate: RecordPredicate[K, V], *, name: str | None = None) -> KStream[K, V]:
+    def filter_not(self, predicate: RecordPredicate[K, V], name: str | None = None) -> KStream[K, V]:
         """Keep the records for which a predicate does not hold.
 
         Shape: KStream[K, V] -> KStream[K, V]; n -> at most n; key kept; store: no; repartition: no.
@@ -81,7 +81,7 @@ class RecordOperators(Handle, Generic[K, V]):
         """
         return self._then("filter_not", "FILTER", stateless.Filter(taking(predicate, *RECORD), negate=True), name)
 
-    def map(self, mapper: Callable[[K, V], tuple[K2, V2]], *, name: str | None = None) -> KStream[K2, V2]:
+    def map(self, mapper: Callable[[K, V], tuple[K2, V2]], name: str | None = None) -> KStream[K2, V2]:
         """Replace the key and value of each record.
 
         Shape: KStream[K, V] -> KStream[K2, V2]; 1 -> 1; key changed; store: no; repartition: before the next grouping
@@ -103,14 +103,14 @@ class RecordOperators(Handle, Generic[K, V]):
 
     @overload
     def map_values(
-        self, mapper: Callable[[V], V2], *, with_key: Literal[False] = False, name: str | None = None
+        self, mapper: Callable[[V], V2], name: str | None = None, *, with_key: Literal[False] = False
     ) -> KStream[K, V2]: ...
     @overload
     def map_values(
-        self, mapper: Callable[[K, V], V2], *, with_key: Literal[True], name: str | None = None
+        self, mapper: Callable[[K, V], V2], name: str | None = None, *, with_key: Literal[True]
     ) -> KStream[K, V2]: ...
     def map_values(
-        self, mapper: Callable[..., V2], *, with_key: bool = False, name: str | None = None
+        self, mapper: Callable[..., V2], name: str | None = None, *, with_key: bool = False
     ) -> KStream[K, V2]:
         """Replace the value of each record.
 
@@ -118,8 +118,8 @@ class RecordOperators(Handle, Generic[K, V]):
 
         Args:
             mapper: function ``(value)`` that returns the new value; ``(key, value)`` if ``with_key``.
-            with_key: whether the mapper takes the key as well. Default: False.
             name: name of the node in the topology. Default: a generated name.
+            with_key: whether the mapper takes the key as well. Default: False.
 
         Example:
             >>> from kstreamnb import StreamsBuilder, head
@@ -132,9 +132,7 @@ class RecordOperators(Handle, Generic[K, V]):
         mapper = taking(mapper, "value", key=with_key)
         return self._then("map_values", "MAPVALUES", stateless.MapValues(mapper, with_key), name)
 
-    def flat_map(
-        self, mapper: Callable[[K, V], Iterable[tuple[K2, V2]]], *, name: str | None = None
-    ) -> KStream[K2, V2]:
+    def flat_map(self, mapper: Callable[[K, V], Iterable[tuple[K2, V2]]], name: str | None = None) -> KStream[K2, V2]:
         """Replace each record by any number of records.
 
         Shape: KStream[K, V] -> KStream[K2, V2]; 1 -> any number; key changed; store: no; repartition: before the next
@@ -156,14 +154,14 @@ class RecordOperators(Handle, Generic[K, V]):
 
     @overload
     def flat_map_values(
-        self, mapper: Callable[[V], Iterable[V2]], *, with_key: Literal[False] = False, name: str | None = None
+        self, mapper: Callable[[V], Iterable[V2]], name: str | None = None, *, with_key: Literal[False] = False
     ) -> KStream[K, V2]: ...
     @overload
     def flat_map_values(
-        self, mapper: Callable[[K, V], Iterable[V2]], *, with_key: Literal[True], name: str | None = None
+        self, mapper: Callable[[K, V], Iterable[V2]], name: str | None = None, *, with_key: Literal[True]
     ) -> KStream[K, V2]: ...
     def flat_map_values(
-        self, mapper: Callable[..., Iterable[V2]], *, with_key: bool = False, name: str | None = None
+        self, mapper: Callable[..., Iterable[V2]], name: str | None = None, *, with_key: bool = False
     ) -> KStream[K, V2]:
         """Replace each value by any number of values, one record each.
 
@@ -171,8 +169,8 @@ class RecordOperators(Handle, Generic[K, V]):
 
         Args:
             mapper: function ``(value)`` that returns the new values in their order; ``(key, value)`` if ``with_key``.
-            with_key: whether the mapper takes the key as well. Default: False.
             name: name of the node in the topology. Default: a generated name.
+            with_key: whether the mapper takes the key as well. Default: False.
 
         Example:
             >>> from kstreamnb import StreamsBuilder, head
@@ -185,7 +183,7 @@ class RecordOperators(Handle, Generic[K, V]):
         mapper = taking(mapper, "value", key=with_key)
         return self._then("flat_map_values", "FLATMAPVALUES", stateless.FlatMapValues(mapper, with_key), name)
 
-    def select_key(self, mapper: Callable[[K, V], K2], *, name: str | None = None) -> KStream[K2, V]:
+    def select_key(self, mapper: Callable[[K, V], K2], name: str | None = None) -> KStream[K2, V]:
         """Replace the key of each record.
 
         Shape: KStream[K, V] -> KStream[K2, V]; 1 -> 1; key changed; store: no; repartition: before the next grouping
@@ -205,7 +203,7 @@ class RecordOperators(Handle, Generic[K, V]):
         """
         return self._then("select_key", "KEY-SELECT", stateless.SelectKey(taking(mapper, *RECORD)), name)
 
-    def peek(self, action: Callable[[K, V], object], *, name: str | None = None) -> KStream[K, V]:
+    def peek(self, action: Callable[[K, V], object], name: str | None = None) -> KStream[K, V]:
         """Call a function for each record and pass the record on unchanged.
 
         Shape: KStream[K, V] -> KStream[K, V]; 1 -> 1; key kept; store: no; repartition: no.
@@ -225,7 +223,7 @@ class RecordOperators(Handle, Generic[K, V]):
         """
         return self._then("peek", "PEEK", stateless.Peek(taking(action, *RECORD)), name)
 
-    def foreach(self, action: Callable[[K, V], object], *, name: str | None = None) -> None:
+    def foreach(self, action: Callable[[K, V], object], name: str | None = None) -> None:
         """Call a function for each record; the stream ends here.
 
         Shape: KStream[K, V] -> nothing; store: no; repartition: no.
@@ -260,7 +258,7 @@ class RecordOperators(Handle, Generic[K, V]):
         """
         self.declare("stream", "print", emit_print, options=combined(Printed, printed, label=label, name=name))
 
-    def merge(self, other: KStream[K, V], *, name: str | None = None) -> KStream[K, V]:
+    def merge(self, other: KStream[K, V], name: str | None = None) -> KStream[K, V]:
         """Combine the records of two streams into one, without an order between them.
 
         Shape: KStream[K, V], KStream[K, V] -> KStream[K, V]; 1 -> 1; key kept; store: no; repartition: no.
@@ -306,7 +304,7 @@ class StreamOperators(Handle, Generic[K, V]):
 
         Args:
             supplier: called without arguments once per task; returns a new `Processor`, so a class is a supplier.
-            stores: names of the state stores that the processor uses.
+            stores: names of the state stores that the processor uses; a `Named` may precede them, as in Java.
             name: name of the node in the topology. Default: a generated name.
 
         Example:
@@ -341,7 +339,7 @@ class StreamOperators(Handle, Generic[K, V]):
 
         Args:
             supplier: called without arguments once per task; returns a new `FixedKeyProcessor`.
-            stores: names of the state stores that the processor uses.
+            stores: names of the state stores that the processor uses; a `Named` may precede them, as in Java.
             name: name of the node in the topology. Default: a generated name.
 
         Example:
@@ -360,17 +358,12 @@ class StreamOperators(Handle, Generic[K, V]):
 
     def _process(self, word: str, supplier: UserFunction, stores: tuple[str, ...], name: str | None) -> KStream[K, V]:
         check_supplier(word, supplier)
+        name = next((each for each in stores if isinstance(each, Named)), name)
+        stores = tuple(each for each in stores if not isinstance(each, Named))
         for store in stores:
             check_resource_name(store, "store name")
-        return self.declare(
-            "stream",
-            word,
-            emit_process,
-            supplier=supplier,
-            stores=stores,
-            name=name,
-            keeps_key=word == "process_values",
-        )
+        given = {"supplier": supplier, "stores": stores, "keeps_key": word == "process_values"}
+        return self.declare("stream", word, emit_process, name=name, **given)
 
     @spelled_out(Produced)
     def to(
@@ -441,7 +434,7 @@ class StreamOperators(Handle, Generic[K, V]):
         """
         return self.declare("table", "to_table", emit_to_table, table=materialization(options, keywords))
 
-    def split(self, *, name: str | None = None) -> BranchedKStream[K, V]:
+    def split(self, name: str | None = None) -> BranchedKStream[K, V]:
         """Start to split the stream: each record goes to the first branch whose predicate holds.
 
         Shape: KStream[K, V] -> n KStream[K, V]; 1 -> at most 1; key kept; store: no; repartition: no.

@@ -123,17 +123,17 @@ class TableOperators(Handle, Generic[K, V]):
         return self.declare("table", "map_values", emit_map_values, mapper=mapper, with_key=with_key, table=table)
 
     @overload
-    def to_stream(self, mapper: None = None, *, name: str | None = None) -> KStream[K, V]: ...
+    def to_stream(self, mapper: Named | None = None, name: str | None = None) -> KStream[K, V]: ...
     @overload
-    def to_stream(self, mapper: Callable[[K, V], K2], *, name: str | None = None) -> KStream[K2, V]: ...
-    def to_stream(self, mapper: Callable[[K, V], K2] | None = None, *, name: str | None = None) -> KStream[Any, V]:
+    def to_stream(self, mapper: Callable[[K, V], K2], name: str | None = None) -> KStream[K2, V]: ...
+    def to_stream(self, mapper: Callable[[K, V], K2] | Named | None = None, name: str | None = None) -> KStream[Any, V]:
         """Return the changes of the table as a stream, with null values for deletions.
 
         Shape: KTable[K, V] -> KStream[K, V]; 1 -> 1; key kept, or changed by the mapper; store: no; repartition: before
             the next grouping or join when keys were changed.
 
         Args:
-            mapper: function ``(key, value)`` that returns the new key. Default: the key is kept.
+            mapper: function ``(key, value)`` that returns the new key, or a `Named`. Default: the key is kept.
             name: name of the node in the topology. Default: a generated name.
 
         Example:
@@ -144,6 +144,8 @@ class TableOperators(Handle, Generic[K, V]):
 
         Source: Kafka Streams `KTable#toStream`; differences: none.
         """
+        if isinstance(mapper, Named):
+            mapper, name = None, mapper
         checked = None if mapper is None else taking(mapper, *RECORD)
         return self.declare("stream", "to_stream", emit_to_stream, mapper=checked, name=name)
 

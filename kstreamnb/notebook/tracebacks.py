@@ -25,12 +25,13 @@ from textwrap import shorten
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+import kstreamnb as ks
 from kstreamnb.core.formatting import format_value
 from kstreamnb.display import GraphPicture, Overlay
 from kstreamnb.dsl.keywords import documented_arguments
 from kstreamnb.errors import KStreamError, ProcessingError
 from kstreamnb.errors.base import LINK, notes_without_link
-from kstreamnb.hints import did_you_mean, message_of
+from kstreamnb.hints import did_you_mean, for_python, message_of
 from kstreamnb.notebook.cells import Cells, forgetting
 from kstreamnb.notebook.functions import value_of
 from kstreamnb.source_location import SourceLocation, origin_of
@@ -68,8 +69,15 @@ class Tracebacks:
         trace: TracebackType | None,
         tb_offset: int | None = None,
     ) -> None:
-        """Show an error that is none of the kit's, without the kit's frames after the last one of the user."""
+        """Show an error that is none of the kit's, without the kit's frames after the last one of the user.
+
+        A call in Java's shape, such as ``record.headers.add``, gets the hint that the kit's own errors have.
+        """
         users = _up_to_user(trace)
+        lines = [frame.line or "" for frame in traceback.extract_tb(users)]
+        hint = for_python(error, lines[-1] if lines else "", dir(ks))
+        if hint:
+            error.add_note(f"Hint: {hint}")
         if users is not trace:
             shell.kstreamnb_error = error
         if isinstance(error, TypeError) and not hasattr(error, "__notes__"):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
 from kstreamnb.core.record import ValueAndTimestamp, ValueTimestampHeaders, Windowed
 from kstreamnb.state.codec import headers_of
+from kstreamnb.suggesting import Suggesting
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as _TypeVar
@@ -52,7 +53,7 @@ def itself(row: object) -> object:
     return row
 
 
-class View(Generic[K, V]):
+class View(Suggesting, Generic[K, V]):
     """The same store of several tasks, read together; ``stores`` are in the order of their partitions."""
 
     def __init__(self, name: str, stores: list[Any], show: Show = itself) -> None:

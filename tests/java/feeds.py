@@ -81,9 +81,9 @@ def feed(servers: str, name: str, prefix: str, half: int) -> None:
     """Produce one half of the input."""
     records = input_records(name, prefix)
     middle = len(records) // 2
-    string = ks.Serdes.string()
     half_records = records[:middle] if half == 0 else records[middle:]
-    produce(servers, half_records, key_serde=string, value_serde=string)
+    values = ks.Serdes.json() if isinstance(records[0].value, dict) else ks.Serdes.string()
+    produce(servers, half_records, key_serde=ks.Serdes.string(), value_serde=values)
 
 
 def records_of(servers: str, topic: str, patience_s: float = 20.0) -> Records:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -277,8 +276,8 @@ def build(name: str, prefix: str) -> ks.Topology:
     return builder.build()
 
 
-def _amount(chance: Random, at: int) -> tuple[str, str]:
-    return f"k{chance.randrange(9)}", json.dumps({"amount": chance.randrange(100), "of": f"é{at}"})
+def _amount(chance: Random, at: int) -> tuple[str, dict[str, Any]]:
+    return f"k{chance.randrange(9)}", {"amount": chance.randrange(100), "of": f"é{at}"}
 
 
 INPUT = {**examples.INPUT, "json-totals": (_amount, None)}

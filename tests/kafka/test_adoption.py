@@ -255,6 +255,21 @@ def test_windows_of_which_the_broker_has_deleted_records_are_noted(left: Left) -
     )
 
 
+def test_rows_that_no_query_returns_are_not_counted(left: Left) -> None:
+    """S0-22: a window store keeps expired rows until their segment is dropped, and the changelog longer."""
+
+    def short(stream: Any, name: str) -> None:
+        stream.group_by_key().windowed_by(ks.TimeWindows.of_size_with_no_grace("5ms")).count(store="counts")
+
+    left.stop_after(short)
+    stores = ks.kafka.read_changelogs(left.build(short), bootstrap_servers=left.servers)
+    kept = sum(raw_key is not None for of in stores.tasks.values() for raw_key in of["counts"])
+    returned = len(list(stores["counts"].all()))
+    assert 0 < returned < kept
+    assert left.look(short).stores == stores.rows == {"counts": returned}
+    assert list(stores.table()) == [("counts", str(returned))]
+
+
 def test_a_running_application_is_refused(left: Left) -> None:
     """S0-22: with the number of its members."""
     left.stop_after(count)

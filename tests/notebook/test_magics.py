@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -349,3 +350,25 @@ def test_names_of_parameters_do_not_bring_cells_into_an_exported_script(shell: S
     shell.run(f"%ks export builder {tmp_path}/app.py")
     assert "transaction = 5" not in (tmp_path / "app.py").read_text()
     assert "def risk" in (tmp_path / "app.py").read_text()
+
+
+@pytest.mark.parametrize(
+    ("call", "hint"),
+    [
+        ('ks.Record("k", "v", 0).headers.add("trace", b"1")', "headers are pairs of a name and bytes: read dict("),
+        ('ks.TopicRecord("t", 0, 0, 5, "k", "v").value()', "value is an attribute: write it without ()"),
+        ('ks.StreamsBuilder().stream("t", Consumed.with_("string", "string"))', "kstreamnb.Consumed has it"),
+        ('print(KeyValue.pair("k", 1))', "write a pair as a tuple: (key, value)"),
+        ("window = Duration.ofMinutes(5)", 'write a duration as a text such as "5s", or as a timedelta'),
+        ("ks.Serdes.string().serializer()", "pass the serde itself"),
+    ],
+)
+def test_a_cell_in_javas_shape_gets_a_hint_below_pythons_error(shell: Shell, call: str, hint: str) -> None:
+    """Headers are plain tuples and names may not be imported: the errors are Python's own."""
+    assert f"Hint: {hint}" in re.sub(r"\x1b\[[0-9;]*m", "", shell.run(call))
+
+
+def test_a_cell_with_an_ordinary_mistake_gets_no_hint_about_java(shell: Shell) -> None:
+    """Names and attributes that have nothing to do with Kafka Streams."""
+    for call in ("nowhere", "[].append()", "(1, 2)()", "{}.headers", "'v'.add(1)"):
+        assert "Hint" not in shell.run(call)

@@ -44,6 +44,13 @@ def topic() -> Any:
     return ks.TopologyTestDriver(builder.build()).create_input_topic("in", "string", "string")
 
 
+def query_view() -> Any:
+    """Return a store of a driver."""
+    builder = ks.StreamsBuilder("app")
+    builder.table("in", store="s")
+    return ks.TopologyTestDriver(builder.build()).store("s")
+
+
 STRING = ks.Serdes.string()
 HINTS: dict[str, tuple[Callable[[], object], str]] = {
     "pipeInput": (lambda: topic().pipeInput("k", "v", 5), 'did you mean "pipe_input"?'),
@@ -91,6 +98,24 @@ HINTS: dict[str, tuple[Callable[[], object], str]] = {
 }
 
 
+HINTS |= {
+    name: (lambda name=name: getattr(ks, name), hint)  # type: ignore[misc]
+    for name, hint in {
+        "StringSerializer": 'pass the serde itself, such as "string", or ks.Serdes.long()',
+        "TimeUnit": 'write a duration as a text such as "5s", or as a timedelta',
+        "Collections": 'write a list: ["orders", "returns"]',
+        "TestRecord": 'pipe_input("key", "value", at=5, headers={"name": b"value"}) takes its parts',
+        "AutoOffsetReset": 'name it: builder.stream("orders", offset_reset="earliest")',
+        "LogAndContinueExceptionHandler": 'write config={"deserialization.exception.handler": "continue"}',
+    }.items()
+}
+
+HINTS["approximateNumEntries"] = (
+    lambda: query_view().approximateNumEntries(),
+    'did you mean "approximate_num_entries"?',
+)
+
+
 @pytest.mark.parametrize("name", HINTS)
 def test_a_call_in_javas_shape_gets_a_hint(name: str) -> None:
     """The hint is the call to write."""
@@ -119,22 +144,73 @@ def test_build_with_javas_settings_names_the_call_to_write(props: Any, call: str
     assert eval(f"builder.{call}", {"builder": builder}).sources()
 
 
-class AddsHeader(ks.Processor):
-    """Changes headers as in Java."""
+HEADERS = 'add with record.with_headers((*record.headers, ("name", b"value")))'
+IN_FUNCTIONS: dict[str, tuple[Callable[[Any, Any], object], str]] = {
+    "headers.add": (lambda own, record: record.headers.add("trace", b"1"), HEADERS),
+    "headers().lastHeader": (lambda own, record: record.headers().lastHeader("trace"), "headers is an attribute"),
+    "value": (lambda own, record: record.value().strip(), "value is an attribute: write it without ()"),
+    "key": (lambda own, record: own.context.forward(record.with_value(record.key())), "key is an attribute"),
+    "timestamp": (lambda own, record: own.context.timestamp(), "record.timestamp is the time of a record"),
+    "KeyValue": (lambda own, record: KeyValue.pair(1, 2), "write a pair as a tuple"),  # type: ignore[name-defined]  # noqa: F821
+    "Duration": (
+        lambda own, record: own.context.schedule(Duration.ofMinutes(5), "stream_time", print),  # type: ignore[name-defined]  # noqa: F821
+        "write a duration as a text",
+    ),
+    "putIfAbsent": (
+        lambda own, record: own.context.get_state_store("s").putIfAbsent("k", "v"),
+        'did you mean "put_if_absent"?',
+    ),
+    "hasNext": (lambda own, record: own.context.get_state_store("s").all().hasNext(), 'did you mean "has_next"?'),
+}
 
-    def process(self, record: Any) -> None:
-        """Fail."""
-        record.headers.add("trace", b"1")
 
+@pytest.mark.parametrize("name", IN_FUNCTIONS)
+def test_a_call_in_javas_shape_within_a_processor_gets_a_hint(name: str) -> None:
+    """Records are tuples, so Python's own errors about them say nothing of the call to write."""
+    call, hint = IN_FUNCTIONS[name]
 
-def test_headers_are_changed_by_a_new_record() -> None:
-    """Java's headers are mutable, ours are a tuple."""
+    class Calls(ks.Processor):
+        """Makes the call."""
+
+        def process(self, record: Any) -> None:
+            """Fail."""
+            call(self, record)
+
     builder = ks.StreamsBuilder("app")
-    builder.stream("in").process(AddsHeader).to("out")
+    builder.add_state_store(ks.Stores.persistent_key_value_store("s"))
+    builder.stream("in").process(Calls, "s").to("out")
     with pytest.raises(ProcessingError) as caught:
         ks.TopologyTestDriver(builder.build()).create_input_topic("in").pipe_input("k", "v")
-    hint = 'add with record.with_headers((*record.headers, ("name", b"value")))'
     assert hint in (caught.value.hint or "")
+
+
+def test_an_ordinary_mistake_gets_no_hint_about_java() -> None:
+    """The rule is for names of Java and for attributes of records only."""
+    for broken in (lambda value: value(), lambda value: value.add(1), lambda value: [].add, lambda value: Nowhere):  # type: ignore[name-defined]  # noqa: F821
+        builder = ks.StreamsBuilder("app")
+        builder.stream("in").map_values(broken).to("out")
+        with pytest.raises(ProcessingError) as caught:
+            ks.TopologyTestDriver(builder.build()).create_input_topic("in").pipe_input("k", "v")
+        assert caught.value.hint is None
+
+
+class Passes(ks.Processor):
+    """Passes records on."""
+
+
+def test_named_is_taken_wherever_java_takes_it() -> None:
+    """After the function, before the stores, and alone."""
+    builder, named = ks.StreamsBuilder("app"), ks.Named.as_
+    builder.add_state_store(ks.Stores.persistent_key_value_store("s"))
+    stream = builder.stream("in").filter(lambda key, value: True, named("1")).filter_not(bool, named("2"))
+    stream = stream.map(lambda key, value: (key, value), named("3")).map_values(str, named("4"))
+    stream = stream.flat_map(lambda key, value: [(key, value)], named("5")).flat_map_values(list, named("6"))
+    stream = stream.select_key(lambda key, value: key, named("7")).peek(lambda key, value: None, named("8"))
+    stream = stream.merge(builder.stream("other"), named("9")).process(Passes, named("10"), "s")
+    table = stream.process_values(Passes, named("11"), "s").to_table(named("12"))
+    parts = table.to_stream(named("13")).split(named("14-")).default_branch(ks.Branched.as_("rest"))
+    parts["14-rest"].foreach(lambda key, value: None, named("15"))
+    assert {str(number) for number in range(1, 14)} | {"14-", "14-rest", "15"} <= set(builder.build().nodes)
 
 
 def test_arguments_in_javas_order_are_taken() -> None:

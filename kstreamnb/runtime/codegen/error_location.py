@@ -17,7 +17,7 @@ from kstreamnb.core.codec import decode, to_bytes
 from kstreamnb.core.processor import Processor
 from kstreamnb.core.record import Headers
 from kstreamnb.errors import KStreamError, ProcessingError, SerdeError
-from kstreamnb.hints import from_java, message_of
+from kstreamnb.hints import for_python, message_of
 from kstreamnb.java_texts import CANNOT_READ
 from kstreamnb.runtime.context.handlers import ErrorContext, answer_of
 from kstreamnb.runtime.context.task_context import TaskContext
@@ -181,30 +181,26 @@ def _error(context: TaskContext, node: str, error: BaseException, where: str, ja
         f'node "{node}" failed{fact}',
         node=node,
         detail=detail,
-        hint=getattr(error, "hint", None) or _attribute_hint(error) or _none_hint(context, node, error),
+        hint=getattr(error, "hint", None) or _hint(context, node, error, line.code if line else ""),
         origin=line or declared,
         java=java,
     )
 
 
-def _attribute_hint(error: BaseException) -> str | None:
-    """Return a hint about Java's methods of headers, which are a tuple here, and about a context that was not kept."""
-    if not isinstance(error, AttributeError):
-        return None
-    if isinstance(error.obj, Processor) and error.name == "context":
+def _hint(context: TaskContext, node: str, error: BaseException, code: str) -> str | None:
+    """Return a hint about a context that was not kept, a call in Java's shape, or an unexpected None.
+
+    Session aggregations above the node emit nulls.
+    """
+    if isinstance(error, AttributeError) and isinstance(error.obj, Processor) and error.name == "context":
         return "keep the context: call super().init(context) first in init"
-    return from_java(error.name or "", ()) if isinstance(error.obj, tuple) else None
-
-
-def _none_hint(context: TaskContext, node: str, error: BaseException) -> str | None:
-    """Return a hint about an unexpected None if session aggregations above the node emit nulls."""
     topology, above = context.plan.topology, [node]
     for name in above if "NoneType" in message_of(error) else ():
         known = topology.nodes[name]
         if any(topology.stores[store].kind == "session" for store in known.stores if store in topology.stores):
             return "a session merge emits null for the session that it replaces; test value is not None first"
         above.extend(parent for parent in known.parents if parent not in above)
-    return None
+    return for_python(error, code)
 
 
 def _user_frame(trace: TracebackType | None) -> tuple[str, int] | None:

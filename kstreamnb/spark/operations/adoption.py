@@ -19,10 +19,14 @@ from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles, LocalFiles
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.spark.contracts import from_json, to_json
 from kstreamnb.spark.execution.seed import FOLDER, write_pending, write_seed
-from kstreamnb.spark.operations.application_state import FoundState, find_state, single_tasks
-from kstreamnb.spark.operations.topic_discovery import application_over
+from kstreamnb.spark.operations.application_state import (
+    FoundState,
+    application_on,
+    find_state,
+    row_counts,
+    single_tasks,
+)
 from kstreamnb.spark.planning.placement import plan_deployment, useful_partitions
-from kstreamnb.spark.state.changelog_restore import stores_of
 from kstreamnb.spark.state.checkpoint_manifest import manifest_of, write_manifest
 from kstreamnb.topology.topology import Topology
 
@@ -39,7 +43,7 @@ class Adoption(Tabular):
 
     Attributes:
         application: id of the application.
-        stores: rows by store.
+        stores: the number of rows that a query returns, by store; expired rows of windows are not among them.
         offsets: the committed offsets of the input topics.
         pending: records of repartition topics that are not processed yet, by topic.
         stream_times: stream time (ms) by task, for those that have one.
@@ -135,10 +139,8 @@ def adopt(
             detail="the state of another application is adopted through files of a folder",
             hint="give a folder that all machines of the cluster reach",
         )
-    admin, settings = Admin(bootstrap_servers), Config.of(config or {})
-    if application_id is not None:
-        settings = replace(settings, application_id=application_id)
-    application = application_over(topology, settings, admin.topics())
+    admin = Admin(bootstrap_servers)
+    application = application_on(admin, topology, application_id, config)
     query = str(uuid.uuid4())  # noqa: TID251 - a new checkpoint is a new identity
     slots = spark_partitions or useful_partitions(application, os.cpu_count() or 1)
     found = find_state(admin, plan_deployment(query, [application], slots))
@@ -158,12 +160,6 @@ def adopt(
 
 
 def _described(found: FoundState) -> Adoption:
-    deployment = found.deployment
-    rows = dict.fromkeys(sorted(deployment.application.topology.stores), 0)
-    for placed in deployment.tasks:
-        if placed.name in found.tasks:
-            for name, _, store in stores_of(placed, found.tasks[placed.name]):
-                rows[name] += sum(raw_key is not None for raw_key in store.raw)
     waiting: dict[str, int] = {}
     for (topic, _), records in found.pending.items():
         waiting[topic] = waiting.get(topic, 0) + len(records)
@@ -172,9 +168,8 @@ def _described(found: FoundState) -> Adoption:
         for task in single_tasks(found.tasks.values())
         if task.context.stream_time[0] != NO_TIME
     }
-    return Adoption(
-        deployment.application.id, rows, found.offsets, waiting, times, tuple(found.problems), tuple(found.notes)
-    )
+    said = tuple(found.problems), tuple(found.notes)
+    return Adoption(found.deployment.application.id, row_counts(found), found.offsets, waiting, times, *said)
 
 
 def _write(folder: Path, found: FoundState, admin: Admin) -> None:

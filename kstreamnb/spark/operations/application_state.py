@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kstreamnb.core.operator import EMITTED
@@ -12,16 +12,20 @@ from kstreamnb.core.progress import under_way
 from kstreamnb.errors import KStreamError, SerdeError
 from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.kafka.offset_metadata import NO_TIME, OffsetMetadata, decode_metadata
+from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.task.task import Task
 from kstreamnb.spark.execution.cyclic_task import CyclicTask
 from kstreamnb.spark.execution.seed import PendingRecords
 from kstreamnb.spark.execution.worker_cache import AnyTask
 from kstreamnb.spark.io.changelog_topics import changelog_topics
 from kstreamnb.spark.operations import state_checks as checks
-from kstreamnb.spark.planning.deployment import Deployment
+from kstreamnb.spark.operations.topic_discovery import application_over
+from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment
 from kstreamnb.spark.state.changelog_restore import Entries, logged_stores, read_topics, restore_store, restore_tasks
 from kstreamnb.spark.state.store_view import stores_named, tasks_with
+from kstreamnb.state.query_views import SessionView, WindowView, view_of
 from kstreamnb.topology.partitions import OwnedTopic
+from kstreamnb.topology.topology import Topology
 
 if TYPE_CHECKING:  # Kafka's client is loaded by connections alone
     from kstreamnb.kafka.admin import Admin
@@ -187,6 +191,27 @@ def _set_times(found: FoundState, task: Task) -> None:
 def single_tasks(tasks: Iterable[AnyTask]) -> list[Task]:
     """Return the tasks with those of cycles one by one."""
     return [each for task in tasks for each in (task.members.values() if isinstance(task, CyclicTask) else [task])]
+
+
+def row_counts(found: FoundState) -> dict[str, int]:
+    """Count the rows that a query returns, by store; window stores hold expired rows until their segment is dropped."""
+    counts = dict.fromkeys(sorted(found.deployment.application.topology.stores), 0)
+    for task in single_tasks(found.tasks.values()):
+        for name, store in task.stores.items():
+            view = view_of(name, [store])
+            rows = view.all() if isinstance(view, WindowView | SessionView) else store.raw
+            counts[name] += sum(row is not None for row in rows)
+    return counts
+
+
+def application_on(
+    admin: Admin, topology: Topology, application_id: str | None, config: Config | Mapping[str, object] | None
+) -> ApplicationPlan:
+    """Return the application with this id, or with that of its settings or topology, over the topics of a broker."""
+    settings = Config.of(config)
+    if application_id is not None:
+        settings = replace(settings, application_id=application_id)
+    return application_over(topology, settings, admin.topics())
 
 
 def stores_over(found: FoundState, name: str) -> list[Any]:

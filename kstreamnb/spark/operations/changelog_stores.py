@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kstreamnb.core.arguments import check_arguments
@@ -12,9 +12,14 @@ from kstreamnb.core.tables import Tabular
 from kstreamnb.errors import StateError, unknown
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.task.initial_state import InitialState
-from kstreamnb.spark.operations.application_state import find_state, single_tasks, stores_over
+from kstreamnb.spark.operations.application_state import (
+    application_on,
+    find_state,
+    row_counts,
+    single_tasks,
+    stores_over,
+)
 from kstreamnb.spark.operations.state_checks import readable_stores
-from kstreamnb.spark.operations.topic_discovery import application_over
 from kstreamnb.spark.planning.placement import plan_deployment
 from kstreamnb.spark.state.store_view import StoreView
 from kstreamnb.topology.topology import Topology
@@ -33,12 +38,14 @@ class ChangelogStores(InitialState, Tabular):
     Attributes:
         application: id of the application.
         views: the stores by name.
+        rows: the number of rows that a query returns, by store; expired rows of windows are not among them.
         offsets: committed offsets of the input topics, up to which the stores are.
         problems: what did not match, such as a changelog written with other serdes.
     """
 
     application: str = ""
     views: Mapping[str, StoreView] = field(default_factory=dict)
+    rows: Mapping[str, int] = field(default_factory=dict)
     offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
     header: Sequence[str] = ("store", "rows")
@@ -61,9 +68,7 @@ class ChangelogStores(InitialState, Tabular):
 
     def table(self) -> Iterator[Sequence[str]]:
         """Yield each store with its number of rows."""
-        for name in self.views:
-            rows = sum(raw_key is not None for stores in self.tasks.values() for raw_key in stores.get(name, ()))
-            yield name, f"{rows:,}"
+        yield from ((name, f"{self.rows[name]:,}") for name in self.views)
 
     def more(self) -> Iterator[str]:
         """Yield what did not match."""
@@ -104,13 +109,11 @@ def read_changelogs(
     check_arguments(read_changelogs, locals())
     from kstreamnb.kafka.admin import Admin
 
-    admin, settings = Admin(bootstrap_servers), Config.of(config or {})
-    if application_id is not None:
-        settings = replace(settings, application_id=application_id)
-    application = application_over(topology, settings, admin.topics())
+    admin = Admin(bootstrap_servers)
+    application = application_on(admin, topology, application_id, config)
     found = find_state(admin, plan_deployment("changelogs", [application], 1), running=True)
     tasks = single_tasks(found.tasks.values())
     rows = {task.plan.task_id: {name: dict(store.raw) for name, store in task.stores.items()} for task in tasks}
     times = {task.plan.task_id: task.context.stream_time[0] for task in tasks}
     views = {name: StoreView(name, stores_over(found, name)) for name in sorted(readable_stores(application))}
-    return ChangelogStores(rows, times, application.id, views, found.offsets, tuple(found.problems))
+    return ChangelogStores(rows, times, application.id, views, row_counts(found), found.offsets, tuple(found.problems))
