@@ -13,9 +13,7 @@ if TYPE_CHECKING:  # errors use this module
 
 _SERDE = 'pass the serde itself, such as "string", or ks.Serdes.long()'
 _HINTS = {
-    "StreamsConfig Properties": (
-        'write settings as a dict, such as {"application.id": "shop", "statestore.cache.max.bytes": 0}'
-    ),
+    "StreamsConfig Properties": 'write settings as a dict: {"application.id": "shop", "statestore.cache.max.bytes": 0}',
     "KafkaStreams": "ks.deploy(topology, …) runs it on Spark, ks.TopologyTestDriver(topology) in this process",
     "KeyValue": "write a pair as a tuple: (key, value)",
     "Duration TimeUnit ChronoUnit": 'write a duration as a text such as "5s", or as a timedelta',
@@ -32,9 +30,8 @@ _HINTS = {
         'headers are pairs of a name and bytes: read dict(record.headers).get("name"), '
         'add with record.with_headers((*record.headers, ("name", b"value")))'
     ),
-    "Transformer ValueTransformer ValueTransformerWithKey": (
-        "write a ks.Processor for process(), or a ks.FixedKeyProcessor for process_values(), which keeps the key"
-    ),
+    "Transformer": "write a ks.Processor for process()",
+    "ValueTransformer ValueTransformerWithKey": "write a ks.FixedKeyProcessor for process_values(): it keeps keys",
     "transform flatTransform": "process(…) runs a ks.Processor, which may forward any number of records",
     "transformValues": "process_values(…) runs a ks.FixedKeyProcessor",
     "through": 'repartition(name="…") writes to a topic and reads it again',

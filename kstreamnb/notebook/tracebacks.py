@@ -74,15 +74,13 @@ class Tracebacks:
         A call in Java's shape, such as ``record.headers.add``, gets the hint that the kit's own errors have.
         """
         users = _up_to_user(trace)
-        lines = [frame.line or "" for frame in traceback.extract_tb(users)]
-        hint = for_python(error, lines[-1] if lines else "", dir(ks))
-        if hint:
-            error.add_note(f"Hint: {hint}")
+        line = ["", *(frame.line or "" for frame in traceback.extract_tb(users))][-1]
+        hint = for_python(error, line, dir(ks))
         if users is not trace:
             shell.kstreamnb_error = error
-        if isinstance(error, TypeError) and not hasattr(error, "__notes__"):
-            for note in _call_notes(users):
-                error.add_note(note)
+        notes = [f"Hint: {hint}"] if hint else _call_notes(users) if isinstance(error, TypeError) else ()
+        for note in () if hasattr(error, "__notes__") else notes:
+            error.add_note(note)
         shell.showtraceback((kind, error, users), tb_offset=tb_offset)
 
     def _forgetting(self, origin: SourceLocation | None) -> str | None:

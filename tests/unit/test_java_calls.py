@@ -73,7 +73,7 @@ HINTS: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "StreamsConfig": (
         lambda: ks.StreamsConfig.APPLICATION_ID_CONFIG,  # type: ignore[attr-defined]
-        'write settings as a dict, such as {"application.id": "shop", "statestore.cache.max.bytes": 0}',
+        'write settings as a dict: {"application.id": "shop", "statestore.cache.max.bytes": 0}',
     ),
     "KafkaStreams": (
         lambda: ks.KafkaStreams(),  # type: ignore[attr-defined]
