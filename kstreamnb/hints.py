@@ -39,7 +39,6 @@ _HINTS = {
     "suppress": "suppress() is a method of a table: call it before to_stream()",
     "BufferConfig": "ks.BufferConfig has it",
     "local_broker": "ks.kafka.local_broker() starts one on this machine",
-    "serializer deserializer": _SERDE,
 }
 _FROM_JAVA = {name: hint for names, hint in _HINTS.items() for name in names.split()}
 """Hints for names of Java that have no counterpart of the same name."""
@@ -135,7 +134,7 @@ def from_java(name: str, known: Iterable[str]) -> str | None:
     ours = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
     if ours != name and ours in known:
         return did_you_mean(ours, [ours])
-    return _FROM_JAVA.get(name) or (_SERDE if name.endswith(("Serializer", "Deserializer")) else None)
+    return _FROM_JAVA.get(name) or (_SERDE if name.lower().endswith("serializer") else None)
 
 
 def for_python(error: BaseException, line: str, known: Iterable[str] = ()) -> str | None:
