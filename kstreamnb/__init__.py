@@ -14,6 +14,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from kstreamnb import hooks
+from kstreamnb.errors import extra
 from kstreamnb.lazy_names import lazy_names
 
 __version__ = "0.1.0"
@@ -31,6 +32,7 @@ hooks.install(
 )
 
 
+@extra("notebook")
 def load_ipython_extension(shell: object) -> None:
     """Called by ``%load_ext kstreamnb``."""
     import_module("kstreamnb.notebook.extension").load(shell)

@@ -24,7 +24,7 @@
     │   ├── SparkError                    Spark failed: its session, its workers, or what it cannot run
     │   │   └── JvmGoneError         *    the JVM of a session does not answer any more
     │   └── MissingJavaError         *    no suitable Java was found on this machine
-    ├── MissingPackageError(ImportError)  a package that comes with an extra is not installed
+    ├── MissingPackageError(ImportError)  a package of an extra is missing or too old
     └── UnknownNameError(AttributeError)  a method or an attribute that does not exist, often mistyped
 
 ``restartable`` is False for the kinds marked ``*``, which fail again until somebody acts, and True for the others.

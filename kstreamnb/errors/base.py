@@ -246,9 +246,10 @@ class StateError(KStreamError, LookupError):
 
 
 class MissingPackageError(KStreamError, ImportError):
-    """A package that comes with an extra of kstreamnb is not installed.
+    """A package that comes with an extra of kstreamnb is not installed, or its version is not supported.
 
-    Cause: `pip install kstreamnb` installs only the driver, samples and diagrams.
+    Cause: `pip install kstreamnb` installs only the driver, samples and diagrams, and leaves older versions of other
+    packages, such as IPython, as they are.
 
     Remedy: install the extra that the hint names; `kstreamnb doctor` lists all of them.
 
@@ -303,9 +304,9 @@ def extra(name: str) -> Iterator[None]:
     """Turn a failed import, in the block or the decorated function, into the hint to install the extra ``name``."""
     try:
         yield
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         package = (error.name or "").partition(".")[0]
         if package in ("", "kstreamnb"):
             raise
-        hint = f'pip install "kstreamnb[{name}]"'
-        raise MissingPackageError(f'the package "{package}" is not installed', hint=hint) from error
+        fact = "is not installed" if isinstance(error, ModuleNotFoundError) else "has an unsupported version"
+        raise MissingPackageError(f'the package "{package}" {fact}', hint=f'pip install "kstreamnb[{name}]"') from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import textwrap
 
 import pytest
 
@@ -96,3 +97,18 @@ def test_what_needs_an_absent_package_says_which_extra_brings_it(ask: str, packa
         f"except ks.errors.MissingPackageError as error: print(error, *error.__notes__[:-1])"
     )
     assert python(code) == f'the package "{package}" is not installed Hint: pip install "kstreamnb[{extra}]"'
+
+
+def test_a_package_that_is_too_old_is_told_from_one_that_is_absent() -> None:
+    """IPython 7 has no `context_matcher`: the extension names the package and the command that updates it."""
+    code = """
+        import IPython.core.completer
+        del IPython.core.completer.context_matcher
+        import kstreamnb
+        try:
+            kstreamnb.load_ipython_extension(None)
+        except kstreamnb.errors.MissingPackageError as error:
+            print(error, *error.__notes__[:1])
+    """
+    expected = 'the package "IPython" has an unsupported version Hint: pip install "kstreamnb[notebook]"'
+    assert python(textwrap.dedent(code)) == expected
