@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from kstreamnb.core.displayed import Displayed
-from kstreamnb.errors import StateError, did_you_mean
+from kstreamnb.errors import StateError, unknown
 from kstreamnb.frames import Framed, TabularRows
 from kstreamnb.spark.planning.deployment import Deployment, Replica, TaskPlacement
 from kstreamnb.state.query_views import detail, view_of
@@ -126,12 +126,7 @@ def tasks_with(deployment: Deployment, name: str) -> list[TaskPlacement]:
         if task.application == 0 and any(name in owners[plan.subtopologies[0]] for plan in task.plans)
     ]
     if not placed:
-        names = sorted(application.topology.stores)
-        raise StateError(
-            f'there is no store "{name}"',
-            detail=f"there are {', '.join(names) or 'none'}",
-            hint=did_you_mean(name, names),
-        )
+        raise unknown("store", name, sorted(application.topology.stores), error=StateError)
     return placed
 
 
