@@ -1,10 +1,11 @@
-"""Cost of state: ``python -m tests.bench.state [--keys N …] [--disk] [--batches N] [--json FILE]``.
+"""Cost of state: ``python -m tests.bench.state [--keys N …] [--disk] [--batches N] [--json FILE [--lines FILE]]``.
 
 Fills one task with counted keys through the level, state log and worker cache of a query, with the log in a file, and
 prints for each size: CPU seconds to fill, CPU milliseconds of a batch of 100 random keys, bytes of the log, memory
 of the process above its start, and CPU seconds of a rebuild. Each size runs in a process of its own. The place of the
 rows is chosen by ``--memory-limit``, as in a query; ``--disk`` puts them into a file from the beginning. ``--json``
-measures both places and writes charts: a list of ``{"chart", "x_label", "y_label", "series": [{"name", "points"}]}``.
+measures both places and writes charts, with ``--lines`` those of the printed lines of several calls: a list of
+``{"chart", "x_label", "y_label", "series": [{"name", "points"}]}``.
 """
 
 from __future__ import annotations
@@ -202,6 +203,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--memory-limit", type=int, default=1 << 30)
     parser.add_argument("--batches", type=int, default=200)
     parser.add_argument("--json", type=Path, help="write charts to a file")
+    parser.add_argument(
+        "--lines", type=Path, help="write the charts of lines that were printed before, and measure nothing"
+    )
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.one:
@@ -214,6 +218,10 @@ def main(arguments: list[str] | None = None) -> None:
             scattered=options.scattered,
         )
         print(json.dumps(asdict(figures)))
+        return
+    if options.lines:
+        lines = options.lines.read_text().splitlines()
+        options.json.write_text(json.dumps(charts([Figures(**json.loads(line)) for line in lines]), indent=1))
         return
     found = []
     sizes = [
