@@ -131,6 +131,16 @@ def test_names_in_the_documents_exist(document: Path) -> None:
     assert document not in (RECIPES, ROOT / "README.md") or len(named) > 5
 
 
+def test_tests_that_the_guide_names_exist() -> None:
+    """The table of clusters that were tried names the tests that show it."""
+    named = {name for page in GUIDE for name in re.findall(r"\btest_\w+(?=`)", page.read_text())}
+    known = {
+        name for path in ROOT.glob("tests/**/*.py") for name in re.findall(r"^def (test_\w+)", path.read_text(), re.M)
+    }
+    assert named <= known
+    assert len(named) > 4
+
+
 def test_a_page_says_what_takes_the_place_of_the_rest_of_kafka() -> None:
     """S3-29: producers and consumers, Connect, KSQL and messaging: which part covers each, or why none does."""
     page = ROOT / "notebooks" / "guide" / "differences.md"
