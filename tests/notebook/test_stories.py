@@ -470,6 +470,27 @@ def test_a_chapter_opens_with_a_picture_and_asks_before_it_shows(notebook: str) 
     assert checked == list(exercises(chapter))
 
 
+def test_every_deployment_chapter_asks_before_it_shows() -> None:
+    """One question or more in each, compared after the run; all questions of deployments are asked, in order."""
+    asked: list[str] = []
+    for notebook in CHAPTERS:
+        code = "\n".join(cells(notebook, "code"))
+        own, compared = (re.findall(rf'ks\.course\.{verb}\(\s*"([^"]+)"', code) for verb in ("predict", "compare"))
+        assert own, notebook
+        assert own == compared
+        asked += own
+    assert asked == list(questions("deployed"))
+
+
+@pytest.mark.parametrize("deployed", CHAPTERS)
+def test_a_chapter_and_its_deployment_link_to_each_other(deployed: str) -> None:
+    """The chapter with the same number."""
+    name = deployed.partition("/")[2]
+    (chapter,) = [each for each in COURSE if each[:2] == name[:2]]
+    assert f"({deployed}.ipynb)" in "".join(cells(chapter, "markdown"))
+    assert f"(../{chapter}.ipynb)" in cells(deployed, "markdown")[0]
+
+
 @pytest.mark.parametrize("notebook", [*COURSE, *CHAPTERS])
 def test_no_cell_asserts_anything(notebook: str) -> None:
     """A learner's edit changes a result and stops nothing."""
@@ -494,7 +515,7 @@ def test_five_storms_at_once_are_observed_in_one_season_alone() -> None:
     assert (most.pop(2020), max(most.values()), len(most)) == (5, 4, 19)
 
 
-@pytest.mark.parametrize("notebook", COURSE)
+@pytest.mark.parametrize("notebook", [*COURSE, *CHAPTERS])
 def test_a_chapter_uses_public_names_alone(notebook: str) -> None:
     """It imports the kit under its own name."""
     assert not [source for source in cells(notebook, "code") if re.search(r"(from|import) kstreamnb\.", source)]
