@@ -28,6 +28,7 @@ NOT_HERE = {
     "GraphPicture": "it is what pictures are drawn from",
     "StoreView": "it displays as the table that it holds now",
     "FactsWidget": "it is the base of the widgets",
+    "GraphWidget": "it is the base of the widgets with a graph",
     "Displayed": "it is the base of displays",
     "object": "it has no display",
 }

@@ -84,7 +84,7 @@ class GraphView:
     """A complete picture; topics are drawn outside the boxes, because sub-topologies share them.
 
     ``notice`` is drawn above it, such as the sentence that the topology is older than its declarations or writes
-    nothing.
+    nothing. ``shown`` has the visible shape of each hidden one, by id.
     """
 
     title: str
@@ -94,6 +94,7 @@ class GraphView:
     cuts: tuple[Cut, ...]
     notice: str = ""
     by_operators: bool = False
+    shown: Mapping[str, str] = field(default_factory=dict)
 
     def items(self) -> Iterator[Item]:
         """Yield every shape, topics last."""

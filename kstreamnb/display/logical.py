@@ -32,7 +32,8 @@ def logical_view(
     shown = {item: box.id for box in boxes if box.folded for item in (each.id for each in box.items)} | ends
     hidden = {item for ids in inside.values() for item in ids} | ends.keys()
     outside = tuple(item for item in items.values() if item.id not in hidden)
-    return GraphView(physical.title, boxes, outside, tuple(_edges(physical, shown)), physical.cuts, by_operators=True)
+    edges = tuple(_edges(physical, shown))
+    return GraphView(physical.title, boxes, outside, edges, physical.cuts, by_operators=True, shown=shown)
 
 
 def _ends(description: TopologyDescription, items: Mapping[str, Item]) -> dict[str, str]:

@@ -55,8 +55,11 @@ def notebook(lab: Lab) -> Iterator[Notebook]:
 @pytest.fixture
 def widget(notebook: Notebook) -> Locator:
     """Return the stepper before the first step, without breakpoints."""
-    notebook.python("[setattr(replay, 'breakpoints', ()), stepper.tell('seek', step=0)]")
+    notebook.python(
+        "[setattr(replay, 'breakpoints', ()), stepper.tell('show', view='logical'), stepper.tell('seek', step=0)]"
+    )
     found = notebook.page.locator(".ks-stepper")
+    expect(found.get_by_role("button", name="Operators")).to_have_attribute("aria-pressed", "true")
     expect(found.locator(".ks-place")).to_have_text("step 0 of 10")
     return found
 
@@ -74,9 +77,26 @@ def test_a_step_shows_the_record_in_flight_and_reaches_python(notebook: Notebook
     press(widget, "Step")
     at(widget, 1)
     expect(widget.locator(".ks-title-line")).to_contain_text("clicks-0@0")
-    expect(widget.locator(".ks-passed")).to_have_count(5)
+    expect(widget.locator(".ks-passed")).to_have_count(2)  # into group_by, and into its repartition
     expect(widget.locator('[data-id^="edge-0-topic-clicks-"] text')).to_have_text("1")
     notebook.until("replay.position", "1")
+
+
+def test_the_graph_shows_operators_or_nodes_and_the_page_remembers_which(notebook: Notebook, widget: Locator) -> None:
+    """Nodes show every hop of the record; the next stepper begins with the view chosen last."""
+    press(widget, "Step")
+    at(widget, 1)
+    press(widget, "Nodes")
+    expect(widget.get_by_role("button", name="Nodes")).to_have_attribute("aria-pressed", "true")
+    expect(widget.locator(".ks-passed")).to_have_count(5)
+    expect(widget.locator('[data-id^="edge-0-topic-clicks-"] text')).to_have_text("1")
+    notebook.picture(widget, "stepper-nodes")
+    second = notebook.run(2, source="ks.widgets.stepper(replay)")
+    expect(second.get_by_role("button", name="Nodes")).to_have_attribute("aria-pressed", "true")
+    expect(second.locator(".ks-passed")).to_have_count(5)
+    second.get_by_role("button", name="Operators").click()
+    expect(second.locator(".ks-passed")).to_have_count(2)
+    notebook.run(2, source="")
 
 
 def test_stores_are_shown_before_and_after(notebook: Notebook, widget: Locator) -> None:

@@ -37,6 +37,17 @@ function drawing(text) {
 const remember = (name, value) => { try { localStorage.setItem(`kstreamnb.${name}`, value); } catch { /* not kept */ } };
 const remembered = (name) => { try { return localStorage.getItem(`kstreamnb.${name}`); } catch { return null; } };
 
+// Two buttons, of which one is pressed: operators or nodes. The next widget begins with the same view.
+function viewSwitch({ send, follow, model }) {
+  const titles = { logical: "the operators of the DSL", physical: "Kafka's nodes in their sub-topologies" };
+  const views = Object.keys(titles), buttons = views.map((view) =>
+    button(view === "physical" ? "Nodes" : "Operators", () => { remember("view", view); send("show", { view }); }, { title: titles[view] }));
+  const kept = remembered("view");
+  if (views.includes(kept) && kept !== model.get("view")) send("show", { view: kept });
+  follow("view", (view) => buttons.forEach((each, index) => each.setAttribute("aria-pressed", String(views[index] === view))));
+  return make("span", { class: "ks-group", role: "group", "aria-label": "view" }, buttons);
+}
+
 const found = (root, id) => root.querySelector(`[data-id="${CSS.escape(id)}"]`);
 
 // Text for a cell: an instant stays on one line.

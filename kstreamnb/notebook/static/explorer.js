@@ -5,12 +5,6 @@ const READABLE = 0.7;
 const ZOOMS = [0.25, 0.4, 0.55, 0.7, 0.85, 1, 1.25, 1.5, 2, 3];
 
 function explorer({ root, send, follow, model, ends }) {
-  const views = ["logical", "physical"].map((view) =>
-    button(view === "physical" ? "Nodes" : "Operators", () => { remember("view", view); send("show", { view }); }, {
-      title: view === "physical" ? "Kafka's nodes in their sub-topologies" : "the operators of the DSL",
-    }));
-  const kept = remembered("view");
-  if (kept && kept !== model.get("view")) send("show", { view: kept });
   const search = make("input", { type: "search", placeholder: "Search", "aria-label": "Search in the graph", size: 16 });
   const hits = make("span", { class: "ks-soft", "aria-live": "polite" });
   const summary = make("span", { class: "ks-soft" });
@@ -22,7 +16,7 @@ function explorer({ root, send, follow, model, ends }) {
   const running = make("span", { class: "ks-running" }, make("label", {}, live, " live"), button("Refresh", () => send("refresh")));
   root.append(
     make("div", { class: "ks-bar", role: "toolbar", "aria-label": "graph tools" },
-      make("span", { class: "ks-group", role: "group", "aria-label": "view" }, views),
+      viewSwitch({ send, follow, model }),
       make("span", { class: "ks-group" },
         button("Fold all", () => send("fold_all", { folded: true })),
         button("Unfold all", () => send("fold_all", { folded: false }))),
@@ -174,8 +168,6 @@ function explorer({ root, send, follow, model, ends }) {
   }, { passive: false });
 
   asking({ root, send, model, ends }, EVERY_MS, () => live.checked && facts.live);
-  follow("view", (view) => views.forEach((each, index) =>
-    each.setAttribute("aria-pressed", String((index === 0) === (view === "logical")))));
   follow("facts", paint);
   watch.observe(scroller);
   ends.push(() => watch.disconnect());

@@ -36,12 +36,13 @@ function stepper({ root, send, follow, guarded, model, ends }) {
   root.append(
     make("div", { class: "ks-bar", role: "toolbar", "aria-label": "replay" },
       make("span", { class: "ks-group" }, Object.values(buttons)), slider, place, speed),
-    title, why, make("div", { class: "ks-panels ks-above" }, timeline),
-    make("div", { class: "ks-two ks-even" },
-      make("div", {}, canvas,
-        make("div", { class: "ks-bar ks-below" },
-          make("strong", {}, "Breakpoints"), node, key, button("Stop at key", addStop)), stops),
-      make("div", { class: "ks-panels" }, Object.values(folds).map((each) => each.whole))));
+    title, why, canvas,
+    make("div", { class: "ks-bar ks-below" }, viewSwitch({ send, follow, model }),
+      make("strong", {}, "Breakpoints"), node, key, button("Stop at key", addStop)), stops,
+    make("div", { class: "ks-two ks-even ks-above" },
+      make("div", { class: "ks-panels" }, folds.stores.whole, folds.events.whole),
+      make("div", { class: "ks-panels" }, folds.times.whole, folds.windows.whole, folds.waiting.whole)),
+    make("div", { class: "ks-panels" }, timeline));
 
   let facts = { total: 0, position: 0 }, picture = null, playing = null, frame = null, selected = null, asked = null, wanted = null;
 
@@ -159,8 +160,9 @@ function stepper({ root, send, follow, guarded, model, ends }) {
         picture.querySelectorAll(".ks-chosen").forEach((each) => each.classList.remove("ks-chosen"));
         shape.classList.add("ks-chosen");
         send("select", { name });
-        const stops = ["source", "processor", "sink"].includes(thing.kind);
-        node.replaceChildren(stops ? button(`Stop at ${thing.label}`, () => send("stop_at", { node: name, key: "" })) : "");
+        const stops = ["source", "processor", "sink", "operator"].includes(thing.kind);
+        const place = thing.kind === "operator" ? id : name;
+        node.replaceChildren(stops ? button(`Stop at ${thing.label}`, () => send("stop_at", { node: place, key: "" })) : "");
         if (thing.kind === "store") {
           const place = [...folds.stores.body.querySelectorAll("[data-store]")].find((each) => each.dataset.store === id);
           place?.scrollIntoView({ block: "nearest" });

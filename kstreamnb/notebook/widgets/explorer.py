@@ -4,31 +4,19 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import traitlets
-
 from kstreamnb.core.tables import text_table
 from kstreamnb.display import GraphPicture, GraphView, graph_view, heat_of, logical_view, mimebundle
 from kstreamnb.errors import EngineError
-from kstreamnb.notebook.widgets.base import Facts, FactsWidget, esm, named
-from kstreamnb.notebook.widgets.graphs import described, flow_order, picture, things
+from kstreamnb.notebook.widgets.base import Facts, esm, named
+from kstreamnb.notebook.widgets.graphs import GraphWidget, described, flow_order, picture, things
 from kstreamnb.notebook.widgets.live_cost import TASK_HEADER, cost_of, is_live, task_rows
 from kstreamnb.topology.topology import Topology
 
-_VIEWS = ("logical", "physical")
 
-
-class Explorer(FactsWidget):
-    """The interactive graph of a topology.
-
-    Attributes:
-        selected: the name of the node, store, topic or box clicked last; empty before.
-        view: "logical", the operators of the DSL, or "physical", Kafka's nodes in their sub-topologies. The page
-            remembers the last choice.
-    """
+class Explorer(GraphWidget):
+    """The interactive graph of a topology."""
 
     _esm = esm("explorer")
-    selected = traitlets.Unicode("").tag(sync=True)
-    view = traitlets.Enum(_VIEWS, "logical").tag(sync=True)
 
     def __init__(self, thing: object) -> None:
         self._thing, self._cost = thing, cost_of(thing)
@@ -73,8 +61,6 @@ class Explorer(FactsWidget):
 
     def show(self, view: str) -> None:
         """Switch between the views."""
-        if view not in _VIEWS:
-            raise EngineError(f'no view is named "{view}"', hint='choose "physical" or "logical"')
         self.view = view
 
     def fold(self, box: str) -> None:
@@ -92,14 +78,10 @@ class Explorer(FactsWidget):
         else:
             self._unfolded = set() if folded else boxes
 
-    def select(self, name: str) -> None:
-        """Record what was clicked."""
-        self.selected = name
-
     def _drawn(self) -> GraphView:
         if self.view == "logical":
             return logical_view(self._description, self._overlay, unfold=self._unfolded)
         subs = self._description.subtopologies
         return graph_view(self._description, self._overlay, fold=[s.id for s in subs if f"sub-{s.id}" in self._folded])
 
-    commands: ClassVar = named(show, fold, fold_all, select, refresh)
+    commands: ClassVar = named(show, fold, fold_all, GraphWidget.select, refresh)

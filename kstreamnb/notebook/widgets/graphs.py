@@ -1,8 +1,10 @@
-"""Facts about a graph for widgets: its picture, the order of the flow, and details of each shape."""
+"""The base class of widgets with a graph, and facts about it: picture, order of the flow, details of each shape."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+
+import traitlets
 
 from kstreamnb.core.formatting import pluralize
 from kstreamnb.display import Box, GraphView, Item, Overlay, picture_of, to_svg
@@ -10,8 +12,26 @@ from kstreamnb.display.names import clean
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.dsl.declarations import Handle
 from kstreamnb.errors import EngineError
+from kstreamnb.notebook.widgets.base import FactsWidget
 from kstreamnb.tools.preview import upstream_part
 from kstreamnb.topology.description import TopologyDescription
+
+
+class GraphWidget(FactsWidget):
+    """A widget with a graph.
+
+    Attributes:
+        selected: the name of the node, store, topic or box clicked last; empty before.
+        view: "logical", the operators of the DSL, or "physical", Kafka's nodes in their sub-topologies. The page
+            remembers the last choice.
+    """
+
+    selected = traitlets.Unicode("").tag(sync=True)
+    view = traitlets.Enum(("logical", "physical"), "logical").tag(sync=True)
+
+    def select(self, name: str) -> None:
+        """Record what was clicked."""
+        self.selected = name
 
 
 def described(thing: object) -> tuple[TopologyDescription, Overlay]:

@@ -9,12 +9,12 @@ from typing import ClassVar
 import traitlets
 
 from kstreamnb.core.formatting import format_time, format_value, pluralize, shown_of
-from kstreamnb.display import Overlay, data_of, graph_view, mimebundle
+from kstreamnb.display import GraphView, Overlay, data_of, graph_view, logical_view, mimebundle
 from kstreamnb.display.names import identifier
 from kstreamnb.display.time_picture import time_facts, to_time_svg
 from kstreamnb.errors import EngineError
-from kstreamnb.notebook.widgets.base import Facts, FactsWidget, esm, named
-from kstreamnb.notebook.widgets.graphs import described, edge_ids, flow_order, picture, things
+from kstreamnb.notebook.widgets.base import Facts, esm, named
+from kstreamnb.notebook.widgets.graphs import GraphWidget, described, edge_ids, flow_order, picture, things
 from kstreamnb.recording.events import Forwarded, Punctuated, RecordConsumed
 from kstreamnb.recording.steps import Drop, Step
 from kstreamnb.recording.store_rows import StoredRow
@@ -32,12 +32,11 @@ _EXPLAINED = 5_000
 """Steps up to which unmatched joins are explained, which reads the whole run."""
 
 
-class Stepper(FactsWidget):
+class Stepper(GraphWidget):
     """A replay, step by step.
 
     Attributes:
         replay: the replay; its ``position`` is the widget's.
-        selected: the name of the node clicked last.
         timeline: the timeline of a store, as SVG with all steps; empty for a long run.
     """
 
@@ -45,19 +44,18 @@ class Stepper(FactsWidget):
     timeline = traitlets.Unicode("").tag(sync=True)
     svg = traitlets.Unicode("").tag(sync=True)
     graph = traitlets.Dict().tag(sync=True)
-    selected = traitlets.Unicode("").tag(sync=True)
 
     def __init__(self, replay: Replay) -> None:
         if not isinstance(replay, Replay):
             raise EngineError(f"expected a replay, got {type(replay).__name__}", hint="pass the result of ks.replay")
         self.replay = replay
-        description, overlay = described(replay)
-        self._view = graph_view(description, Overlay(overlay.counts, marks=overlay.marks))
+        self._description, overlay = described(replay)
+        self._overlay = Overlay(overlay.counts, marks=overlay.marks)
+        self._view = self._drawn(self._overlay)
         self._chart = replay.timeline() if len(replay.steps) <= _EXPLAINED else None
         super().__init__(
             f"stepper: {replay.topology.name or 'replay'}",
-            svg=picture(self._view),
-            graph={"order": flow_order(self._view), "things": things(self._view, description)},
+            **dict(zip(("svg", "graph"), self._graph(), strict=True)),
             timeline="" if self._chart is None else to_time_svg(self._chart, history=True),
         )
 
@@ -97,6 +95,13 @@ class Stepper(FactsWidget):
         """Go to a step."""
         self.replay.seek(int(step))
 
+    def show(self, view: str) -> None:
+        """Switch between operators and nodes."""
+        self.view = view
+        self._view = self._drawn(self._overlay)
+        with self.hold_sync():  # the page needs both at once
+            self.svg, self.graph = self._graph()
+
     def step(self) -> None:
         """Go one step forwards."""
         self.replay.step()
@@ -117,10 +122,14 @@ class Stepper(FactsWidget):
                 return
 
     def stop_at(self, node: str = "", key: str = "") -> None:
-        """Set a breakpoint; a key is parsed like a cell of a sample: JSON or a bare word."""
+        """Set a breakpoint, for the box of an operator at each node by which records enter it.
+
+        A key is parsed like a cell of a sample: JSON or a bare word.
+        """
         if not node and not key.strip():
             raise EngineError("a breakpoint needs a node or a key", hint="click a node, or type a key")
-        self.replay.breakpoint(node=node or None, key=parse_cell(key) if key.strip() else None)
+        for name in self._entries(node):
+            self.replay.breakpoint(node=name or None, key=parse_cell(key) if key.strip() else None)
 
     def clear(self, index: int) -> None:
         """Remove a breakpoint."""
@@ -132,16 +141,22 @@ class Stepper(FactsWidget):
         self._chart = self.replay.timeline(store)
         self.timeline = to_time_svg(self._chart, history=True)
 
-    def select(self, name: str) -> None:
-        """Record what was clicked."""
-        self.selected = name
-
-    commands: ClassVar = named(seek, step, back, run_on, run_back, stop_at, clear, select, show_time)
+    commands: ClassVar = named(seek, show, step, back, run_on, run_back, stop_at, clear, GraphWidget.select, show_time)
 
     # --- facts ---
-    @cached_property
-    def _edges(self) -> dict[tuple[str, str], str]:
-        return edge_ids(self._view)
+    def _drawn(self, overlay: Overlay) -> GraphView:
+        return (logical_view if self.view == "logical" else graph_view)(self._description, overlay)
+
+    def _graph(self) -> tuple[str, dict[str, object]]:
+        """Return the picture, and the shapes in it."""
+        return picture(self._view), {"order": flow_order(self._view), "things": things(self._view, self._description)}
+
+    def _entries(self, name: str) -> list[str]:
+        """Return the nodes by which records enter the box with an id; the name of any other shape."""
+        boxes = {box.id: [item.name for item in box.items] for box in self._view.boxes}
+        nodes = self._description.nodes()
+        inside = [nodes[each] for each in boxes.get(name, ()) if each in nodes]
+        return [node.name for node in inside if {*node.predecessors} - {*boxes[name]}] or [name]
 
     def _timeline(self) -> dict[str, object]:
         """Return what changes in the timeline from step to step."""
@@ -158,34 +173,33 @@ class Stepper(FactsWidget):
         at = identifier("node", step.node)
         for event in step.events:
             if isinstance(event, RecordConsumed):
-                edge = identifier("topic", self.replay.run.short(event.topic)), identifier("node", event.node)
-                yield self._hop(edge, event.key, event.value, event.timestamp)
+                topic = identifier("topic", self.replay.run.short(event.topic))
+                yield self._hop(topic, identifier("node", event.node), event.key, event.value, event.timestamp)
             elif isinstance(event, Forwarded):
                 at = identifier("node", event.child)
-                yield self._hop((identifier("node", event.node), at), event.key, event.value, event.timestamp)
+                yield self._hop(identifier("node", event.node), at, event.key, event.value, event.timestamp)
             elif isinstance(event, RecordProduced):
-                edge = at, identifier("topic", self.replay.run.short(event.topic))
-                yield {"edge": self._edges.get(edge, ""), "tail": edge[0], "head": edge[1], "text": "written"}
+                yield self._passage(at, identifier("topic", self.replay.run.short(event.topic)), "written")
             elif isinstance(event, Punctuated):
-                yield {"edge": "", "tail": at, "head": at, "text": f"punctuated at {format_time(event.now_ms)}"}
+                yield self._passage(at, at, f"punctuated at {format_time(event.now_ms)}")
 
-    def _hop(self, edge: tuple[str, str], key: object, value: object, timestamp: int) -> dict[str, str]:
-        text = f"{format_value(key)}: {format_value(value)} at {format_time(timestamp)}"
-        return {"edge": self._edges.get(edge, ""), "tail": edge[0], "head": edge[1], "text": text}
+    def _hop(self, tail: str, head: str, key: object, value: object, timestamp: int) -> dict[str, str]:
+        return self._passage(tail, head, f"{format_value(key)}: {format_value(value)} at {format_time(timestamp)}")
+
+    def _passage(self, tail: str, head: str, text: str) -> dict[str, str]:
+        """Return the edge between two shapes; none inside one that is folded."""
+        tail, head = (self._view.shown.get(each, each) for each in (tail, head))
+        return {"edge": edge_ids(self._view).get((tail, head), ""), "tail": tail, "head": head, "text": text}
 
     def _place_of(self, drop: Drop) -> str:
-        """Return the id of the node or the store that dropped a record."""
-        return identifier("node" if drop.node in self.replay.topology.nodes else "store", drop.node)
+        """Return the id of the shape that dropped a record: a node, a store or the operator that it belongs to."""
+        place = identifier("node" if drop.node in self.replay.topology.nodes else "store", drop.node)
+        return self._view.shown.get(place, place)
 
     def _counts(self, moment: Snapshot) -> dict[str, str]:
         """Return the records over each edge so far, by edge id."""
-        names = {item.id: item.name for item in self._view.items()}
-        counts = moment.counts()
-        return {
-            id_: f"{counts.get((names[tail], names[head]), 0):,}"
-            for (tail, head), id_ in self._edges.items()
-            if tail in names and head in names and not head.startswith("store-")
-        }
+        edges, ids = self._drawn(Overlay(moment.counts())).edges, edge_ids(self._view)
+        return {ids[edge.tail, edge.head]: f"{edge.count or 0:,}" for edge in edges if edge.kind == "flow"}
 
     def _stores(self, moment: Snapshot) -> Iterator[dict[str, object]]:
         """Yield the rows of every store after the step; changed rows also as they were before."""

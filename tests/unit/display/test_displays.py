@@ -128,4 +128,7 @@ def test_a_record_that_a_store_dropped_is_shown_at_the_store() -> None:
     assert overlay_of_run(run).notes == {f"store {store}": "1 expired"}
     stepper = ks.widgets.stepper(run)
     assert "expired" in stepper.forms()["text/html"]
-    assert [each["node"] for each in stepper.make_facts()["drops"]] == [identifier("store", store)]
+    (join,) = (item for item in stepper.graph["order"] if item.startswith("operator-"))
+    assert [each["node"] for each in stepper.make_facts()["drops"]] == [join]
+    stepper.tell("show", view="physical")
+    assert [each["node"] for each in stepper.facts["drops"]] == [identifier("store", store)]

@@ -171,7 +171,37 @@ def test_the_stepper_moves_the_replay_itself() -> None:
     stepper.tell("step")
     assert stepper.replay.position == 1
     assert next(hop["text"] for hop in stepper.facts["flight"]) == '"o0": "hat" at 0'
+    stepper.tell("show", view="physical")
     assert all(hop["edge"] for hop in stepper.facts["flight"])
+
+
+def test_the_stepper_shows_operators_until_nodes_are_asked_for() -> None:
+    """Records fly between operators; what happens inside one stays at its shape, and counts are those of the step."""
+    stepper = ks.widgets.stepper(replay())
+    assert stepper.view == "logical"
+    shapes = {thing["label"]: thing["kind"] for thing in stepper.graph["things"].values()}
+    assert shapes["join"] == shapes["repartition"] == "operator"
+    assert "sink" not in shapes.values()
+    stepper.tell("seek", step=1)
+    seen = {end for hop in stepper.facts["flight"] for end in (hop["tail"], hop["head"])}
+    assert seen <= {*stepper.graph["order"]}
+    edges = [hop["edge"] for hop in stepper.facts["flight"] if hop["edge"]]
+    assert {stepper.facts["counts"][edge] for edge in edges} == {"1"}
+    assert all(f'id="{edge}"' in stepper.svg for edge in edges)
+    stepper.tell("show", view="physical")
+    assert "sink" in {thing["kind"] for thing in stepper.graph["things"].values()}
+    assert len([hop for hop in stepper.facts["flight"] if hop["edge"]]) > len(edges)
+
+
+def test_a_breakpoint_at_an_operator_stops_at_each_way_in() -> None:
+    """A join of streams has two."""
+    stepper = ks.widgets.stepper(replay())
+    (join,) = (id_ for id_, thing in stepper.graph["things"].items() if thing["label"] == "join")
+    stepper.tell("stop_at", node=join)
+    assert [stop.node.rpartition("-")[0] for stop in stepper.replay.breakpoints] == ["KSTREAM-WINDOWED"] * 2
+    stepper.tell("seek", step=0)
+    stepper.tell("run_on")
+    assert stepper.facts["hit"]
 
 
 def test_the_stepper_counts_records_over_edges_up_to_the_step() -> None:
