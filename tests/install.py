@@ -1,11 +1,13 @@
 """Builds the wheel and the sdist, checks them, and tests each extra in an empty environment outside the repository.
 
 ``python -m tests.install`` tests all extras, ``python -m tests.install base kafka`` some of them. ``--lowest`` tests
-all of them in one environment with the oldest version of each dependency that ``pyproject.toml`` allows.
+all of them in one environment with the oldest version of each dependency that ``pyproject.toml`` allows, ``--newest``
+with the newest ones. ``--python python3.13`` makes the environments with another Python.
 """
 
 from __future__ import annotations
 
+import argparse
 import re
 import subprocess
 import sys
@@ -85,10 +87,10 @@ def build(folder: Path) -> Path:
     return wheel
 
 
-def try_extra(extra: str, wheel: Path, folder: Path) -> None:
+def try_extra(extra: str, wheel: Path, folder: Path, interpreter: str) -> None:
     """Install the wheel with one extra into an empty environment and run its script there."""
     home = folder / extra
-    run(sys.executable, "-m", "venv", str(home))
+    run(interpreter, "-m", "venv", str(home))
     python = str(home / "bin" / "python")
     wanted = str(wheel) if extra == "base" else f"kstreamnb[{extra}] @ {wheel.as_uri()}"
     run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wanted)
@@ -108,13 +110,15 @@ def lowest() -> list[str]:
     return sorted({f"{match[1]}=={match[2]}" for match in found if match})
 
 
-def try_lowest(wheel: Path, folder: Path) -> None:
-    """Install all extras with the oldest versions, and run every script."""
-    home = folder / "lowest"
-    run(sys.executable, "-m", "venv", str(home))
-    (home / "lowest.txt").write_text("\n".join(lowest()))
+def try_together(wheel: Path, folder: Path, interpreter: str, constraints: list[str]) -> None:
+    """Install all extras, with versions that meet the constraints, and run every script."""
+    home = folder / "together"
+    run(interpreter, "-m", "venv", str(home))
+    (home / "versions.txt").write_text("\n".join(constraints))
     python, wanted = str(home / "bin" / "python"), f"kstreamnb[all] @ {wheel.as_uri()}"
-    run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-c", "lowest.txt", wanted, cwd=home)
+    run(
+        python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-c", "versions.txt", wanted, cwd=home
+    )
     for extra, script in SCRIPTS.items():
         if extra != "base":  # it shows what happens without the others
             run(python, "-W", "error::DeprecationWarning:kstreamnb", "-c", script, cwd=home)
@@ -123,18 +127,26 @@ def try_lowest(wheel: Path, folder: Path) -> None:
 
 def main() -> None:
     """Build and check the distributions, and test the named extras, or all."""
-    oldest, extras = "--lowest" in sys.argv, [each for each in sys.argv[1:] if each != "--lowest"] or list(SCRIPTS)
+    parser = argparse.ArgumentParser(description="Test the wheel in empty environments.")
+    parser.add_argument("extras", nargs="*", choices=list(SCRIPTS), metavar="EXTRA")
+    parser.add_argument("--python", default=sys.executable, help="interpreter of the environments")
+    parser.add_argument("--lowest", action="store_true", help="all extras together, with the oldest versions")
+    parser.add_argument("--newest", action="store_true", help="all extras together, with the newest versions")
+    options = parser.parse_args()
+    version = run(options.python, "-c", "import platform; print(platform.python_version())").strip()
     with tempfile.TemporaryDirectory() as work:
         folder = Path(work)
         wheel = build(folder / "dist")
         print(f"built {wheel.name}: twine and check-wheel-contents find nothing")
-        if oldest:
-            try_lowest(wheel, folder)
-            print(f"oldest versions: {len(lowest())} packages installed, every script run")
+        if options.lowest or options.newest:
+            constraints = lowest() if options.lowest else []
+            try_together(wheel, folder, options.python, constraints)
+            print(f"Python {version}, {'oldest' if options.lowest else 'newest'} versions: every script run")
             return
+        extras = options.extras or list(SCRIPTS)
         for extra in extras:
-            try_extra(extra, wheel, folder)
-            print(f"{extra}: installed and run in an empty environment", flush=True)
+            try_extra(extra, wheel, folder, options.python)
+            print(f"Python {version}, {extra}: installed and run in an empty environment", flush=True)
     print(f"{len(extras)} passed, 0 failed")
 
 
