@@ -32,7 +32,7 @@ def record_loop(
     serdes: tuple[Serde, Serde],
     stream_time: list[int],
     due: list[int],
-    punctuate: Callable[[int], None],
+    punctuate: Callable[[int], object],
     marks: Marks,
     end_lines: EndLines | None,
     first: list[int] | None,

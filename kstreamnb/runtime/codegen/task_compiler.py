@@ -72,7 +72,7 @@ class TaskCompiler:
         self,
         queue: RecordQueue,
         shape: str,
-        punctuate: Callable[[int], None],
+        punctuate: Callable[[int], object],
         marks: Marks,
         end_lines: EndLines | None,
         first: list[int],

@@ -93,7 +93,7 @@ class PunctuationQueue:
     """Schedules of one clock; ``due[0]`` is the earliest due time, which tasks compare for each record."""
 
     def __init__(self, *, heap_order: bool) -> None:
-        self.due = [NEVER]
+        self.due, self._held = [NEVER], False
         key: Callable[[Schedule], Any] = (lambda s: s.due_ms) if heap_order else (lambda s: (s.due_ms, s.order))
         self._queue: PriorityQueue[Schedule] = PriorityQueue(key)
         self._schedules: list[Schedule] = []
@@ -103,6 +103,11 @@ class PunctuationQueue:
         schedule.order = len(self._schedules)
         self._schedules.append(schedule)
         self._queue.add(schedule)
+        self._look()
+
+    def hold(self) -> None:
+        """Run punctuators only by `fire`: no due time is shown to tasks."""
+        self._held = True
         self._look()
 
     def forget(self) -> None:
@@ -136,7 +141,7 @@ class PunctuationQueue:
 
     def _look(self) -> None:
         first = self._queue.peek()
-        self.due[0] = NEVER if first is None else first.due_ms
+        self.due[0] = NEVER if first is None or self._held else first.due_ms
 
 
 def first_due(interval_ms: int, kind: str, start_ms: int | None, wall_clock_ms: int) -> int:

@@ -184,7 +184,7 @@ class Executor:
                     stream_time[0] = timestamp
                 process(key, value, timestamp, headers)
                 if stream_time[0] >= due[0]:
-                    self._punctuate_stream(stream_time[0])
+                    self.punctuate_stream_time(stream_time[0])
                 if self._has_to_commit():
                     self.commit()
                 elif self._watch is not None:
@@ -248,7 +248,7 @@ class Executor:
             with collector_paused():
                 now = loop(batch.iterator, context.stream_time[0])
                 if now >= context.stream_schedules.due[0]:
-                    self._punctuate_stream(now)
+                    self.punctuate_stream_time(now)
         except BaseException as error:
             self._fail(error)
         finally:
@@ -261,7 +261,7 @@ class Executor:
         if loop is None:
             marks = self._marks if marked else ()
             lines = None if self.context.recorder is None else self._end_lines
-            loop = self._compiler.loop(queue, shape, self._punctuate_stream, marks, lines, self._first, sent=sent)
+            loop = self._compiler.loop(queue, shape, self.punctuate_stream_time, marks, lines, self._first, sent=sent)
             self._loops[source, shape, marked, sent] = loop
         return loop
 
@@ -284,8 +284,9 @@ class Executor:
         self.context.record_context.clear()
         self.context.stamp[0] = None
 
-    def _punctuate_stream(self, now_ms: int) -> None:
-        self._punctuate(self.context.stream_schedules, now_ms, PunctuationType.STREAM_TIME)
+    def punctuate_stream_time(self, now_ms: int) -> bool:
+        """Fire the punctuators that are due by the stream time; return whether there were any."""
+        return self._punctuate(self.context.stream_schedules, now_ms, PunctuationType.STREAM_TIME)
 
     def _punctuate(self, schedules: PunctuationQueue, now_ms: int, kind: str) -> bool:
         context, guard = self.context, self._guard

@@ -303,6 +303,10 @@ class Task(Checkpointed, Queued):
         """Return whether records of a partition can be processed in bulk: nothing has to happen between them."""
         return self._executor.queue_of(topic, partition).plain and self._executor.is_fast()
 
+    def punctuate_stream_time(self) -> bool:
+        """Fire the punctuators that are due by the stream time; return whether there were any."""
+        return self._executor.punctuate_stream_time(self.context.stream_time[0])
+
     def punctuate_wall_clock(self) -> bool:
         """Fire the punctuators that are due by the clock; return whether there were any."""
         return self._executor.punctuate_wall_clock()

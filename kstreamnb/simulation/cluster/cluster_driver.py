@@ -28,8 +28,8 @@ class ClusterDriver:
     """Runs applications as stream threads do: poll, process, commit, one call at a time.
 
     Unlike `TopologyTestDriver`, which processes each record to its end and commits, this driver keeps records in
-    topics and buffers, and so shows commit intervals, caches, transactions, idling tasks, full buffers, crashes and
-    restores. Its wall clock moves only by `advance_wall_clock_time`.
+    topics and buffers, and so shows commit intervals, caches, transactions, idling tasks, full buffers, punctuations
+    between loops of several records, crashes and restores. Its wall clock moves only by `advance_wall_clock_time`.
 
     Args:
         topology: the first application; add others with `add_application`.
@@ -70,10 +70,8 @@ class ClusterDriver:
         self.clock = Clock(start)
         self.applications: dict[str, Application] = {}
         self._broker, self._events = Broker(), list[ThreadEvent]()
-        self._trace, self._verify = (
-            ClusterTrace() if trace else None,
-            self.verify_by_default if verify is None else verify,
-        )
+        self._trace = ClusterTrace() if trace else None
+        self._verify = self.verify_by_default if verify is None else verify
         self._partitions = partitions if isinstance(partitions, int) else 1
         for topic, count in (partitions if isinstance(partitions, Mapping) else {}).items():
             self._broker.create(topic, count)

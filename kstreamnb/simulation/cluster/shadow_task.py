@@ -15,6 +15,7 @@ class ShadowTask:
     def __init__(self, plan: TaskPlan, clock: Clock, global_task: Task | None) -> None:
         self._clock = Clock(clock.now_ms)
         self.task = Task(plan, self._clock, global_task)
+        self.task.context.stream_schedules.hold()
         self._ahead: list[tuple[str, Any]] = []
 
     def note(self, kind: str, what: object) -> None:
@@ -28,8 +29,9 @@ class ShadowTask:
                 topic, partition, record = what
                 self.task.run(topic, partition, (record,))
             else:
-                self._clock.advance_to(what)
-                self.task.punctuate_wall_clock()
+                fire, now_ms = what
+                self._clock.advance_to(now_ms)
+                fire(self.task)
         self.task.commit()
         self.task.drain()
         self._ahead.clear()

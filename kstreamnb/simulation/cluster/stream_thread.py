@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import repeat
 from typing import Any, Literal, TypeAlias
 
@@ -71,6 +71,7 @@ class StreamThread:
         self._recorder = recorder
         self._transaction: int | None = None
         self._committed_ms, self._turn = clock.now_ms, 0
+        self._loop_rounds, self._rounds_left, self._is_loop_empty = 1, 1, True
         self._flushed: dict[tuple[str, str], int] = {}
         known = partitions_with_sources(topology, broker.counts(), default_partitions)
         plans = plan_tasks(topology, config, known, default_partitions=default_partitions)
@@ -103,11 +104,7 @@ class StreamThread:
 
     def tick(self) -> None:
         """Handle a clock change: punctuate, and commit if due."""
-        for task in self.tasks.values():
-            if task.task.punctuate_wall_clock():
-                task.needs_commit = True
-                self._to_shadow(task, "punctuate", self.clock.now_ms)
-            self._emit(task)
+        self._punctuate(Task.punctuate_wall_clock)
         interval = self.config.commit_interval_ms
         assert interval is not None
         if self.clock.now_ms - self._committed_ms >= interval:
@@ -121,18 +118,36 @@ class StreamThread:
         return self.config.max_poll_records - budget
 
     def _process(self, limit: int | None) -> int:
-        """Process one record of each ready task in turn until none is ready."""
+        """Process one record of each ready task in turn until none is ready, with punctuations between loops."""
         tasks, done, idle = list(self.tasks.values()), 0, 0
         while idle < len(tasks) and (limit is None or done < limit):
             task = tasks[self._turn % len(tasks)]
             self._turn += 1
-            if not task.is_ready(self.clock.now_ms):
-                idle += 1
-                continue
-            idle = 0
-            done += 1
-            self._process_one(task)
+            idle += 1
+            if task.is_ready(self.clock.now_ms):
+                idle, done, self._is_loop_empty = 0, done + 1, False
+                self._process_one(task)
+            self._rounds_left -= self._turn % len(tasks) == 0
+            if not self._rounds_left or idle == len(tasks):
+                self._end_loop()
         return done
+
+    def _end_loop(self) -> None:
+        """Punctuate; as in Kafka Streams the next loop is half as long after a punctuation, else one round longer."""
+        if not self._is_loop_empty:
+            fired = self._punctuate(Task.punctuate_stream_time)
+            self._loop_rounds = max(self._loop_rounds // 2, 1) if fired else self._loop_rounds + 1
+        self._rounds_left, self._is_loop_empty = self._loop_rounds, True
+
+    def _punctuate(self, fire: Callable[[Task], bool]) -> bool:
+        """Fire the punctuators of all tasks that are due; return whether there were any."""
+        fired = [task for task in self.tasks.values() if fire(task.task)]
+        for task in fired:
+            task.needs_commit = True
+            self._to_shadow(task, "punctuate", (fire, self.clock.now_ms))
+        for task in self.tasks.values():
+            self._emit(task)
+        return bool(fired)
 
     def _process_one(self, task: StreamTask) -> None:
         topic, partition, record = task.process()
@@ -146,13 +161,10 @@ class StreamThread:
         """Load all records of global topics into the global stores."""
         if self.global_task is None:
             return
-        for topic, partitions in self.broker.topics.items():
-            if self.global_task.plan.source_of(topic) is None:
-                continue
-            for number, partition in enumerate(partitions):
-                if self.broker.is_delayed(topic, number):
-                    continue
+        for topic, number in [(topic, at) for topic, parts in self.broker.topics.items() for at in range(len(parts))]:
+            if self.global_task.plan.source_of(topic) is not None and not self.broker.is_delayed(topic, number):
                 start = self._global_positions.get((topic, number), 0)
+                partition = self.broker.partition(topic, number)
                 result, self._global_positions[topic, number] = partition.read(start, None, self.isolation)
                 if result:
                     self.global_task.run(topic, number, [wire(record) for record in result])
@@ -165,15 +177,11 @@ class StreamThread:
             return
         if self.config.exactly_once and self._transaction is None:
             self._transaction = self.broker.begin()
-        for (topic, partition, timestamp, key, value, headers), position in zip(
-            rows, positions or repeat(-1), strict=False
-        ):
+        for row, position in zip(rows, positions or repeat(-1), strict=False):
+            topic, partition, timestamp, key, value, headers = row
             serdes = task.task.topic_serdes(topic)
             if serdes is not None:
-                key, value = (
-                    None if data is None else to_bytes(serde, data)
-                    for serde, data in zip(serdes, (key, value), strict=True)
-                )
+                key, value = map(to_bytes, serdes, (key, value))
             self.broker.create(topic, task.task.plan.count(topic))
             offset = self.broker.append(topic, partition, timestamp, key, value, headers, self._transaction)
             self._log_event("produced", task.id, f"{topic}-{partition}", offset=offset)
@@ -188,7 +196,9 @@ class StreamThread:
         if self._recorder is None:
             return positions
         for position, event in self._recorder.news(task.id):
-            if isinstance(event, events.Forwarded):
+            if isinstance(event, RecordProduced):
+                positions.append(position)
+            elif isinstance(event, events.Forwarded):
                 self._log_event("handed on", task.id, f"{event.node} to {event.child}")
             elif isinstance(event, events.StoreWritten) and event.key is not None:
                 self._log_event("stored", task.id, event.store)
@@ -196,8 +206,6 @@ class StreamThread:
                 self._log_event("dropped", task.id, event.node, reason=event.reason)
             elif isinstance(event, events.Punctuated):
                 self._log_event("punctuated", task.id, event.node, now_ms=event.now_ms)
-            elif isinstance(event, RecordProduced):
-                positions.append(position)
         return positions
 
     # --- commits and shutdown ---
@@ -207,6 +215,7 @@ class StreamThread:
         self._committed_ms = self.clock.now_ms
         if not tasks:
             return
+        self._loop_rounds = max(self._loop_rounds // 2, 1)
         for task in tasks:
             if self._recorder is not None and not any(store.spec.cached for store in task.task.stores.values()):
                 self._recorder.add("committing", task.id, "", None)  # a task with caches says so itself
@@ -276,10 +285,10 @@ class StreamThread:
         for store in task.task.stores.values():
             topic = changelog_of(task.task, store)
             partition = topic or "", task.task.plan.partition
-            if topic is None or not store.spec.logged:
-                end = self.broker.committed.get((self.id, *partition), 0)
-            else:
-                end = self.broker.partition(*partition).end
+            logged = topic is not None and store.spec.logged
+            end = (
+                self.broker.partition(*partition).end if logged else self.broker.committed.get((self.id, *partition), 0)
+            )
             if end - self._flushed.get((task.id, store.name), 0) < at_least:
                 continue
             if self._state_directory.write(task.id, store, end):
@@ -300,6 +309,7 @@ class StreamThread:
             for topic, partitions in self.broker.topics.items()
             if plan.partition < len(partitions) and plan.source_of(topic) is not None
         ]
+        task.context.stream_schedules.hold()
         result = StreamTask(task, sorted(inputs), self.config, self.broker, self.isolation, self._log_event)
         for store in task.stores.values():
             restore_store(task, store, self.broker, self._state_directory, self._log_event)

@@ -232,6 +232,71 @@ class Beat(ks.Processor):
         """Records produce no output."""
 
 
+class Ticks(ks.Processor):
+    """Passes records on, and sends the stream time every 2 s of it."""
+
+    def init(self, context: Any) -> None:
+        """Start the punctuator."""
+        super().init(context)
+        context.schedule("2s", "stream_time", lambda now: context.forward(ks.Record("k", f"tick {now}", now)))
+
+    def process(self, record: ks.Record) -> None:
+        """Pass the record on."""
+        self.context.forward(record)
+
+
+def test_stream_time_punctuates_between_loops_as_in_kafka_streams() -> None:
+    """S0-35: a loop is one record longer than the last, half as long after a punctuation; nothing else is in between.
+
+    `StreamThread.runOnce` of Kafka Streams counts so; the test driver of Kafka, and ours, look after each record.
+    """
+    builder = ks.StreamsBuilder("ticks")
+    builder.stream("in").process(Ticks).to("out")
+    records = [("k", str(at), at) for at in range(0, 10_000, 1000)]
+
+    def ticks(driver: Any) -> list[str]:
+        topic = driver.create_input_topic("in")
+        for key, value, at in records:
+            topic.pipe_input(key, value, at=at)
+        return [value for value in outputs(driver) if value.startswith("tick")]
+
+    def outputs(driver: Any) -> list[str]:
+        if isinstance(driver, ks.simulation.ClusterDriver):
+            driver.run_ready()
+            driver.application.commit()
+        return [str(value) for value in driver.create_output_topic("out").read_values_to_list()]
+
+    assert [f"tick {at}" for at in (0, 2000, 4000, 6000, 8000)] == ticks(ks.TopologyTestDriver(builder.build()))
+    assert [f"tick {at}" for at in (0, 3000, 4000, 7000, 8000)] == ticks(
+        ks.simulation.ClusterDriver(builder.build(), AT_LEAST)
+    )
+
+
+def test_a_punctuator_that_is_due_is_not_lost_by_a_crash_or_a_limit() -> None:
+    """S0-35: a loop that a limit interrupts goes on with the next call; a crash repeats it from the last commit.
+
+    The loops are 0 | 1 | 2 3 | 4 | 5 | 6 7, and after the crash, which undoes the last one, 6 | 7 | 8 9.
+    """
+    builder = ks.StreamsBuilder("ticks")
+    builder.stream("in").process(Ticks).to("out")
+    driver = ks.simulation.ClusterDriver(builder.build(), EXACTLY)
+    topic = driver.create_input_topic("in")
+    for at in range(0, 10_000, 1000):
+        topic.pipe_input("k", str(at), at=at)
+    assert [driver.run_ready(limit=3) for _ in range(2)] == [3, 3]
+    driver.application.commit()
+    driver.run_ready(limit=2)
+    driver.application.crash()
+    driver.application.restart()
+    driver.run_ready()
+    driver.application.commit()
+    values = driver.create_output_topic("out").read_values_to_list()
+    assert [value for value in values if not str(value).startswith("tick")] == [str(n) for n in range(0, 10_000, 1000)]
+    assert [value for value in values if str(value).startswith("tick")] == [
+        f"tick {at}" for at in (0, 3000, 4000, 6000, 9000)
+    ]
+
+
 def test_a_punctuation_alone_is_committed() -> None:
     """S0-35: no input at all; what a wall-clock punctuator sent is visible after the next interval."""
     topology = (
