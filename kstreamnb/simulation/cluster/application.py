@@ -118,9 +118,8 @@ class Application(ApplicationLifecycle):
         thread = self._running_thread()
         self._state_directory.lose(name)
         for task in thread.tasks.values():
-            store = task.task.stores.get(name)
-            if store is not None:
-                thread.restore(task.task, store)
+            if name in task.task.stores:
+                thread.restore(task.task, task.task.stores[name])
 
     def repartition(self, partitions: int) -> int:
         """Move the state of a stopped application to another number of partitions; return the number of rows moved.
@@ -141,12 +140,11 @@ class Application(ApplicationLifecycle):
     def metrics(self) -> dict[str, dict[str, int]]:
         """Return metrics under Kafka's names, by task."""
         tasks = self._tasks
+        dropped = {task_id: sum(task.task.counters()["dropped"].values()) for task_id, task in tasks.items()}
         return {
             "process-total": {task_id: task.processed for task_id, task in tasks.items()},
             "enforced-processing-total": {task_id: task.enforced for task_id, task in tasks.items()},
-            "dropped-records-total": {
-                task_id: sum(task.task.counters()["dropped"].values()) for task_id, task in tasks.items()
-            },
+            "dropped-records-total": dropped,
         }
 
     def _read_serdes(self, topic: str) -> tuple[Serde, Serde] | None:

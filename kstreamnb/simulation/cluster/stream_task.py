@@ -58,10 +58,8 @@ class StreamTask:
         for partition in self.inputs:
             if partition in self._paused or self._broker.is_delayed(*partition) or fetched >= budget:
                 continue
-            start = self.positions[partition]
-            result, self.positions[partition] = self._broker.partition(*partition).read(
-                start, budget - fetched, self._isolation
-            )
+            log = self._broker.partition(*partition)
+            result, self.positions[partition] = log.read(self.positions[partition], budget - fetched, self._isolation)
             if not result:
                 continue
             fetched += len(result)
@@ -117,11 +115,8 @@ class StreamTask:
 
     def offsets(self) -> Mapping[InputPartition, int]:
         """Return the first unprocessed offset of each partition."""
-        result = {}
-        for partition in self.inputs:
-            queue = self.task.queue_of(*partition)
-            result[partition] = queue.arrived()[1][0] if queue.fill() else self.positions[partition]
-        return result
+        queues = {partition: self.task.queue_of(*partition) for partition in self.inputs}
+        return {each: queue.arrived()[1][0] if queue.fill() else self.positions[each] for each, queue in queues.items()}
 
     def _idle(self, partition: InputPartition, **numbers: object) -> None:
         """Record an idling event, once per reason."""

@@ -141,13 +141,13 @@ class StreamThread:
 
     def _punctuate(self, fire: Callable[[Task], bool]) -> bool:
         """Fire the punctuators of all tasks that are due; return whether there were any."""
-        fired = [task for task in self.tasks.values() if fire(task.task)]
-        for task in fired:
-            task.needs_commit = True
-            self._to_shadow(task, "punctuate", (fire, self.clock.now_ms))
+        fired = False
         for task in self.tasks.values():
+            if fire(task.task):
+                fired = task.needs_commit = True
+                self._to_shadow(task, "punctuate", (fire, self.clock.now_ms))
             self._emit(task)
-        return bool(fired)
+        return fired
 
     def _process_one(self, task: StreamTask) -> None:
         topic, partition, record = task.process()
@@ -318,9 +318,8 @@ class StreamThread:
             task.apply_delta(note)
         for partition in result.inputs:
             result.positions[partition] = self.broker.committed.get((self.id, *partition), 0)
-        self._log_event(
-            "started", plan.task_id, "", **{f"{topic}-{p}": at for (topic, p), at in result.positions.items()}
-        )
+        positions = {f"{topic}-{number}": at for (topic, number), at in result.positions.items()}
+        self._log_event("started", plan.task_id, "", **positions)
         return result
 
     def _own(self, topic: str, count: int, *, strict: bool) -> None:
