@@ -66,17 +66,21 @@ def owners(name: str, text: str) -> dict[int, list[str]]:
 
 
 def shown_by(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield every id that a file names, with the test that names it, or else with the file."""
+    """Yield every id that a file names, with the test that names it, or else with the file.
+
+    If a case of a table is named after the id, the place is ``file::test -k ID``, the arguments with which pytest runs it.
+    """
     name, text = str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")
     tests = owners(name, text) if path.match("test_*.py") else {}
     for number, line in enumerate(text.splitlines(), 1):
         for id_ in ids(line):
-            yield from ((id_, place) for place in tests.get(number, [name]))
+            case = f" -k {id_}" if f'"{id_}",' in line else ""
+            yield from ((id_, f"{place}{case}") for place in tests.get(number, [name]))
 
 
-def is_named_by_its_tests(place: str, others: Iterable[str]) -> bool:
-    """Return whether a place is a file of which tests are among the others."""
-    return any(other.startswith(f"{place}::") for other in others)
+def is_named_exactly(place: str, others: Iterable[str]) -> bool:
+    """Return whether tests of this file, or cases of this test, are among the other places."""
+    return any(other.startswith((f"{place}::", f"{place} -k ")) for other in others)
 
 
 def places() -> dict[str, list[str]]:
@@ -87,7 +91,7 @@ def places() -> dict[str, list[str]]:
             if path.stem != "requirements" and ".artefacts" not in path.parts:
                 for id_, place in shown_by(path):
                     found[id_][place] = None
-    return {id_: [place for place in each if not is_named_by_its_tests(place, each)] for id_, each in found.items()}
+    return {id_: [place for place in each if not is_named_exactly(place, each)] for id_, each in found.items()}
 
 
 def page() -> str:
