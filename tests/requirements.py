@@ -68,7 +68,7 @@ def owners(name: str, text: str) -> dict[int, list[str]]:
 def shown_by(path: Path) -> Iterator[tuple[str, str]]:
     """Yield every id that a file names, with the test that names it, or else with the file.
 
-    If a case of a table is named after the id, the place is ``file::test -k ID``, the arguments with which pytest runs it.
+    If a case of a table is named after the id, the place is ``file::test -k ID``: the arguments that run it.
     """
     name, text = str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")
     tests = owners(name, text) if path.match("test_*.py") else {}
