@@ -104,7 +104,7 @@ site: $(READY) ## Build the documentation, with the course in the browser (needs
 test-site: site chromium ## Look for broken links and barriers on the pages, and run chapters in headless Chromium
 	SITE=.artefacts/site/html $(PYTEST) tests/browser/test_site.py $(if $(findstring --without-course,$(SITE_OPTIONS)),,tests/browser/test_browser_course.py) -m browser -s
 
-test-install: $(READY) ## Build wheel and sdist, check them, and try EXTRAS="base kafka", all extras, or the oldest versions (EXTRAS=--lowest)
+test-install: $(READY) ## Build wheel and sdist, check them, and try EXTRAS="base kafka", all extras, the oldest versions (EXTRAS=--lowest), or the newest (--newest)
 	$(BIN)/python -m tests.install $(EXTRAS)
 
 test-all: test test-spark test-kafka test-cluster test-notebook test-browser ## Every suite

@@ -193,7 +193,7 @@ def p26_a_joiner_gets_both_values(orders: ks.KStream[str, Order], customers: ks.
     by_customer.join(customers, lambda order, customer: customer.item)  # error: a customer has no item
 
 
-def p27_a_left_join_may_miss(orders: ks.KStream[str, Order], customers: ks.KTable[str, Customer]) -> None:
+def p27_a_left_join_may_miss(orders: ks.KStream[str, Order], customers: ks.KTable[str, Customer]) -> None:  # S2-41
     orders.left_join(customers, lambda order, customer: customer.name if customer else "?").to("sold")
     orders.left_join(customers, lambda order, customer: customer.name)  # error: the customer may be None
 

@@ -110,7 +110,7 @@ def alert_rules(
         Alert(
             "lag grows",
             f"deriv({lag}[10m]) > 0",
-            "more comes in than is processed: see process-rate, skew of partitions, cores",
+            "records arrive faster than they are processed: see process-rate, skew of partitions, cores",
             lambda seen: seen.growth(_FETCH, "records-lag-max") > 0,
         ),
         Alert(
@@ -128,7 +128,7 @@ def alert_rules(
         Alert(
             "processing is slow",
             f"max({_exposed(_TASK, 'process-latency-avg')}) > {latency_ms}",
-            "a record takes long: see replay.profile() for the costly operator, and calls to other services",
+            "processing a record takes long: see replay.profile() for the costly operator, and calls to other services",
             lambda seen: seen.greatest(_TASK, "process-latency-avg") > latency_ms,
         ),
         Alert(
