@@ -117,7 +117,8 @@ def _box(ids: list[str], items: Mapping[str, Item], description: TopologyDescrip
     title = " · ".join([*variable[:1], word])
     id_ = ids[0].replace("node-", "operator-", 1)
     mark = next((part.mark for part in parts if part.mark), None)
-    notes = ", ".join(dict.fromkeys(part.note for part in parts if part.note))
+    reasons = [part.word for part in parts if part.kind == "internal topic"]
+    notes = ", ".join(dict.fromkeys(text for text in (*reasons, *(part.note for part in parts)) if text))
     return Box(id_, title, parts, folded=id_ not in unfold, kind="operator", note=notes, mark=mark)
 
 

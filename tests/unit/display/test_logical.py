@@ -48,6 +48,8 @@ def test_a_join_that_begins_with_a_repartition_is_called_join() -> None:
     (box,) = logical_view(builder.build().description()).boxes
     assert box.title == "priced · join"
     assert [item.kind for item in box.items].count("internal topic") == 1
+    assert box.note == "key changed at orders · select_key"
+    assert "key changed" in to_svg(logical_view(builder.build().description()))
 
 
 def test_what_only_an_operator_uses_is_inside_it() -> None:
