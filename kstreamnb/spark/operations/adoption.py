@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kstreamnb.core.arguments import check_arguments
+from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.tables import Tabular
 from kstreamnb.errors import CheckpointError
 from kstreamnb.kafka.batch_offsets import Offsets
@@ -72,7 +73,7 @@ class Adoption(Tabular):
     def table(self) -> Iterator[Sequence[str]]:
         """Yield stores, input topics and repartition topics."""
         for name, rows in self.stores.items():
-            yield "store", name, f"{rows:,} rows"
+            yield "store", name, pluralize(rows, "row")
         for topic, parts in self.offsets.items():
             yield "input topic", topic, ", ".join(f"{part}: {offset}" for part, offset in parts.items())
         for topic, count in self.pending.items():
