@@ -101,7 +101,7 @@ class UsePartitionTimeOnInvalidTimestamp:
         if partition_time_ms < 0:
             raise ProcessingError(
                 f'the first record of topic "{record.topic}" has the negative timestamp {record.timestamp}',
-                detail=f"partition {record.partition} has no time yet to use instead",
+                detail=f"partition {record.partition} has no earlier time to use instead",
                 java="Could not infer new timestamp for input record because partition time is unknown.",
             )
         return partition_time_ms

@@ -73,7 +73,7 @@ def instant_ms(value: object, what: str = "instant") -> int:
     if moment.tzinfo is None:
         raise ConfigError(
             f'{what} "{value}" has no time zone',
-            detail="the same text means another moment in every zone",
+            detail="the same text means a different instant in each zone",
             hint='add "Z" for UTC or an offset such as "+02:00" to text; tzinfo=UTC to a datetime',
         )
     since = moment - _EPOCH

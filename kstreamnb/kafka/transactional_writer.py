@@ -365,7 +365,7 @@ class TransactionalWriter:
             raise BrokerError(
                 f'the transaction of {what} of "{self.application}" has not ended in Kafka',
                 detail=f"it is open in {named_partitions(left)}",
-                hint="it is looked at again after a restart",
+                hint="restart the query, which looks at it again",
             )
 
     def write(self, output: Iterable[OutputColumns]) -> int:

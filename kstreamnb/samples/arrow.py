@@ -50,7 +50,7 @@ def _times(column: pyarrow.ChunkedArray, name: str) -> list[int]:
         if column.type.tz is None:
             raise ConfigError(
                 f'column "{name}" has times without a time zone',
-                detail=f"its type is {column.type}; the same time means another moment in every zone",
+                detail=f"its type is {column.type}; the same time means a different instant in each zone",
                 hint="convert it to a type with a time zone, such as UTC",
             )
         if column.null_count:

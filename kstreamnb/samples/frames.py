@@ -60,7 +60,7 @@ def _pandas_times(series: Any, name: str) -> list[int]:
     if series.dtype.kind == "M" and getattr(series.dtype, "tz", None) is None:
         raise ConfigError(
             f'column "{name}" has times without a time zone',
-            detail="the same time means another moment in every zone",
+            detail="the same time means a different instant in each zone",
             hint=f'say which: frame["{name}"].dt.tz_localize("UTC")',
         )
     if series.dtype.kind == "M":

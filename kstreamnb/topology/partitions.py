@@ -196,7 +196,7 @@ def _repartition_counts(
                 counts[topic], progress = max(candidates), True
         if not progress:
             names = ", ".join(f'"{topic}"' for topic in open_topics)
-            raise TopologyError(f"the number of partitions of {names} follows from no topic", java=NOT_COMPUTED)
+            raise TopologyError(f"the number of partitions of {names} cannot be derived", java=NOT_COMPUTED)
     return counts
 
 

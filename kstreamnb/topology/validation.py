@@ -227,8 +227,8 @@ def supplied_stores(node: str, supplier: object) -> tuple[StoreSpec, ...]:
     if processor is make():
         kind = type(supplier).__name__
         raise TopologyError(
-            f'the supplier of node "{node}" hands out the same processor twice',
-            hint="make a new processor in every call: each task needs its own",
+            f'the supplier of node "{node}" returned the same processor twice',
+            hint="return a new processor from every call: each task needs its own",
             java=f"{kind} generates single reference. {kind}#get() must return a new object each time it is called.",
         )
     return tuple(processor.stores()) if hasattr(processor, "stores") else ()

@@ -666,7 +666,7 @@ def test_a_worker_that_remembers_something_else_than_its_log_ends_the_query(tmp_
                 store.apply(next(iter(store.raw)), None)
 
     rows = disordered(["in"], 200)
-    with pytest.raises(ks.errors.StateError, match='a worker remembers store "first" differently') as caught:
+    with pytest.raises(ks.errors.StateError, match='the copy of store "first" in a worker differs') as caught:
         ran(tmp_path, three_levels(), rows, ["out"], batches=6, between=lose_a_row)
     assert (caught.value.detail or "").startswith("rows that differ: 1, ")
 
@@ -683,7 +683,7 @@ def test_a_file_that_differs_from_its_log_ends_the_query(tmp_path: Path) -> None
                     database.executemany('INSERT INTO "rows first" VALUES (?, ?)', [(b"y", value), (b"z", value)])
 
     rows = disordered(["in"], 200)
-    with pytest.raises(ks.errors.StateError, match='a worker remembers store "first" differently') as caught:
+    with pytest.raises(ks.errors.StateError, match='the copy of store "first" in a worker differs') as caught:
         ran(tmp_path, three_levels(), rows, ["out"], batches=6, between=add_rows, memory_limit=0)
     assert (caught.value.detail or "").startswith("rows that differ: 2, the first under key 'y'")
 

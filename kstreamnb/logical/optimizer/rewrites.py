@@ -64,7 +64,7 @@ def _refuse_both(topic: str, first: LogicalNode, second: LogicalNode) -> None:
 def _check_mergeable(first: StreamSource, later: StreamSource, topic: str) -> None:
     if set(first.topics) != set(later.topics):
         raise TopologyError(
-            f'topic "{topic}" is read by two streams whose topics are not the same',
+            f'topic "{topic}" is read by two streams with different lists of topics',
             detail=f"{first.name} reads {', '.join(first.topics)}; {later.name} reads {', '.join(later.topics)}",
             hint="read the topic alone and merge streams where they belong together",
             origin=later.origin,

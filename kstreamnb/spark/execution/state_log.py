@@ -246,9 +246,9 @@ def _ensure_equal(cached: CachedTask, again: CachedTask) -> None:
         keys = list(_differing(_rows(store), _rows(again.task.stores[name])))
         if keys:
             raise StateError(
-                f'a worker remembers store "{name}" differently from what was committed',
+                f'the copy of store "{name}" in a worker differs from the committed one',
                 detail=f"rows that differ: {len(keys)}, the first under key {keys[0]!r}; entry {cached.seq} of its log",
-                hint="restart the query: its workers begin with what was committed",
+                hint="restart the query: its workers read the committed state",
             )
     if cached.positions != again.positions:
         raise StateError("a worker remembers other positions than those that were committed")
