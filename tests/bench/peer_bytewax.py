@@ -60,7 +60,7 @@ def main(case, repeats):
         start = time.process_time()
         run_main(flow)
         rates.append(RECORDS / (time.process_time() - start))
-    print(json.dumps(max(rates)))
+    print(json.dumps({"rate": max(rates)}))
 
 
 if __name__ == "__main__":

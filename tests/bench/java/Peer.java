@@ -19,12 +19,18 @@ import org.apache.kafka.streams.Topology;
 import org.apache.kafka.streams.TopologyTestDriver;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Grouped;
+import org.apache.kafka.streams.kstream.JoinWindows;
 import org.apache.kafka.streams.kstream.KGroupedStream;
 import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
+import org.apache.kafka.streams.kstream.SessionWindows;
+import org.apache.kafka.streams.kstream.SlidingWindows;
+import org.apache.kafka.streams.kstream.StreamJoined;
+import org.apache.kafka.streams.kstream.Suppressed;
 import org.apache.kafka.streams.kstream.TimeWindows;
 import org.apache.kafka.streams.kstream.WindowedSerdes;
+import org.apache.kafka.streams.state.BuiltInDslStoreSuppliers;
 import org.apache.kafka.streams.state.Stores;
 import org.apache.kafka.streams.test.TestRecord;
 
@@ -38,17 +44,21 @@ public final class Peer {
     private static final Serde<Map<String, Object>> VALUE = Serdes.serdeFrom(writer(), reader());
 
     public static void main(String[] args) {
-        List<TestRecord<String, Map<String, Object>>> records = records();
+        List<TestRecord<String, Map<String, Object>>> records = records(args[0]);
+        boolean joins = args[0].endsWith("join");
+        int every = args[0].startsWith("foreign-key") ? 10 : 2; // one record of as many goes to the other topic
         double best = 0;
         int published = 0;
         for (int round = 0; round <= Integer.parseInt(args[1]); round++) {
             try (TopologyTestDriver driver = new TopologyTestDriver(topology(args[0]), settings())) {
                 TestInputTopic<String, Map<String, Object>> input =
                     driver.createInputTopic("in", new StringSerializer(), VALUE.serializer());
+                TestInputTopic<String, Map<String, Object>> other =
+                    joins ? driver.createInputTopic("other", new StringSerializer(), VALUE.serializer()) : null;
                 ThreadMXBean clock = ManagementFactory.getThreadMXBean();
                 long start = clock.getCurrentThreadCpuTime();
-                for (TestRecord<String, Map<String, Object>> record : records) {
-                    input.pipeInput(record);
+                for (int n = 0; n < RECORDS; n++) {
+                    (joins && n % every == every - 1 ? other : input).pipeInput(records.get(n));
                 }
                 double seconds = (clock.getCurrentThreadCpuTime() - start) / 1e9;
                 published = driver.createOutputTopic("out", Serdes.ByteArray().deserializer(),
@@ -63,6 +73,14 @@ public final class Peer {
 
     private static Topology topology(String name) {
         StreamsBuilder builder = new StreamsBuilder();
+        if (name.equals("foreign-key join")) {
+            builder.table("in", Consumed.with(KEY, VALUE))
+                .join(builder.table("other", Consumed.with(KEY, VALUE)), value -> "f" + (Integer) value.get("value") % 10,
+                    Peer::withOther, Materialized.with(KEY, VALUE))
+                .toStream()
+                .to("out", Produced.with(KEY, VALUE));
+            return builder.build();
+        }
         KStream<String, Map<String, Object>> stream = builder.stream("in", Consumed.with(KEY, VALUE));
         KGroupedStream<String, Map<String, Object>> grouped = stream.groupByKey(Grouped.with(KEY, VALUE));
         switch (name) {
@@ -80,6 +98,26 @@ public final class Peer {
                     Stores.inMemoryWindowStore("counts", Duration.ofDays(1), Duration.ofSeconds(1), false)))
                 .toStream()
                 .to("out", Produced.with(WindowedSerdes.timeWindowedSerdeFrom(String.class, 1000), Serdes.Long()));
+            case "session count" -> grouped
+                .windowedBy(SessionWindows.ofInactivityGapWithNoGrace(Duration.ofMillis(150)))
+                .count()
+                .toStream()
+                .to("out", Produced.with(WindowedSerdes.sessionWindowedSerdeFrom(String.class), Serdes.Long()));
+            case "sliding count" -> grouped
+                .windowedBy(SlidingWindows.ofTimeDifferenceWithNoGrace(Duration.ofMillis(200)))
+                .count()
+                .toStream()
+                .to("out", Produced.with(WindowedSerdes.timeWindowedSerdeFrom(String.class, 200), Serdes.Long()));
+            case "suppressed count" -> grouped
+                .windowedBy(TimeWindows.ofSizeWithNoGrace(Duration.ofSeconds(1)))
+                .count()
+                .suppress(Suppressed.untilWindowCloses(Suppressed.BufferConfig.unbounded()))
+                .toStream()
+                .to("out", Produced.with(WindowedSerdes.timeWindowedSerdeFrom(String.class, 1000), Serdes.Long()));
+            case "stream-stream join" -> stream
+                .join(builder.stream("other", Consumed.with(KEY, VALUE)), Peer::withOther,
+                    JoinWindows.ofTimeDifferenceWithNoGrace(Duration.ofMillis(100)), StreamJoined.with(KEY, VALUE, VALUE))
+                .to("out", Produced.with(KEY, VALUE));
             default -> throw new IllegalArgumentException(name);
         }
         return builder.build();
@@ -91,12 +129,22 @@ public final class Peer {
         return more;
     }
 
-    private static List<TestRecord<String, Map<String, Object>>> records() {
+    private static Map<String, Object> withOther(Map<String, Object> value, Map<String, Object> other) {
+        Map<String, Object> more = new HashMap<>(value);
+        more.put("other", other.get("value"));
+        return more;
+    }
+
+    private static List<TestRecord<String, Map<String, Object>>> records(String name) {
         List<TestRecord<String, Map<String, Object>>> records = new ArrayList<>(RECORDS);
         for (int n = 0; n < RECORDS; n++) {
-            String key = "k" + n % KEYS;
-            Map<String, Object> value = Map.of("key", key, "value", n, "ts", START_MS + n);
-            records.add(new TestRecord<>(key, value, null, START_MS + n));
+            String key = "k" + (name.startsWith("stream-stream") ? n / 2 : n) % KEYS;
+            if (name.startsWith("foreign-key") && n % 10 == 9) {
+                key = "f" + n / 10 % 10;
+            }
+            long time = START_MS + n + (name.startsWith("session") ? n / 2000 * 1000 : 0); // pauses end sessions
+            Map<String, Object> value = Map.of("key", key, "value", n, "ts", time);
+            records.add(new TestRecord<>(key, value, null, time));
         }
         return records;
     }
@@ -105,6 +153,7 @@ public final class Peer {
         Properties settings = new Properties();
         settings.put("application.id", "bench");
         settings.put("bootstrap.servers", "nowhere:1");
+        settings.put("dsl.store.suppliers.class", BuiltInDslStoreSuppliers.InMemoryDslStoreSuppliers.class.getName());
         return settings;
     }
 
