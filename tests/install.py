@@ -128,11 +128,13 @@ def try_together(wheel: Path, folder: Path, interpreter: str, constraints: list[
 def main() -> None:
     """Build and check the distributions, and test the named extras, or all."""
     parser = argparse.ArgumentParser(description="Test the wheel in empty environments.")
-    parser.add_argument("extras", nargs="*", choices=list(SCRIPTS), metavar="EXTRA")
+    parser.add_argument("extras", nargs="*", metavar="EXTRA", help=f"of {', '.join(SCRIPTS)}; default: all, one by one")
     parser.add_argument("--python", default=sys.executable, help="interpreter of the environments")
     parser.add_argument("--lowest", action="store_true", help="all extras together, with the oldest versions")
     parser.add_argument("--newest", action="store_true", help="all extras together, with the newest versions")
     options = parser.parse_args()
+    if unknown := set(options.extras) - set(SCRIPTS):
+        parser.error(f"unknown extra: {min(unknown)}")
     version = run(options.python, "-c", "import platform; print(platform.python_version())").strip()
     with tempfile.TemporaryDirectory() as work:
         folder = Path(work)
