@@ -59,6 +59,12 @@ def expect_number(value: object, what: str) -> None:
         expect(None if isinstance(value, bool) else value, int, what)
 
 
+def at_least(least: int, value: int, what: str) -> None:
+    """Raise ConfigError when a number is too small."""
+    if value < least:
+        raise ConfigError(f"{what} must be at least {least}, got {value}")
+
+
 def expect_texts(values: object, what: str) -> tuple[str, ...]:
     """Return the texts of an iterable; raise ConfigError for one text alone, and for anything else in it."""
     if isinstance(values, str):

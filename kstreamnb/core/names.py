@@ -46,14 +46,15 @@ def check_resource_name(name: object, kind: str = "name") -> str:
     raise TopologyError(message, hint=hint, java=f"Invalid topology: {java}")
 
 
-def check_topic_name(name: object) -> str:
-    """Return the name of a topic that a topology reads or writes.
+def check_topic_name(name: object, kind: str = "topic name") -> str:
+    """Return the name of a topic that a topology reads or writes, or of an application.
 
     Kafka Streams leaves legality to the broker, and so do declarations here. Only dashes that look like a hyphen, which
     editors and web pages substitute, are refused: the broker's error about them would be incomprehensible.
 
     Args:
-        name: the topic's name.
+        name: the name to check.
+        kind: the kind of name, for errors. Default: "topic name".
 
     Raises: TopologyError when it is not text or has a typographic dash.
 
@@ -62,7 +63,7 @@ def check_topic_name(name: object) -> str:
         'orders-2026'
     """
     if not isinstance(name, str):
-        raise TopologyError(f'a topic name must be text, got type "{type(name).__name__}"')
+        raise TopologyError(f'a {kind} must be text, got type "{type(name).__name__}"')
     if dash := _DASH.search(name):
-        raise TopologyError(f'topic name "{name}" has the dash {dash[0]!a}', hint='write "-"')
+        raise TopologyError(f'{kind} "{name}" has the dash {dash[0]!a}', hint='write "-"')
     return name

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Generic, NamedTuple, Self, TypeAlias, TypeVar
 
+from kstreamnb.core.time import time_ms
 from kstreamnb.errors import ConfigError, ProcessingError
 from kstreamnb.suggesting import Suggesting
 
@@ -237,11 +238,8 @@ class Record(_RecordFields, Suggesting, Generic[K, V]):
 
     def __new__(cls, key: K, value: V, timestamp: int, headers: AnyHeaders = ()) -> Record[K, V]:
         """Create a record; raises ProcessingError if the timestamp is negative."""
-        try:
-            negative = timestamp < 0
-        except TypeError:
-            raise ConfigError(f"timestamp of a record must be a whole number of ms, got {timestamp!r}") from None
-        if negative:
+        timestamp = time_ms(timestamp, "timestamp of a record")
+        if timestamp < 0:
             java = f"Timestamp may not be negative. Got: {timestamp}"
             raise ProcessingError(f"timestamp {timestamp} of a record is negative", java=java)
         return super().__new__(cls, key, value, timestamp, headers_of(headers) if headers else ())

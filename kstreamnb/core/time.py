@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import TypeAlias
+from operator import index
+from typing import SupportsIndex, TypeAlias
 
 from kstreamnb.errors import ConfigError
 
@@ -50,6 +51,20 @@ def duration_ms(value: object, what: str = "duration") -> int:
     )
 
 
+def time_ms(value: object, what: str) -> int:
+    """Return a number as a timestamp in milliseconds; raise ConfigError unless it is whole and has at most 64 bits.
+
+    Example:
+        >>> time_ms(7, "time of a record")
+        7
+    """
+    if type(value) is int and -MAX_TIME_MS <= value <= MAX_TIME_MS:
+        return value
+    if isinstance(value, SupportsIndex) and type(value) not in (bool, int):  # a number of numpy
+        return time_ms(index(value), what)
+    raise ConfigError(f"{what} must be a whole number of 64 bits, got {value!r}", hint="give milliseconds since 1970")
+
+
 def instant_ms(value: object, what: str = "instant") -> int:
     """Return an instant in milliseconds since the epoch; ``what`` is its name in errors.
 
@@ -58,7 +73,7 @@ def instant_ms(value: object, what: str = "instant") -> int:
         (1500, 0, 7)
     """
     if isinstance(value, int) and not isinstance(value, bool):
-        return value
+        return time_ms(value, what)
     moment = value
     if isinstance(value, str):
         try:

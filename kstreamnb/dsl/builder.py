@@ -68,8 +68,8 @@ class StreamsBuilder(Suggesting):
     ) -> None:
         if store_type not in ("persistent", "in_memory"):
             raise ConfigError(f'store type "{store_type}" is neither "persistent" nor "in_memory"')
-        if name is not None and not isinstance(name, str):
-            raise ConfigError(f'name must be text, got type "{type(name).__name__}"')
+        if name is not None:
+            check_topic_name(name, "application name")
         if processor_wrapper is not None:
             taking(processor_wrapper, "name", "operator")
         self.name = name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from kstreamnb.core.arguments import check_arguments
+from kstreamnb.core.arguments import at_least, check_arguments
 from kstreamnb.errors import ConfigError, unknown
 
 _BY_DOCUMENT = {  # of Elasticsearch and OpenSearch: the record's key is the document's id, fields need no schema
@@ -87,8 +87,7 @@ def connect_config(
     check_arguments(connect_config, locals())
     if kind not in _SINKS:
         raise unknown("kind of connector", kind, _SINKS, error=ConfigError)
-    if tasks < 1:
-        raise ConfigError(f"tasks must be at least 1, got {tasks}")
+    at_least(1, tasks, "tasks")
     own = dict(settings or {})
     if schema_registry is not None:
         own = {

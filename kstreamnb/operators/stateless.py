@@ -58,6 +58,13 @@ def check_pair(method: str, pair: object) -> None:
     raise ProcessingError(f"{method} must {what}, got {pair!r:.100}", hint=hint)
 
 
+def _ordered(method: str, values: Iterable[Any]) -> Iterable[Any]:
+    """Return a mapper's values; raise ProcessingError for a set, whose order changes from process to process."""
+    if isinstance(values, set | frozenset):
+        raise ProcessingError(f"{method} must return a list, got a set, which has no order", hint="return sorted(…)")
+    return values
+
+
 @dataclass(frozen=True)
 class Map(Stateless):
     """Forwards the pair ``mapper(key, value)`` in place of the record.
@@ -133,7 +140,7 @@ class FlatMap(Operator):
         mapper = self.mapper
 
         def process(key: object, value: object, timestamp: int, headers: Headers) -> None:
-            for pair in mapper(key, value):
+            for pair in _ordered("flat_map", mapper(key, value)):
                 if type(pair) is not tuple or len(pair) != 2:
                     check_pair("flat_map", pair)
                 forward(pair[0], pair[1], timestamp, headers)
@@ -165,7 +172,7 @@ class FlatMapValues(Operator):
                     f"flat_map_values must return a list of values, got {new_values!r:.100}",
                     hint="did you mean v.split()? Text would be split into its letters; return [v] to keep it whole",
                 )
-            for new_value in new_values:
+            for new_value in _ordered("flat_map_values", new_values):
                 forward(key, new_value, timestamp, headers)
 
         return process

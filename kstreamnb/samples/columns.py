@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import itertools
-import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from kstreamnb.core.codec import encoder, key_partitioner
 from kstreamnb.core.record import Headers, TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes, serde_of
-from kstreamnb.core.time import MAX_TIME_MS, format_ms, instant_ms
+from kstreamnb.core.time import MAX_TIME_MS, format_ms, instant_ms, time_ms
 from kstreamnb.errors import ConfigError
 from kstreamnb.hints import unknown
 
@@ -177,15 +176,8 @@ def timestamp_ms(value: object, what: str) -> int:
         raise ConfigError(f"{what} has no time", hint="leave such rows out, or give them a time")
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    elif not isinstance(value, bool) and isinstance(value, SupportsIndex):  # a number of numpy
-        value = operator.index(value)
-    time = value if type(value) is int else None if isinstance(value, float) else instant_ms(value, what)
-    if time is None or abs(time) > MAX_TIME_MS:
-        raise ConfigError(
-            f"the time of {what} must be a whole number of 64 bits, got {value}",
-            hint="give milliseconds since 1970, ISO text or an aware datetime",
-        )
-    return time
+    convert = time_ms if isinstance(value, SupportsIndex | float) else instant_ms
+    return convert(value, f"the time of {what}")
 
 
 def plain_value(value: object) -> Any:

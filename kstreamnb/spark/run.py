@@ -115,7 +115,7 @@ def run(
             for n, topic in enumerate(application.external)
         ),
         spark.sparkContext.broadcast(_global_batches(deployment, frames)),
-        wall_clock if isinstance(wall_clock, int) else instant_ms(wall_clock),
+        instant_ms(wall_clock),
         arrival,
         keep_stores,
     )

@@ -161,4 +161,4 @@ def _pair(pair: object) -> tuple[Any, Any]:
 
 
 def _instant(at: Instant) -> int:
-    return at if type(at) is int else instant_ms(at, "time of a record")
+    return instant_ms(at, "time of a record")

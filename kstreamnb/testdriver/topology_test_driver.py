@@ -14,7 +14,7 @@ from kstreamnb.core.formatting import format_time, pluralize
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import serde_named
-from kstreamnb.core.time import Clock, duration_ms, instant_ms
+from kstreamnb.core.time import MAX_TIME_MS, Clock, duration_ms, instant_ms, time_ms
 from kstreamnb.errors import ApplicationStateError, ConfigError, EngineError, StateError
 from kstreamnb.hints import unknown
 from kstreamnb.recording.events import Event
@@ -122,7 +122,7 @@ class TopologyTestDriver(Suggesting, Displayed):
         if cache is not None:
             self.config = replace(self.config, cache_max_bytes=_CACHE_BYTES if cache else 0)
         counts, default = given_partitions(topology, self.config, partitions)
-        start = wall_clock if type(wall_clock) is int else instant_ms(wall_clock, "start of the wall clock")
+        start = instant_ms(wall_clock, "start of the wall clock")
         self.clock = Clock(start)
         self.router = Router(topology, self.config, partitions=counts, default_partitions=default, layout=task_layout)
         changelog: Changelog = "records" if changelogs or verify else "names"
@@ -174,7 +174,7 @@ class TopologyTestDriver(Suggesting, Displayed):
         """
         expect(topic, str, "name of a topic")
         self.router.reader(topic)
-        now = self.clock.now_ms if start is None else start if type(start) is int else instant_ms(start, "start")
+        now = self.clock.now_ms if start is None else instant_ms(start, "start")
         step = 0 if auto_advance is None else duration_ms(auto_advance, "advance between records")
         keys, values = _serde("key", key_serde), _serde("value", value_serde)
 
@@ -506,6 +506,9 @@ def _topic_records(records: Iterable[TopicRecord]) -> list[TopicRecord]:
     for kind in dict.fromkeys(map(type, every)):
         if not issubclass(kind, TopicRecord):
             raise ConfigError(f'expected records of topics, got type "{kind.__name__}" among them', hint=_RECORDS)
+    times = [record[3] for record in every]
+    if set(map(type, times)) - {int} or max(times, default=0) > MAX_TIME_MS:
+        return [each._replace(timestamp=time_ms(each[3], f"time of record {at}")) for at, each in enumerate(every)]
     return every
 
 

@@ -8,22 +8,56 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
+from typing import Self, TypeAlias
 from urllib.parse import urlsplit
 
 from kstreamnb.background import background, report
 from kstreamnb.core.arguments import check_arguments, listening
 from kstreamnb.tools.store_app import HEADERS, ServedApplication, StoreApp
 
+AnswerRequest: TypeAlias = Callable[[str, str], tuple[HTTPStatus, bytes]]
+"""``answer(path, query)`` of a URL: the status and the body."""
+
 _MOST_CONNECTIONS = 64
 _IDLE_S = 5.0
 _REQUEST_S = 15.0
 
 
-class StoreServer:
+class LocalServer:
+    """An HTTP server; it ends with `close`, with its block or with the process.
+
+    Args:
+        server: the HTTP server, bound to its port.
+    """
+
+    def __init__(self, server: ThreadingHTTPServer) -> None:
+        check_arguments(LocalServer.__init__, locals())
+        self._server = server
+        self.port: int = server.server_port
+        self.url = f"http://{server.server_address[0]!s}:{self.port}"
+        self._thread = background(server.serve_forever, "kstreamnb-serve")
+
+    def close(self) -> None:
+        """Stop answering."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} at {self.url}>"
+
+
+class StoreServer(LocalServer):
     """Stores of an application over HTTP; made by `serve`. It ends with `close`, with its block or with the process.
 
     Attributes:
@@ -42,28 +76,6 @@ class StoreServer:
         ...     print(urlopen(server.url + "/stores").read().decode())
         {"prices": "timestamped_key_value"}
     """
-
-    def __init__(self, server: ThreadingHTTPServer) -> None:
-        check_arguments(StoreServer.__init__, locals())
-        self._server = server
-        self.port: int = server.server_port
-        self.url = f"http://{server.server_address[0]!s}:{self.port}"
-        self._thread = background(server.serve_forever, "kstreamnb-serve")
-
-    def close(self) -> None:
-        """Stop answering."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
-    def __enter__(self) -> StoreServer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        return f"<StoreServer at {self.url}>"
 
 
 def serve(
@@ -113,20 +125,27 @@ def serve(
         {'key': 'u2', 'value': 3, 'timestamp': 0}
     """
     check_arguments(serve, locals())
-    app = StoreApp(application)
-    names = {"localhost", host.lower(), *(name.lower() for name in hosts)}
-    with listening(host, port):
-        return StoreServer(_Server((host, port), app, names, token))
+    return StoreServer(BoundedServer(StoreApp(application).answer, HEADERS, port, host, hosts, token))
 
 
-class _Server(ThreadingHTTPServer):
-    """Bounds the connections, and disconnects clients that are too slow."""
+class BoundedServer(ThreadingHTTPServer):
+    """Answers clients that know its name and its token; bounds the connections, and disconnects slow clients."""
 
     daemon_threads = True
 
-    def __init__(self, address: tuple[str, int], app: StoreApp, names: set[str], token: str | None) -> None:
-        super().__init__(address, _Handler)
-        self.app, self.names, self.token = app, names, token
+    def __init__(
+        self,
+        answer: AnswerRequest,
+        headers: Mapping[str, str],
+        port: int,
+        host: str,
+        hosts: Iterable[str],
+        token: str | None,
+    ) -> None:
+        with listening(host, port):
+            super().__init__((host, port), _Handler)
+        self.answer, self.headers, self.token = answer, headers, token
+        self.names = {"localhost", host.lower(), *(name.lower() for name in hosts)}
         self._deadlines: dict[socket.socket, float] = {}
         self._lock = threading.Lock()
 
@@ -166,7 +185,7 @@ class _Server(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     """One request."""
 
-    server: _Server
+    server: BoundedServer
     server_version = "kstreamnb"
     timeout = _IDLE_S
 
@@ -178,11 +197,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.BAD_REQUEST, _error(str(error)))
             return
         if not is_known:
-            self._send(HTTPStatus.FORBIDDEN, _error("this server does not answer under that name: serve(…, hosts=[…])"))
+            self._send(HTTPStatus.FORBIDDEN, _error("the server does not have that name: add it to hosts=[…]"))
         elif not self._may_ask():
             self._send(HTTPStatus.UNAUTHORIZED, _error("send the token: Authorization: Bearer TOKEN"))
         else:
-            self._send(*self.server.app.answer(target.path, target.query))
+            self._send(*self.server.answer(target.path, target.query))
 
     def _is_known(self, host: str) -> bool:
         name = (urlsplit(f"//{host}").hostname or "").lower()
@@ -198,7 +217,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, status: HTTPStatus, body: bytes) -> None:
         self.send_response(status)
-        for name, value in HEADERS.items():
+        for name, value in self.server.headers.items():
             self.send_header(name, value)
         if status is HTTPStatus.UNAUTHORIZED:
             self.send_header("WWW-Authenticate", "Bearer")

@@ -13,6 +13,7 @@ from typing import Any, Protocol, Self
 from kstreamnb.core.arguments import check_arguments, expect, expect_texts
 from kstreamnb.core.displayed import Displayed
 from kstreamnb.core.formatting import pluralize
+from kstreamnb.core.names import check_topic_name
 from kstreamnb.core.operator import NO_TRAITS, Operator
 from kstreamnb.core.processor import ProcessorSupplier, UserProcessor
 from kstreamnb.core.record import TopicRecord
@@ -186,6 +187,7 @@ class Topology(Suggesting, Displayed):
             raise TopologyError(f'sink "{name}" needs a topic', java="topic cannot be null")
         if not callable(topic):
             expect(topic, str, "topic", hint="give a name, or a function (key, value, metadata) that returns one")
+            check_topic_name(topic)
         validation.check_name(self, name)
         validation.check_parents(self, name, parents)
         settings = (key_serde, value_serde, partitioner, origin or user_origin())

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 
 from kstreamnb.core.arguments import expect, expect_texts
+from kstreamnb.core.names import check_topic_name
 from kstreamnb.core.signatures import taking
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import ConfigError, TopologyError, did_you_mean
@@ -40,7 +41,7 @@ def check_topics(topology: NodeGraph, topics: Sequence[str | None]) -> None:
     for position, topic in enumerate(topics):
         if topic is None:
             raise TopologyError("a topic needs a name", java="topic names cannot be null")
-        expect(topic, str, "name of a topic")
+        check_topic_name(topic)
         check_topic_is_free(topology, topic)
         if topic in topics[:position]:
             raise _topic_taken(topic)

@@ -17,7 +17,7 @@ from kstreamnb.errors import EngineError
 from kstreamnb.kafka.output_batch import OutputBatch
 from kstreamnb.spark.contracts import QueryBatch
 from kstreamnb.spark.io.offset_source import FileOffsetSource
-from kstreamnb.spark.operations.prometheus import _Collector, exposed_name
+from kstreamnb.spark.operations.prometheus import MetricsCollector, exposed_name
 from kstreamnb.spark.telemetry.metrics import MetricsBook
 from tests.semantics.test_aggregations import WORDS
 from tests.spark.inprocess import Cluster
@@ -267,7 +267,7 @@ def test_every_query_of_the_dashboard_asks_for_a_metric_that_is_served(tmp_path:
     """S0-57, S4-39: the dashboard of the kit, with commits and replicas, and the text that Prometheus scrapes."""
     metrics = measured(tmp_path).all({("in", 0): 3})
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Collector(lambda: metrics))
+    registry.register(MetricsCollector(lambda: metrics))
     text = generate_latest(registry).decode()
     served = {line.split("{")[0] for line in text.splitlines() if not line.startswith("#")}
     assert {exposed_name(metric) for metric in metrics} == served

@@ -10,7 +10,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 from uuid import UUID
@@ -19,6 +19,7 @@ import pytest
 
 import kstreamnb as ks
 from kstreamnb.tools import store_server
+from kstreamnb.tools.store_server import LocalServer
 
 MINUTE_MS = 60_000
 SEVEN = {"key": 7, "value": 2.5, "timestamp": 0}
@@ -120,13 +121,20 @@ def test_a_question_that_makes_no_sense_is_refused(server: ks.monitoring.StoreSe
     assert answer["error"]
 
 
-def _raw(server: ks.monitoring.StoreServer, *lines: str) -> str:
+def _raw(server: LocalServer, *lines: str) -> str:
     """Send a request line by line, and return what comes back until the server closes."""
     with socket.create_connection(("127.0.0.1", server.port), 10) as connection:
         connection.sendall(("\r\n".join(lines) + "\r\n\r\n").encode())
         return b"".join(iter(lambda: connection.recv(4096), b"")).decode()
 
 
+SERVERS: dict[str, Callable[..., Any]] = {
+    "/stores": ks.monitoring.serve,
+    "/metrics": lambda _, **options: ks.monitoring.serve_metrics(**options),
+}
+
+
+@pytest.mark.parametrize("path", SERVERS)
 @pytest.mark.parametrize(
     ("host", "status"),
     [
@@ -139,28 +147,32 @@ def _raw(server: ks.monitoring.StoreServer, *lines: str) -> str:
         ("stores.shop", 200),
     ],
 )
-def test_a_page_cannot_read_stores_under_its_own_name(clicks: ks.TopologyTestDriver, host: str, status: int) -> None:
+def test_a_page_cannot_read_stores_or_metrics_under_its_own_name(
+    clicks: ks.TopologyTestDriver, path: str, host: str, status: int
+) -> None:
     """DNS rebinding: the browser sends the page's host name, which is not one of the server's."""
-    with ks.monitoring.serve(clicks, hosts=["stores.shop"]) as server:
-        assert f" {status} " in _raw(server, "GET /stores HTTP/1.1", f"Host: {host}").splitlines()[0]
+    with SERVERS[path](clicks, hosts=["stores.shop"]) as server:
+        assert f" {status} " in _raw(server, f"GET {path} HTTP/1.1", f"Host: {host}").splitlines()[0]
 
 
-def test_a_token_is_asked_for_if_there_is_one(clicks: ks.TopologyTestDriver) -> None:
+@pytest.mark.parametrize("path", SERVERS)
+def test_a_token_is_asked_for_if_there_is_one(clicks: ks.TopologyTestDriver, path: str) -> None:
     """401 without it, or with another one."""
-    with ks.monitoring.serve(clicks, token="hush") as server:
-        lines = "GET /stores HTTP/1.1", "Host: localhost"
+    with SERVERS[path](clicks, token="hush") as server:
+        lines = f"GET {path} HTTP/1.1", "Host: localhost"
         assert " 401 " in _raw(server, *lines)
         assert " 401 " in _raw(server, *lines, "Authorization: Bearer other")
         assert " 200 " in _raw(server, *lines, "Authorization: Bearer hush")
 
 
+@pytest.mark.parametrize("path", SERVERS)
 def test_clients_that_send_half_a_request_are_disconnected(
-    clicks: ks.TopologyTestDriver, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    clicks: ks.TopologyTestDriver, path: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """They use a bounded number of threads for a bounded time; a client that disconnects leaves no traceback."""
     monkeypatch.setattr(store_server._Handler, "timeout", 1.0)
     before = threading.active_count()
-    with ks.monitoring.serve(clicks) as server:
+    with SERVERS[path](clicks) as server:
         halves = [socket.create_connection(("127.0.0.1", server.port), 10) for _ in range(100)]
         for half in halves:
             with suppress(OSError):  # those beyond the limit are closed
@@ -170,11 +182,11 @@ def test_clients_that_send_half_a_request_are_disconnected(
             with suppress(ConnectionError):
                 assert half.recv(10) == b""
             half.close()
-        assert ask(server, "/stores")[0] == 200
+        assert " 200 " in _raw(server, f"GET {path} HTTP/1.1", "Host: localhost")
         with socket.create_connection(("127.0.0.1", server.port), 10) as rude:
             rude.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            rude.sendall(b"GET /stores HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert ask(server, "/stores")[0] == 200
+            rude.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        assert " 200 " in _raw(server, f"GET {path} HTTP/1.1", "Host: localhost")
     assert capfd.readouterr() == ("", "")
 
 

@@ -9,8 +9,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple, Self
 
-from kstreamnb.core.arguments import expect
+from kstreamnb.core.arguments import at_least, expect
 from kstreamnb.core.extractors import extractor_of
+from kstreamnb.core.names import check_topic_name
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes, serde_named
 from kstreamnb.core.time import duration_ms
@@ -155,6 +156,7 @@ class Config:
         expect(self.others, Mapping, "others")
         if self.application_id is not None:
             _check_application_id(self.application_id)
+        check_topic_name(self.dead_letter_topic or "")
         for name in ("default_key_serde", "default_value_serde"):
             object.__setattr__(self, name, _serde(getattr(self, name)))
         if self.default_timestamp_extractor is not None:
@@ -271,8 +273,7 @@ def _whole(name: str, value: Any, *, least: int = 0) -> int:
             raise ValueError(value)
     except (OverflowError, TypeError, ValueError):
         raise ConfigError(f'setting "{name}" must be a whole number, got "{value}"') from None
-    if number < least:
-        raise ConfigError(f'setting "{name}" must be at least {least}, got {number}')
+    at_least(least, number, f'setting "{name}"')
     return number
 
 

@@ -12,7 +12,7 @@ from kstreamnb.core.extractors import (
     extractor_of,
 )
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.core.time import Clock
+from kstreamnb.core.time import Clock, time_ms
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.record_context import WireRecord
 from kstreamnb.runtime.context.task_plan import TaskPlan
@@ -53,7 +53,7 @@ class EventTimes:
             try:
                 key, value = self._read_key(key), self._read_value(value)
                 record = TopicRecord(topic, partition, offset, timestamp, key, value, headers)
-                event_time = self._extractor.extract(record, latest)
+                event_time = time_ms(self._extractor.extract(record, latest), "extracted time")
                 latest = max(latest, event_time)
             except Exception:  # whatever the error, the task meets it again and reports it
                 event_time = timestamp

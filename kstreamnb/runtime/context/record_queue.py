@@ -15,6 +15,7 @@ from kstreamnb.core.codec import decoder, encoded, to_bytes
 from kstreamnb.core.extractors import TimestampExtractor, extractor_of
 from kstreamnb.core.operator import Process
 from kstreamnb.core.record import Record, TopicRecord
+from kstreamnb.core.time import time_ms
 from kstreamnb.errors import ProcessingError
 from kstreamnb.hints import message_of
 from kstreamnb.java_texts import CANNOT_READ
@@ -149,7 +150,7 @@ def reader_of(source: Source, partition: int, context: TaskContext, time: list[i
             return None
         event = TopicRecord(topic, partition, offset, timestamp, key, value, headers)
         try:
-            timestamp = extractor.extract(event, time[0])
+            timestamp = time_ms(extractor.extract(event, time[0]), "extracted time")
         except Exception as error:
             java = "Malformed Record" if plan.is_global else None
             raise _failure(source, plan.task_id, event, "no timestamp could be found", error, java=java) from error

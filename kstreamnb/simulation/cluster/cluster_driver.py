@@ -66,7 +66,7 @@ class ClusterDriver:
         verify: bool | None = None,
     ) -> None:
         check_arguments(ClusterDriver.__init__, locals())
-        start = wall_clock if type(wall_clock) is int else instant_ms(wall_clock, "start of the wall clock")
+        start = instant_ms(wall_clock, "start of the wall clock")
         self.clock = Clock(start)
         self.applications: dict[str, Application] = {}
         self._broker, self._events = Broker(), list[ThreadEvent]()
@@ -130,7 +130,7 @@ class ClusterDriver:
             auto_advance: time between two such records, such as "1s". Default: 0 ms.
         """
         check_arguments(ClusterDriver.create_input_topic, locals())
-        now = self.clock.now_ms if start is None else start if type(start) is int else instant_ms(start, "start")
+        now = self.clock.now_ms if start is None else instant_ms(start, "start")
         step = 0 if auto_advance is None else duration_ms(auto_advance, "advance between records")
         keys, values = (key_serde, value_serde) if key_serde and value_serde else self._read_serdes(topic)
 

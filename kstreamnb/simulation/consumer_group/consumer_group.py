@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Literal
 
-from kstreamnb.core.arguments import check_arguments
+from kstreamnb.core.arguments import at_least, check_arguments
 from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.time import duration_ms, format_duration
 from kstreamnb.errors import EngineError
@@ -177,6 +177,7 @@ class ConsumerGroup(OffsetTable):
             listener: function ``(event, partitions) -> None``, called when partitions come or go. Default: None.
         """
         check_arguments(ConsumerGroup.join, locals())
+        at_least(1, capacity, "capacity")
         known = self._members.get(name)
         if known is not None and known.silent_since_ms is None:
             raise EngineError(f'"{name}" is a member of group "{self.id}" already')
@@ -276,6 +277,7 @@ class ConsumerGroup(OffsetTable):
             offset: the next offset to read.
         """
         check_arguments(ConsumerGroup.seek, locals())
+        at_least(0, offset, "offset")
         member = self._member(name)
         if partition not in member.owned:
             raise EngineError(

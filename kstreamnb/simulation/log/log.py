@@ -9,9 +9,10 @@ from functools import partial
 from random import Random
 from typing import Any, Literal
 
-from kstreamnb.core.arguments import check_arguments, expect_texts
+from kstreamnb.core.arguments import at_least, check_arguments, expect_texts
 from kstreamnb.core.codec import StreamPartitioner, partition_for
 from kstreamnb.core.formatting import join_list, pluralize
+from kstreamnb.core.names import check_resource_name
 from kstreamnb.core.record import Headers, TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes
@@ -71,8 +72,7 @@ class Log(OffsetTable):
         value_serde: Serde | None = None,
     ) -> None:
         check_arguments(Log.__init__, locals())
-        if brokers < 1:
-            raise ConfigError(f"brokers must be at least 1, got {brokers}")
+        at_least(1, brokers, "brokers")
         self.brokers = brokers
         self.min_insync_replicas = min_insync_replicas
         self._round_trip_ms = duration_ms(round_trip, "round trip")
@@ -110,10 +110,10 @@ class Log(OffsetTable):
             3000
         """
         check_arguments(Log.create_topic, locals())
+        check_resource_name(name, "topic name")
         if name in self._topics.topics:
             raise EngineError(f'topic "{name}" exists already', detail=f"it has {self._count(name)} partitions")
-        if partitions < 1:
-            raise ConfigError(f'partitions of topic "{name}" must be at least 1, got {partitions}')
+        at_least(1, partitions, f'partitions of topic "{name}"')
         if not 1 <= replicas <= self.brokers:
             raise EngineError(
                 f'topic "{name}" cannot have {pluralize(replicas, "replica")} on {pluralize(self.brokers, "broker")}',

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kstreamnb.core.arguments import check_arguments
+from kstreamnb.core.arguments import at_least, check_arguments
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.errors import EngineError
 
@@ -42,6 +42,7 @@ class LogReader:
     def seek(self, partition: str, offset: int) -> None:
         """Move a position, also backwards."""
         check_arguments(LogReader.seek, locals())
+        at_least(0, offset, "offset")
         if partition not in self._positions:
             raise EngineError(f'the reader does not read "{partition}"', hint=f"it reads {', '.join(self._positions)}")
         self._positions[partition] = offset

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from kstreamnb.core.arguments import check_arguments
+from kstreamnb.core.arguments import at_least, check_arguments
 from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.time import Duration, duration_ms, format_duration
 from kstreamnb.errors import ConfigError
@@ -99,9 +99,8 @@ def scaling_decision(
 def _check(readings: Sequence[Iterable[Metric]], instances: int, partitions: int) -> None:
     if len(readings) < 2:
         raise ConfigError(f"readings must be at least 2, got {len(readings)}", hint="read query.metrics() again")
-    for name, number in (("instances", instances), ("partitions", partitions)):
-        if number < 1:
-            raise ConfigError(f"{name} must be at least 1, got {number}")
+    at_least(1, instances, "instances")
+    at_least(1, partitions, "partitions")
 
 
 def _elapsed_ms(readings: Sequence[Iterable[Metric]], elapsed: Duration | None) -> float:

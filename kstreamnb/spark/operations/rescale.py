@@ -12,7 +12,7 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from kstreamnb.core.arguments import check_arguments
+from kstreamnb.core.arguments import at_least, check_arguments
 from kstreamnb.core.progress import under_way
 from kstreamnb.errors import ApplicationStateError, CheckpointError, ConfigError
 from kstreamnb.kafka.storage.checkpoint_files import Checkpoint, CheckpointFiles
@@ -62,8 +62,7 @@ def rescale(
     manifest = read_manifest(folder)
     if manifest is None:
         raise CheckpointError(f'folder "{folder.name}" is not a checkpoint')
-    if spark_partitions < 1:
-        raise ConfigError(f"spark_partitions must be at least 1, got {spark_partitions}")
+    at_least(1, spark_partitions, "spark_partitions")
     if folder.in_use():
         raise ApplicationStateError(f'application "{manifest.application}" is running', hint="stop it first")
     if manifest.spark_partitions == spark_partitions:

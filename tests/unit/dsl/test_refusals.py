@@ -59,6 +59,14 @@ REFUSED: dict[str, Callable[[Shop], object]] = {
     "expected a list of topics, got a set": lambda shop: shop.builder.stream({"a", "b"}),
     'topic name "na\u2011me" has the dash': lambda shop: shop.builder.stream(["orders", "na\u2011me"]),
     'topic name "a\u2013b" has the dash': lambda shop: shop.orders.to("a\u2013b"),
+    'application name "my\u2011shop" has the dash': lambda shop: ks.StreamsBuilder("my\u2011shop"),
+    'topic name "c\u2011d" has the dash': lambda shop: ks.Topology().add_source("in", "c\u2011d"),
+    'topic name "e\u2011f" has the dash': lambda shop: (
+        ks.Topology().add_source("in", "a").add_sink("o", "e\u2011f", "in")
+    ),
+    'topic name "dead\u2011letters" has the dash': lambda shop: ks.Config.of(
+        {"dead_letter_topic": "dead\u2011letters"}
+    ),
     'a topic name must be text, got type "int"': lambda shop: shop.orders.to(5),
     'a name must be text, got type "int"': lambda shop: shop.orders.group_by_key().count(store=5),
     "a serde must be Serde, got 5": lambda shop: shop.builder.stream("orders", key_serde=5),

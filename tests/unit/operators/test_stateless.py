@@ -119,3 +119,12 @@ def test_a_named_tuple_of_two_is_a_pair() -> None:
 
     assert FakeContext().bind(Map(lambda key, value: Pair("a", 1)))("k", "v") == [("a", 1, 0)]
     assert FakeContext().bind(FlatMap(lambda key, value: [Pair("a", 1)]))("k", "v") == [("a", 1, 0)]
+
+
+@pytest.mark.parametrize("values", [{("a", 1)}, frozenset({("a", 1), ("b", 2)})])
+def test_flat_maps_refuse_sets(values: Any) -> None:
+    """Their order differs from process to process: a batch that is repeated after a crash would have other records."""
+    for operator in (FlatMap(lambda key, value: values), FlatMapValues(lambda value: values)):
+        with pytest.raises(ProcessingError, match="must return a list, got a set, which has no order") as caught:
+            FakeContext().bind(operator)("k", "v")
+        assert caught.value.hint == "return sorted(…)"

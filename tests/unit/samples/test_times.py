@@ -89,3 +89,44 @@ def test_numbers_of_numpy_are_times() -> None:
     numpy = pytest.importorskip("numpy")
     (record,) = ks.Sample.from_records([("orders", 0, 0, numpy.int64(7), "a", 1)])
     assert (7, int) == (record.timestamp, type(record.timestamp))
+
+
+WRONG: list[Any] = [float("inf"), float("nan"), 2**63, 1.5, True, "", None]
+
+
+@pytest.mark.parametrize("time", WRONG)
+def test_records_that_are_piped_or_forwarded_have_times_of_java_too(time: Any) -> None:
+    """A record made by hand, one that a processor forwards, and what a timestamp extractor returns."""
+    with pytest.raises(ConfigError, match="time of record 1 must be a whole number of 64 bits"):
+        ks.TopologyTestDriver(copied()).pipe(
+            [ks.TopicRecord("in", 0, at, each, "a", 1) for at, each in enumerate((5, time))]
+        )
+    with pytest.raises(ConfigError, match="timestamp of a record must be a whole number of 64 bits"):
+        ks.Record("a", 1, 5).with_timestamp(time)
+    driver = ks.TopologyTestDriver(copied(lambda record, latest: time))
+    with pytest.raises(ks.errors.ProcessingError, match="no timestamp could be found") as error:
+        driver.create_input_topic("in").pipe_input("a", 1)
+    assert "extracted time must be a whole number of 64 bits" in str(error.value.__cause__)
+
+
+@pytest.mark.parametrize("time", [2**63, -(2**63) - 1])
+def test_times_of_calls_have_64_bits(time: int) -> None:
+    """The times of input topics, of simulated logs and of wall clocks."""
+    driver, log = ks.TopologyTestDriver(copied()), ks.simulation.Log()
+    log.create_topic("in")
+    calls: list[Callable[[], object]] = [
+        lambda: driver.create_input_topic("in").pipe_input("a", 1, at=time),
+        lambda: driver.create_input_topic("in", start=time),
+        lambda: log.append("in", "a", 1, at=time),
+        lambda: ks.TopologyTestDriver(copied(), wall_clock=time),
+    ]
+    for call in calls:
+        with pytest.raises(ConfigError, match="must be a whole number of 64 bits"):
+            call()
+
+
+def copied(extractor: Any = None) -> ks.Topology:
+    """A topology that copies records."""
+    builder = ks.StreamsBuilder("copied")
+    builder.stream("in", timestamp_extractor=extractor).to("out")
+    return builder.build()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.errors import BufferExhaustedError, ConfigError, EngineError, SerdeError
+from kstreamnb.errors import BufferExhaustedError, ConfigError, EngineError, KStreamError, SerdeError
 
 
 def log_with(topic: str, partitions: int = 1, *, replicas: int = 1, **options: Any) -> ks.simulation.Log:
@@ -467,3 +468,44 @@ def test_waiting_for_a_future_lets_the_clock_run() -> None:
     assert log.clock.now_ms == 1005
     assert isinstance(late.exception(), EngineError)
     assert log.clock.now_ms == 3005
+
+
+def group(**options: Any) -> ks.simulation.ConsumerGroup:
+    """A group with one member."""
+    made = ks.simulation.ConsumerGroup("app", {"logs": 1}, **options)
+    made.join("first")
+    return made
+
+
+SLIPS: dict[str, Callable[[], object]] = {
+    'protocol must be "cooperative" or "eager", got "coop"': lambda: group(protocol="coop"),
+    'auto_offset_reset must be "latest" or "earliest", got "earlyest"': lambda: group(auto_offset_reset="earlyest"),
+    'to must be "earliest" or "latest" or int, got "earlyest"': lambda: group().reset_offsets("earlyest"),
+    "capacity must be at least 1, got 0": lambda: group().join("second", capacity=0),
+    "offset must be int, got 'beginning'": lambda: group().seek("first", "logs-0", "beginning"),
+    "offset must be at least 0, got -1": lambda: group().seek("first", "logs-0", -1),
+    "offset must be at least 0, got -2": lambda: log_with("logs").reader("logs").seek("logs-0", -2),
+    'acks must be "all" or "leader", got "leaders"': lambda: log_with("logs").append("logs", None, 1, acks="leaders"),
+    'acks must be "all" or "leader", got "leader "': lambda: log_with("logs").producer(acks="leader "),
+    'topic name "my\u2011logs" has a character other than': lambda: ks.simulation.Log().create_topic("my\u2011logs"),
+    "brokers must be at least 1, got 0": lambda: ks.simulation.Log(brokers=0),
+    'partitions of topic "logs" must be at least 1, got 0': lambda: ks.simulation.Log().create_topic(
+        "logs", partitions=0
+    ),
+}
+
+
+@pytest.mark.parametrize("message", SLIPS)
+def test_arguments_that_cannot_be_meant_are_refused_where_they_are_said(message: str) -> None:
+    """Each error says what was expected and what came."""
+    with pytest.raises(KStreamError) as error:
+        SLIPS[message]()
+    assert message in str(error.value)
+
+
+def test_a_member_that_is_refused_has_not_joined() -> None:
+    """Without stream threads it could get no partition."""
+    members = group()
+    with pytest.raises(ConfigError):
+        members.join("second", capacity=0)
+    members.join("second")
