@@ -58,7 +58,7 @@ def test_a_missing_argument_of_a_method_is_explained(shell: Shell) -> None:
     declared = len(shell.value("builder").declarations())
     notes = _notes(shell, '(\n    builder.stream("more")\n    .map_values(str)\n    .filter(  # large ones\n    )\n)')
     assert notes[:3] == [
-        "Signature: filter(predicate, *, name=None)",
+        "Signature: filter(predicate, name=None)",
         "predicate: function (key, value); a true result keeps the record.",
         "Hint: add predicate=…",
     ]
@@ -69,8 +69,8 @@ def test_a_missing_argument_of_a_method_is_explained(shell: Shell) -> None:
 def test_an_argument_without_its_name_is_explained(shell: Shell) -> None:
     """A variable that is called like a parameter is offered as it; otherwise the names are listed."""
     assert "Hint: write spark=spark; add inputs=…" in _notes(shell, "ks.run(topology, spark)")
-    hint = "Hint: pass ks.Named('double') by name: with_key=…, name=…"
-    assert hint in _notes(shell, 'numbers.map_values(lambda value: 2 * value, ks.Named("double"))')
+    hint = "Hint: pass True by name: with_key=…"
+    assert hint in _notes(shell, 'numbers.map_values(lambda value: 2 * value, "double", True)')
     assert "Hint: leave out 3" in _notes(shell, 'replay.output("out", 3)')
 
 
@@ -89,7 +89,7 @@ def test_a_class_is_explained_like_a_function(shell: Shell) -> None:
 def test_a_call_inside_a_users_function_is_explained(shell: Shell) -> None:
     """There the variables are the function's."""
     source = "def double(stream):\n    return stream.map_values()\ndouble(numbers)"
-    assert "Signature: stream.map_values(mapper, *, with_key=False, name=None)" in _notes(shell, source)
+    assert "Signature: stream.map_values(mapper, name=None, *, with_key=False)" in _notes(shell, source)
 
 
 @pytest.mark.parametrize(
