@@ -7,7 +7,7 @@ import time
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.errors import FencedError
+from kstreamnb.errors import BrokerError, FencedError
 from kstreamnb.kafka.producer import produce
 from kstreamnb.kafka.storage.checkpoint_lock import in_use
 from kstreamnb.kafka.storage.claims import TopicClaim
@@ -17,6 +17,19 @@ from kstreamnb.spark.state.checkpoint_manifest import read_manifest
 from tests.kafka.apps import PATIENCE_S, Bench, counting, counts, final
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+
+@pytest.mark.parametrize("kind", ["commits", "out", "changelog"])
+def test_every_topic_is_created_with_the_replication_factor(bench: Bench, kind: str) -> None:
+    """A lone broker refuses two replicas, whatever the topic is for."""
+    name = f"copies-{kind}"
+    bench.fill(f"{name}-in", 1)
+    topics = {"commits": f"{name}-commits", "out": f"{name}-out"}
+    topic = topics.get(kind, f"{name}-counts-changelog")
+    for other in {*topics.values(), f"{name}-counts-changelog"} - {topic}:
+        bench.admin.create_topic(other, partitions=2 if other.endswith("-commits") else 1)
+    with pytest.raises(BrokerError, match=f'creating topic "{topic}"'):
+        bench.deploy(counting(name), config={"replication.factor": 2}, changelogs=True)
 
 
 def test_a_query_goes_on_without_end_and_after_a_stop(bench: Bench) -> None:

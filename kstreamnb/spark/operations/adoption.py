@@ -193,8 +193,9 @@ def _write(folder: Path, found: FoundState, admin: Admin) -> None:
             write_seed(seed, placed.name, task.delta_of(task.state_keys()), positions)
     write_pending(seed, found.pending)
     (seed / _OFFSETS_FILE).write_text(json.dumps(to_json(found.offsets)))
-    fence(admin.servers, deployment.application.id)
-    TransactionalWriter(admin.servers, deployment.application.id, deployment.name).take_over()
+    application, replicas = deployment.application, deployment.application.config.replication_factor
+    fence(admin.servers, application.id)
+    TransactionalWriter(admin.servers, application.id, deployment.name, replicas=replicas).take_over()
     ids = admin.identities(deployment.application.inputs)
     write_manifest(LocalFiles(folder), replace(manifest_of(deployment), topic_ids=ids, changelogs=True))
 
