@@ -118,11 +118,11 @@ def never_ended(application: str, place: PartitionId, first: int) -> BrokerError
 
 
 def unknown_end(application: str, batch: int, left: list[PartitionId], wanted: list[PartitionId]) -> DataLossError:
-    """Make the error of a batch that has ended in some partitions only, nobody knows how."""
+    """Make the error of a batch that has ended in some partitions, either committed or aborted."""
     return DataLossError(
         f'Kafka has lost the end of batch {batch} of "{application}"',
         detail=f"{len(left)} of {len(wanted)} partitions are open, {named_partitions(left)}; "
-        "nothing says whether the others were committed or aborted",
+        "it is unknown whether the others were committed or aborted",
         hint="find its producer with kafka-transactions.sh find-hanging, and reset the application",
     )
 

@@ -313,10 +313,10 @@ class TransactionalWriter:
         return Marker(self.query, batch, checksum_of(source), output.checksum)
 
     def _resume(self, producer: Producer, batch: Marker, output: list[OutputColumns]) -> list[OutputColumns]:
-        """End what Kafka has left open of the first batch after `open`; return what is to be published of it.
+        """End the transactions that Kafka left open in the first batch after `open`; return the records to publish.
 
-        The marker of an abort ends all that the producer has open in a partition. What other partitions have of a batch
-        that was committed stays; before the rest is aborted, a marker names it, so that a crash cannot hide it.
+        An abort ends everything that the producer has open in a partition. Partitions in which the batch was committed
+        keep it. A marker names the others before they are aborted, so that a crash in between loses nothing.
         """
         records, last, lost = FirstRecords(), self.marker, self.lost
         for columns in output:
@@ -337,14 +337,14 @@ class TransactionalWriter:
         return only_of(output, wanted)
 
     def _end(self, producer: Producer, batch: Marker, left: FirstRecords, *, committed: bool) -> None:
-        """Abort what is open of a batch; if the rest of it is committed, note first what it will lack."""
+        """Abort the open part of a batch; if the rest is committed, first write a marker that names this part."""
         try:
             if committed:
                 marker, written = replace(batch, lacking=tuple(sorted(left))), FirstRecords()
                 producer.begin_transaction()
                 self._send(producer, marker, written)
                 repeat_call(producer.commit_transaction, _CALL_S, closing=self._closing)
-                self._await_end(written, f"the marker of batch {batch.batch}")
+                self._await_end(written, f"batch {batch.batch}")
                 self.marker, self._committed = marker, None
             producer.begin_transaction()
             for (topic, partition), (key, value) in left.items():
@@ -356,7 +356,7 @@ class TransactionalWriter:
             repeat_call(producer.abort_transaction, _CALL_S, closing=self._closing)
         except KafkaException as error:
             raise self._failure(producer, error, batch.batch, 0.0) from error
-        self._await_end(left, f"what was aborted of batch {batch.batch}")
+        self._await_end(left, f"batch {batch.batch}")
 
     def _await_end(self, written: FirstRecords, what: str) -> None:
         """Wait until a transaction has ended in all its partitions; raises BrokerError if its end is missing."""
@@ -365,7 +365,7 @@ class TransactionalWriter:
             raise BrokerError(
                 f'the transaction of {what} of "{self.application}" has not ended in Kafka',
                 detail=f"it is open in {named_partitions(left)}",
-                hint="restart the query, which looks at it again",
+                hint="restart the query: it publishes what is missing",
             )
 
     def write(self, output: Iterable[OutputColumns]) -> int:
@@ -386,7 +386,7 @@ class TransactionalWriter:
                 repeat_call(producer.commit_transaction, _CALL_S, closing=self._closing)
             except KafkaException as error:
                 raise self._failure(producer, error, -1, awake_s() - begun) from error
-            self._await_end(written, "records")
+            self._await_end(written, "these records")
             return count
 
     def _suppress(self, batch: int, output: PublishedOutput) -> OutputBatch:

@@ -156,10 +156,10 @@ def _fitting(call: ast.Call, parameters: Mapping[str, inspect.Parameter], doc: s
     """Yield the signature, the missing arguments, the next action and an example for a call that does not fit."""
     function = ast.unparse(call.func)
     function = re.sub(r".*\W", "", function) if "(" in function else function
-    shown = sorted(parameters.values(), key=lambda each: (each.kind, each.kind == 3 and each.default is not each.empty))
+    shown = sorted(parameters.values(), key=lambda each: (each.kind, each.default is not each.empty))
     yield f"Signature: {shorten(f'{function}{inspect.Signature(shown)}', 110, placeholder=' …)')}"
-    positional = [each.name for each in shown if each.kind < 2]
-    by_name = [each.name for each in shown if each.kind == 3]
+    positional = [each.name for each in shown if each.kind < each.VAR_POSITIONAL]
+    by_name = [each.name for each in shown if each.kind == each.KEYWORD_ONLY]
     given = [*positional[: len(call.args)], *(str(each.arg) for each in call.keywords)]
     needed = [each.name for each in shown if each.name in {*positional, *by_name} and each.default is each.empty]
     missing = [name for name in needed if name not in given]
