@@ -11,16 +11,20 @@ Names are loaded when they are first used, so importing the package costs little
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 
 from kstreamnb import hooks
 from kstreamnb.errors import extra
+from kstreamnb.hints import explaining
 from kstreamnb.lazy_names import lazy_names
 
 __version__ = "0.1.0"
 
 __getattr__, __dir__, _names = lazy_names(__name__, __file__, "spark")
 __all__ = ["__version__", *_names]
+
+sys.excepthook = explaining(sys.excepthook, __dir__)  # scripts get the hints about Java's calls that notebooks get
 
 hooks.install(
     mimebundle=hooks.lazy("kstreamnb.display", "mimebundle"),

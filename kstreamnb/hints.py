@@ -4,46 +4,39 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from pkgutil import get_data
+from traceback import extract_tb
+from types import TracebackType
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 if TYPE_CHECKING:  # errors use this module
     from kstreamnb.errors import KStreamError
     from kstreamnb.source_location import SourceLocation
 
 _SERDE = 'pass the serde itself, such as "string", or ks.Serdes.long()'
-_HINTS = {
-    "StreamsConfig Properties": 'write settings as a dict: {"application.id": "shop", "statestore.cache.max.bytes": 0}',
-    "KafkaStreams": "ks.deploy(topology, …) runs it on Spark, ks.TopologyTestDriver(topology) in this process",
-    "KeyValue": "write a pair as a tuple: (key, value)",
-    "Duration TimeUnit ChronoUnit": 'write a duration as a text such as "5s", or as a timedelta',
-    "Instant": 'write a time as epoch milliseconds, as a text such as "2026-01-01T09:00Z", or as a datetime',
-    "Collections Arrays List Set": 'write a list: ["orders", "returns"]',
-    "AutoOffsetReset": 'name it: builder.stream("orders", offset_reset="earliest")',
-    "LogAndContinueExceptionHandler": 'write config={"deserialization.exception.handler": "continue"}',
-    "WindowedSerdes": "ks.Serdes.time_windowed(…) and ks.Serdes.session_windowed(…) make them",
-    "window": "a windowed key has .key, .start and .end (ms)",
-    "timestamp": "record.timestamp is the time of a record, context.current_stream_time_ms() that of the task",
-    "TestRecord": 'pipe_input("key", "value", at=5, headers={"name": b"value"}) takes its parts',
-    "QueryableStoreTypes StoreQueryParameters": 'ask by name: query.store("counts"), driver.store("counts")',
-    "Headers RecordHeaders add remove lastHeader last_header headers toArray to_array get items": (
-        'headers are pairs of a name and bytes: read dict(record.headers).get("name"), '
-        'add with record.with_headers((*record.headers, ("name", b"value")))'
-    ),
-    "Transformer": "write a ks.Processor for process()",
-    "ValueTransformer ValueTransformerWithKey": "write a ks.FixedKeyProcessor for process_values(): it keeps keys",
-    "transform flatTransform": "process(…) runs a ks.Processor, which may forward any number of records",
-    "transformValues": "process_values(…) runs a ks.FixedKeyProcessor",
-    "through": 'repartition(name="…") writes to a topic and reads it again',
-    "branch": 'split().branch(predicate, name="…").default_branch() routes each record to one branch',
-    "suppress": "suppress() is a method of a table: call it before to_stream()",
-    "BufferConfig": "ks.BufferConfig has it",
-    "local_broker": "ks.kafka.local_broker() starts one on this machine",
+
+_SYNTAX = {
+    r"\.(as|with|from)\(": "{0} is a keyword of Python: write {0}_(…)",
+    r"\bnew\s+([A-Z]\w*)": "leave out new: write {0}(…)",
+    r"^(?!\s*(?:async\s+)?def\b).*->": "write a function as lambda key, value: …",
+    r"::": "name the function or the class itself, or write a lambda",
+    r"^\s*(?:final\s+)?[A-Z]\w*(?:<.*>)?\s+(\w+)\s*=": "leave out the type: {0} = …",
 }
-_FROM_JAVA = {name: hint for names, hint in _HINTS.items() for name in names.split()}
-"""Hints for names of Java that have no counterpart of the same name."""
+"""Hints for Java's syntax, by what is found in the line; {0} is the first group."""
 
 Raised = TypeVar("Raised", bound="KStreamError")
+
+ExceptHook: TypeAlias = Callable[[type[BaseException], BaseException, TracebackType | None], object]
+
+
+@cache
+def _java_hints() -> dict[str, str]:
+    """Return the hints for names of Java that have no counterpart of the same name."""
+    table = (get_data(__package__, "java_hints.tsv") or b"").decode()  # by the loader: executors import from a zip file
+    rows = (line.split("\t") for line in table.splitlines())
+    return {name: hint for names, hint in rows for name in names.split()}
 
 
 def without_settings(props: object) -> str:
@@ -134,7 +127,7 @@ def from_java(name: str, known: Iterable[str]) -> str | None:
     ours = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
     if ours != name and ours in known:
         return did_you_mean(ours, [ours])
-    return _FROM_JAVA.get(name) or (_SERDE if name.lower().endswith("serializer") else None)
+    return _java_hints().get(name) or (_SERDE if re.search("[sS]erializer$|^[A-Z].*Serde$", name) else None)
 
 
 def for_python(error: BaseException, line: str, known: Iterable[str] = ()) -> str | None:
@@ -149,14 +142,49 @@ def for_python(error: BaseException, line: str, known: Iterable[str] = ()) -> st
         >>> for_python(TypeError("'str' object is not callable"), "record.value().trim()")
         'value is an attribute: write it without ()'
     """
+    if isinstance(error, SyntaxError):
+        return _for_syntax(error.text or "")
+    if isinstance(error, ImportError):
+        asked = re.match(r"cannot import name '(\w+)' from 'kstreamnb", message_of(error))
+        return (from_java(asked[1], ()) or did_you_mean(asked[1], known)) if asked else None
     if isinstance(error, TypeError) and message_of(error).endswith("object is not callable"):
         called = re.search(r"\.(key|value|timestamp|headers|topic|partition|offset|start|end)\(\)", line)
         return f"{called[1]} is an attribute: write it without ()" if called else None
     if isinstance(error, AttributeError):
-        ours = isinstance(error.obj, tuple | Iterator) or type(error.obj).__module__.startswith("kstreamnb.")
+        kind = error.obj if isinstance(error.obj, type) else type(error.obj)
+        headers = kind is tuple and "header" in line
+        ours = headers or issubclass(kind, Iterator) or kind.__module__.startswith("kstreamnb.")
         return from_java(error.name or "", dir(error.obj)) if ours else None
     name = (isinstance(error, NameError) and error.name) or ""
     return f"kstreamnb.{name} has it" if name in known else from_java(name, ()) if name[:1].isupper() else None
+
+
+def _for_syntax(line: str) -> str | None:
+    for pattern, hint in _SYNTAX.items():
+        if found := re.search(pattern, line):
+            name = (*found.groups(), "")[0]
+            return (name and from_java(name, ())) or hint.format(name)
+    return None
+
+
+def explaining(
+    previous: Callable[[type[BaseException], BaseException, TracebackType | None], object],
+    known: Callable[[], list[str]],
+) -> Callable[[type[BaseException], BaseException, TracebackType | None], None]:
+    """Return a ``sys.excepthook`` that adds the hint of `for_python` to an error, and calls the previous hook.
+
+    Args:
+        previous: the hook that prints the error.
+        known: returns the public names of the kit.
+    """
+
+    def show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        line = ["", *(frame.line or "" for frame in extract_tb(trace))][-1]
+        if hint := for_python(error, line, known()):
+            error.add_note(f"Hint: {hint}")
+        previous(kind, error, trace)
+
+    return show
 
 
 def message_of(error: BaseException | None) -> str:

@@ -202,7 +202,7 @@ class Stores(Suggesting):
 
     @staticmethod
     def persistent_versioned_key_value_store(
-        name: str, *, history: Duration, segment_interval: Duration | None = None, **options: Unpack[StoreOptions]
+        name: str, history: Duration, segment_interval: Duration | None = None, **options: Unpack[StoreOptions]
     ) -> StoreSpec:
         """Keep rows by key with their history for ``history`` of stream time.
 
@@ -229,7 +229,6 @@ class Stores(Suggesting):
     @staticmethod
     def persistent_window_store(
         name: str,
-        *,
         retention: Duration,
         window_size: Duration,
         retain_duplicates: bool = False,
@@ -259,7 +258,7 @@ class Stores(Suggesting):
 
     @staticmethod
     def in_memory_window_store(
-        name: str, *, retention: Duration, window_size: Duration, **options: Unpack[StoreOptions]
+        name: str, retention: Duration, window_size: Duration, **options: Unpack[StoreOptions]
     ) -> StoreSpec:
         """Keep rows by key and window start; they expire exactly. Takes what `persistent_window_store` takes.
 
@@ -269,12 +268,11 @@ class Stores(Suggesting):
             window_size: size of the windows, such as "5m".
             options: ``retain_duplicates`` and the options of every store. Default: logged and not cached.
         """
-        spec = Stores.persistent_window_store(name, retention=retention, window_size=window_size, **options)
-        return replace(spec, persistent=False)
+        return replace(Stores.persistent_window_store(name, retention, window_size, **options), persistent=False)
 
     @staticmethod
     def persistent_timestamped_window_store(
-        name: str, *, retention: Duration, window_size: Duration, **options: Unpack[StoreOptions]
+        name: str, retention: Duration, window_size: Duration, **options: Unpack[StoreOptions]
     ) -> StoreSpec:
         """Keep rows by key and window start, each with its event time. Takes what `persistent_window_store` takes.
 
@@ -289,7 +287,7 @@ class Stores(Suggesting):
 
     @staticmethod
     def persistent_timestamped_window_store_with_headers(
-        name: str, *, retention: Duration, window_size: Duration, **options: Unpack[StoreOptions]
+        name: str, retention: Duration, window_size: Duration, **options: Unpack[StoreOptions]
     ) -> StoreSpec:
         """Keep rows by key and window start, each with its event time and headers: `ValueTimestampHeaders`.
 
@@ -307,7 +305,7 @@ class Stores(Suggesting):
         return replace(spec, kind="timestamped_window", headers="kept")
 
     @staticmethod
-    def persistent_session_store(name: str, *, retention: Duration, **options: Unpack[StoreOptions]) -> StoreSpec:
+    def persistent_session_store(name: str, retention: Duration, **options: Unpack[StoreOptions]) -> StoreSpec:
         """Keep aggregates by session; they expire by whole segments.
 
         Args:
@@ -322,7 +320,7 @@ class Stores(Suggesting):
 
     @staticmethod
     def persistent_session_store_with_headers(
-        name: str, *, retention: Duration, **options: Unpack[StoreOptions]
+        name: str, retention: Duration, **options: Unpack[StoreOptions]
     ) -> StoreSpec:
         """Keep aggregates by session, each with its headers: `AggregationWithHeaders`.
 
@@ -338,7 +336,7 @@ class Stores(Suggesting):
         return replace(Stores.persistent_session_store(name, retention=retention, **options), headers="kept")
 
     @staticmethod
-    def in_memory_session_store(name: str, *, retention: Duration, **options: Unpack[StoreOptions]) -> StoreSpec:
+    def in_memory_session_store(name: str, retention: Duration, **options: Unpack[StoreOptions]) -> StoreSpec:
         """Keep aggregates by session; they expire exactly.
 
         Args:

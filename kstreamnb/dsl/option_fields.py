@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Generic, Literal, Self, TypeAlias, TypedDict, TypeVar, overload
+from typing import Generic, Literal, Never, Self, TypeAlias, TypedDict, TypeVar, overload
 
 import attrs
 from attrs import Attribute
@@ -166,6 +166,10 @@ class Setting(Generic[T]):
     def __get__(self, options: O, owner: type) -> Callable[[T], O]: ...
     def __get__(self, options: O | None, owner: type) -> Self | Callable[[T], O]:
         return self if options is None else lambda value: options.changed(**{self.name: value})
+
+    def __call__(self, value: T) -> Never:
+        """Raise ConfigError, because options are made first."""
+        raise ConfigError(f"with_{self.name}() was called on a class", hint=f"pass it to the class: {self.name}=…")
 
 
 class Switch:

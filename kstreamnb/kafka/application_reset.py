@@ -200,20 +200,9 @@ def reset(
         reset of "shop":
           nothing to delete
     """
-    check_arguments(reset, locals())
-    plan = plan_reset(
-        servers,
-        application,
-        topology=topology,
-        checkpoint=checkpoint,
-        input_topics=input_topics,
-        intermediate_topics=intermediate_topics,
-        internal_topics=internal_topics,
-        to=to,
-        shift_by=shift_by,
-        by_duration=by_duration,
-        force=force,
-    )
+    arguments = locals()
+    check_arguments(reset, arguments)
+    plan = plan_reset(**arguments)
     if f"{application}-commits" in plan.topics:
         fence(servers, application)
     admin = Admin(servers)

@@ -93,8 +93,31 @@ def test_a_call_inside_a_users_function_is_explained(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize(
+    ("source", "hint"),
+    [
+        ('numbers.to_table(ks.Materialized.as("s"))', "as is a keyword of Python: write as_(…)"),
+        ('builder.stream("in", ks.Consumed.with(a, b))', "with is a keyword of Python: write with_(…)"),
+        ("streams = new KafkaStreams(topology, props)", "ks.deploy(topology, …) runs it on Spark, "),
+        ("builder = new StreamsBuilder()", "leave out new: write StreamsBuilder(…)"),
+        ("numbers.filter((key, value) -> value > 3)", "write a function as lambda key, value: …"),
+        ('numbers.process(Watch::new, "store")', "name the function or the class itself, or write a lambda"),
+        ('KStream<String, Long> more = builder.stream("more")', "leave out the type: more = …"),
+        ("from kstreamnb import KeyValue", "write a pair as a tuple: (key, value)"),
+        ('ks.Record("k", "v", 0).headers.add("trace", b"1")', "headers are pairs of a name and bytes"),
+        ("ks.TimeWindows.of(Duration.ofMinutes(5))", 'write a duration as a text such as "5s"'),
+    ],
+)
+def test_javas_syntax_and_names_get_a_hint(shell: Shell, source: str, hint: str) -> None:
+    """After Python's own message, once."""
+    (note,) = _notes(shell, source)
+    assert note.startswith(f"Hint: {hint}")
+
+
+@pytest.mark.parametrize(
     "source",
     [
+        "def length(text) -> int\n    return len(text)",
+        "total = (1",
         "def deploy(topology):\n    return topology\ndeploy()",
         "class Mine:\n    def output(self, topic):\n        return topic\nMine().output()",
         'def first(a, b):\n    return a\nks.testing.unknown = first\nks.Sample.from_text(first("x"))',

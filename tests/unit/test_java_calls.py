@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import kstreamnb as ks
 from kstreamnb.errors import ConfigError, ProcessingError, UnknownNameError
+from kstreamnb.hints import explaining
 from kstreamnb.suggesting import Suggesting
 from tests.unit.test_completeness import METHODS
 
@@ -107,6 +111,14 @@ HINTS |= {
         "TestRecord": 'pipe_input("key", "value", at=5, headers={"name": b"value"}) takes its parts',
         "AutoOffsetReset": 'name it: builder.stream("orders", offset_reset="earliest")',
         "LogAndContinueExceptionHandler": 'write config={"deserialization.exception.handler": "continue"}',
+        "MockProcessorContext": "ks.testing.MockProcessorContext has it",
+        "ReadOnlyKeyValueStore": (
+            'stores need no types: context.get_state_store("counts") and driver.store("counts") return them'
+        ),
+        "ValueJoiner": "pass a function or a lambda, such as lambda key, value: value",
+        "TopicNameExtractor": 'pass a function: stream.to(lambda key, value, context: value["topic"])',
+        "TestInputTopic": 'driver.create_input_topic("orders"), driver.create_output_topic("totals")',
+        "JsonSerde": 'pass the serde itself, such as "string", or ks.Serdes.long()',
     }.items()
 }
 
@@ -116,13 +128,73 @@ HINTS["approximateNumEntries"] = (
 )
 
 
+HINTS |= {
+    "Produced.keySerde": (lambda: ks.Produced.keySerde(STRING), 'did you mean "with_key_serde"?'),  # type: ignore[attr-defined]
+    "KStream.cogroup": (
+        lambda: ks.StreamsBuilder("app").stream("in").cogroup(max),  # type: ignore[attr-defined]
+        "group_by_key().cogroup(aggregator): grouped streams have it",
+    ),
+    "TimeWindows.grace": (
+        lambda: ks.TimeWindows.of("5m").grace("1m"),  # type: ignore[attr-defined]
+        'name it with the size: ks.TimeWindows.of(size="5m", grace="1m")',
+    ),
+}
+
+
 @pytest.mark.parametrize("name", HINTS)
 def test_a_call_in_javas_shape_gets_a_hint(name: str) -> None:
     """The hint is the call to write."""
     call, hint = HINTS[name]
-    with pytest.raises(UnknownNameError, match=f'has no "{name}"') as caught:
+    with pytest.raises(UnknownNameError, match=f'has no "{name.rpartition(".")[2]}"') as caught:
         call()
     assert caught.value.__notes__[:-1] == [f"Hint: {hint}"]
+
+
+def test_an_option_that_is_called_on_its_class_names_the_argument() -> None:
+    """Java has ``Produced.keySerde(serde)``; here the class takes it, and the method belongs to its objects."""
+    with pytest.raises(ConfigError, match=r"with_key_serde\(\) was called on a class") as caught:
+        ks.Produced.with_key_serde("long")  # type: ignore[operator]
+    assert caught.value.hint == "pass it to the class: key_serde=…"
+    assert ks.Produced(key_serde="long") == ks.Produced().with_key_serde("long")
+
+
+SCRIPTS = {
+    "headers.add": ('ks.Record("k", "v", 0).headers.add("trace", b"1")', "headers are pairs of a name and bytes"),
+    "headers().add": ('ks.Record("k", "v", 0).headers().add("trace", b"1")', "headers is an attribute"),
+    "record.key()": ('ks.Record("k", "v", 0).key()', "key is an attribute: write it without ()"),
+    "import KafkaStreams": ("from kstreamnb import KafkaStreams", "ks.deploy(topology, …) runs it on Spark"),
+    "import StreamBuilder": ("from kstreamnb import StreamBuilder", 'did you mean "StreamsBuilder"?'),
+    "KeyValue.pair": ("pair = KeyValue.pair(1, 2)", "write a pair as a tuple: (key, value)"),
+    "Duration.ofMinutes": ("ks.TimeWindows.of(Duration.ofMinutes(5))", 'write a duration as a text such as "5s"'),
+    "ValueAndTimestamp.make": ("ks.ValueAndTimestamp.make(1, 2)", "call the class: ks.ValueAndTimestamp("),
+    "new KafkaStreams": ("import porting", "ks.deploy(topology, …) runs it on Spark"),
+}
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_gets_the_hint_after_its_own_line(name: str, tmp_path: Path) -> None:
+    """Python's own errors about Java's calls get the hint in every program that imports the kit."""
+    line, hint = SCRIPTS[name]
+    (tmp_path / "porting.py").write_text("streams = new KafkaStreams(topology, props)\n")
+    (tmp_path / "script.py").write_text(f"import kstreamnb as ks\n{line}\n")
+    done = subprocess.run([sys.executable, tmp_path / "script.py"], capture_output=True, text=True, check=False)
+    shown = done.stderr.splitlines()
+    assert done.returncode == 1
+    assert f"    {line}" in shown
+    assert shown[-1].startswith(f"Hint: {hint}")
+    assert done.stderr.count("Hint: ") == 1
+
+
+@pytest.mark.parametrize("line", ['"text".add(1)', "(1, 2).add(3)", "nowhere", "import nowhere", "None()", "x = (1"])
+def test_an_ordinary_mistake_in_a_script_stays_as_it_is(line: str) -> None:
+    """The hook calls the one that was there before, which gets the error without a note."""
+    shown: list[BaseException] = []
+    hook = explaining(lambda kind, error, trace: shown.append(error), lambda: dir(ks))
+    with pytest.raises((AttributeError, NameError, ImportError, TypeError, SyntaxError)) as caught:
+        exec(line, {})
+    hook(caught.type, caught.value, caught.tb)
+    assert shown == [caught.value]
+    assert not hasattr(caught.value, "__notes__")
 
 
 @pytest.mark.parametrize(
@@ -219,6 +291,9 @@ def test_arguments_in_javas_order_are_taken() -> None:
     given.pipe_input("k", "v", 5)
     joined = ks.Joined.with_(STRING, STRING, STRING, "priced", "5s")
     assert joined == ks.Joined(STRING, STRING, STRING, name="priced", grace="5s")
+    windows = ks.Stores.persistent_window_store("s", "1h", "5m", True)
+    assert windows == ks.Stores.persistent_window_store("s", retention="1h", window_size="5m", retain_duplicates=True)
+    assert ks.Stores.in_memory_session_store("s", "1h") == ks.Stores.in_memory_session_store("s", retention="1h")
 
 
 def test_windowed_keys_and_records_stay_plain_tuples() -> None:
