@@ -1,8 +1,13 @@
-"""Checks of answers that a chapter declares in its TOML file: numbers, words, letters and lists."""
+"""Checks of answers that a chapter declares in its TOML file: numbers, words, letters and lists.
+
+An answer is right by its meaning: numbers are equal in any type, as text and with their unit; words in any spelling.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
 from functools import partial
 from typing import TypeAlias, cast
 
@@ -14,16 +19,68 @@ class Refused(Exception):
     """Ends a check with the reason why an answer is wrong."""
 
 
-_NO_FUNCTION = "give the function itself, without calling it."
+_NO_FUNCTION = "give the function or class itself, without calling it."
+_NUMBER = re.compile(r"([-+]?(?:\d{1,3}(?:[,_]\d{3})+|\d+)(?:\.\d*)?)[a-z\s-]*")
+_PIECE = re.compile(r"([-+]?\d+(?:\.\d+)?)\s*(ms|mil|s|m|h|d)[a-z]*(?:\s*(?:,|and\b))?\s*")
+_LENGTHS = {"ms": 1, "mil": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def flat(answer: object) -> str:
+    """Return an answer as text: the parts of lists, tuples, sets and dicts with spaces between them.
+
+    Example:
+        >>> flat([("x", 1), {"y": 2}]), flat(4.0)
+        ('x 1 y 2', '4.0')
+    """
+    parts = answer.items() if isinstance(answer, Mapping) else answer
+    if isinstance(parts, Iterable) and not isinstance(parts, str | bytes):
+        return " ".join(map(flat, parts))
+    return str(parts)
+
+
+def number_of(answer: object, unit: str = "") -> float | None:
+    """Return the number that an answer is, also as text with its noun; None if it is not a number.
+
+    Args:
+        answer: what was answered.
+        unit: a unit of time, in which durations are returned; a number without a unit has this one. Default: "".
+
+    Example:
+        >>> number_of(4), number_of("1,000 records"), number_of("four"), number_of(True)
+        (4.0, 1000.0, None, None)
+        >>> number_of("1 h 30 min", "m"), number_of(timedelta(seconds=2), "ms"), number_of(6, "h")
+        (90.0, 2000.0, 6.0)
+    """
+    text = flat(answer).strip().lower()
+    if isinstance(answer, timedelta):
+        text = f"{answer / timedelta(milliseconds=1):f} ms"
+    if unit and text and not _PIECE.sub("", text):
+        return round(sum(float(count) * _LENGTHS[each] for count, each in _PIECE.findall(text)) / _LENGTHS[unit], 6)
+    match = _NUMBER.fullmatch(text)
+    return float(re.sub("[,_]", "", match[1])) if match else None
+
+
+def numbers_in(answer: object, unit: str = "") -> list[float]:
+    """Return the numbers of a list, a tuple, a text, …; what is not a number is left out.
+
+    Example:
+        >>> numbers_in([("B3", 1), ("B3", 2)]), numbers_in("[1, 2]")
+        ([1.0, 2.0], [1.0, 2.0])
+    """
+    found = (number_of(part, unit) for part in re.split(r"[^\w.+-]+", flat(answer)))
+    return [number for number in found if number is not None]
 
 
 def declared(entry: Mapping[str, object]) -> Judge | None:
     """Return the check that an exercise declares by its ``form``; None if its module has the check.
 
-    ``answer`` is the right answer. ``reasons`` are texts by wrong answer; for numbers also ``less``, ``more`` and
-    ``other``, for lists ``length`` and ``other``; ``{answer}`` in them is the answer given.
+    ``answer`` is the right answer; for numbers a list of two is the smallest and the greatest that are right, and
+    ``unit`` a unit of time. ``reasons`` are texts by wrong answer; for numbers also ``less``, ``more`` and ``other``,
+    for lists ``length`` and ``other``; ``{answer}`` in them is the answer given.
     """
     check = _FORMS.get(str(entry.get("form")))
+    if check is _number:
+        check = partial(_number, unit=str(entry.get("unit", "")))
     return check and partial(check, right=entry["answer"], reasons=cast("Mapping[str, str]", entry["reasons"]))
 
 
@@ -32,34 +89,44 @@ def function_only(judge: Judge) -> Judge:
     return lambda answer: judge(answer) if callable(answer) else _NO_FUNCTION
 
 
-def _number(answer: object, *, right: float, reasons: Mapping[str, str]) -> str:
-    if not isinstance(answer, int | float) or isinstance(answer, bool):
-        return "give the answer as a number."
-    if answer == right:
+def _number(answer: object, *, right: float | list[float], reasons: Mapping[str, str], unit: str) -> str:
+    found = number_of(answer, unit)
+    if found is None:
+        return 'give a duration, such as "7m30s".' if unit else "give the answer as a number."
+    least, most = right if isinstance(right, list) else (right, right)
+    if least <= found <= most:
         return ""
-    side = reasons.get("less" if answer < right else "more", reasons.get("other", ""))
-    return reasons.get(str(answer), side).format(answer=answer)
+    side = reasons.get("less" if found < least else "more", reasons.get("other", ""))
+    return reasons.get(f"{found:g}", side).format(answer=answer)
 
 
 def _word(answer: object, *, right: str, reasons: Mapping[str, str]) -> str:
-    words = sorted({right, *reasons})
-    if answer not in words:
-        return f"choose one of {', '.join(words)}, as text."
-    return reasons.get(str(answer), "")
+    named = {_folded(word): word for word in (right, *reasons)}
+    word = named.get(_folded(flat(answer)).removesuffix("join"))
+    if word is None:
+        return f"choose one of {', '.join(sorted(named.values()))}, as text."
+    return reasons.get(word, "")
+
+
+def _folded(text: str) -> str:
+    """Return letters and digits alone, in small letters."""
+    return re.sub(r"[^a-z0-9]", "", text.lower())
 
 
 def _list(answer: object, *, right: list[object], reasons: Mapping[str, str]) -> str:
-    if not isinstance(answer, list | tuple):
+    found = numbers_in(answer)
+    if not found:
         return "give the values as a list, such as [1, 2]."
-    reason = "" if list(answer) == right else "other" if len(answer) == len(right) else "length"
+    reason = "" if found == right else "other" if len(found) == len(right) else "length"
     return reason and reasons[reason].format(answer=answer)
 
 
 def _letters(answer: object, *, right: str, reasons: Mapping[str, str]) -> str:
     """Return the reason of the first letter that is too many, or of the first missing."""
-    if not isinstance(answer, str | list | tuple | set | frozenset):
+    text = flat(answer).lower()
+    given = set(text if text.isalpha() else re.findall(r"\b[a-z]\b", text))
+    if text and not given:
         return "give the letters in a list."
-    given = {str(letter).strip().lower() for letter in answer} - {"", ","}
     unknown = sorted(given - reasons.keys())
     if unknown:
         return f"there is no {unknown[0]}: the letters are {min(reasons)} to {max(reasons)}."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias, TypeGuard, cast
+from typing import TypeAlias, cast
 
 import kstreamnb as ks
 from kstreamnb.course.answers import Refused
@@ -31,13 +31,3 @@ def run_step(answer: object, sample: ks.Sample, topic: str = "input") -> Pairs:
 def pairs_of(records: list[ks.TopicRecord]) -> Pairs:
     """Return key and value of each record."""
     return [(record.key, record.value) for record in records]
-
-
-def is_tuple_of(answer: object, length: int) -> TypeGuard[tuple[object, ...]]:
-    """Return True for a tuple or list of this many items."""
-    return isinstance(answer, tuple | list) and len(answer) == length
-
-
-def is_number(answer: object) -> TypeGuard[int | float]:
-    """Return True for a number that is not a truth value."""
-    return isinstance(answer, int | float) and not isinstance(answer, bool)

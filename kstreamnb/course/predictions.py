@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from html import escape
@@ -9,6 +10,7 @@ from html import escape
 from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.formatting import format_value
 from kstreamnb.core.tables import html_table, text_table
+from kstreamnb.course.answers import flat, number_of
 from kstreamnb.course.content import Question, questions
 from kstreamnb.course.forms import box, listing, selected
 from kstreamnb.errors import KStreamError
@@ -120,7 +122,9 @@ class Comparison:
     @property
     def explanation(self) -> str:
         """The missing idea of a wrong prediction, then the reason for the result."""
-        overlooked = "" if self.right else self.question.overlooked.get(_shown(self.answer), "")
+        number = number_of(self.answer)
+        given = _shown(self.answer) if number is None else f"{number:g}"
+        overlooked = "" if self.right else self.question.overlooked.get(given, "")
         return f"{overlooked} {self.question.because}".strip()
 
     def _rows(self) -> list[list[str]]:
@@ -194,12 +198,15 @@ def _shown(value: object) -> str:
 def _same(answer: object, actual: object) -> bool:
     if isinstance(answer, Mapping) and isinstance(actual, Mapping):
         return all(_same(answer.get(row), actual[row]) for row in actual)
-    return answer == actual or (answer is not None and _folded(answer) == _folded(actual))
+    if answer is None or answer == actual:
+        return answer == actual
+    number = number_of(answer)
+    return _folded(answer) == _folded(actual) or (number is not None and number == number_of(actual))
 
 
 def _folded(value: object) -> str:
-    """Return an answer without what does not matter: capitals, spaces, quotes."""
-    return "".join(_shown(value).lower().split()).replace('"', "").replace("'", "")
+    """Return an answer without what does not matter: capitals, spaces, quotes, brackets, commas."""
+    return "".join(re.findall(r"[\w.-]+", flat(value).lower()))
 
 
 def _named(name: str) -> Question:

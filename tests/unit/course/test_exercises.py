@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -92,11 +93,14 @@ def test_an_unknown_name_is_an_error_with_a_suggestion() -> None:
 
 
 def test_the_teachers_guide_has_every_chapter_and_every_answer() -> None:
-    """Duration and goals for each notebook of the course, and the solution of each exercise verbatim."""
+    """Duration and goals for each notebook of the course, their sum, and each exercise's solution and reason."""
     guide = (Path(__file__).parents[3] / "notebooks" / "guide" / "teaching.md").read_text(encoding="utf-8")
     missing = [path.stem for path in sorted(NOTEBOOKS.glob("*.ipynb")) if f"tutorial/{path.name}) | " not in guide]
     assert missing == []
     assert [name for name, exercise in EXERCISES.items() if exercise.solution not in guide] == []
+    assert [name for name, exercise in EXERCISES.items() if f": {exercise.right}\n" not in guide] == []
+    minutes = sum(map(int, re.findall(r"^\| \[\d\d_.*?\| (\d+) \|", guide, re.MULTILINE)))
+    assert f"Together {minutes // 60} hours and {minutes % 60} minutes, " in guide
 
 
 def test_a_function_without_a_return_or_a_last_step_is_told_what_is_missing() -> None:
@@ -108,6 +112,60 @@ def test_a_function_without_a_return_or_a_last_step_is_told_what_is_missing() ->
     assert "returns nothing: is there a return?" in ks.course.check("count.2", forgotten).reason
     grouped = ks.course.check("count.2", lambda events: events.group_by(lambda person, color: color))
     assert "returns a KGroupedStream: is the last step missing?" in grouped.reason
+
+
+@pytest.mark.parametrize(
+    "error", [NotImplementedError("later"), AssertionError("no"), RuntimeError("stuck"), OSError("?")]
+)
+def test_whatever_an_answer_raises_is_part_of_the_verdict(error: Exception) -> None:
+    """A notebook continues after it."""
+
+    def broken(*arguments: object) -> object:
+        raise error
+
+    for name in ("flights.2", "bad.2", "count.2", "reprocess.1", "joins.1"):
+        assert f"your answer does not run: {type(error).__name__}: {error}." in ks.course.check(name, broken).reason
+
+
+def test_the_losses_of_flights_are_those_of_a_run() -> None:
+    """The numbers in the reasons; a window of an hour with each grace, four partitions."""
+    flights = ks.course.new_york_flights().with_partitions(4)
+    departed = sum(flight.value["delay"] is not None for flight in flights)
+    lost = {}
+    for grace in ("30m", "1h", "2h", "3h", "6h"):
+        builder = ks.StreamsBuilder("hourly")
+        windowed = builder.stream("flights").filter(lambda _, flight: flight["delay"] is not None)
+        windowed = windowed.group_by(lambda _, flight: flight["origin"])
+        windowed.windowed_by(ks.TimeWindows.of(size="1h", grace=grace)).count()
+        with ks.TopologyTestDriver(builder.build(), partitions={"flights": 4}) as driver:
+            driver.pipe(flights)
+            lost[grace] = sum(driver.metrics()["dropped-records-total"].values())
+    for grace in ("30m", "1h", "2h", "3h"):
+        share = f"{lost[grace]} of {departed:,}, which is {lost[grace] / departed:.2%}".replace("%", " %")
+        assert f"{grace} loses {share}" in ks.course.check("flights.1", grace).reason
+    assert lost["6h"] * 1000 < departed <= lost["3h"] * 1000
+
+
+def test_the_grace_of_the_sales_is_the_smallest_that_keeps_the_tenth() -> None:
+    """A window closes when stream time, 09:21 here, reaches its end plus the grace."""
+    for grace, dropped in (("11m", 1), ("11m1ms", 0)):
+        builder = ks.StreamsBuilder("sales")
+        windows = ks.TimeWindows.of(size="10m", grace=grace)
+        builder.stream("sales").group_by_key().windowed_by(windows).count()
+        minutes = (1, 9, 11, 8, 15, 12, 21, 3)
+        sales = ks.Sample.from_records([("sales", 0, n, at * 60_000, "shoe", 1) for n, at in enumerate(minutes)])
+        assert len(ks.replay(builder.build(), sales).drops) == dropped
+        assert bool(ks.course.check("sales.1", grace)) is not bool(dropped)
+
+
+def test_the_session_timeout_is_the_smallest_that_survives_the_pause() -> None:
+    """In the simulated group; a member that is silent for twelve seconds."""
+    for timeout in ("12s", "13s"):
+        group = ks.simulation.ConsumerGroup("flights", {"flights": 1}, session_timeout=timeout)
+        group.join("Anna")
+        group.crash("Anna")
+        group.advance_wall_clock_time("12s")
+        assert bool(ks.course.check("groups.2", timeout)) is not bool(group.events("timed out"))
 
 
 def test_pairs_may_be_lists() -> None:

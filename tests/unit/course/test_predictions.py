@@ -50,6 +50,30 @@ def test_without_a_prediction_the_run_is_explained() -> None:
     assert text.startswith("You made no prediction; the run gave two.")
 
 
+@pytest.mark.parametrize(
+    ("answer", "actual"),
+    [("5 updates", 5), ("1,000", 1000), (5.0, 5), ("10 15 22", "10, 15, 22"), ("[10, 15]", "10, 15"), ("B, A", "BA")],
+)
+def test_an_answer_is_compared_by_its_meaning(answer: object, actual: object) -> None:
+    """Numbers as text and with their noun; lists with other separators."""
+    assert Comparison(TABLE, {"a": answer, "b": answer}, {"a": actual, "b": actual}).right
+    assert Comparison(CHOICE, answer, actual).right
+    assert not Comparison(CHOICE, None, actual).right
+    assert not Comparison(CHOICE, "6", actual).right
+
+
+def test_no_answer_is_not_the_option_none() -> None:
+    """A question may have the option "none"."""
+    assert not Comparison(CHOICE, None, "none").right
+
+
+def test_a_wrong_number_is_answered_by_its_idea_in_any_type() -> None:
+    """The question of the first chapter knows what leads to 3."""
+    for answer in (3, 3.0, "3", "3 updates"):
+        ks.course.predict("count.updates", answer)
+        assert ks.course.compare("count.updates", 5).explanation.startswith("The store ends with one row for each key")
+
+
 def test_a_table_is_compared_row_by_row() -> None:
     """Case, spaces and quotes are ignored; a wrong row is named."""
     assert Comparison(TABLE, {"a": "Red", "b": " 2"}, {"a": "red", "b": 2}).verdict == "As you predicted."

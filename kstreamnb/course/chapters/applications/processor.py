@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import cast
 
 import kstreamnb as ks
+from kstreamnb.course.answers import numbers_in
 
 __all__ = ["JUDGES"]
 
@@ -12,25 +14,25 @@ _VIEWS = ((1, 0), (2, 1000), (1, 2000))
 
 
 def _times(answer: object) -> str:
-    if not isinstance(answer, list | tuple):
+    times = numbers_in(answer, "ms")
+    if not times:
         return "give the times as a list of milliseconds."
-    unrecorded = [at for at in answer if at not in (0, 400, 2100, 2900)]
-    if unrecorded:
-        return f"not at {unrecorded}: stream time never has that value, because no record carries it."
-    wrong = [at for at in answer if at not in (0, 2100)]
-    if wrong:
-        return f"not at {wrong}: calls are due at 0, 1000, 3000, …, and no new one is due by then."
-    return "" if sorted(set(answer)) == [0, 2100] else "a call is missing: when is the first one, and after which jump?"
+    for at in times:
+        if at not in (0, 400, 2100, 2900):
+            return f"not at {at:g}: stream time never has that value, because no record carries it."
+        if at not in (0, 2100):
+            return f"not at {at:g}: calls are due at 0, 1000, 3000, …, and no new one is due by then."
+    return "" if set(times) == {0, 2100} else "a call is missing: when is the first one, and after which jump?"
 
 
 def _changes(answer: object) -> str:
-    if not isinstance(answer, type) or not issubclass(answer, ks.Processor):
+    if not callable(answer):
         return "give the class itself, without calling it."
     counts = ks.Stores.in_memory_key_value_store("Counts", key_serde="long", value_serde="long")
     topology = (
         ks.Topology()
         .add_source("SOURCE", "logs", key_serde="long", value_serde="string")
-        .add_processor("COUNTER", cast("type[ks.Processor[object, object, object, object]]", answer), "SOURCE")
+        .add_processor("COUNTER", cast("Callable[[], ks.Processor[object, object, object, object]]", answer), "SOURCE")
         .add_state_store(counts, "COUNTER")
         .add_sink("SINK", "counter_topic", "COUNTER", key_serde="long", value_serde="long")
     )

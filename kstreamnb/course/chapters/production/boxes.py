@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
+from kstreamnb.course.answers import numbers_in
 from kstreamnb.course.judging import called
 
 __all__ = ["JUDGES"]
@@ -13,11 +14,13 @@ _GERMANY = (("paid", 3000), ("cancelled", 9000), ("paid", 5000))
 
 
 def _france(answer: object) -> str:
-    if not isinstance(answer, dict) or set(answer) != {"orders", "cents"}:
+    row = sorted(numbers_in(answer))
+    if len(row) != 2:
         return 'give a row of the store, such as {"orders": 1, "cents": 4000}.'
-    if answer["orders"] != 2:
-        return f"not {answer['orders']} orders: count those of c2 that came while its row in `customers` said FR."
-    return "" if answer["cents"] == 6000 else "the number of orders is right; add up the cents of just those."
+    orders, cents = row
+    if orders != 2:
+        return f"not {orders:g} orders: count those of c2 that came while its row in `customers` said FR."
+    return "" if cents == 6000 else "the number of orders is right; add up the cents of just those."
 
 
 def _most(answer: object) -> str:

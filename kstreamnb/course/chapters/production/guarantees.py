@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from kstreamnb.course.judging import is_number
+import re
+
+from kstreamnb.course.answers import flat
 
 __all__ = ["JUDGES"]
 
-_SETTINGS = {"acks", "min.insync.replicas"}
+_SETTINGS = re.compile(r"(acks|replicas)[^\w-]*(all|-?\w+)")
 
 
 def _durable(answer: object) -> str:
-    if not isinstance(answer, dict) or set(answer) != _SETTINGS:
+    found = dict(_SETTINGS.findall(flat(answer).lower()))
+    if len(found) != 2:
         return 'give both settings, such as {"acks": "1", "min.insync.replicas": 1}.'
-    acks, needed = str(answer["acks"]), answer["min.insync.replicas"]
+    acks, needed = found["acks"], found["replicas"]
     if acks not in ("all", "-1"):
         return f"with acks={acks} a record is acknowledged before a second replica has it."
-    if not is_number(needed) or not 1 <= needed <= 3:
+    if needed not in ("1", "2", "3"):
         return "min.insync.replicas is 1, 2 or 3 here."
-    if needed == 1:
+    if needed == "1":
         return "with 1, a leader that is alone acknowledges records, and they are lost with it."
-    return "" if needed == 2 else "with 3, a single broker that fails stops all writes."
+    return "" if needed == "2" else "with 3, a single broker that fails stops all writes."
 
 
 JUDGES = {"guarantees.1": _durable}

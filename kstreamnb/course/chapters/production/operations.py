@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kstreamnb.course.judging import called, is_number
+from kstreamnb.course.judging import called
 
 __all__ = ["JUDGES"]
 
@@ -23,10 +23,8 @@ _CASES = (
 def _instances(answer: object) -> str:
     for arguments, expected, what in _CASES:
         found = called(answer, *arguments)
-        if found is not None and not is_number(found):
-            return f"{what}: {found!r} is not a number of instances."
         if found != expected:
-            return f"{what}: {found} is not right."
+            return f"{what}: {found!r} is not right."
     return ""
 
 

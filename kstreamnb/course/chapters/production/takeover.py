@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kstreamnb.course.judging import called, is_tuple_of
+from kstreamnb.course.judging import called
 
 __all__ = ["JUDGES"]
 
@@ -12,7 +12,7 @@ _WINDOWS = (("temp", 1_790_000_055_000), ("sensor-17", 0), ("a", 1_790_000_000_0
 def _window(answer: object) -> str:
     for key, start in _WINDOWS:
         found = called(answer, key.encode() + start.to_bytes(8, "big") + bytes(4))
-        if not is_tuple_of(found, 2):
+        if not isinstance(found, tuple | list) or len(found) != 2:
             return f"the function returns {found!r}: return the key and the beginning of the window."
         if found[0] != key:
             return f"the key is {found[0]!r} for the bytes of {key!r}: which bytes do not belong to it?"

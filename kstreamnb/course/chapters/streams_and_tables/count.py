@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TypeGuard
+import re
 
 import kstreamnb as ks
-from kstreamnb.course.judging import Pairs, is_tuple_of, run_step
+from kstreamnb.course.answers import flat
+from kstreamnb.course.judging import run_step
 
 __all__ = ["JUDGES"]
 
@@ -18,17 +19,14 @@ input | y   | red   | 3
 """)
 
 
-def _are_pairs(answer: object) -> TypeGuard[Pairs]:
-    return isinstance(answer, list | tuple) and all(is_tuple_of(pair, 2) for pair in answer)
-
-
 def _updates(answer: object) -> str:
     actual = run_step(lambda stream: stream.group_by_key().count(), _FOUR)
-    if not _are_pairs(answer):
+    found = [(key, int(count)) for key, count in re.findall(r"\b([xy])\W*(\d+)", flat(answer).lower())]
+    if not found:
         return 'give a list of pairs, such as [("x", 1)], in the order in which they come out.'
-    if len(answer) != len(actual):
-        return f"four records go in, and each changes a count; a list of {len(answer)} is not right."
-    for number, (mine, real) in enumerate(zip(answer, actual, strict=True), 1):
+    if len(found) != len(actual):
+        return f"four records go in, and each changes a count; a list of {len(found)} is not right."
+    for number, (mine, real) in enumerate(zip(found, actual, strict=True), 1):
         if mine[0] != real[0]:
             return f"update {number} does not have the key {mine[0]!r}: updates come in the order of the records."
         if mine[1] != real[1]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import kstreamnb as ks
-from kstreamnb.course.judging import is_tuple_of
+from kstreamnb.course.answers import flat, numbers_in
 
 __all__ = ["JUDGES"]
 
@@ -11,20 +11,20 @@ _MOST_RECORDS = 3
 
 
 def _stock(answer: object) -> str:
-    if not is_tuple_of(answer, 2):
-        return 'give a number and a word, such as (7, "stream").'
-    pieces, kind = answer
-    if kind not in ("stream", "table"):
-        return 'the second part is "stream" or "table".'
-    if kind == "stream":
+    pieces, kinds = numbers_in(answer), [kind for kind in ("stream", "table") if kind in flat(answer).lower()]
+    if len(pieces) != 1 or len(kinds) != 1:
+        return 'give a number and "stream" or "table", such as (7, "stream").'
+    if kinds == ["stream"]:
         return "as a stream the records would add up to 13 pieces: does `shoe => 3` mean three more, or three left?"
-    return "" if pieces == 3 else f"a table, yes, but not {pieces} pieces: what is the latest row of each product?"
+    return (
+        "" if pieces == [3] else f"a table, yes, but not {pieces[0]:g} pieces: what is the latest row of each product?"
+    )
 
 
 def _empty(answer: object) -> str:
-    if not isinstance(answer, str):
+    if not isinstance(answer, str | ks.Sample):
         return "give the log as a text table with the columns topic, key, value and time."
-    sample = ks.Sample.from_text(answer)
+    sample = answer if isinstance(answer, ks.Sample) else ks.Sample.from_text(answer)
     if {record.topic for record in sample} != {"t"}:
         return 'all records belong to the topic "t".'
     if len(sample) > _MOST_RECORDS:
