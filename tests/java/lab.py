@@ -28,7 +28,7 @@ from tests.java.feeds import (
 from tests.java.runner import JavaStreams
 from tests.java.topologies import ALL, build
 
-__all__ = ["REPARTITION", "SETTINGS", "Lab", "driven", "run_in_driver"]
+__all__ = ["IN_MEMORY", "REPARTITION", "SETTINGS", "Lab", "driven", "run_in_driver"]
 
 Regrouped: TypeAlias = tuple[int, int, Any, Any, tuple[Any, ...]]
 """Partition, timestamp, key, value and headers of a record of a repartition topic."""
@@ -44,6 +44,11 @@ REPARTITION = {
 SETTINGS = {"statestore.cache.max.bytes": 0, "default_key_serde": "string", "default_value_serde": "string"}
 _PATIENCE_S = 300.0
 
+IN_MEMORY = (
+    "dsl.store.suppliers.class=org.apache.kafka.streams.state.BuiltInDslStoreSuppliers$InMemoryDslStoreSuppliers",
+)
+"""Settings of Java under which the DSL holds its stores in memory instead of in RocksDB."""
+
 
 class Lab:
     """A broker with Java and Spark; each way to run is a method that returns the output topic's records."""
@@ -52,6 +57,7 @@ class Lab:
         self.servers, self.java, self.spark, self.folder = servers, java, spark, folder
         self.admin = Admin(servers)
         self._runs = {"alone": cache(self._alone), "twice": cache(self._twice)}
+        self._in_memory = cache(lambda: self._twice("twice-memory", IN_MEMORY))
 
     def prepare(self, name: str, way: str, halves: Iterable[int] = (0,)) -> str:
         """Create the topics of a run, produce the first part of its input, and return the prefix of its topics."""
@@ -61,9 +67,9 @@ class Lab:
             feed(self.servers, name, prefix, half)
         return prefix
 
-    def java_runs(self, name: str, prefix: str, *stores: str) -> list[dict[str, str]]:
+    def java_runs(self, name: str, prefix: str, *stores: str, settings: Iterable[str] = ()) -> list[dict[str, str]]:
         """Let Java process the available input; return the rows of stores before it stops."""
-        return self.java.run(prefix, name, prefix, committed_topics(name, prefix), stores)
+        return self.java.run(prefix, name, prefix, committed_topics(name, prefix), stores, settings)
 
     def deploy(self, name: str, prefix: str, checkpoint: str = "checkpoint", **options: Any) -> Any:
         """Deploy the topology with the prefix as its application id."""
@@ -100,23 +106,27 @@ class Lab:
         """Run Java over one half, and after a restart over the other."""
         return self._runs["twice"]()[name]
 
+    def twice_in_memory(self, name: str) -> Records:
+        """The same as `twice`, with stores in memory."""
+        return self._in_memory()[name]
+
     def _alone(self) -> dict[str, Records]:
         prefixes = {name: self.prepare(name, "alone", (0, 1)) for name in ALL}
         self.all_run(prefixes)
         return {name: self.output(prefix) for name, prefix in prefixes.items()}
 
-    def _twice(self) -> dict[str, Records]:
-        prefixes = {name: self.prepare(name, "twice") for name in ALL}
-        self.all_run(prefixes)
+    def _twice(self, way: str = "twice", settings: Iterable[str] = ()) -> dict[str, Records]:
+        prefixes = {name: self.prepare(name, way) for name in ALL}
+        self.all_run(prefixes, settings)
         for name, prefix in prefixes.items():
             feed(self.servers, name, prefix, 1)
-        self.all_run(prefixes)
+        self.all_run(prefixes, settings)
         return {name: self.output(prefix) for name, prefix in prefixes.items()}
 
-    def all_run(self, prefixes: dict[str, str]) -> None:
+    def all_run(self, prefixes: dict[str, str], settings: Iterable[str] = ()) -> None:
         """Let Java run all topologies at once."""
         for name, prefix in prefixes.items():
-            self.java.start(prefix, name, prefix)
+            self.java.start(prefix, name, prefix, *settings)
         for name, prefix in prefixes.items():
             self.java.await_input(prefix, committed_topics(name, prefix))
         for prefix in prefixes.values():
@@ -128,21 +138,23 @@ class Lab:
         self.kit_runs(name, prefix)
         return self.output(prefix)
 
-    def kit_then_java(self, name: str, *, logged_later: bool = False) -> Records:
+    def kit_then_java(
+        self, name: str, way: str = "kit-java", *, logged_later: bool = False, settings: Iterable[str] = ()
+    ) -> Records:
         """Run the kit over one half, then Java over the other; changelogs may be turned on after the first half."""
-        prefix = self.prepare(name, "later-java" if logged_later else "kit-java")
+        prefix = self.prepare(name, way)
         if logged_later:
             self.kit_runs(name, prefix)
         query = self.deploy(name, prefix, changelogs=True)
         print(query.hand_over(_PATIENCE_S))
         feed(self.servers, name, prefix, 1)
-        self.java_runs(name, prefix)
+        self.java_runs(name, prefix, settings=settings)
         return self.output(prefix)
 
-    def java_then_kit(self, name: str) -> Records:
+    def java_then_kit(self, name: str, way: str = "java-kit", settings: Iterable[str] = ()) -> Records:
         """Run Java over one half, then the kit over the other."""
-        prefix = self.prepare(name, "java-kit")
-        self.java_runs(name, prefix)
+        prefix = self.prepare(name, way)
+        self.java_runs(name, prefix, settings=settings)
         self.adopt(name, prefix)
         feed(self.servers, name, prefix, 1)
         self.kit_runs(name, prefix, "adopted")
@@ -156,7 +168,8 @@ class Lab:
         java = [row[1:2] + row[3:] for row in raw_records(self.servers, f"{name}-{way}-{REPARTITION[name]}")]
         java = [(*row[:-1], tuple(row[-1] or ())) for row in java]
         first, second = regrouped(name)
-        return over_repartition(name, {"alone": java, "java-kit": [*java, *second]}.get(way, [*first, *java]))
+        halves = [*java, *second] if way.startswith("java") else [*first, *java]
+        return over_repartition(name, java if way == "alone" else halves)
 
 
 def _driver(name: str) -> ks.TopologyTestDriver:

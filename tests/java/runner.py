@@ -91,10 +91,16 @@ class JavaStreams:
         self.ask("stop", application)
 
     def run(
-        self, application: str, name: str, prefix: str, topics: list[str], stores: Iterable[str] = ()
+        self,
+        application: str,
+        name: str,
+        prefix: str,
+        topics: list[str],
+        stores: Iterable[str] = (),
+        settings: Iterable[str] = (),
     ) -> list[dict[str, str]]:
         """Run an application over the records that its input topics have now; return the rows of these stores."""
-        self.start(application, name, prefix)
+        self.start(application, name, prefix, *settings)
         try:
             self.await_input(application, topics)
             return [self.rows(application, store) for store in stores]

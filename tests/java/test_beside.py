@@ -11,7 +11,7 @@ from kstreamnb.kafka.application_reset import committed_positions
 from tests.java.changelogs import NAMES
 from tests.java.examples import EXAMPLES
 from tests.java.feeds import COUNT, PARTITIONS, Records, committed_topics, feed, topics_of
-from tests.java.lab import REPARTITION, SETTINGS, Lab, driven, run_in_driver
+from tests.java.lab import IN_MEMORY, REPARTITION, SETTINGS, Lab, driven, run_in_driver
 from tests.java.topologies import ALL, build
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
@@ -41,8 +41,8 @@ def unmoved(lab: Lab, name: str, way: str) -> Records:
     """Return what half and half must be equal to."""
     if name in REGROUPED:
         return lab.in_javas_order(name, way)
-    kept = name in MOVED_BY_RESTORE or (name in LOST_BY_RESTART and way == "java-kit")
-    return lab.alone(name) if kept else lab.twice(name)
+    kept = name in MOVED_BY_RESTORE or (name in LOST_BY_RESTART and way.startswith("java-kit"))
+    return lab.alone(name) if kept else lab.twice_in_memory(name) if way.endswith("memory") else lab.twice(name)
 
 
 def agree(name: str, way: str, one: Records, other: Records) -> bool:
@@ -91,10 +91,30 @@ def test_the_kit_continues_java(lab: Lab, name: str) -> None:
     assert agree(name, "Java, then kit", found, unmoved(lab, name, "java-kit"))
 
 
+PERSISTENT = ("versioned-join", "processor", "processor-in-memory")
+"""Their stores are of one kind whatever the settings say; all other stores follow them."""
+
+IN_EITHER = [name for name in ALL if name not in PERSISTENT]
+
+
+@pytest.mark.parametrize("name", IN_EITHER)
+def test_java_in_memory_continues_the_kit(lab: Lab, name: str) -> None:
+    """S0-22: the stores of a Java application may be in memory instead of in RocksDB."""
+    found = lab.kit_then_java(name, "kit-java-memory", settings=IN_MEMORY)
+    assert agree(name, "kit, Java memory", found, unmoved(lab, name, "kit-java-memory"))
+
+
+@pytest.mark.parametrize("name", IN_EITHER)
+def test_the_kit_continues_java_in_memory(lab: Lab, name: str) -> None:
+    """S0-22: as above, the other way."""
+    found = lab.java_then_kit(name, "java-kit-memory", IN_MEMORY)
+    assert agree(name, "Java memory, kit", found, unmoved(lab, name, "java-kit-memory"))
+
+
 @pytest.mark.parametrize("name", [*NAMES, "count", "tumbling", "foreign-key-join", "table-group", "processor"])
 def test_java_restores_changelogs_that_were_turned_on_later(lab: Lab, name: str) -> None:
     """S0-22: the first deployment with ``changelogs=True`` writes the whole state, without a new record."""
-    found = lab.kit_then_java(name, logged_later=True)
+    found = lab.kit_then_java(name, "later-java", logged_later=True)
     assert agree(name, "snapshot, Java", found, unmoved(lab, name, "later-java"))
 
 

@@ -237,6 +237,12 @@ def processor(builder: Any, prefix: str) -> None:
     _left(builder, prefix).process(Numbering, "seen").to(f"{prefix}-out")
 
 
+def processor_in_memory(builder: Any, prefix: str) -> None:
+    """The same as `processor`, in memory."""
+    builder.add_state_store(ks.Stores.in_memory_key_value_store("seen", key_serde="string", value_serde="long"))
+    _left(builder, prefix).process(Numbering, "seen").to(f"{prefix}-out")
+
+
 ALL: dict[str, Callable[[Any, str], None]] = {
     function.__name__.replace("_", "-"): function
     for function in (
@@ -265,6 +271,7 @@ ALL: dict[str, Callable[[Any, str], None]] = {
         regroup_windows,
         json_totals,
         processor,
+        processor_in_memory,
     )
 }
 

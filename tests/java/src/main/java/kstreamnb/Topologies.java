@@ -29,6 +29,7 @@ import org.apache.kafka.streams.kstream.Windowed;
 import org.apache.kafka.streams.processor.api.Processor;
 import org.apache.kafka.streams.processor.api.ProcessorContext;
 import org.apache.kafka.streams.processor.api.Record;
+import org.apache.kafka.streams.state.KeyValueBytesStoreSupplier;
 import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.SessionStore;
 import org.apache.kafka.streams.state.Stores;
@@ -159,11 +160,13 @@ final class Topologies {
                     (int) row.get("total") + (int) value.get("amount")),
                 Materialized.<String, Map<String, Object>, KeyValueStore<Bytes, byte[]>>as("totals").withValueSerde(Json.SERDE))
             .toStream().to(p + "-out", Produced.with(Serdes.String(), Json.SERDE)));
-        ALL.put("processor", (b, p) -> {
-            b.addStateStore(Stores.keyValueStoreBuilder(
-                Stores.persistentKeyValueStore("seen"), Serdes.String(), Serdes.Long()));
-            left(b, p).process(Numbering::new, "seen").to(p + "-out");
-        });
+        ALL.put("processor", (b, p) -> numbered(b, p, Stores.persistentKeyValueStore("seen")));
+        ALL.put("processor-in-memory", (b, p) -> numbered(b, p, Stores.inMemoryKeyValueStore("seen")));
+    }
+
+    private static void numbered(final StreamsBuilder builder, final String prefix, final KeyValueBytesStoreSupplier store) {
+        builder.addStateStore(Stores.keyValueStoreBuilder(store, Serdes.String(), Serdes.Long()));
+        left(builder, prefix).process(Numbering::new, "seen").to(prefix + "-out");
     }
 
     private static Map<String, Object> row(final int count, final int total) {
