@@ -34,7 +34,7 @@ def lazy_names(
     def load(name: str) -> object:
         if name not in module_of:
             raise UnknownNameError(package, name, module_of)
-        with extra(extra_name):
+        with extra("spark" if module_of[name].startswith("kstreamnb.spark.") else extra_name):
             if module_of[name] == package:  # a sub-package
                 return import_module(f"{package}.{name}")
             value: object = getattr(import_module(module_of[name]), name)

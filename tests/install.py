@@ -44,15 +44,59 @@ shell.run_line_magic("load_ext", "kstreamnb")
 shell.user_ns["topology"] = topology
 shell.run_line_magic("ks", "describe topology")
 ks.widgets.explorer(topology)
+import nbformat
+from kstreamnb.notebook.regression import check, record
+cell = nbformat.v4.new_code_cell("import kstreamnb as ks; ks.StreamsBuilder().stream('orders')")
+nbformat.write(nbformat.v4.new_notebook(cells=[cell]), "shop.ipynb")
+record("shop.ipynb")
+check("shop.ipynb")
 """,
-    "kafka": "import kstreamnb as ks\nassert ks.kafka.RecordProducer and ks.kafka.Admin",
-    "registry": "import kstreamnb as ks\nassert ks.kafka.SchemaRegistry",
+    "kafka": """
+import kstreamnb as ks
+from kstreamnb.tools.doctor import diagnose
+for name in ks.kafka.__all__:
+    try:
+        getattr(ks.kafka, name)
+    except ks.errors.MissingPackageError as error:
+        assert (name, error.hint) == ("read_changelogs", 'pip install "kstreamnb[spark]"')
+try:
+    ks.kafka.Admin("127.0.0.1:1", patience_s=1).topics()
+except ks.errors.BrokerError as error:
+    assert "127.0.0.1:1" in str(error)
+else:
+    raise AssertionError("no broker is there")
+if all(each.ready for each in diagnose().abilities if each.name in ("java", "local broker")):
+    with ks.kafka.local_broker() as broker:
+        ks.kafka.Admin(broker.bootstrap_servers).create_topic("orders")
+        ks.kafka.produce(broker.bootstrap_servers, [ks.TopicRecord("orders", 0, 0, 5, "shoe", 1)])
+        (record,) = ks.Sample.capture(broker.bootstrap_servers, "orders")
+        assert (record.key, record.value) == ("shoe", 1)
+    print("a record sent to a broker and captured")
+""",
+    "registry": """
+import kstreamnb as ks
+registry = ks.kafka.SchemaRegistry("mock://shop")
+avro = registry.avro("orders", '{"type": "record", "name": "O", "fields": [{"name": "n", "type": "long"}]}')
+schema = registry.json_schema("sales", '{"title": "S", "type": "object", "properties": {"n": {"type": "integer"}}}')
+assert [serde.deserialize(serde.serialize({"n": 2})) for serde in (avro, schema)] == [{"n": 2}, {"n": 2}]
+""",
     "samples": """
 import kstreamnb as ks
+from kstreamnb.tools.demo import load
 sample = ks.Sample.from_text("topic | key | value \\n orders | a | 1")
-assert len(sample.to_pandas()) == 1
+sample.to_parquet("orders.parquet")
+assert ks.Sample.from_parquet("orders.parquet") == sample
+again = ks.Sample.from_dataframe(sample.to_pandas(), topic="orders", timestamp="timestamp", key="key", value="value")
+assert [record.value for record in again] == [1]
+assert len(load(100).of_topic("flights")) == 100
 """,
-    "metrics": "import kstreamnb, prometheus_client",
+    "metrics": """
+from urllib.request import urlopen
+import kstreamnb as ks
+server = ks.monitoring.serve_metrics()
+assert urlopen(server.url).status == 200
+server.close()
+""",
     "testing": _COUNT
     + """
 from hypothesis import find
@@ -64,7 +108,18 @@ import pathlib, kstreamnb as ks
 pathlib.Path("app.yaml").write_text("application-id: shop")
 assert ks.read_config("app.yaml").application_id == "shop"
 """,
-    "spark": "import kstreamnb as ks\nassert ks.deploy and ks.run and ks.spark.spark_session",
+    "spark": _COUNT
+    + """
+from kstreamnb.tools.doctor import diagnose
+assert ks.deploy and ks.run
+for name in ks.spark.__all__:
+    getattr(ks.spark, name)
+if all(each.ready for each in diagnose().abilities if each.name in ("java", "spark")):
+    sample = ks.Sample.from_text("topic | key | value | time \\n orders | shoe | 1 | 0 \\n orders | hat | 1 | 5")
+    found = ks.testing.parity(topology, sample, streaming=True)
+    assert found.is_equal, str(found)
+    print(found.title)
+""",
 }
 """What must work with one extra alone."""
 
@@ -87,15 +142,25 @@ def build(folder: Path) -> Path:
     return wheel
 
 
-def try_extra(extra: str, wheel: Path, folder: Path, interpreter: str) -> None:
-    """Install the wheel with one extra into an empty environment and run its script there."""
+def try_extra(extra: str, wheel: Path, folder: Path, interpreter: str) -> str:
+    """Install the wheel with one extra into an empty environment and run its script there; return what it prints."""
     home = folder / extra
     run(interpreter, "-m", "venv", str(home))
     python = str(home / "bin" / "python")
     wanted = str(wheel) if extra == "base" else f"kstreamnb[{extra}] @ {wheel.as_uri()}"
     run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wanted)
-    run(python, "-c", SCRIPTS[extra], cwd=home)
+    said = run_script(python, extra, home)
     run(str(home / "bin" / "kstreamnb"), "doctor", cwd=home)
+    return said
+
+
+def run_script(python: str, extra: str, home: Path) -> str:
+    """Run the script of an extra with the Python of an environment; return its last line, after a colon.
+
+    Scripts that have Java use it: a broker, a run on Spark, and a deployment from broker to broker.
+    """
+    lines = run(python, "-W", "error::DeprecationWarning:kstreamnb", "-c", SCRIPTS[extra], cwd=home).splitlines()
+    return f": {lines[-1]}" if lines and extra in ("kafka", "spark") else ""
 
 
 def lowest() -> list[str]:
@@ -119,9 +184,9 @@ def try_together(wheel: Path, folder: Path, interpreter: str, constraints: list[
     run(
         python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-c", "versions.txt", wanted, cwd=home
     )
-    for extra, script in SCRIPTS.items():
+    for extra in SCRIPTS:
         if extra != "base":  # it shows what happens without the others
-            run(python, "-W", "error::DeprecationWarning:kstreamnb", "-c", script, cwd=home)
+            print(f"together, {extra}: run{run_script(python, extra, home)}", flush=True)
     run(str(home / "bin" / "kstreamnb"), "doctor", cwd=home)
 
 
@@ -147,8 +212,8 @@ def main() -> None:
             return
         extras = options.extras or list(SCRIPTS)
         for extra in extras:
-            try_extra(extra, wheel, folder, options.python)
-            print(f"Python {version}, {extra}: installed and run in an empty environment", flush=True)
+            said = try_extra(extra, wheel, folder, options.python)
+            print(f"Python {version}, {extra}: installed and run in an empty environment{said}", flush=True)
     print(f"{len(extras)} passed, 0 failed")
 
 

@@ -42,6 +42,8 @@ class FailOnInvalidTimestamp:
         Args:
             record: the record as it was read.
             partition_time_ms: greatest timestamp so far in the record's partition, in epoch milliseconds; not used.
+
+        Raises: ProcessingError for a negative timestamp.
         """
         if record.timestamp < 0:
             raise negative_timestamp(*record[:4])
@@ -95,6 +97,8 @@ class UsePartitionTimeOnInvalidTimestamp:
             record: the record as it was read.
             partition_time_ms: greatest timestamp so far in the record's partition, in epoch milliseconds; -1 before the
                 first.
+
+        Raises: ProcessingError for a negative timestamp of the first record of a partition.
         """
         if record.timestamp >= 0:
             return record.timestamp
@@ -137,6 +141,8 @@ class WallclockTimestampExtractor:
         Args:
             record: the record as it was read; its own timestamp is not used.
             partition_time_ms: greatest timestamp so far in the record's partition, in epoch milliseconds; not used.
+
+        Raises: ConfigError if the extractor has no clock; engines hand in theirs.
         """
         if self.clock is None:
             hint = "the engine hands in its clock with on(clock)"

@@ -67,11 +67,13 @@ class ProcessorContext(Suggesting):
         self._to_child: dict[str, Forward] = {}
 
     def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
-        """Forward a record to all children, or to the named one; raises ProcessingError if there is none.
+        """Forward a record to all children, or to the named one.
 
         Args:
             record: the `Record` to forward, often ``record.with_value(…)``.
             child: name of the one child that gets it. Default: all children.
+
+        Raises: ProcessingError if the value is not a `Record`, or there is no such child.
         """
         if not isinstance(record, Record):
             raise ProcessingError(
@@ -87,10 +89,12 @@ class ProcessorContext(Suggesting):
         to_child(*record)
 
     def get_state_store(self, name: str) -> Any:
-        """Return a store connected to this processor, or a global store; raises StateError otherwise.
+        """Return a store connected to this processor, or a global store.
 
         Args:
             name: name of the store, as it was declared.
+
+        Raises: StateError if the store is neither connected to the processor nor global.
         """
         store = self._context.store(name)
         store = getattr(store, "for_user", store)
@@ -230,10 +234,12 @@ class FixedKeyRecord(Record[K, V]):
     __slots__ = ()
 
     def with_key(self, key: object) -> Record[Any, V]:
-        """Raises ProcessingError: the key is fixed.
+        """Refuse to change the key, which is fixed.
 
         Args:
             key: not accepted.
+
+        Raises: ProcessingError always: the key is fixed.
         """
         raise ProcessingError("process_values may not change the key", hint=_USE_PROCESS)
 

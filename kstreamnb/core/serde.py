@@ -54,10 +54,12 @@ class Serde(Generic[T]):
     width: int | None = None
 
     def serialize(self, value: T | None) -> bytes | None:
-        """Return Kafka's bytes of a value; None for None; raises SerdeError for a value that it cannot write.
+        """Return Kafka's bytes of a value; None for None.
 
         Args:
             value: a value of one of the types in ``writes``, or None.
+
+        Raises: SerdeError for a value that it cannot write.
         """
         if value is None:
             return None
@@ -71,10 +73,12 @@ class Serde(Generic[T]):
             raise self._unwritable(value, f"{type(error).__name__}: {error}") from error
 
     def deserialize(self, data: bytes | None) -> T:
-        """Return a new value from bytes; None for None; raises SerdeError for bytes that it cannot read.
+        """Return a new value from bytes; None for None.
 
         Args:
             data: bytes of a key or value, or None.
+
+        Raises: SerdeError for bytes that it cannot read.
         """
         if data is None:
             return None  # type: ignore[return-value] # None stays None, whatever the type

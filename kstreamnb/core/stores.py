@@ -147,6 +147,8 @@ class Stores(Suggesting):
         Args:
             name: name of the store.
             options: options of every store. Default: logged and not cached.
+
+        Raises: ConfigError for a store without a name, or an unknown option.
         """
         return _spec(name, "key_value", options)
 
@@ -157,6 +159,8 @@ class Stores(Suggesting):
         Args:
             name: name of the store.
             options: options of every store. Default: logged and not cached.
+
+        Raises: ConfigError for a store without a name, or an unknown option.
         """
         return _spec(name, "key_value", options, persistent=False)
 
@@ -167,6 +171,8 @@ class Stores(Suggesting):
         Args:
             name: name of the store.
             options: options of every store. Default: logged and not cached.
+
+        Raises: ConfigError for a store without a name, or an unknown option.
         """
         return _spec(name, "timestamped_key_value", options)
 
@@ -177,6 +183,8 @@ class Stores(Suggesting):
         Args:
             name: name of the store.
             options: options of every store. Default: logged and not cached.
+
+        Raises: ConfigError for a store without a name, or an unknown option.
 
         Example:
             >>> Stores.persistent_timestamped_key_value_store_with_headers("stock").headers
@@ -360,6 +368,8 @@ class Stores(Suggesting):
             key_serde: serde of the keys, or its name; None for the application's default.
             value_serde: serde of the values, or its name; None for the application's default.
             options: fields of `StoreSpec` to replace. Default: none.
+
+        Raises: ConfigError for an option that is not a field of `StoreSpec`.
         """
         expect(supplier, StoreSpec, "supplier", hint='write for example Stores.in_memory_key_value_store("name")')
         known = [each.name for each in fields(StoreSpec)]

@@ -90,6 +90,8 @@ class TimeWindows(Suggesting):
 
         Args:
             advance: time between the starts of two windows, more than 0 and at most the size.
+
+        Raises: ConfigError for an advance of 0 ms or less, or beyond the size.
         """
         advance_ms = duration_ms(advance, "advance")
         _check_advance(advance_ms, self.size_ms)
@@ -263,6 +265,8 @@ class JoinWindows(Suggesting):
             before: how much earlier the other record may be. Default: ``difference``, or 0 ms without one.
             after: how much later the other record may be. Default: ``difference``, or 0 ms without one.
             grace: how long late records are accepted after a window's end, in stream time. Default: 0 ms.
+
+        Raises: ConfigError without a difference, ``before`` or ``after``, or for a text that is not a duration.
         """
         if difference is None and before is None and after is None:
             raise ConfigError("a join window has neither a difference nor a before or after")

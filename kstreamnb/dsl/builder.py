@@ -191,6 +191,8 @@ class StreamsBuilder(Suggesting):
         Args:
             store: the store, made by `Stores`.
 
+        Raises: ConfigError if `Stores` did not make the store.
+
         Example:
             >>> from kstreamnb import Processor, StreamsBuilder, Stores, head
             >>> class Numbered(Processor):
@@ -228,6 +230,8 @@ class StreamsBuilder(Suggesting):
             topic: name of the topic.
             supplier: called without arguments once per task; returns a new `Processor` that fills the store.
             consumed: how to read. Default: as the application says.
+
+        Raises: ConfigError if `Stores` did not make the store, TopologyError for an illegal name of a topic.
 
         Example:
             >>> from kstreamnb import Processor, Stores, StreamsBuilder, TopologyTestDriver

@@ -228,6 +228,8 @@ class _Windowed(Handle):
         Args:
             strategy: `EmitStrategy.on_window_update()` or `EmitStrategy.on_window_close()`.
 
+        Raises: ConfigError for emission on close of windows without end.
+
         Example:
             >>> from kstreamnb import StreamsBuilder, head
             >>> from kstreamnb import EmitStrategy, TimeWindows

@@ -298,6 +298,8 @@ class TableJoins(Handle, Generic[K, V]):
             with_key: whether the foreign key's function takes the key as well. Default: False.
             table_joined: partitioners and name of a foreign-key join. Default: none.
 
+        Raises: TopologyError if the other handle cannot be joined or is of another builder, or an argument is missing.
+
         Example:
             >>> from kstreamnb import StreamsBuilder, head
             >>> builder = StreamsBuilder()
@@ -379,6 +381,8 @@ class TableJoins(Handle, Generic[K, V]):
             with_key: whether the foreign key's function takes the key as well. Default: False.
             table_joined: partitioners and name of a foreign-key join. Default: none.
 
+        Raises: TopologyError if the other handle cannot be joined or is of another builder, or an argument is missing.
+
         Example:
             >>> from kstreamnb import StreamsBuilder, head
             >>> builder = StreamsBuilder()
@@ -409,6 +413,8 @@ class TableJoins(Handle, Generic[K, V]):
             other: the other table, of the same builder.
             joiner: function ``(left, right)`` that returns the value of the result; one of them may be None.
             options: a `Named` and a `Materialized`, as in Java, instead of keywords. Default: none.
+
+        Raises: TopologyError if the other handle cannot be joined or is of another builder, or an argument is missing.
 
         Example:
             >>> from kstreamnb import StreamsBuilder, head

@@ -143,6 +143,8 @@ class StreamJoins(Handle, Generic[K, V]):
             joined: option object of the join. Default: none.
             with_key: whether the joiner takes the key as well. Default: False.
 
+        Raises: TopologyError if the other handle cannot be joined or is of another builder, or an argument is missing.
+
         Example:
             >>> from kstreamnb import StreamsBuilder, head
             >>> from kstreamnb import JoinWindows
@@ -239,6 +241,8 @@ class StreamJoins(Handle, Generic[K, V]):
             joined: option object of the join. Default: none.
             with_key: whether the joiner takes the key as well. Default: False.
 
+        Raises: TopologyError if the other handle cannot be joined or is of another builder, or an argument is missing.
+
         Example:
             >>> from kstreamnb import StreamsBuilder, head
             >>> builder = StreamsBuilder()
@@ -291,6 +295,8 @@ class StreamJoins(Handle, Generic[K, V]):
             key_selector: not allowed here.
             joined: option object of the join. Default: none.
             with_key: whether the joiner takes the key as well. Default: False.
+
+        Raises: TopologyError if the other handle is not a stream, or of another builder.
 
         Example:
             >>> from kstreamnb import StreamsBuilder, head

@@ -100,6 +100,8 @@ class Admin:
             replicas: how many replicas; default -1, the broker's ``default.replication.factor``.
             config: settings that differ from the broker's. Default: none.
             exists_ok: accept a topic that exists already; default False.
+
+        Raises: BrokerError or a kind of it if the topic exists already, or the broker refuses it or does not answer.
         """
         check_arguments(Admin.create_topic, locals())
         self._reach(f'creating topic "{name}"')
@@ -128,6 +130,8 @@ class Admin:
 
         Args:
             names: names of the topics.
+
+        Raises: BrokerError or a kind of it if the broker refuses it or does not answer.
         """
         if not names:
             return
@@ -150,6 +154,8 @@ class Admin:
 
         Args:
             name: name of the topic.
+
+        Raises: BrokerError or a kind of it if there is no such topic, or the broker does not answer.
         """
         self._reach(f'describing topic "{name}"')
         metadata = self.client.list_topics(name, timeout=self._call_s).topics[name]
@@ -224,6 +230,8 @@ class Admin:
 
         Args:
             partitions: topics and partitions to look at.
+
+        Raises: BrokerError if the broker does not answer.
         """
         asked = {TopicPartition(*partition): OffsetSpec.latest() for partition in partitions}
         again = False
@@ -248,6 +256,8 @@ class Admin:
 
         Args:
             topics: names of the topics.
+
+        Raises: UnknownTopicError if a topic does not exist, BrokerError if the broker does not answer.
         """
         answers = self.retry(lambda: self._ask(sorted(topics), OffsetSpec.max_timestamp()), "looking up times")
         return [answer.timestamp for answer in answers.values()]
@@ -286,6 +296,8 @@ class Admin:
         Args:
             call: function without arguments that asks the broker.
             what: what it does, such as "listing topics", for the error.
+
+        Raises: BrokerError if the last attempt failed, too.
         """
         with under_way(f"waiting for Kafka at {shown_servers(self.servers)}, {what}"):
             return self._repeated(call, what)

@@ -193,6 +193,8 @@ def reset(
         by_duration: begin at the time this long before now, such as "1h". Default: None.
         force: reset an application that is in use. Default: False.
 
+    Raises: As `plan_reset`: EngineError while the application runs, unless ``force``.
+
     Example:
         >>> from kstreamnb.kafka import local_broker
         >>> with local_broker() as broker:

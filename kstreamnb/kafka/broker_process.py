@@ -121,6 +121,8 @@ class LocalBroker:
 
         Args:
             user: one of the names in ``users``.
+
+        Raises: ConfigError for a user that the broker was not started with.
         """
         if user not in self.users:
             raise unknown("user", user, self.users, error=ConfigError)

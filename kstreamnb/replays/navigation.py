@@ -60,6 +60,8 @@ class Navigation:
 
         Args:
             step: number of steps, from 0 to the length of the run.
+
+        Raises: EngineError for a step that the replay does not have.
         """
         return Snapshot(self.run, self._checked(step))
 
@@ -68,6 +70,8 @@ class Navigation:
 
         Args:
             step: number of steps, from 0 to the length of the run.
+
+        Raises: EngineError for a step that the replay does not have.
         """
         self.position = self._checked(step)
         return self.now
@@ -77,6 +81,8 @@ class Navigation:
 
         Args:
             count: refused: `step` and `back` move by one, `seek` to any position.
+
+        Raises: EngineError for a number of steps.
         """
         if count:
             raise self._one_at_a_time("step()", count[0], 1)
@@ -90,6 +96,8 @@ class Navigation:
 
         Args:
             count: refused: `step` and `back` move by one, `seek` to any position.
+
+        Raises: EngineError for a number of steps.
         """
         if count:
             raise self._one_at_a_time("back()", count[0], -1)
@@ -106,6 +114,8 @@ class Navigation:
             node: name of the node. Default: any node.
             key: key of the record, also within a window. Default: any key.
             when: function ``(step) -> bool``. Default: None, every such step.
+
+        Raises: EngineError if the topology has no such node.
         """
         expect(node, str | None, "node")
         if node is not None and node not in self.run.topology.nodes:
@@ -133,6 +143,8 @@ class Navigation:
         Args:
             before: number of steps before the first state.
             after: number of steps before the second state.
+
+        Raises: EngineError for a step that the replay does not have.
         """
         return state_diff(self.run, self._checked(before), self._checked(after))
 

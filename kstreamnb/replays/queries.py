@@ -38,6 +38,8 @@ class Queries:
 
         Args:
             record: a record of an output or internal topic, or its topic, partition and offset.
+
+        Raises: ConfigError if it is neither a record nor its topic, partition and offset.
         """
         expect(record, tuple, "record", hint="pass a record, or (topic, partition, offset)")
         if len(record) < 3:

@@ -20,11 +20,12 @@ def redact(self: Sample, *fields: str, replacement: object = "***") -> Sample:
     """Blank out fields of dict values, such as ``"card"`` or ``"customer.name"``; also within lists.
 
     Records that could not be decoded lose their bytes, and headers lose their values, because their content is unknown.
-    Raises ConfigError if no record has a field, which is likely a wrong name.
 
     Args:
         fields: names of the fields to blank out, nested ones with dots.
         replacement: value that the fields get. Default: ``"***"``.
+
+    Raises: ConfigError for a field that no record has, which is likely a wrong name.
     """
     if not fields:
         raise ConfigError("no field to redact is named")
@@ -49,6 +50,8 @@ def hash_keys(self: Sample, *fields: str, salt: str) -> Sample:
     Args:
         fields: names of fields that hold keys too, such as "customer" or "order.customer".
         salt: secret text that keys the hash; not empty. Keep it to hash later samples in the same way.
+
+    Raises: ConfigError for a field that no record has.
     """
     expect(salt, str, "salt")
     if not salt:

@@ -55,10 +55,12 @@ def between(self: Sample, start: Instant, end: Instant) -> Sample:
 
 
 def of_topic(self: Sample, *topics: str) -> Sample:
-    """Return the records of some topics; raises ConfigError for one that the sample does not have.
+    """Return the records of some topics.
 
     Args:
         topics: names of the topics to keep.
+
+    Raises: ConfigError for a topic that the sample does not have.
     """
     for topic in topics:
         if topic not in self.topics:
@@ -74,6 +76,8 @@ def merge(self: Sample, *others: Sample) -> Sample:
 
     Args:
         others: samples to merge with this one.
+
+    Raises: ConfigError for anything but samples.
     """
     samples = (self, *others)
     for other in others:
@@ -144,6 +148,8 @@ def disorder(self: Sample, *, seed: int, by: Duration | None = None, share: floa
         seed: seed of the random order; the same seed gives the same order.
         by: longest delay of a record, such as "30s". Default: None, any order within each partition.
         share: share of the records that arrive later, from 0 to 1. Default: 1.0.
+
+    Raises: ConfigError for a share outside of 0 to 1, or a negative duration.
     """
     expect(share, float | int, "share")
     if not 0 <= share <= 1:

@@ -155,6 +155,8 @@ class Sample(Suggesting, Framed):
             order_by: names of the columns that order Spark rows. Default: by time, then by content.
             key_serde: serde whose bytes choose the partition. Default: text.
             draw: ``between=``, ``key_share=`` and ``limit=``, for a Spark frame only. Default: all rows.
+
+        Raises: ConfigError for a column that the frame does not have, or an option that its kind does not take.
         """
         from kstreamnb.samples import frames
 
@@ -179,6 +181,8 @@ class Sample(Suggesting, Framed):
             path: path of the file or folder.
             topic: name of the topic of a file of values. Default: None, the file was written by `to_parquet`.
             columns: the arguments of `from_dataframe` that are named above.
+
+        Raises: ConfigError if the file does not exist or has no such column, MissingPackageError without pyarrow.
         """
         from kstreamnb.samples.arrow import read_parquet
 
@@ -195,6 +199,8 @@ class Sample(Suggesting, Framed):
             topic: name of the topic of a file of values. Default: None, the file holds whole records.
             columns: ``key``, ``timestamp``, ``value``, ``partition``, ``partitions`` and ``key_serde`` as in
                 `from_dataframe`.
+
+        Raises: ConfigError if the file does not exist, is not text in UTF-8, or has a line that is not JSON.
         """
         roles, options = _roles(topic, columns)
         file = _file(path)
@@ -276,6 +282,8 @@ class Sample(Suggesting, Framed):
 
         Args:
             path: path of the file, which is overwritten.
+
+        Raises: MissingPackageError without pyarrow.
         """
         from kstreamnb.samples.arrow import write_parquet
 

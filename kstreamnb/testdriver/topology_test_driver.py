@@ -232,6 +232,8 @@ class TopologyTestDriver(Suggesting, Displayed):
 
         Args:
             by: duration such as "30s".
+
+        Raises: ApplicationStateError if the driver is closed, ConfigError for a text that is not a duration.
         """
         self._refuse_closed()
         self._done.append(lambda driver: driver.advance_wall_clock_time(by))
@@ -289,18 +291,22 @@ class TopologyTestDriver(Suggesting, Displayed):
         return stores[0] if view is None else view  # an empty view is false
 
     def get_key_value_store(self, name: str) -> DisplayedKeyValueView:
-        """Return a key-value store with plain values; raise StateError for an unknown name or another kind.
+        """Return a key-value store with plain values.
 
         Args:
             name: name of the store.
+
+        Raises: StateError for an unknown name or another kind.
         """
         return self._view(name, DisplayedKeyValueView, "key_value", "timestamped_key_value", "lru")
 
     def get_timestamped_key_value_store(self, name: str) -> DisplayedKeyValueView:
-        """Return a key-value store with `ValueAndTimestamp` rows; raise StateError as `get_key_value_store` does.
+        """Return a key-value store with `ValueAndTimestamp` rows.
 
         Args:
             name: name of the store.
+
+        Raises: StateError for an unknown name or another kind.
         """
         return self._view(name, DisplayedKeyValueView, "timestamped_key_value", show="times")
 
@@ -316,26 +322,32 @@ class TopologyTestDriver(Suggesting, Displayed):
         return self._view(name, DisplayedKeyValueView, "timestamped_key_value", show="headers")
 
     def get_versioned_key_value_store(self, name: str) -> DisplayedVersionedView:
-        """Return a versioned store; raise StateError for an unknown name or another kind.
+        """Return a versioned store.
 
         Args:
             name: name of the store.
+
+        Raises: StateError for an unknown name or another kind.
         """
         return self._view(name, DisplayedVersionedView, "versioned")
 
     def get_window_store(self, name: str) -> DisplayedWindowView:
-        """Return a window store with plain values; raise StateError for an unknown name or another kind.
+        """Return a window store with plain values.
 
         Args:
             name: name of the store.
+
+        Raises: StateError for an unknown name or another kind.
         """
         return self._view(name, DisplayedWindowView, "window", "timestamped_window")
 
     def get_timestamped_window_store(self, name: str) -> DisplayedWindowView:
-        """Return a window store with `ValueAndTimestamp` rows; raise StateError as `get_window_store` does.
+        """Return a window store with `ValueAndTimestamp` rows.
 
         Args:
             name: name of the store.
+
+        Raises: StateError for an unknown name or another kind.
         """
         return self._view(name, DisplayedWindowView, "timestamped_window", show="times")
 
@@ -351,10 +363,12 @@ class TopologyTestDriver(Suggesting, Displayed):
         return self._view(name, DisplayedWindowView, "timestamped_window", show="headers")
 
     def get_session_store(self, name: str) -> DisplayedSessionView:
-        """Return a session store; raise StateError for an unknown name or another kind.
+        """Return a session store.
 
         Args:
             name: name of the store.
+
+        Raises: StateError for an unknown name or another kind.
         """
         return self._view(name, DisplayedSessionView, "session")
 

@@ -35,6 +35,8 @@ def diff(
         second: the same kind of thing.
         topics: topics of runs to compare. Default: all output topics.
 
+    Raises: ConfigError if one is a topology and the other an output.
+
     Example:
         >>> from kstreamnb import TopicRecord
         >>> one, other = ([TopicRecord("out", 0, 0, 5, "shoe", pieces)] for pieces in (1, 2))
@@ -61,6 +63,8 @@ def assert_topology_equal(expected: Described, actual: Described) -> None:
         expected: a topology, its description, or the description's text.
         actual: the other one, in any of these forms.
 
+    Raises: AssertionError with the differences.
+
     Example:
         >>> from kstreamnb import StreamsBuilder
         >>> builder = StreamsBuilder()
@@ -84,6 +88,8 @@ def assert_outputs_equal(
         expected: the expected records, or a table as text.
         actual: the records that the topology wrote.
         columns: names of the columns to compare. Default: those of the table, or all.
+
+    Raises: AssertionError with that table.
 
     Example:
         >>> from kstreamnb import Sample

@@ -26,7 +26,7 @@ def load_application(application: str) -> Topology:
         return parsed  # type: ignore[no-any-return]  # it describes and draws itself as a topology does
     module = _module(place)
     if not name:
-        names = [each for each, value in vars(module).items() if isinstance(value, Topology) or _is_builder(value)]
+        names = [each for each, value in vars(module).items() if isinstance(value, Topology | StreamsBuilder)]
         if len(names) != 1:
             names = names or [each for each, value in vars(module).items() if _may_build(value, module)]
             found = f"it has {', '.join(names)}" if names else "it has none, and no function without arguments"
@@ -37,8 +37,8 @@ def load_application(application: str) -> Topology:
         known = [each for each, value in vars(module).items() if not each.startswith("_") and not ismodule(value)]
         raise unknown("name", f"{place}:{name}", [f"{place}:{each}" for each in known], error=ConfigError)
     value: Any = getattr(module, name)
-    value = value() if callable(value) and not _is_builder(value) else value
-    value = value.build() if _is_builder(value) else value
+    value = value() if callable(value) and not isinstance(value, StreamsBuilder) else value
+    value = value.build() if isinstance(value, StreamsBuilder) else value
     if not isinstance(value, Topology):
         raise ConfigError(f'"{application}" is not a topology', detail=f'it is of type "{type(value).__name__}"')
     return value
@@ -49,10 +49,6 @@ def _may_build(value: object, module: object) -> bool:
     if not isfunction(value) or value.__module__ != getattr(module, "__name__", ""):
         return False
     return all(each.default is not each.empty for each in signature(value).parameters.values())
-
-
-def _is_builder(value: object) -> bool:
-    return isinstance(value, StreamsBuilder)
 
 
 def _module(place: str) -> Any:

@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, cast
 
 from kstreamnb.core.arguments import check_arguments
 from kstreamnb.dsl.builder import StreamsBuilder
-from kstreamnb.errors import ConfigError, EngineError, did_you_mean, extra
+from kstreamnb.errors import ConfigError, EngineError, extra
+from kstreamnb.hints import unknown
 from kstreamnb.simulation.cluster import ClusterDriver
 from kstreamnb.topology.topology import Topology
 
@@ -112,9 +114,7 @@ def benchmark(
     if name == "restore":
         return _restore(records)
     if name not in ("latency", "failover"):
-        raise ConfigError(
-            f'there is no benchmark "{name}"', hint=did_you_mean(name, ("latency", "failover", "restore"))
-        )
+        raise unknown("benchmark", name, ("latency", "failover", "restore"), error=ConfigError)
     with _deployments(spark, bootstrap_servers) as start:
         if name == "failover":
             return _failover(start, kills)
@@ -310,12 +310,8 @@ def _machine() -> str:
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 0
     known = [f"{os.cpu_count()} cores", f"{pages / 2**30:.0f} GB", platform.system(), platform.machine()]
     known.append(f"Python {platform.python_version()}")
-    for package in ("pyspark", "confluent-kafka"):
-        try:
-            known.append(f"{package} {version(package)}")
-        except ModuleNotFoundError:
-            continue
-    return ", ".join(known)
+    installed = (name for name in ("pyspark", "confluent-kafka") if find_spec(name.replace("-", "_")))
+    return ", ".join([*known, *(f"{name} {version(name)}" for name in installed)])
 
 
 def _fast_folder() -> str | None:

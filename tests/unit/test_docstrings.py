@@ -7,6 +7,7 @@ import importlib
 import inspect
 import pkgutil
 import re
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -219,3 +220,44 @@ def test_the_docstring_of_a_function_begins_with_a_verb() -> None:
                 if not is_property and not begins_with_a_verb(text):
                     offenders.append(f"{path.name}:{node.lineno} {node.name}: {text.splitlines()[0]}")
     assert offenders == []
+
+
+REFUSED_INSIDE = {"NotImplementedError", "_Refused", "AttributeError"}
+"""What a subclass replaces, what the same function answers, and what Python's own protocol asks for."""
+
+
+def raised_by(function: object, owner: object) -> set[str]:
+    """Return what a function raises by its own statements, or by those of the private functions that it calls."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))  # type: ignore[arg-type]
+    names = {
+        ast.unparse(node.exc).partition("(")[0] for node in ast.walk(tree) if isinstance(node, ast.Raise) and node.exc
+    }
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id=name)) if name.startswith("_"):
+                called = getattr(function, "__globals__", {}).get(name)
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name)) if name.startswith("_"):
+                called = inspect.unwrap(getattr(getattr(owner, name, None), "__func__", getattr(owner, name, None)))
+            case _:
+                continue
+        if inspect.isfunction(called):
+            inner = ast.walk(ast.parse(textwrap.dedent(inspect.getsource(called))))
+            names |= {
+                ast.unparse(each.exc).partition("(")[0] for each in inner if isinstance(each, ast.Raise) and each.exc
+            }
+    return names - REFUSED_INSIDE
+
+
+def test_a_public_function_documents_the_errors_that_it_raises() -> None:
+    """In a section "Raises"; checks of arguments by type, which all functions share, are described once."""
+    owners, lacking, sentences = public_names(), [], []
+    for name, value, doc in callables():
+        text = inspect.cleandoc(doc or "")
+        if "\nRaises:" in text or inspect.isclass(value):
+            continue
+        function = inspect.unwrap(getattr(value, "__func__", value))  # type: ignore[arg-type]
+        if raised := raised_by(function, owners.get(name.rpartition(".")[0])):
+            lacking.append(f"{name}: {', '.join(sorted(raised))}")
+        sentences += [f"{name}: {line}" for line in text.splitlines() if re.search(r"\b[Rr]aises? `?\w+Error", line)]
+    assert lacking == []
+    assert sentences == []

@@ -73,13 +73,15 @@ class Application(ApplicationLifecycle):
         return {f"{topic}-{partition}": offset for (topic, partition), offset in own.items()}
 
     def store(self, name: str, *, timestamps: bool = False, headers: bool = False) -> Any:
-        """Return a view of a store over all tasks; raise StateError if no store has this name.
+        """Return a view of a store over all tasks.
 
         Args:
             name: name of the store.
             timestamps: rows of timestamped stores are `ValueAndTimestamp` instead of plain values. Default: False.
             headers: rows of stores with headers are `ValueTimestampHeaders` or `AggregationWithHeaders`.
                 Default: False.
+
+        Raises: StateError if no store has this name.
         """
         check_arguments(Application.store, locals())
         thread = self._running_thread()
@@ -105,7 +107,10 @@ class Application(ApplicationLifecycle):
         return Replay(cluster_runs(self._trace, self._broker)[self.id])
 
     def verify_state(self) -> StateCheck:
-        """Compare every store with its changelog, row by row."""
+        """Compare every store with its changelog, row by row.
+
+        Raises: EngineError if the application does not run.
+        """
         return check_state(self._running_thread().tasks, self._broker, {})
 
     def rebuild(self, name: str) -> None:
@@ -113,6 +118,8 @@ class Application(ApplicationLifecycle):
 
         Args:
             name: name of the store.
+
+        Raises: EngineError if the application does not run.
         """
         check_arguments(Application.rebuild, locals())
         thread = self._running_thread()
@@ -128,6 +135,8 @@ class Application(ApplicationLifecycle):
 
         Args:
             partitions: new number of partitions, at least 1.
+
+        Raises: EngineError if the application runs.
         """
         check_arguments(Application.repartition, locals())
         if self.status == "running":

@@ -128,6 +128,8 @@ class ClusterDriver:
             value_serde: serde of the values. Default: that with which an application reads the topic.
             start: event time of the first record that is piped without one. Default: now, on the simulated clock.
             auto_advance: time between two such records, such as "1s". Default: 0 ms.
+
+        Raises: EngineError if no application reads the topic.
         """
         check_arguments(ClusterDriver.create_input_topic, locals())
         now = self.clock.now_ms if start is None else instant_ms(start, "start")

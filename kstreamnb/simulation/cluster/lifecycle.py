@@ -79,6 +79,8 @@ class ApplicationLifecycle:
 
         Args:
             when: "now", "before_commit" or "after_commit". Default: "now".
+
+        Raises: EngineError if the application does not run.
         """
         check_arguments(ApplicationLifecycle.crash, locals())
         if when == "now":

@@ -175,6 +175,8 @@ class ConsumerGroup(OffsetTable):
             name: name of the member.
             capacity: number of its stream threads; partitions are shared out in proportion. Default: 1.
             listener: function ``(event, partitions) -> None``, called when partitions come or go. Default: None.
+
+        Raises: EngineError if a live member has this name.
         """
         check_arguments(ConsumerGroup.join, locals())
         at_least(1, capacity, "capacity")
@@ -192,6 +194,8 @@ class ConsumerGroup(OffsetTable):
 
         Args:
             name: name of the member.
+
+        Raises: EngineError if the group has no such member, or it has crashed.
         """
         check_arguments(ConsumerGroup.leave, locals())
         self._remove(self._member(name), "left")
@@ -201,6 +205,8 @@ class ConsumerGroup(OffsetTable):
 
         Args:
             name: name of the member.
+
+        Raises: EngineError if the group has no such member, or it has crashed.
         """
         check_arguments(ConsumerGroup.crash, locals())
         member = self._member(name)
@@ -230,6 +236,8 @@ class ConsumerGroup(OffsetTable):
             name: name of the member.
             max_records: greatest number of records. Default: the group's ``max_poll_records``.
             timeout: how long to wait for records, on the simulated clock. Default: "1s".
+
+        Raises: EngineError if the group has no such member, or it has crashed.
         """
         check_arguments(ConsumerGroup.poll, locals())
         self._notice_partitions()
@@ -256,6 +264,8 @@ class ConsumerGroup(OffsetTable):
         Args:
             name: name of the member.
             metadata: text that is stored with the offsets. Default: "".
+
+        Raises: EngineError if the group has no such member, or it has crashed.
         """
         check_arguments(ConsumerGroup.commit, locals())
         member = self._member(name)
@@ -275,6 +285,8 @@ class ConsumerGroup(OffsetTable):
             name: name of the member.
             partition: name of the partition, such as "logs-0".
             offset: the next offset to read.
+
+        Raises: EngineError if the member does not own the partition.
         """
         check_arguments(ConsumerGroup.seek, locals())
         at_least(0, offset, "offset")
@@ -293,6 +305,8 @@ class ConsumerGroup(OffsetTable):
         Args:
             to: "earliest", "latest", or an offset that is limited to those that exist.
             dry_run: only return what would change. Default: False.
+
+        Raises: EngineError if the group has members.
         """
         check_arguments(ConsumerGroup.reset_offsets, locals())
         if self._members:

@@ -19,7 +19,7 @@ def create_topic(
     replication_factor: int = 1,
     config: Mapping[str, str] | None = None,
 ) -> Any:
-    """Create a topic and return its description; raise EngineError if it exists or has too few brokers.
+    """Create a topic and return its description.
 
     Equals ``kafka-topics.sh --create --topic userLogins --partitions 4 --replication-factor 2``.
 
@@ -29,6 +29,8 @@ def create_topic(
         partitions: the number of partitions; default 1.
         replication_factor: the number of replicas per partition; default 1.
         config: settings of the topic on a cluster, such as ``{"cleanup.policy": "compact"}``. Default: none.
+
+    Raises: EngineError if the topic exists or has too few brokers; ConfigError for settings of a topic of a `Log`.
 
     Example:
         >>> print(create_topic("userLogins", on=Log(brokers=3), partitions=4, replication_factor=2))

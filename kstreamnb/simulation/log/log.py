@@ -133,6 +133,8 @@ class Log(OffsetTable):
 
         Args:
             topic: name of the topic.
+
+        Raises: EngineError if the topic does not exist.
         """
         check_arguments(Log.describe, locals())
         self._known(topic)
@@ -172,6 +174,8 @@ class Log(OffsetTable):
             partitioner: function ``(topic, key, value, partitions) -> partition``. Default: None, murmur2 of the key's
                 bytes.
             acks: "all" writes to all in-sync replicas, "leader" to the leader alone. Default: "all".
+
+        Raises: EngineError if the topic does not exist, or too few replicas are in sync for ``acks``.
         """
         check_arguments(Log.append, locals())
         self._known(topic)
@@ -218,6 +222,8 @@ class Log(OffsetTable):
 
         Args:
             settings: settings by name, such as ``linger="5ms"``. Default: Kafka's.
+
+        Raises: ConfigError for an unknown setting.
         """
         known = list(inspect.signature(LogProducer).parameters)[1:]
         for name in settings:
@@ -250,6 +256,8 @@ class Log(OffsetTable):
 
         Args:
             topics: names of the topics.
+
+        Raises: EngineError if a topic does not exist.
         """
         expect_texts(topics, "topics")
         for topic in topics:
@@ -263,6 +271,8 @@ class Log(OffsetTable):
             partition: name of the partition, such as "logins-0".
             start: first offset. Default: 0.
             limit: greatest number of records. Default: None, all.
+
+        Raises: EngineError if no replica of the partition is alive.
         """
         check_arguments(Log.records, locals())
         high = self.offsets[partition].high
@@ -286,6 +296,8 @@ class Log(OffsetTable):
 
         Args:
             broker: number of the broker, counted from 1.
+
+        Raises: EngineError for a broker that does not exist.
         """
         check_arguments(Log.fail, locals())
         self._check_broker(broker)
@@ -298,6 +310,8 @@ class Log(OffsetTable):
 
         Args:
             broker: number of the broker, counted from 1.
+
+        Raises: EngineError for a broker that does not exist.
         """
         check_arguments(Log.recover, locals())
         self._check_broker(broker)

@@ -97,7 +97,10 @@ class DatabaseSink(BoundSink):
             _quoted(table)
 
     def open(self) -> None:
-        """Refuse to start if the database does not answer, or has batches of another query."""
+        """Refuse to start if the database does not answer, or has batches of another query.
+
+        Raises: SinkError if the database does not answer, CheckpointError if it has batches of another query.
+        """
         try:
             self.position()
         except KStreamError:
@@ -111,6 +114,8 @@ class DatabaseSink(BoundSink):
 
         Args:
             batch: output of one batch, with its number.
+
+        Raises: CheckpointError if the database has batches of another query.
         """
         application, count = self.bound.application, batch.output.count()
         with self._cursor() as (connection, cursor):
@@ -204,7 +209,10 @@ class ParquetSink(BoundSink):
         expect(self.folder, Path | str, "folder")
 
     def open(self) -> None:
-        """Raise an error if the folder has batches of another query; otherwise store this query's identity there."""
+        """Store this query's identity in the folder.
+
+        Raises: CheckpointError if the folder has batches of another query.
+        """
         note, last = self._note, _last_of(self._note)
         query = None if last is None else last.query
         if query == self.bound.name:
@@ -224,6 +232,8 @@ class ParquetSink(BoundSink):
 
         Args:
             batch: output of one batch, with its number.
+
+        Raises: CheckpointError if the folder's note is damaged.
         """
         last = _last_of(self._note)
         last = None if last is None or last.batch < 0 else last
