@@ -84,7 +84,7 @@ def diagnose() -> Diagnosis:
 def _extra(name: str, *shown: str) -> Ability:
     """Check every package that an extra requires; the found column has those ``shown`` and those that do not fit."""
     own = [line for line in requires("kstreamnb") or () if re.search(rf"extra == .{name}\b", line)]
-    bounds = dict.fromkeys(shown, "") | dict(match.groups() for match in map(_REQUIREMENT.match, own) if match)
+    bounds = dict.fromkeys(shown, "") | {match[1]: match[2] for match in map(_REQUIREMENT.match, own) if match}
     found, wrong = [], []
     for package, limits in bounds.items():
         try:
