@@ -2,7 +2,8 @@
 
 The guide, the notebooks and the pages of the repository are copied; the reference, the index of errors and the table
 of settings are generated from the package. The build fails on any warning of Sphinx, on a link that leads nowhere, on
-a public name without a place in the reference, and on a page that would ask another machine for anything.
+a public name, an argument or a name of Java that the reference lacks, and on a page that would ask another machine for
+anything.
 ``--without-course`` leaves out the course in the browser, which takes half a minute.
 """
 
@@ -22,6 +23,7 @@ import browser_course  # noqa: E402 - beside this file
 import error_pages  # noqa: E402
 from badges import URLS  # noqa: E402
 from links import broken_links  # noqa: E402
+from reference_check import missing  # noqa: E402
 
 import kstreamnb as ks  # noqa: E402 - from this checkout
 from tests.unit.public_names import public_names  # noqa: E402
@@ -109,6 +111,25 @@ def draw_example() -> None:
     (SOURCE / "_static" / "topology.svg").write_text(builder.build().to_svg())
 
 
+REFERENCE = """# Reference
+
+Every public name, with its arguments, units, defaults, errors and an example that runs.
+
+| in a signature | means |
+|---|---|
+| `Duration` | a text such as `"5m"`, `"1h30m"` or `"1500ms"` (units `d`, `h`, `m`, `s`, `ms`), or a `timedelta` |
+| `Instant` | ISO text with a zone such as `"2026-01-01T09:00Z"`, a `datetime` with a zone, or milliseconds since 1970 |
+| a name that ends in `_ms` or `_s` | a number of milliseconds (a time: since 1970), or of seconds |
+| `Serde \\| str` | a serde, or its name, such as `"long"`; `ks.Serdes` lists them |
+
+Every function checks its arguments when it is called: a wrong type, an unknown name or a text that is not a duration
+raises
+[`ConfigError`](../errors/configerror.md), in a topology [`TopologyError`](../errors/topologyerror.md), with your line.
+"Raises" lists the errors that depend on more than that. "Java" and "Source" name Kafka Streams' class or method.
+
+"""
+
+
 def write_reference() -> None:
     """Write a page for each namespace, with every public name and its members."""
     folder = SOURCE / "reference"
@@ -123,10 +144,9 @@ def write_reference() -> None:
         parts += [entry(name, names[name]) for name in sorted(own, key=str.lower)]
         (folder / f"{page}.rst").write_text("\n".join(parts))
         written.append(page)
-    contents = (
-        "# Reference\n\nEvery public name, with its arguments, units, defaults, errors and an example that runs.\n\n"
+    contents = REFERENCE + "\n".join(
+        f"- [{NAMESPACES[page if page != 'root' else '']}]({page}.rst)" for page in written
     )
-    contents += "\n".join(f"- [{NAMESPACES[page if page != 'root' else '']}]({page}.rst)" for page in written)
     others = {"Errors": "errors/index", "Settings": "settings", "Metrics": "metrics", "Java's names": "java-names"}
     contents += "".join(f"\n- [{title}](../{page}.md)" for title, page in others.items()) + "\n"
     (folder / "index.md").write_text(
@@ -175,13 +195,6 @@ def link_within() -> None:
         path.write_text(path.read_text().replace(f'href="{URLS["Documentation"]}', f'href="{here}'))
 
 
-def undocumented() -> list[str]:
-    """Return public names that the built reference does not contain."""
-    text = "".join(path.read_text() for path in (HTML / "reference").glob("*.html"))
-    text += (HTML / "errors" / "index.html").read_text()
-    return [name for name in public_names() if name.rpartition(".")[2] not in text]
-
-
 def foreign_requests() -> list[str]:
     """Return what a page would load from another machine."""
     pattern = re.compile(r'<(?:script|img|iframe|link)\b[^>]*?(?:src|href)="(?:https?:)?//[^"]*"')
@@ -221,7 +234,7 @@ def main() -> None:
     if "--without-course" not in sys.argv:
         browser_course.build(WORK / "course", HTML / "lite")
     problems = [
-        *(f"not in the reference: {name}" for name in undocumented()),
+        *missing(HTML),
         *foreign_requests(),
         *broken_links(pages()),
     ]

@@ -1,9 +1,18 @@
 """Sphinx's configuration: Markdown and notebooks as they are in the repository, and a generated reference."""
 
 import re
+import sys
+from pathlib import Path
 from typing import Any
 
 import kstreamnb
+
+sys.path.insert(0, str(Path(kstreamnb.__file__).parents[1] / ".site"))
+
+from java_counterparts import java_line
+
+from kstreamnb.dsl.declarations import Handle
+from kstreamnb.dsl.keywords import documented_arguments
 
 project = "kstreamnb"
 author = "The kstreamnb developers"
@@ -48,7 +57,7 @@ html_theme_options = {
 }
 html_sidebars = {"index": []}
 
-_FACT = re.compile(r"(Shape|Units|Late|Source): \S")
+_FACT = re.compile(r"(Shape|Units|Late|Raises|Source): \S")
 
 
 def join_facts(app: object, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
@@ -71,10 +80,61 @@ def join_facts(app: object, what: str, name: str, thing: object, options: object
     lines[:] = joined
 
 
+def add_arguments(app: object, what: str, name: str, thing: type, options: object, lines: list[str]) -> None:
+    """Add the section "Args" of the class whose constructor a class inherits, unless its own docstring has one.
+
+    Args:
+        app: Sphinx.
+        what: the kind of the documented object.
+        name: its full name.
+        thing: the object.
+        options: those of the directive.
+        lines: the docstring, which is changed in place.
+    """
+    if what == "class" and not issubclass(thing, Handle) and not documented_arguments(thing.__doc__):
+        for base in thing.__mro__[1:]:
+            if entries := documented_arguments(base.__doc__):
+                lines += ["", "Args:", *(f"    {argument}: {text}" for argument, text in entries.items())]
+                return
+
+
+def hide_constructor(app: object, what: str, name: str, thing: object, *_: object) -> tuple[str, None] | None:
+    """Leave out the arguments of streams and tables, which no user makes.
+
+    Args:
+        app: Sphinx.
+        what: the kind of the documented object.
+        name: its full name.
+        thing: the object.
+    """
+    return ("", None) if what == "class" and isinstance(thing, type) and issubclass(thing, Handle) else None
+
+
+def name_java(app: object, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
+    """Add Java's name of a class or a member after its first paragraph, unless its docstring has the name.
+
+    Args:
+        app: Sphinx.
+        what: the kind of the documented object.
+        name: its full name.
+        thing: the object.
+        options: those of the directive.
+        lines: the docstring, which is changed in place.
+    """
+    if line := java_line(name, "\n".join(lines)):
+        end = next((number for number, text in enumerate(lines) if not text.strip()), len(lines))
+        lines[end:end] = ["", line]
+    for number, text in enumerate(lines):  # a name such as from_ would be taken for a reference
+        lines[number] = re.sub(r"^:param (\w+)_:", r":param \1\\_:", text)
+
+
 def setup(app: Any) -> None:
-    """Register the change before napoleon's, which comes at 500.
+    """Register the changes, one before and one after napoleon's, which comes at 500.
 
     Args:
         app: Sphinx.
     """
     app.connect("autodoc-process-docstring", join_facts, priority=400)
+    app.connect("autodoc-process-docstring", add_arguments, priority=450)
+    app.connect("autodoc-process-signature", hide_constructor)
+    app.connect("autodoc-process-docstring", name_java, priority=600)

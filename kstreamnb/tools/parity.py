@@ -132,6 +132,9 @@ def parity(
 ) -> Parity:
     r"""Run a sample through the driver and through Spark, and compare the output, partition by partition.
 
+    An error of an engine is part of the comparison: it ends that engine's run only. With ``streaming``, a record of time
+    0 has 1 ms in all engines, because Kafka's client cannot send 0.
+
     Args:
         topology: what ``builder.build()`` gave.
         sample: records of the topology's topics.
@@ -139,8 +142,6 @@ def parity(
         partitions: partitions of topics by name, or one number for all. Default: 1.
         config: settings by Python's or Kafka's names. Default: that of `Config`.
         streaming: also deploy it, from a temporary local broker and back to it, in micro-batches. Default: False.
-
-    An error of an engine is part of the comparison: it ends that engine's run only.
 
     Example:
         >>> from kstreamnb import Sample, StreamsBuilder
@@ -161,6 +162,7 @@ def parity(
         "Spark": lambda: _on_frames(topology, records, partitions, config, spark),
     }
     if streaming:
+        records = [record._replace(timestamp=record.timestamp or 1) for record in records]  # as Kafka's client sends 0
         engines["Kafka"] = lambda: _on_kafka(topology, records, partitions, config, spark)
     outcomes = []
     with under_way("engines", len(engines)) as done:

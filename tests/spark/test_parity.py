@@ -58,6 +58,16 @@ def test_a_deployment_agrees_too(spark: Any) -> None:
     assert ("topic", "partition", "driver", "Spark", "Kafka", "") == found.header
 
 
+@pytest.mark.kafka
+def test_a_sample_that_begins_at_time_0_agrees_with_its_deployment(spark: Any) -> None:
+    """Kafka's client takes 0 for "now", so the epoch is 1 ms everywhere; the times of text tables begin at 0."""
+    builder = ks.StreamsBuilder("epoch")
+    builder.stream("orders").group_by_key().count().to_stream().to("totals", value_serde="long")
+    sample = ks.Sample.from_text("topic | key | value | time \n orders | a | 1 | 0 \n orders | a | 1 | 2")
+    found = ks.testing.parity(builder.build(), sample, spark, streaming=True)
+    assert found.is_equal, found
+
+
 def test_a_function_that_depends_on_where_it_runs_is_found(spark: Any) -> None:
     """Every row that differs is shown with its partition, in text and in HTML."""
     here = os.getpid()

@@ -184,6 +184,38 @@ def test_the_containers_keep_their_data_and_can_do_transactions() -> None:
     assert "healthcheck" in broker
 
 
+@pytest.mark.parametrize(
+    ("schema", "file"),
+    [("github-workflows", ".github/workflows/site.yml"), ("citation-file-format", "CITATION.cff")],
+)
+def test_files_that_others_read_are_valid(schema: str, file: str) -> None:
+    """By the schemas of their readers: the workflow that publishes the site, and the citation."""
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", str(ROOT / file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_citation_has_the_version_of_the_package() -> None:
+    """As the release checklist asks; the changelog has a section for a released version."""
+    yaml = pytest.importorskip("yaml")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert (cited["version"], cited["license"]) == (project["version"], project["license"])
+    headings = re.findall(r"(?m)^## (.+)$", (ROOT / "CHANGELOG.md").read_text())
+    assert headings[0] in ("Unreleased", *(each for each in headings if each.startswith(project["version"])))
+
+
+def test_the_site_is_published_from_where_it_is_built() -> None:
+    """The workflow runs `make site`, and uploads the folder that the builder writes."""
+    yaml = pytest.importorskip("yaml")
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "site.yml").read_text())
+    steps = workflow["jobs"]["publish"]["steps"]
+    assert {"run": "make site"} in steps
+    (uploaded,) = [step["with"]["path"] for step in steps if "upload-pages-artifact" in step.get("uses", "")]
+    assert f"SITE={uploaded} " in (ROOT / "Makefile").read_text()
+    assert workflow["permissions"]["pages"] == "write"
+
+
 CURVES = sorted(growth_charts.FIGURES.glob("*.json"))
 
 
