@@ -132,8 +132,8 @@ def parity(
 ) -> Parity:
     r"""Run a sample through the driver and through Spark, and compare the output, partition by partition.
 
-    An error of an engine is part of the comparison: it ends that engine's run only. With ``streaming``, a record of time
-    0 has 1 ms in all engines, because Kafka's client cannot send 0.
+    An error of an engine is part of the comparison: it ends that engine's run only. With ``streaming``, a record of
+    time 0 has 1 ms in all engines, because Kafka's client cannot send 0.
 
     Args:
         topology: what ``builder.build()`` gave.
