@@ -14,7 +14,7 @@ from typing import Any
 
 import kstreamnb as ks
 from kstreamnb.core.formatting import format_time, format_value
-from kstreamnb.display import graph_view, to_svg
+from kstreamnb.display import logical_view, to_svg
 from kstreamnb.widgets import stepper
 
 __all__ = ["PICTURE", "drawn", "example", "readme_code"]
@@ -58,7 +58,7 @@ def example() -> ks.Replay:
 
 def drawn(replay: ks.Replay) -> str:
     """Return the moving picture of a replay."""
-    graph = to_svg(graph_view(replay.topology.description()), direction="LR")
+    graph = to_svg(logical_view(replay.topology.description()), direction="LR")  # as the stepper opens
     inner_width, inner_height = (float(each) for each in re.findall(r'viewBox="0 0 (\S+) (\S+)"', graph)[0])
     frames = [frame(replay, graph, number, inner_height) for number in range(1, len(replay.steps) + 1)]
     height = inner_height + 9 * LINE
@@ -122,6 +122,7 @@ def dot(graph: str, facts: Mapping[str, Any], number: int, count: int) -> str:
     """Return a dot that follows the record over the edges of the step."""
     paths = [re.search(rf'id="{re.escape(hop["edge"])}".*? d="([^"]+)"', graph) for hop in facts["flight"]]
     path = " L".join(found[1].removeprefix("M") for found in paths if found)
+    assert path, "no edge of the step is in the picture"
     begin, end = (number - 1 + 0.1) / count, (number - 1 + 0.7) / count
     offset = re.search(r'id="graph0"[^>]*transform="([^"]+)"', graph)
     assert offset is not None
