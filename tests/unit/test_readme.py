@@ -72,7 +72,7 @@ def test_the_moving_picture_is_small_and_shows_every_step_of_the_example() -> No
     assert [f'step {n + 1} of {len(records)}: sales, "{key}"' for n, key in enumerate(records)] == [
         title.partition(" at ")[0] for title in titles
     ]
-    paths = [each.get("path", "") for each in root.iter("{*}animateMotion")]
+    paths = [each.get("path", "") for each in root.findall(".//{*}animateMotion")]
     assert len(paths) == len(records)
     assert all(len(set(re.findall(r"-?[\d.]+,-?[\d.]+", path))) > 2 for path in paths), "the dot stands still"
     assert len(picture) < 1_000_000
