@@ -101,7 +101,7 @@ def hint(name: str, step: int = 1) -> str:
     Example:
         >>> from kstreamnb import course
         >>> course.hint("count.1")
-        'A count tells every change; how many records change one?'
+        'A count reports every change; how many records change one?'
     """
     check_arguments(hint, locals())
     hints = _named(name).hints

@@ -25,6 +25,8 @@ from tests.notebook.shells import Shell, loaded_shell
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "notebooks"
 COURSE = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
+MOST_LINES, MOST_DEPLOYED = 28, 39
+"""Of a code cell; deployment chapters start servers and show a whole application."""
 CHAPTERS = sorted(f"deployment/{path.stem}" for path in (FOLDER / "deployment").glob("*.ipynb"))
 
 pytestmark = [pytest.mark.notebook]
@@ -454,6 +456,75 @@ def test_every_correction_is_taught() -> None:
     assert {f"C-{number:02}" for number in range(1, 28)} == CORRECTIONS.keys()
 
 
+CONCEPTS: dict[str, tuple[str, str]] = {
+    "partition": (LOG, "**partition** | a part of a topic"),
+    "offset": (LOG, "**offset** | the number of a record"),
+    "broker": (LOG, "called a **broker**"),
+    "producer": (LOG, "A **producer** collects records"),
+    "skew": (LOG, "fills one partition: **skew**"),
+    "topology": (COUNT, "**topology** | the plan"),
+    "sub-topology": (COUNT, "in one **sub-topology**"),
+    "repartition": (COUNT, "that is **repartitioning**"),
+    "cache": (COUNT, "A **cache** in front of the store"),
+    "commit": (COUNT, "(A commit is the moment"),
+    "driver": (COUNT, "The **test driver** runs a plan"),
+    "tombstone": (DUALITY, "Such a null has a\nname, **tombstone**"),
+    "changelog": (DUALITY, "in a topic called **changelog**"),
+    "compact": (DUALITY, "A **compacted** topic"),
+    "stream time": (JOINS, "**stream time**, the latest timestamp"),
+    "task": (ORDER, "A **task** is the worker"),
+    "max.task.idle.ms": (ORDER, "how long a task waits for an empty partition is the setting"),
+    "grace": (SALES, "**grace** | how far stream time"),
+    "hopping": (HOPPING, "a question for **hopping** windows"),
+    "epoch": (HOPPING, "the epoch (1970-01-01T00:00Z)"),
+    "ClusterDriver": (CAPTCHA, "`ClusterDriver` simulates that"),
+    "punctuat": (PROCESSORS, "a **punctuator**, a function"),
+    "Spark": (PROCESSORS, "on Spark, which takes records in small batches"),
+    "dead-letter": (BAD, "with a dead-letter topic it is kept"),
+    "schema registry": (BAD, "A\n> schema registry is a service beside it"),
+    "checkpoint": (FRAUD, "checkpoints* (notes of how complete"),
+    "cogroup": (RETAIL, "`cogroup` lets several streams"),
+    "at least once": (RETAIL, "`at_least_once` and `exactly_once_v2` are the two settings"),
+    "idempotent": (GUARANTEES, "producers are **idempotent** by default"),
+    "acks": (GUARANTEES, "the default is\n> `acks=all`"),
+    "high watermark": (GUARANTEES, "That position is the **high watermark**"),
+    "heartbeat": (GROUPS, "**heartbeat** | "),
+    "rebalance": (GROUPS, "**rebalance** | partitions get new owners"),
+    "standby": (GROUPS, "**standby** has followed it"),
+    "provenance": (REPROCESS, "the **provenance** of each result"),
+    "snapshot": (INPUTS, "a **snapshot**"),
+    "backpressure": (OPERATIONS, "Backpressure needs no code"),
+}
+"""Words of the field in the order of the course, each with the chapter that explains it and how that begins."""
+
+
+def told(notebook: str) -> str:
+    """Return the prose of a chapter in order, without headings, Java and addresses; questions where they are asked."""
+    found = []
+    for cell in _read(notebook):
+        asked = re.search(r'ks\.course\.predict\("(\w+)\.\w+"', cell.source)
+        if cell.cell_type == "markdown" and "```java" not in cell.source:
+            found.append(re.sub(r"\(https?:[^)]*\)|\[!\[.*|(?m:^#.*)", "", cell.source))
+        elif asked:
+            question = questions(asked[1])[asked[0].partition('"')[2].rstrip('"')]
+            found.append(" ".join([question.text, *question.options, *question.rows]))
+    return "\n".join(found)
+
+
+@pytest.mark.parametrize("concept", CONCEPTS)
+def test_a_concept_is_explained_before_it_is_used(concept: str) -> None:
+    """The first chapter that uses the word explains it, in the paragraph of its first use, or before a question."""
+    notebook, explanation = CONCEPTS[concept]
+    word = re.compile(rf"(?<![\w.]){re.escape(concept)}".replace(r"\ ", "[ _-]"), re.IGNORECASE)
+    (first, *_) = (each for each in COURSE if word.search(told(each)))
+    assert first == notebook
+    prose = told(notebook)
+    begin = prose.index(explanation)
+    use = word.search(prose)
+    assert use is not None
+    assert prose.rfind("\n\n", 0, begin) <= use.start() or use.start() >= begin
+
+
 @pytest.mark.parametrize("notebook", COURSE)
 def test_a_chapter_opens_with_a_picture_and_asks_before_it_shows(notebook: str) -> None:
     """Predictions are compared after a run, every exercise is checked, and no learner's cell asserts anything."""
@@ -558,10 +629,12 @@ def test_the_flights_of_the_course_are_those_of_the_demo() -> None:
 
 @pytest.mark.parametrize("notebook", [*COURSE, *CHAPTERS])
 def test_a_story_is_told_in_short_cells_from_a_title_to_what_to_remember(notebook: str) -> None:
-    """It begins with its title and ends with a summary; no cell is longer than a screen."""
+    """It begins with its title and ends with a summary; no cell is longer than a screen, and code is shorter."""
     read = _read(notebook)
     assert read[0].source.startswith("# ")
     assert read[-1].source.startswith("## What to remember")
     assert not [cell.source[:40] for cell in read if cell.source.count("\n") >= 45]
+    longest = max(cell.source.count("\n") + 1 for cell in read if cell.cell_type == "code")
+    assert longest <= (MOST_DEPLOYED if notebook in CHAPTERS else MOST_LINES)
     code = [line for cell in read if cell.cell_type == "code" for line in cell.source.splitlines()]
     assert not [line for line in code if len(line) > 120]

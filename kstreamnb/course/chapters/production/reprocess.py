@@ -31,7 +31,7 @@ def _stock(answer: object) -> str:
         driver.create_input_topic("movements").pipe_input("shoe", {"type": kind, "qty": pieces}, at=at)
         found = [value for _, value in pairs_of(told.read_records())]
         if found != [expected]:
-            return f"{what}, and the stock is {', '.join(map(str, found)) or 'not told'}."
+            return f"{what}, and the stock is {', '.join(map(str, found)) or 'not reported'}."
     return ""
 
 
