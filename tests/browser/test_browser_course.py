@@ -1,4 +1,4 @@
-"""The course as a static site: chapters run to their last cell in a browser, with no server and no other host."""
+"""The course as a static site: every chapter runs to its last cell in a browser, with no server and no other host."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, Request, expect
+from playwright.sync_api import Browser, Locator, Page, Request, expect
 
 from tests.browser.lab import ARTEFACTS, PATIENCE_MS
 from tests.browser.static_site import StaticSite, served_site
@@ -16,11 +16,18 @@ from tests.browser.static_site import StaticSite, served_site
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 MOST_SECONDS, MOST_MEGABYTES = 20, 20
-CHAPTERS = (
-    *("count_topology", "ten_minute_sales", "hopping_windows", "seven_boxes"),
-    *("reprocess", "logs_and_changes", "operations", "java_takeover", "storms"),
-)
+CHAPTERS = sorted(path.name for path in (Path(__file__).parents[2] / "notebooks").glob("[0-9]*.ipynb"))
 
+_ONE_MORE = '''builder = ks.StreamsBuilder("counting")
+builder.sample = ks.Sample.from_text("""
+topic | key | value | time
+input | a   | red   | 0
+input | b   | blue  | 1
+input | a   | green | 2
+input | c   | red   | 3
+input | a   | red   | 4
+input | b   | red   | 5
+""")'''
 _STATES = """() => window.jupyterapp.shell.currentWidget.content.widgets.map(cell => ({
     id: cell.model.id,
     code: cell.model.type === "code",
@@ -67,10 +74,27 @@ def run_all(page: Page) -> None:
     page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-all-cells'); }")
 
 
-@pytest.mark.parametrize("chapter", CHAPTERS)
-def test_a_chapter_runs_to_its_last_cell(browser: Browser, site: StaticSite, built_site: Path, chapter: str) -> None:
+def run_cell(page: Page, words: str, *, source: str | None = None) -> Locator:
+    """Run the code cell with these words, after replacing its text if a new one is given; return its output."""
+    number: int = page.evaluate(
+        """async ([words, source]) => {
+            const notebook = window.jupyterapp.shell.currentWidget.content;
+            const text = cell => cell.model.sharedModel.getSource();
+            const number = notebook.widgets.findIndex(cell => cell.model.type === "code" && text(cell).includes(words));
+            notebook.activeCellIndex = number;
+            await notebook.scrollToItem(number);
+            if (source !== null) notebook.activeCell.model.sharedModel.setSource(source);
+            await window.jupyterapp.commands.execute("notebook:run-cell");
+            return number;
+        }""",
+        [words, source],
+    )
+    return page.locator(f'.jp-Cell[data-windowed-list-index="{number}"] .jp-Cell-outputArea')
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_a_chapter_runs_to_its_last_cell(browser: Browser, site: StaticSite, name: str) -> None:
     """No cell fails, no request leaves the site, and the first result comes soon."""
-    (name,) = [path.name for path in (built_site / "lite" / "files").glob(f"*_{chapter}.ipynb")]
     site.bytes_sent, began = 0, time.monotonic()
     with visitor(browser, site, f"lite/notebooks/index.html?path={name}") as (page, strangers):
         run_all(page)
@@ -79,7 +103,7 @@ def test_a_chapter_runs_to_its_last_cell(browser: Browser, site: StaticSite, bui
         page.wait_for_function(_ALL_RAN, timeout=2 * PATIENCE_MS)
         last = time.monotonic() - began
         cells = page.evaluate(_STATES)
-        page.screenshot(path=ARTEFACTS / f"course-{chapter}.png")
+        page.screenshot(path=ARTEFACTS / f"course-{name}.png")
     failed = [
         (cell["source"][:80], output["ename"], output["evalue"])
         for cell in cells
@@ -91,3 +115,40 @@ def test_a_chapter_runs_to_its_last_cell(browser: Browser, site: StaticSite, bui
     assert sum(cell["code"] for cell in cells) > 3
     assert strangers == []
     assert sent < MOST_MEGABYTES * 1e6
+
+
+def test_a_prediction_is_kept_the_stepper_steps_and_an_edit_is_followed(browser: Browser, site: StaticSite) -> None:
+    """In chapter 1, as a learner does it: a wrong number, a step of the replay, one more record."""
+    with visitor(browser, site, "lite/notebooks/index.html?path=01_count_topology.ipynb") as (page, strangers):
+        run_all(page)
+        page.wait_for_function(_ALL_RAN, timeout=2 * PATIENCE_MS)
+        form = run_cell(page, 'ks.course.predict("count.updates")')
+        form.locator('input[name="number"]').fill("3")
+        form.get_by_role("button", name="Keep my answer").click()
+        expect(form.get_by_role("status")).to_have_text("Kept. Run the next cell and compare.")
+        compared = run_cell(page, 'ks.course.compare("count.updates"')
+        expect(compared).to_contain_text("You predicted 3; the run gave 5.")
+        expect(compared).to_contain_text("The store ends with one row for each key")
+        stepper = run_cell(page, "ks.widgets.stepper(replay)")
+        expect(stepper.locator(".ks-times svg")).to_be_visible()
+        before = stepper.locator(".ks-place").inner_text()
+        stepper.get_by_role("button", name="Step", exact=True).click()
+        expect(stepper.locator(".ks-place")).not_to_have_text(before)
+        stepper.screenshot(path=ARTEFACTS / "course-stepper.png")
+        run_cell(page, "builder.sample = ks.Sample", source=_ONE_MORE)
+        for words in ('events = builder.stream("input")', "counts = events.group_by_key()"):
+            run_cell(page, words)
+        expect(run_cell(page, 'ks.course.compare("count.updates"')).to_contain_text("You predicted 3; the run gave 6.")
+    assert strangers == []
+
+
+def test_time_is_drawn(browser: Browser, site: StaticSite) -> None:
+    """The timeline of chapter 6 is a picture with the late record."""
+    with visitor(browser, site, "lite/notebooks/index.html?path=06_ten_minute_sales.ipynb") as (page, strangers):
+        run_all(page)
+        page.wait_for_function(_ALL_RAN, timeout=2 * PATIENCE_MS)
+        picture = run_cell(page, "run.timeline()").locator(".jp-RenderedSVG img")
+        expect(picture).to_be_visible()
+        assert picture.evaluate("image => image.complete && image.naturalWidth") > 300
+        picture.screenshot(path=ARTEFACTS / "course-timeline.png")
+    assert strangers == []

@@ -90,6 +90,20 @@ class JavaStreams:
         """Stop an application and delete its local state."""
         self.ask("stop", application)
 
+    def close(self, application: str) -> None:
+        """Stop an application and keep its local state."""
+        self.ask("close", application)
+
+    def kill(self) -> None:
+        """Kill the JVM: nothing is flushed or committed, and nobody leaves a group."""
+        self._process.kill()
+        self._process.wait()
+
+    def restored(self, application: str) -> tuple[str, int, int]:
+        """State, number of records restored since the start, and number of records that local stores lack."""
+        state, records, lag = self.ask("restored", application).split()
+        return state, int(records), int(lag)
+
     def run(
         self,
         application: str,

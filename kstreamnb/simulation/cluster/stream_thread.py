@@ -237,7 +237,7 @@ class StreamThread:
         offsets = {f"{topic}-{partition}": offset for (topic, partition), offset in done.items()}
         self._log_event("committed", ", ".join(task.id for task in tasks), **offsets)
         self._fail_at("after_commit")
-        for task in tasks:
+        for task in () if self.config.exactly_once else tasks:
             self._flush(task, at_least=_FLUSHED_AFTER)
 
     def flush_stores(self) -> None:
@@ -260,14 +260,14 @@ class StreamThread:
             task.task.close()
 
     def crash(self) -> None:
-        """Stop at once: abort the transaction; under exactly-once, discard the state directory too."""
+        """Stop at once: abort the transaction; under exactly-once, discard what tasks flushed since the start, too."""
         if self._recorder is not None:
             self._recorder.add("crashed", "", "", None)
         if self._transaction is not None:
             self._log_event("aborted", "", transaction=self._transaction)
         self._end_transaction(aborts=True)
-        if self.config.exactly_once:
-            self._state_directory.lose()
+        for task_id, _ in self._flushed if self.config.exactly_once else ():
+            self._state_directory.lose(task=task_id)
 
     def _end_transaction(self, *, aborts: bool) -> None:
         if self._transaction is not None:

@@ -412,7 +412,7 @@ def test_a_crash_before_the_commit_repeats_at_least_once_and_undoes_exactly_once
 
 
 def test_what_was_flushed_but_not_committed_is_not_trusted_after_a_crash() -> None:
-    """S0-24: under exactly once the disk is discarded, and only committed state is restored."""
+    """S0-24: under exactly once what a running task flushed is discarded, and only committed state is restored."""
     driver = ks.simulation.ClusterDriver(counted(), EXACTLY)
     for at, committed in ((0, True), (1, False)):
         driver.create_input_topic("in").pipe_input("k", 1, at=at)
@@ -426,6 +426,23 @@ def test_what_was_flushed_but_not_committed_is_not_trusted_after_a_crash() -> No
     assert 1 == driver.application.store("n")["k"]
     driver.run_ready()
     assert 2 == driver.application.store("n")["k"]
+
+
+def test_a_disk_from_a_clean_stop_is_trusted_after_a_crash_that_flushed_nothing() -> None:
+    """S0-24: as Kafka Streams 4.3.1, whose stores note on the disk that they are open when they are first flushed."""
+    driver = ks.simulation.ClusterDriver(counted(), EXACTLY)
+    for stopped, count in ((True, 100), (False, 10_100)):
+        driver.create_input_topic("in").pipe_key_value_list([("k", 1)] * count)
+        driver.run_ready()
+        driver.application.commit()
+        if stopped:
+            driver.application.close()
+            driver.application.restart()
+    assert len(driver.events("flushed")) == 1
+    driver.application.crash()
+    (restored,) = driver.application.restart()
+    assert (10_100, 100) == (restored.numbers["records"], restored.numbers["from_offset"])
+    assert 10_200 == driver.application.store("n")["k"]
 
 
 def test_an_error_ends_an_application_and_a_restart_takes_the_record_again() -> None:

@@ -9,29 +9,36 @@ import java.util.HashMap;
 import java.util.Map;
 import java.util.Properties;
 import java.util.TreeMap;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.Collectors;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.CloseOptions;
 import org.apache.kafka.streams.KafkaStreams;
+import org.apache.kafka.streams.LagInfo;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StoreQueryParameters;
 import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.Topology;
 import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThreadExceptionResponse;
+import org.apache.kafka.streams.processor.StateRestoreListener;
 import org.apache.kafka.streams.state.KeyValueIterator;
 import org.apache.kafka.streams.state.QueryableStoreTypes;
 import org.apache.kafka.streams.state.ReadOnlyKeyValueStore;
+import org.apache.kafka.streams.state.RocksDBConfigSetter;
+import org.rocksdb.Options;
 
 /**
  * Runs topologies with the real runtime, as told by lines on standard input: "start ID TOPOLOGY PREFIX [NAME=VALUE…]",
- * "stop ID", "rows ID STORE", "describe TOPOLOGY PREFIX". Each is answered by one line: "ok" or the answer, or "failed"
- * and the reason.
+ * "stop ID", "close ID", "restored ID", "rows ID STORE", "describe TOPOLOGY PREFIX". Each is answered by one line: "ok"
+ * or the answer, or "failed" and the reason.
  */
 public final class Runner {
     private final String servers;
     private final String folder;
     private final Map<String, KafkaStreams> running = new HashMap<>();
     private final Map<String, Throwable> failures = new HashMap<>();
+    private final Map<String, AtomicLong> restored = new HashMap<>();
 
     private Runner(final String servers, final String folder) {
         this.servers = servers;
@@ -53,6 +60,8 @@ public final class Runner {
             switch (words[0]) {
                 case "start": start(words[1], words[2], words[3], Arrays.copyOfRange(words, 4, words.length)); return "ok";
                 case "stop": stop(words[1]); return "ok";
+                case "close": close(words[1]); return "ok";
+                case "restored": return restored(words[1]);
                 case "check": check(words[1]); return "ok";
                 case "rows": return rows(words[1], words[2]);
                 case "describe": return topology(words[1], words[2]).describe().toString().replace("\n", "\\n");
@@ -79,6 +88,20 @@ public final class Runner {
             failures.put(id, error);
             return StreamThreadExceptionResponse.SHUTDOWN_CLIENT;
         });
+        final AtomicLong records = new AtomicLong();
+        streams.setGlobalStateRestoreListener(new StateRestoreListener() {
+            @Override
+            public void onRestoreStart(final TopicPartition changelog, final String store, final long from, final long to) { }
+
+            @Override
+            public void onBatchRestored(final TopicPartition changelog, final String store, final long at, final long size) { }
+
+            @Override
+            public void onRestoreEnd(final TopicPartition changelog, final String store, final long total) {
+                records.addAndGet(total);
+            }
+        });
+        restored.put(id, records);
         running.put(id, streams);
         streams.start();
     }
@@ -100,13 +123,38 @@ public final class Runner {
         }
     }
 
+    /** State, number of records restored since the start, and number of records that local stores lack. */
+    private String restored(final String id) throws Throwable {
+        check(id);
+        final KafkaStreams streams = running.get(id);
+        final long lag = streams.allLocalStorePartitionLags().values().stream()
+            .flatMap(partitions -> partitions.values().stream()).mapToLong(LagInfo::offsetLag).sum();
+        return streams.state() + " " + restored.get(id) + " " + lag;
+    }
+
     /** Leaves the group at once, and forgets the local state, so that the next start restores it from changelogs. */
     private void stop(final String id) throws Throwable {
+        close(id).cleanUp();
+        check(id);
+    }
+
+    /** Leaves the group at once, and keeps the local state. */
+    private KafkaStreams close(final String id) {
         final KafkaStreams streams = running.remove(id);
         final CloseOptions leave = CloseOptions.groupMembershipOperation(CloseOptions.GroupMembershipOperation.LEAVE_GROUP);
         streams.close(leave.withTimeout(Duration.ofSeconds(30)));
-        streams.cleanUp();
-        check(id);
+        return streams;
+    }
+
+    /** So little memory for writes that RocksDB writes to the disk while an application runs. */
+    public static final class LittleMemory implements RocksDBConfigSetter {
+        @Override
+        public void setConfig(final String store, final Options options, final Map<String, Object> settings) {
+            options.setWriteBufferSize(65_536);
+        }
+
+        @Override
+        public void close(final String store, final Options options) { }
     }
 
     private Properties settings(final String id) {
