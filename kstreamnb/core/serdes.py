@@ -111,7 +111,7 @@ class JsonSerde(Serde):
             return None
         for name, item in value.items():
             kind = type(item)
-            kept = (kind in _NUMBERS and -_MAX <= item <= _MAX) or kind in _CONSTANTS
+            kept = (kind in _NUMBERS and _MIN <= item <= _MAX) or kind in _CONSTANTS
             if not (item.isascii() if kind is str else kept) or type(name) is not str or not name.isascii():
                 return None
         return value.copy()
@@ -143,7 +143,7 @@ class JsonSerde(Serde):
         return value
 
 
-_MAX = 2**63 - 1
+_MIN, _MAX = 1 - 2**63, 2**63 - 1
 _FIXED, _VARIABLE = 0, 1
 
 

@@ -21,11 +21,12 @@ from kstreamnb.operators.tables import bind_get, bind_update, is_versioned
 
 
 class Fold(NamedTuple):
-    """The function that folds, and whether a child reads only the new value of each change."""
+    """The function that folds, whether a child reads only new values of changes, and whether old ones are sent."""
 
     initializer: Initializer | None
     aggregator: Adder
     new_only: bool
+    send_old: bool
 
     @property
     def counts(self) -> bool:
@@ -33,9 +34,9 @@ class Fold(NamedTuple):
         return (self.initializer, self.aggregator) == (zero, count_up)
 
 
-def is_simple(store: RowStore, *, send_old: bool) -> bool:
+def is_simple(store: RowStore) -> bool:
     """Return whether a fold on this store is just a lookup and a put."""
-    return not send_old and not store.spec.cached and not is_versioned(store)
+    return not store.spec.cached and not is_versioned(store)
 
 
 def fold_by_key(context: BindContext, store: KeyValueStore, fold: Fold) -> Block:
@@ -107,33 +108,33 @@ def _fold(fold: Fold, store: RowStore, key: str, *place: str) -> str:
     at = "at" if place else key
     get = f"row = {{get}}({', '.join((key, *place))})"
     put = f"{{put}}({', '.join((key, 'None if value is None else (value, timestamp)', *place))})"
-    latest = "if row[1] > timestamp: timestamp = row[1]"
+    latest = "row is not None and row[1] > timestamp: timestamp = row[1]"
     if fold.initializer is None:
         return f"""\
 {get}
-if row is not None:
- value = {{add}}(row[0], value)
- {latest}
+old = None if row is None else row[0]
+if row is not None: value = {{add}}(old, value)
+if {latest}
 {put}"""
     if not fold.counts or store.in_place() is None:
         return f"""\
 {get}
-if row is None:
- value = {{add}}({key}, value, {{init}}())
-else:
- value = {{add}}({key}, value, row[0])
- {latest}
+old = {{init}}() if row is None else row[0]
+value = {{add}}({key}, value, old)
+if {latest}
 {put}"""
     return f"""\
 row = {{find}}({at})
 if row is None:
  {get}
- value = 1 if row is None else row[0] + 1
- if row is not None and row[1] > timestamp: timestamp = row[1]
+ old = 0 if row is None else row[0]
+ value = old + 1
+ if {latest}
  {put}
 else:
- value = row[0] + 1
- {latest}
+ old, last = row
+ value = old + 1
+ if last > timestamp: timestamp = last
  {{rows}}[{at}] = fresh = value, timestamp
  if {{watched}}[0]: {{watched}}[0]({at}, row, fresh)"""
 
@@ -141,7 +142,7 @@ else:
 def _block(lines: list[str], objects: Mapping[str, object], store: RowStore, fold: Fold) -> Block:
     """Return these lines as a block, with the objects that they use."""
     if not fold.new_only:
-        lines.append("value = {make}({Change}, (value, None, True))")
+        lines.append(f"value = {{make}}({{Change}}, (value, {'old' if fold.send_old else None}, True))")
     rows, watched = store.in_place() or ({}, [None])
     objects = {"find": rows.get, "rows": rows, "watched": watched, "init": fold.initializer, **objects}
     objects = {"add": fold.aggregator, "make": tuple.__new__, "Change": Change, **objects}
@@ -197,8 +198,8 @@ class StreamAggregate(Operator):
     def fuse(self, context: BindContext, *, new_only: bool) -> Block | None:
         """Return the same as lines of a fused chain, on a simple store."""
         store = context.store(self.store)
-        fold = Fold(self.initializer, self.aggregator, new_only)
-        return fold_by_key(context, store, fold) if is_simple(store, send_old=self.send_old) else None
+        fold = Fold(self.initializer, self.aggregator, new_only, self.send_old)
+        return fold_by_key(context, store, fold) if is_simple(store) else None
 
 
 @dataclass(frozen=True)
@@ -243,14 +244,14 @@ class WindowAggregate(WindowedFold):
     def fuse(self, context: BindContext, *, new_only: bool) -> Block | None:
         """Return the same as lines of a fused chain: for tumbling windows on a simple store that outlasts them."""
         store, windows = context.store(self.store), self.windows
-        if self.emit_on_close or not is_simple(store, send_old=self.send_old):
+        if self.emit_on_close or not is_simple(store):
             return None
         if not isinstance(windows, TimeWindows) or windows.advance_ms != windows.size_ms:
             return None
         size, grace = windows.size_ms, windows.grace_ms
         if (store.spec.retention_ms or 0) < size + grace:
             return None
-        late, fold = self.dropping_late(context), Fold(self.initializer, self.aggregator, new_only)
+        late, fold = self.dropping_late(context), Fold(self.initializer, self.aggregator, new_only, self.send_old)
         return fold_by_window(context, store, fold, size=size, grace=grace, late=late)
 
 
@@ -274,29 +275,28 @@ class SessionAggregate(WindowedFold):
 
     def bind_fold(self, store: SessionStore, forward: Forward | None, late: Late) -> FoldRecord:
         """Return the function that replaces the sessions connected by a record with one that includes it."""
-        find_sessions, put, remove = store.find_sessions, store.put, store.remove
+        find_sessions, put, remove, make = store.find_sessions, store.put, store.remove, tuple.__new__
         initializer, aggregator = folding(self.initializer, self.aggregator)
         merger = self.merger or (lambda key, left, right: aggregator(key, right, left))  # as a reducer combines values
         gap, send_old = self.windows.gap_ms, self.send_old
 
         def fold(key: object, value: object, timestamp: int, headers: Headers, close_ms: int) -> bool:
             start = end = timestamp
-            aggregate, merged = initializer(), []
-            for session, other in find_sessions(key, timestamp - gap, timestamp + gap):
-                merged.append((session, other))
+            aggregate, merged = initializer(), list(find_sessions(key, timestamp - gap, timestamp + gap))
+            for (_, first, last), other in merged:
                 aggregate = merger(key, aggregate, other)
-                start, end = min(start, session[1]), max(end, session[2])
+                start, end = first if first < start else start, last if last > end else end
             if end < close_ms:
                 late(key, value, timestamp, start, end, close_ms)
                 return True
             for session, old in merged if start != end else ():
                 remove(session)
                 if forward is not None:
-                    forward(session, Change(None, old if send_old else None), session[2], ())
-            session, aggregate = Windowed(key, start, end), aggregator(key, value, aggregate)
+                    forward(session, make(Change, (None, old if send_old else None, True)), session[2], ())
+            session, aggregate = make(Windowed, (key, start, end)), aggregator(key, value, aggregate)
             put(session, aggregate)
             if forward is not None:
-                forward(session, Change(aggregate), end, ())
+                forward(session, make(Change, (aggregate, None, True)), end, ())
             return True
 
         return fold

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 from struct import Struct
 from typing import ClassVar, NamedTuple
 
@@ -27,7 +28,7 @@ from kstreamnb.core.operator import (
     ValueJoiner,
     ValueMapper,
 )
-from kstreamnb.core.record import Change, Headers, ValueAndTimestamp
+from kstreamnb.core.record import Change, Headers
 from kstreamnb.core.serde import Serde, SerdeAround
 from kstreamnb.errors import EngineError
 
@@ -108,7 +109,8 @@ class SubscriptionSend(Operator):
             new_foreign = None if new is None else extract(key, new)
             if new is not None and new_foreign is None and not left:
                 drop("null foreign key", key, new, timestamp)
-            changed = old_foreign is not None and key_bytes(old_foreign) != key_bytes(new_foreign)
+            changed = old_foreign is not None and not (type(old_foreign) is str and old_foreign == new_foreign)
+            changed = changed and key_bytes(old_foreign) != key_bytes(new_foreign)
             instructions = _instructions(new, old, new_foreign, old_foreign, changed, left)
             digest = None if new is None or not instructions else value_hash(value_bytes(new) or b"")
             for to_old, instruction in instructions:
@@ -166,7 +168,7 @@ class SubscriptionReceive(Operator):
             else:
                 prefix = subscription_prefix(foreign_bytes(key) or b"")
                 forget = message.instruction in (_FORGET, _FORGET_AND_TELL)
-                row = None if forget else ValueAndTimestamp(message, timestamp)
+                row = None if forget else (message, timestamp)
                 store.put(prefix + (primary_bytes(message.primary_key) or b""), row)
             forward((key, message.primary_key), message, timestamp, headers)
 
@@ -296,6 +298,7 @@ class SubscriptionResolve(Operator):
         return resolve
 
 
+_INSTRUCTIONS = tuple(Instruction)
 _NO_HASH = 0x80
 
 
@@ -315,7 +318,7 @@ class SubscriptionSerde(SerdeAround[Subscription]):
     def _read(self, data: bytes) -> Subscription:
         at = 2 if data[0] & _NO_HASH else 2 + HASH_BYTES
         key = self._inner().deserialize(data[at:-4])
-        return Subscription(data[2:at] or None, Instruction(data[1]), key, int.from_bytes(data[-4:], signed=True))
+        return Subscription(data[2:at] or None, _INSTRUCTIONS[data[1]], key, int.from_bytes(data[-4:], signed=True))
 
 
 class ResponseSerde(SerdeAround[Response]):
@@ -396,15 +399,25 @@ def value_hash(data: bytes) -> bytes:
         >>> value_hash(b"").hex() != value_hash(b"a").hex()
         True
     """
+    return _remembered_hash(data) if len(data) <= _MOST_REMEMBERED else _murmur3(data)
+
+
+def _murmur3(data: bytes) -> bytes:
     h1 = h2 = _SEED
     size = len(data)
     whole = size & ~15
-    for k1, k2 in _BLOCK.iter_unpack(data[:whole]):
-        h1 = (_rotate(h1 ^ _mix_first(k1), 27) + h2) * 5 + 0x52DC_E729 & _MASK
-        h2 = (_rotate(h2 ^ _mix_second(k2), 31) + h1) * 5 + 0x3849_5AB5 & _MASK
+    for k1, k2 in _BLOCK.iter_unpack(data[:whole]):  # bits above the lowest 64 do not matter before a mask
+        k1 = k1 * _C1 & _MASK
+        h1 ^= (k1 << 31 | k1 >> 33) * _C2 & _MASK
+        h1 = ((h1 << 27 | h1 >> 37) + h2) * 5 + 0x52DC_E729 & _MASK
+        k2 = k2 * _C2 & _MASK
+        h2 ^= (k2 << 33 | k2 >> 31) * _C1 & _MASK
+        h2 = ((h2 << 31 | h2 >> 33) + h1) * 5 + 0x3849_5AB5 & _MASK
     if size > whole:
         k1, k2 = _BLOCK.unpack(data[whole:].ljust(16, b"\0"))
-        h1, h2 = h1 ^ _mix_first(k1), h2 ^ _mix_second(k2)
+        k1, k2 = k1 * _C1 & _MASK, k2 * _C2 & _MASK
+        h1 ^= (k1 << 31 | k1 >> 33) * _C2 & _MASK
+        h2 ^= (k2 << 33 | k2 >> 31) * _C1 & _MASK
     h1, h2 = h1 ^ size, h2 ^ size
     h1 = h1 + h2 & _MASK
     h2 = h2 + h1 & _MASK
@@ -413,16 +426,9 @@ def value_hash(data: bytes) -> bytes:
     return _RESULT.pack(h1, h2 + h1 & _MASK)
 
 
-def _rotate(value: int, bits: int) -> int:
-    return (value << bits | value >> 64 - bits) & _MASK
-
-
-def _mix_first(k: int) -> int:
-    return _rotate(k * _C1 & _MASK, 31) * _C2 & _MASK
-
-
-def _mix_second(k: int) -> int:
-    return _rotate(k * _C2 & _MASK, 33) * _C1 & _MASK
+_MOST_REMEMBERED = 1024
+_remembered_hash = lru_cache(maxsize=1024)(_murmur3)
+"""A row is mostly hashed again at once, when the answer to its subscription arrives."""
 
 
 def _finish(h: int) -> int:

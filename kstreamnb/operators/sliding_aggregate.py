@@ -63,7 +63,7 @@ class SlidingAggregate(WindowedFold):
         """Return functions that add a record to a window, and that create a right window from the contents of another
         one.
         """
-        put, difference, send_old = store.put, self.windows.difference_ms, self.send_old
+        put, difference, send_old, make = store.put, self.windows.difference_ms, self.send_old, tuple.__new__
         initializer, aggregator = folding(self.initializer, self.aggregator)
 
         def add(
@@ -83,27 +83,29 @@ class SlidingAggregate(WindowedFold):
             if end == start:
                 java = "Window endMs must be greater than window startMs."
                 raise ProcessingError("a sliding window with a time difference of 0 ms holds no time", java=java)
-            new, time = aggregator(key, value, old), max(timestamp, row_time)
+            new, time = aggregator(key, value, old), row_time if row_time > timestamp else timestamp
             put(key, None if new is None else (new, time), start)
             if forward is not None:
-                forward(Windowed(key, start, end), Change(new, old if send_old else None), time, headers)
+                change = make(Change, (new, old if send_old else None, True))
+                forward(make(Windowed, (key, start, end)), change, time, headers)
 
         def copy(row: TimestampedRow, key: object, start: int, headers: Headers) -> None:
             put(key, row, start)
             if forward is not None:
-                forward(Windowed(key, start, start + difference), Change(row[0]), row[1], headers)
+                window = make(Windowed, (key, start, start + difference))
+                forward(window, make(Change, (row[0], None, True)), row[1], headers)
 
         return add, copy
 
     def _bind_slide(self, store: WindowStore, add: _Add, copy: _CopyRow) -> _Slide:
         """Return the rule for records at or after ``difference``: look back over the windows, newest first."""
-        backward_fetch, difference = store.backward_fetch, self.windows.difference_ms
+        rows_between, difference = store.rows_between, self.windows.difference_ms
 
         def slide(key: object, value: object, timestamp: int, headers: Headers, close_ms: int) -> None:
             starts: list[int] = []
             in_left = in_right = previous = None
             has_left = has_right = False
-            for start, row in backward_fetch(key, max(0, timestamp - 2 * difference), timestamp + 1):
+            for start, row in reversed(rows_between(key, max(0, timestamp - 2 * difference), timestamp + 1)):
                 starts.append(start)
                 end = start + difference
                 if start > timestamp:
@@ -142,12 +144,12 @@ class SlidingAggregate(WindowedFold):
         """Return the rule for records before ``difference``: the window at 0 replaces all that would begin before
         it.
         """
-        fetch_between = store.fetch_between
+        rows_between = store.rows_between
 
         def slide_early(key: object, value: object, timestamp: int, headers: Headers, close_ms: int) -> None:
             starts: list[int] = []
             combined = in_right = previous = None
-            for start, row in fetch_between(key, 0, timestamp + 1):
+            for start, row in rows_between(key, 0, timestamp + 1):
                 starts.append(start)
                 if start == 0:
                     combined = row

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Protocol, TypeAlias
 
 from kstreamnb.core.record import Headers, RecordMetadata, Windowed
@@ -57,11 +57,8 @@ class WindowStore(RowStore, Protocol):
     def put(self, key: object, row: TimestampedRow | None, start: int) -> None:
         """Keep a row; None deletes it."""
 
-    def fetch_between(self, key: object, earliest: int, latest: int) -> Iterable[tuple[int, TimestampedRow]]:
+    def rows_between(self, key: object, earliest: int, latest: int) -> list[tuple[int, TimestampedRow]]:
         """Return window starts of a key with their rows, ascending."""
-
-    def backward_fetch(self, key: object, earliest: int, latest: int) -> Iterable[tuple[int, TimestampedRow]]:
-        """Return window starts of a key with their rows, descending."""
 
 
 class SessionStore(RowStore, Protocol):
@@ -69,7 +66,7 @@ class SessionStore(RowStore, Protocol):
 
     def find_sessions(
         self, key: object, earliest_end: int, latest_start: int
-    ) -> Iterable[tuple[Windowed[object], object]]:
+    ) -> Iterator[tuple[Windowed[object], object]]:
         """Return the sessions of a key that reach into a time range (ms), by end."""
 
     def put(self, session: Windowed[object], aggregate: object) -> None:

@@ -124,7 +124,7 @@ class StreamStreamJoin(Operator):
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
         combine = combiner(self.joiner, with_key=self.with_key, is_left=self.is_left)
-        fetch, drop, outer = context.store(self.other_store).fetch_between, context.drop, self.outer
+        fetch, drop, outer = context.store(self.other_store).rows_between, context.drop, self.outer
         back, ahead = self.reach_ms
         pending = None if self.pending_store is None else context.store(self.pending_store)
         time, earliest = [MAX_TIME_MS], [MAX_TIME_MS]
@@ -215,7 +215,7 @@ class StreamSelfJoin(Operator):
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
-        fetch, drop = context.store(self.store).fetch_between, context.drop
+        fetch, drop = context.store(self.store).rows_between, context.drop
         combine = combiner(self.joiner, with_key=self.with_key)
         before, after = self.before_ms, self.after_ms
         retention = before + after + self.grace_ms

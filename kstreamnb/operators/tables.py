@@ -232,10 +232,9 @@ class Suppress(Operator):
             if timestamp > seen[0]:
                 seen[0] = timestamp
             put(key[2] if window_end else timestamp, key, change[0], change[1], timestamp, headers, metadata())
-            due_ms, first = seen[0] - wait, min_time()
-            while first is not None and first <= due_ms:
+            due_ms = seen[0] - wait
+            while (first := min_time()) is not None and first <= due_ms:
                 emit_first()
-                first = min_time()
             if enforce is not None:
                 enforce()
 

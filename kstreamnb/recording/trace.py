@@ -167,11 +167,6 @@ class Recording:
         """Return True if steps may arrive task by task, to be sorted at the end."""
         return type(self.log) is list
 
-    def taken_since(self, position: int) -> list[int]:
-        """Return the positions of consumed records at or after a log position."""
-        takes = [code.kind == "consumed" for code in self.codes]
-        return [position + result for result in positions_of(takes, numbers_of(self.log[position:], len(takes)))]
-
     def number(self, kind: str, task: str, node: str = "", other: object = None) -> int:
         """Return the number of a code; a new one if the code is unknown."""
         code = Code(kind, task, node, other)

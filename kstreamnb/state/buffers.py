@@ -54,12 +54,16 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
         metadata: RecordMetadata,
     ) -> None:
         """Buffer a change of a key; its time (ms) counts only if none is buffered yet."""
-        encode, raw_key = self.values.encode, self.keys.encode(key)
-        buffered, old = self.raw.get(raw_key), encode(old)
-        prior = old
-        if buffered is not None:
+        encode, raw = self.values.encode, self.raw
+        new, old = encode(new), encode(old)
+        buffered = raw.get(key) if self.keys.direct else None
+        if buffered is not None and self._changes is None and self._journal is None and self._size_bytes is None:
+            raw[key] = (buffered[0], new, old, buffered[3], timestamp, headers, metadata)
+            return
+        raw_key, prior = self.keys.encode(key), old
+        if buffered is not None or (buffered := raw.get(raw_key)) is not None:
             time, prior = buffered[0], buffered[3]
-        self.write(raw_key, (time, encode(new), old, prior, timestamp, headers, metadata))
+        self.write(raw_key, (time, new, old, prior, timestamp, headers, metadata))
 
     def min_time(self) -> int | None:
         """Return the least time of a buffered change, or None."""

@@ -140,8 +140,11 @@ def key_codec(serde: Serde) -> KeyCodec:
     """Return the functions of a key serde."""
     plain = _distinct(serde)
     direct = len(plain) == 1 and plain <= {str, int, bytes}
+    text = str if str in plain else None
 
     def encode(key: object) -> Hashable:
+        if type(key) is str and text is str and key.isascii():
+            return key
         if type(key) in plain and serde.keeps(key):
             return key
         if key is None:
@@ -159,7 +162,7 @@ def key_codec(serde: Serde) -> KeyCodec:
             return serde._write(key)  # noqa: SLF001 - without checks: `encode` lets only keys pass that it can write
         return bytes(key) if type(key) is SerializedValue else serde.serialize(key) or b""
 
-    return KeyCodec(encode, decoder(serde), to_bytes, direct, str if str in plain else None)
+    return KeyCodec(encode, decoder(serde), to_bytes, direct, text)
 
 
 def _distinct(serde: Serde) -> frozenset[type]:

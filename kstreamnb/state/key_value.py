@@ -8,6 +8,7 @@ from typing import Any
 from kstreamnb.core.record import Headers
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import StateError
+from kstreamnb.state.codec import EncodedRow, stamped
 from kstreamnb.state.disk_rows import DiskRows
 from kstreamnb.state.key_order import KeyOrder
 from kstreamnb.state.store import Rows, Store, StoreContext
@@ -110,16 +111,21 @@ class KeyValueRows(Store[Hashable, Any]):
         """Replace get and put by minimal closures: operators call them for each record."""
         raw, find, slow_get, slow_put, watched = self.raw, self.raw.get, self.get, self.put, self.watched
         least, most, text = -self.values.small, self.values.small, self.values.text
+        encode, decode = self.values.encode, self.values.decode
 
         def get(key: object) -> object:
             row = find(key)
-            return row if type(row) is tuple else slow_get(key)
+            if type(row) is tuple:
+                return row
+            return (decode(row[0]), row[1]) if type(row) is EncodedRow else slow_get(key)
 
         def put(key: object, value: object) -> None:
             if type(value) is tuple and key in raw and not watched[0]:
                 part = value[0]
                 kind = type(part)
-                if (kind is int and least < part < most) or (kind is text and part.isascii()):
+                if not ((kind is int and least < part < most) or (kind is text and part.isascii())):
+                    value = stamped(encode(part), value[1])
+                if value is not None:
                     raw[key] = value
                     return
             slow_put(key, value)

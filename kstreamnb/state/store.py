@@ -359,11 +359,11 @@ class Store(Generic[RawKey, Row]):
         return getattr(self.raw, "store", None)
 
 
-class TimestampedStoreForUser:
-    """A timestamped store whose rows are `ValueAndTimestamp` or `ValueTimestampHeaders`, otherwise the store itself."""
+class StoreForUser:
+    """A store whose rows `_shown` converts; everything else is the store's."""
 
     def __init__(self, store: Store) -> None:
-        self._store, self._named = store, _with_headers if store.keeps_headers else _with_time
+        self._store = store
 
     def __getattr__(self, name: str) -> object:
         found = getattr(self._store, name)
@@ -371,16 +371,23 @@ class TimestampedStoreForUser:
             return found
 
         def call(*args: object, **options: object) -> object:
-            result = found(*args, **options)
-            if isinstance(result, tuple):
-                return self._named(result)
-            return result.map(self._row) if isinstance(result, Rows) else result
+            return self._shown(found(*args, **options))
 
         self.__dict__[name] = call
         return call
 
-    def _row(self, row: tuple[object, tuple[object, int]]) -> tuple[object, object]:
-        return row[0], self._named(row[1])
+    def _shown(self, result: object) -> object:
+        raise NotImplementedError(f"{type(self).__name__} does not convert rows")
+
+
+class TimestampedStoreForUser(StoreForUser):
+    """A timestamped store whose rows are `ValueAndTimestamp` or `ValueTimestampHeaders`, otherwise the store itself."""
+
+    def _shown(self, result: Any) -> object:
+        named = _with_headers if self._store.keeps_headers else _with_time
+        if isinstance(result, tuple):
+            return named(result)
+        return result.map(lambda row: (row[0], named(row[1]))) if isinstance(result, Rows) else result
 
 
 def _with_time(row: tuple[object, int]) -> ValueAndTimestamp:

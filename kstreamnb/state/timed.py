@@ -57,20 +57,20 @@ class Retention:
             self.accepted_from = oldest + 1
 
 
-class TimeIndex:
+class TimeIndex(dict[int, dict[Hashable, None]]):
     """Raw keys by time, for ranges of time and for expiry."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._times: list[int] = []
-        self._at: dict[int, dict[Hashable, None]] = {}
 
     def add(self, time_ms: int, raw_key: Hashable) -> None:
         """Add a row to the index."""
-        bucket = self._at.get(time_ms)
+        bucket = self.get(time_ms)
         if bucket is not None:
             bucket[raw_key] = None
             return
-        self._at[time_ms] = {raw_key: None}
+        self[time_ms] = {raw_key: None}
         if not self._times or time_ms > self._times[-1]:
             self._times.append(time_ms)
         else:
@@ -78,21 +78,18 @@ class TimeIndex:
 
     def remove(self, time_ms: int, raw_key: Hashable) -> None:
         """Remove a row; one that was never added is ignored."""
-        bucket = self._at.get(time_ms)
+        bucket = self.get(time_ms)
         if bucket is not None:
             del bucket[raw_key]
             if not bucket:
-                del self._at[time_ms]
+                del self[time_ms]
                 del self._times[bisect_left(self._times, time_ms)]
-
-    def __bool__(self) -> bool:
-        return bool(self._times)
 
     def between(self, from_ms: int, to_ms: int) -> Iterator[Any]:
         """Yield raw keys of a range of time, both ends inclusive, by time and then by insertion."""
         times = self._times
         for time_ms in times[bisect_left(times, from_ms) : bisect_right(times, to_ms)]:
-            yield from self._at[time_ms]
+            yield from self[time_ms]
 
     def times(self) -> Iterator[int]:
         """Yield all times, ascending; rows may be removed meanwhile."""
@@ -103,7 +100,7 @@ class TimeIndex:
 
     def at(self, time_ms: int) -> list[Any]:
         """Return raw keys of a time, by insertion."""
-        return list(self._at[time_ms])
+        return list(self[time_ms])
 
 
 class KeyIndex(dict[Hashable, list[P]], Generic[P]):
@@ -123,7 +120,7 @@ class KeyIndex(dict[Hashable, list[P]], Generic[P]):
         """Remove a row; one that was never added is ignored."""
         positions = self.get(key)
         if positions is not None:
-            del positions[bisect_left(positions, position)]
+            del positions[-1 if positions[-1] == position else bisect_left(positions, position)]
             if not positions:
                 del self[key]
 
@@ -150,7 +147,7 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         self._segments: dict[int, dict[TimedKey[P], None]] = {}
         self._times: TimeIndex = TimeIndex()
         self._positions: KeyIndex[P] = KeyIndex()
-        self._insert = self._inserter()
+        self._insert, self._forget = self._bind_changes()
         self._bind()
 
     @property
@@ -170,10 +167,10 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         """Return a bound before all positions of a time and after those of earlier ones."""
         return (time,) if self._bits < 0 else time << self._bits
 
-    def _inserter(self) -> Callable[[TimedKey[P], object], None]:
+    def _bind_changes(self) -> tuple[Callable[[TimedKey[P], object], None], Callable[[TimedKey[P]], None]]:
+        """Return functions that add a new row, and that take a row that was removed out of the indexes."""
         raw, bits, segments, segment_ms = self.raw, self._bits, self._segments, self.retention.segment_ms
         positions, times = self._positions, self._times
-        add_time, add_position = times.add, positions.add
         first = until = 0
 
         def insert(raw_key: TimedKey[P], row: object) -> None:
@@ -190,19 +187,32 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
             else:
                 segment[raw_key] = None
             if positions:
-                add_position(key, position)
+                positions.add(key, position)
             if times:
-                add_time(time, raw_key)
+                times.add(time, raw_key)
 
-        return insert
+        def forget(raw_key: TimedKey[P]) -> None:
+            key, position = raw_key
+            time = position[0] if bits < 0 else position >> bits
+            segment = segments[begin := time - time % segment_ms]
+            del segment[raw_key]
+            if not segment:
+                del segments[begin]
+            positions.remove(key, position)
+            if times:
+                times.remove(time, raw_key)
+
+        return insert, forget
 
     def write(self, raw_key: TimedKey[P] | None, row: object) -> None:
         """Change one row and log it, unless it has expired; None deletes."""
         assert raw_key is not None
-        time = self._time(raw_key[1])
-        if time > self.retention.observed_ms:
+        retention, time = self.retention, self._time(raw_key[1])
+        if time > retention.observed_ms:
             self._advance(time, self._sequence)
-        if time < self.retention.accepted_from:
+        if time >= retention.accepted_from:
+            super().write(raw_key, row)
+        else:
             window = self._user_key(raw_key)
             assert isinstance(window, Windowed)
             details = {
@@ -214,8 +224,6 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
             }
             self.context.refuse(self.name, window.key, self._shown(row), self.context.timestamp(), details)
             self._log(raw_key, row)
-        else:
-            super().write(raw_key, row)
 
     def _advance(self, observed_ms: int, sequence: int) -> None:
         """Advance observed time and sequence; drop the segments that are now too old."""
@@ -255,20 +263,11 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
                 raw[None] = row
         elif row is None:
             if raw.pop(raw_key, None) is not None:
-                self._forget(*raw_key)
+                self._forget(raw_key)
         elif raw_key in raw:
             raw[raw_key] = row
         else:
             self._insert(raw_key, row)
-
-    def _forget(self, key: object, position: P) -> None:
-        time, raw_key, segment_ms = self._time(position), (key, position), self.retention.segment_ms
-        first = time // segment_ms * segment_ms
-        del self._segments[first][raw_key]
-        if not self._segments[first]:
-            del self._segments[first]
-        self._positions.remove(key, position)
-        self._times.remove(time, raw_key)
 
     def _positions_from(self, raw_key: Hashable, time: int) -> list[P]:
         """Return the visible positions of a key that are not before a time, ascending."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Hashable
+from bisect import bisect_left
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, TypeAlias
 
 from kstreamnb.core.record import AggregationWithHeaders, Headers, Windowed
@@ -11,7 +11,7 @@ from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.errors import StateError
 from kstreamnb.state.codec import ValueWithHeaders, headers_of
-from kstreamnb.state.store import Rows, Store, StoreContext
+from kstreamnb.state.store import Rows, Store, StoreContext, StoreForUser
 from kstreamnb.state.timed import StoreClock, TimedKey, TimedRows
 
 SEQUENCE_BITS = 31
@@ -44,7 +44,7 @@ class WindowRows(TimedRows[int]):
         self.row_at = self._bind_row_at()
         self.put = self._bind_put()
         if self.spec.retain_duplicates:
-            self.row_at, self.put = self._duplicate_at, self._bind_put_duplicate()
+            self.row_at = self._duplicate_at
 
     def _bind_row_at(self) -> Callable[[object, int], object]:
         retention, encode_key, direct = self.retention, self.keys.encode, self.keys.direct
@@ -62,62 +62,44 @@ class WindowRows(TimedRows[int]):
         return row_at
 
     def _bind_put(self) -> Callable[[object, Any, int], None]:
-        raw, retention, encode_key, direct = self.raw, self.retention, self.keys.encode, self.keys.direct
-        insert, put_row, prepare, stamped_rows = self._insert, self.write, self._kept, self.timestamped
+        raw, retention, bits, watched, insert = self.raw, self.retention, self._bits, self.watched, self._insert
+        encode_key, prepare, stamped_rows, slow = self.keys.encode, self._kept, self.timestamped, self._put_slowly
         least, most, text, key_text = -self.values.small, self.values.small, self.values.text, self.keys.text
-        watched = self.watched
+        if bits and not self.spec.persistent and not retention.retention_ms:
+            return slow  # a row that is too old on arrival
 
         def put(key: Any, value: Any, window_start: int) -> None:
-            if value is not None:
-                part = value[0] if stamped_rows else value
-                kind = type(part)
-                if (stamped_rows and type(value) is not tuple) or not (
-                    (kind is int and least < part < most) or (kind is text and part.isascii())
-                ):
-                    value = prepare(value)
-                if not watched[0] and retention.accepted_from <= window_start <= retention.observed_ms:
-                    raw_key = (key if direct else encode_key(key), window_start)
-                    if raw_key in raw:
-                        raw[raw_key] = value
-                    elif type(key) is key_text and key.isascii():
-                        insert(raw_key, value)
-                    else:
-                        insert((encode_key(key), window_start), value)
-                    return
-            put_row((encode_key(key), window_start), value)
-
-        return put
-
-    def _bind_put_duplicate(self) -> Callable[[object, Any, int], None]:
-        raw, retention, encode_key, key_text = self.raw, self.retention, self.keys.encode, self.keys.text
-        insert, put_slowly, prepare, text = self._insert, self._put_duplicate, self._kept, self.values.text
-        watched = self.watched
-
-        if not self.spec.persistent and not retention.retention_ms:
-            return put_slowly  # a row that is too old on arrival
-
-        def put(key: object, value: object, window_start: int) -> None:
-            observed_ms = retention.observed_ms
-            late = window_start < retention.accepted_from
-            if late or window_start >= retention.next_expiry or value is None or watched[0]:
-                put_slowly(key, value, window_start)
+            if value is None or watched[0] or not retention.accepted_from <= window_start < retention.next_expiry:
+                slow(key, value, window_start)
                 return
-            if window_start > observed_ms:
-                observed_ms = window_start
-                retention.advance(window_start)
-            if not (type(value) is text and value.isascii()):
+            part = value[0] if stamped_rows else value
+            kind = type(part)
+            if (stamped_rows and type(value) is not tuple) or not (
+                (kind is int and least < part < most) or (kind is text and part.isascii())
+            ):
                 value = prepare(value)
             if not (type(key) is key_text and key.isascii()):
                 key = encode_key(key)
-            self._sequence = sequence = (self._sequence + 1) & _SEQUENCE_MASK
-            self._newest = sequence
-            raw[None] = (observed_ms, sequence, sequence)
-            insert((key, window_start << SEQUENCE_BITS | sequence), value)
+            position = window_start
+            if bits:
+                self._sequence = self._newest = (self._sequence + 1) & _SEQUENCE_MASK
+                position = window_start << bits | self._newest
+            if bits or window_start > retention.observed_ms:
+                retention.advance(max(window_start, retention.observed_ms))
+                raw[None] = self._clock(retention.observed_ms)
+            raw_key = key, position
+            if raw_key in raw:
+                raw[raw_key] = value
+            else:
+                insert(raw_key, value)
 
         return put
 
-    def _put_duplicate(self, key: object, value: object, window_start: int) -> None:
+    def _put_slowly(self, key: object, value: object, window_start: int) -> None:
         key, persistent = self.keys.encode(key), self.spec.persistent
+        if not self._bits:
+            self.write((key, window_start), self._kept(value))
+            return
         observed_ms = max(window_start, self.retention.observed_ms)
         refused = window_start <= observed_ms - self.retention.retention_ms
         sequence = (self._sequence + 1) & _SEQUENCE_MASK
@@ -151,21 +133,25 @@ class WindowRows(TimedRows[int]):
     def fetch_between(self, key: object, from_: int, to: int) -> Rows:
         """Return ``(window start, value)`` of one key with starts between two times, both inclusive, ascending."""
         raw_key = self.keys.encode(key)
-        return self._starts(raw_key, self._of_key(raw_key, from_, to))
+        return Rows(iter(self._starts(raw_key, self._of_key(raw_key, from_, to))))
+
+    def rows_between(self, key: object, from_: int, to: int) -> list[tuple[int, Any]]:
+        """Return the rows of `fetch_between` as a list, for operators."""
+        raw_key = self.keys.encode(key)
+        return list(self._starts(raw_key, self._of_key(raw_key, from_, to)))
 
     def backward_fetch(self, key: object, from_: int, to: int) -> Rows:
         """Return the rows of `fetch_between`, descending."""
         raw_key = self.keys.encode(key)
-        return self._starts(raw_key, self._of_key(raw_key, from_, to)[::-1])
+        return Rows(iter(self._starts(raw_key, self._of_key(raw_key, from_, to)[::-1])))
 
     def _of_key(self, raw_key: Hashable, from_: int, to: int) -> list[int]:
         positions = self._positions_from(raw_key, from_)
-        return positions[: bisect_right(positions, (to + 1 << self._bits) - 1)]
+        return positions[: bisect_left(positions, to + 1 << self._bits)]
 
-    def _starts(self, raw_key: Hashable, positions: list[int]) -> Rows:
-        row, bits = self._row, self._bits
-        starts = [position >> bits for position in positions] if bits else positions
-        return Rows(zip(starts, map(self._shown, [row((raw_key, position)) for position in positions]), strict=True))
+    def _starts(self, raw_key: Hashable, positions: list[int]) -> Iterable[tuple[int, Any]]:
+        row, show, bits = self._row, self._shown, self._bits
+        return [(position >> bits, show(row((raw_key, position)))) for position in positions]
 
     def fetch_keys(self, from_key: object, to_key: object, from_: int, to: int) -> Rows:
         """Return rows of a range of keys and starts, all bounds inclusive; a key of None is open."""
@@ -339,11 +325,10 @@ class SessionRows(TimedRows[tuple[int, int]]):
         return super()._key_from(data[:-16]), (end, start)
 
 
-class SessionStoreForUser:
+class SessionStoreForUser(StoreForUser):
     """A session store whose aggregates are `AggregationWithHeaders`, otherwise the store itself."""
 
-    def __init__(self, store: SessionRows) -> None:
-        self._store = store
+    _store: SessionRows
 
     def put(self, session: Windowed[object], aggregate: AggregationWithHeaders | None) -> None:
         """Keep an aggregate with its headers; None removes it."""
@@ -359,15 +344,5 @@ class SessionStoreForUser:
     def _named(self, session: Windowed[object], aggregate: object) -> AggregationWithHeaders | None:
         return None if aggregate is None else AggregationWithHeaders(aggregate, self._store.headers_at(session))
 
-    def __getattr__(self, name: str) -> object:
-        found = getattr(self._store, name)
-        if not callable(found):
-            return found
-
-        def call(*args: object, **options: object) -> object:
-            result = found(*args, **options)
-            if not isinstance(result, Rows):
-                return result
-            return Rows(iter([(session, self._named(session, aggregate)) for session, aggregate in result]))
-
-        return call
+    def _shown(self, result: object) -> object:
+        return Rows(iter([(row[0], self._named(*row)) for row in result])) if isinstance(result, Rows) else result

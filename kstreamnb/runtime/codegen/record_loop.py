@@ -9,7 +9,6 @@ from kstreamnb.core.serde import Serde
 from kstreamnb.errors import EngineError
 from kstreamnb.runtime.codegen.function_builder import FunctionBuilder
 from kstreamnb.runtime.codegen.serde_lines import copy_expression, read_expression
-from kstreamnb.runtime.context.record_context import Marks
 
 EndLines: TypeAlias = Callable[[FunctionBuilder], list[str]]
 """Writes the lines that record what happened at the end of a record."""
@@ -33,7 +32,6 @@ def record_loop(
     stream_time: list[int],
     due: list[int],
     punctuate: Callable[[int], object],
-    marks: Marks,
     end_lines: EndLines | None,
     first: list[int] | None,
     *,
@@ -48,7 +46,6 @@ def record_loop(
         stream_time: holds the stream time of the task.
         due: holds the time of the next punctuator.
         punctuate: runs the punctuators that are due.
-        marks: lists that get, before each record, the length of another one.
         end_lines: writes the lines for the end of each record.
         first: holds the offset of the first record, if offsets are counted.
         sent: whether the loop is a generator to which records are sent one by one, in turn with other partitions.
@@ -69,8 +66,6 @@ def record_loop(
         lines += [f"{shape} = yield", "now = stream_time[0]"]  # other partitions may have advanced it
     if first is not None:
         lines.append("offset += 1")
-    for lengths, measured in marks:
-        lines.append(f"{builder.name(lengths.append, 'mark')}(len({builder.name(measured, 'out')}))")
     if shape == TOPIC_RECORDS and not sent:
         lines.append("if partition > 0: misplaced(partition)")
     # One comparison for both: a timestamp below the stream time is rare, a negative one rarer.

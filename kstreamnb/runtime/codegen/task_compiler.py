@@ -23,7 +23,6 @@ from kstreamnb.runtime.codegen.node_context import NodeContext
 from kstreamnb.runtime.codegen.record_loop import WIRE_RECORDS, EndLines, Loop, record_loop
 from kstreamnb.runtime.codegen.serde_lines import read_expression
 from kstreamnb.runtime.codegen.sinks import add_sink, bind_sink, is_plain_sink
-from kstreamnb.runtime.context.record_context import Marks
 from kstreamnb.runtime.context.record_queue import RecordQueue
 from kstreamnb.runtime.context.task_context import TaskContext
 from kstreamnb.topology.nodes import ProcessorNode, Sink, Source
@@ -73,7 +72,7 @@ class TaskCompiler:
         queue: RecordQueue,
         shape: str,
         punctuate: Callable[[int], object],
-        marks: Marks,
+        marks: list[int] | None,
         end_lines: EndLines | None,
         first: list[int],
         *,
@@ -84,7 +83,9 @@ class TaskCompiler:
         clocks = context.stream_time, context.stream_schedules.due
         serdes, recorder = self._serdes(source), context.recorder
         counts = first if recorder is not None and shape != WIRE_RECORDS else None
-        builder = record_loop(source, shape, serdes, *clocks, punctuate, marks, end_lines, counts, sent=sent)
+        builder = record_loop(source, shape, serdes, *clocks, punctuate, end_lines, counts, sent=sent)
+        if marks is not None:
+            builder.add(source, f"{builder.name(marks.append, 'mark')}(len({builder.name(context.out, 'out')}))")
         if recorder is not None:
             lasting = serdes[0].plain | serdes[1].plain
             add_consumed(builder, recorder, (context.plan.task_id, source, queue.topic, queue.partition), lasting)

@@ -21,9 +21,6 @@ Partition: TypeAlias = tuple[str, int]
 RecordPosition: TypeAlias = tuple[str | None, int, str, int | None]
 """``(topic, partition, source node, offset)``; the offset is None if the record itself has it."""
 
-Marks: TypeAlias = "Sequence[tuple[list[int], Sequence[object]]]"
-"""Lists that get, before each record, the length of another sequence."""
-
 NO_RECORD: WireRecord = (-1, -1, None, None, ())
 """Stands for the current record if there is none."""
 
@@ -107,7 +104,11 @@ class RecordContext:
 
     def metadata(self) -> RecordMetadata:
         """Return topic, partition and offset of the current record."""
-        return RecordMetadata(self.topic, self.partition, self.record()[0])
+        batch = self._batch
+        if batch is None or (index := batch.index()) < 0:
+            return RecordMetadata(self.topic, self.partition, self._record[0])
+        topic, partition, _, offset = batch.position_of(index)
+        return RecordMetadata(topic, partition, batch.records[index][0] if offset is None else offset)
 
     def save(self) -> tuple[Any, ...]:
         """Return everything that `restore` needs."""

@@ -52,9 +52,6 @@ class Recorder(Protocol):
     def reorders(self) -> bool:
         """Whether steps may come task by task, to be put in order when all are there."""
 
-    def taken_since(self, position: int) -> list[int]:
-        """Return the positions in the log at which records were taken, after a position."""
-
     def journal(self, task: str, store: Any, *, keeps: bool) -> list[Any]:
         """Return a journal for a store; ``keeps`` if others read it too."""
 

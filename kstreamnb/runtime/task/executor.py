@@ -6,7 +6,7 @@ by one. Errors name the node and the record.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from types import FrameType
@@ -30,7 +30,7 @@ from kstreamnb.runtime.codegen.function_builder import FunctionBuilder
 from kstreamnb.runtime.codegen.record_loop import ROWS, TOPIC_RECORDS, WIRE_RECORDS, Loop, NegativeTimestamp
 from kstreamnb.runtime.codegen.task_compiler import TaskCompiler
 from kstreamnb.runtime.context.punctuation import PunctuationQueue, Schedule
-from kstreamnb.runtime.context.record_context import NO_RECORD, Batch, Marks, Partition, WireRecord
+from kstreamnb.runtime.context.record_context import NO_RECORD, Batch, Partition, WireRecord
 from kstreamnb.runtime.context.record_queue import RecordQueue, is_careful, reader_of
 from kstreamnb.runtime.context.task_context import StateVarWatch, TaskContext
 from kstreamnb.state import Store
@@ -46,8 +46,7 @@ class Executor:
         self.consumed = 0
         self._commits = commit_every_record
         self._flushing = [store for store in context.stores.values() if type(store).flush is not Store.flush]
-        measured = [context.out] if context.recorder is None else [context.out, context.recorder.log]
-        self._marks: Marks = [([], each) for each in measured]
+        self._marks = list[int]()
         self._first = [0]
 
     def bind(self) -> None:
@@ -86,7 +85,7 @@ class Executor:
         """
         if len(records) <= _FEW or not self.is_fast():
             return self.process_each(queue, iter(records), marks)
-        loop, done, seen = self._loop_of(queue, WIRE_RECORDS, marked=marks is not None), 0, self._marks[0][0]
+        loop, done, seen = self._loop_of(queue, WIRE_RECORDS, marked=marks is not None), 0, self._marks
         while done < len(records):
             chunk = records if len(records) <= _CHUNK else records[done : done + _CHUNK]
             batch = Batch(chunk, queue.topic, queue.partition, queue.source, None)
@@ -100,11 +99,11 @@ class Executor:
             finally:
                 if marks is not None:
                     marks += seen[1:]  # the loop marks at its head: what the record before it has produced
-                self._clear_marks()
+                seen.clear()
             done += len(chunk)
         return done
 
-    def run_batch(self, topic: str, partition: int, batch: Batch, first: int, marks: Marks) -> None:
+    def run_batch(self, topic: str, partition: int, batch: Batch, first: int, marks: list[int] | None) -> None:
         """Process topic records or rows of one partition in one loop; they must be processable in bulk.
 
         Args:
@@ -112,51 +111,40 @@ class Executor:
             partition: the partition.
             batch: the records.
             first: the offset of the first record.
-            marks: get the number of rows, and the length of the recording, before each record.
+            marks: gets the number of rows before each record.
         """
+        loop = self._loop_of(self.queue_of(topic, partition), _shape(batch), marked=marks is not None)
         try:
-            self._run_loop(
-                self._loop_of(self.queue_of(topic, partition), _shape(batch), marked=bool(marks)), batch, first
-            )
+            self._run_loop(loop, batch, first)
         finally:
-            for (own, _), (lengths, _) in zip(self._marks, marks, strict=False):
-                lengths += own
-            self._clear_marks()
+            if marks is not None:
+                marks += self._marks
+            self._marks.clear()
 
     @contextmanager
-    def interleave(
-        self, batch: Batch, first: Mapping[Partition, int]
-    ) -> Iterator[dict[Partition, Callable[[Any], None]]]:
-        """Yield by partition a function that processes its next topic record or row, in turn with other tasks.
+    def interleave(self, batch: Batch, partition: Partition, first: int) -> Iterator[Callable[[Any], None]]:
+        """Yield a function that processes the next topic record or row of a partition, in turn with others.
 
-        ``batch`` holds the records of all tasks; ``first`` are the offsets of each partition's first record.
+        ``batch`` holds the records of all partitions; ``first`` is the offset of the partition's first one.
         """
-        context, loops = self.context, dict[Partition, Any]()
-        sends: dict[Partition, Callable[[Any], None]] = {}
+        context, queue, loop = self.context, self.queue_of(*partition), None
         context.record_context.set_batch(batch)
-        for partition, self._first[0] in first.items():
-            queue = self.queue_of(*partition)
-            if queue.plain and self.is_fast():
-                loops[partition] = self._loop_of(queue, _shape(batch), sent=True)(None, context.stream_time[0])
-                next(loops[partition])
-                sends[partition] = loops[partition].send
-            else:
-                sends[partition] = self._one_by_one(partition, self._first[0])
+        send, self._first[0] = self._one_by_one(partition, first), first
+        if queue.plain and self.is_fast():
+            loop = self._loop_of(queue, _shape(batch), sent=True)(None, context.stream_time[0])
+            next(loop)
+            send = loop.send
         try:
-            yield sends
+            yield send
         except BaseException as error:
-            if batch.position_of(batch.index())[:2] not in loops:  # another task has failed
+            if batch.position_of(batch.index())[:2] not in self._queues:  # another task has failed
                 raise
             self._fail(error)
         finally:
-            for partition, loop in loops.items():
+            if loop is not None:
                 loop.close()
                 self.consumed += batch.taken(*partition)
             self._end_records()
-
-    def _clear_marks(self) -> None:
-        for lengths, _ in self._marks:
-            lengths.clear()
 
     def _one_by_one(self, partition: Partition, first: int) -> Callable[[Any], None]:
         """Return a function that processes a record with punctuations, events and commits before the next."""
@@ -259,7 +247,7 @@ class Executor:
         source = queue.source, queue.topic, queue.partition
         loop = self._loops.get((source, shape, marked, sent))
         if loop is None:
-            marks = self._marks if marked else ()
+            marks = self._marks if marked else None
             lines = None if self.context.recorder is None else self._end_lines
             loop = self._compiler.loop(queue, shape, self.punctuate_stream_time, marks, lines, self._first, sent=sent)
             self._loops[source, shape, marked, sent] = loop

@@ -11,7 +11,7 @@ receives its next record, so rows and recorded events of a level come in process
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -22,9 +22,9 @@ from typing import Any, NamedTuple
 
 from kstreamnb.core.heap import collector_paused
 from kstreamnb.errors import ProcessingError
-from kstreamnb.runtime.context.record_context import Batch, Marks, Partition, RecordPosition
+from kstreamnb.runtime.context.record_context import Batch, Partition, RecordPosition
 from kstreamnb.runtime.task.task import Task
-from kstreamnb.testdriver.execution.input_batch import InputBatch
+from kstreamnb.testdriver.execution.input_batch import InputBatch, least_head_order
 from kstreamnb.testdriver.execution.router import Router
 from kstreamnb.testdriver.execution.task_group import OutputRoute, TaskGroup
 from kstreamnb.testdriver.execution.topic_log import OutputRow
@@ -74,12 +74,11 @@ class _Pass:
         arrivals: the records.
         readers: index of the task that reads each partition.
         marks: how many rows had been written before each; empty if nobody asks.
-        lengths: the length of the recording before each.
     """
 
     def __init__(self, arrivals: _Arrivals, readers: Mapping[Partition, int], tasks: int) -> None:
         self.arrivals, self.readers, self._tasks = arrivals, readers, tasks
-        self.marks, self.lengths = list[int](), list[int]()
+        self.marks = list[int]()
 
     @cached_property
     def tasks(self) -> Sequence[int]:
@@ -111,9 +110,7 @@ class _BatchedRun:
         assert router.levels is not None
         self._router, self._tasks, self._levels = router, tasks, router.levels
         self._depths = max(self._levels) + 1
-        self._sorts_events = tasks.recorder is not None and self._depths > 1
         self._feeds: list[list[_Arrivals]] = [[] for _ in range(self._depths)]
-        self._passes: list[_Pass] = []
         self._rows: dict[str, list[tuple[_Pass, Sequence[int], list[OutputRow]]]] = {}
         self._end: int | None = None
         self._error: ProcessingError | None = None
@@ -127,7 +124,6 @@ class _BatchedRun:
                         self._run_level(level, arrivals)
         finally:
             self._log_rows()
-            self._sort_events()
         if self._error is not None:
             raise self._error
 
@@ -177,23 +173,21 @@ class _BatchedRun:
         keys = [step * len(self._levels) + writer + 1 for step, writer in zip(steps, writers, strict=True)]
         ordered: list[int] = []
         for _, same in groupby(sorted(range(len(keys)), key=keys.__getitem__), key=steps.__getitem__):
-            ordered += _by_least_head(list(same), joined)
+            ordered += least_head_order(list(same), records, places)
         return joined.at(ordered)
 
     def _run_level(self, level: int, arrivals: _Arrivals) -> None:
         tasks, passed = self._tasks, self._pass(arrivals)
-        self._passes.append(passed)
         first = {place: tasks.offsets.get(place, 0) for place in passed.readers}
         batch = _LevelBatch({place: tasks.order[index] for place, index in passed.readers.items()}, arrivals, first)
-        marks = [(passed.marks, tasks.rows)] if self._sorts_events or self._has_to_mark(level) else []
-        marks += [(passed.lengths, tasks.recorded)] if self._sorts_events else []
+        marks = passed.marks if self._has_to_mark(level) else None
         try:
-            _process(batch, marks)
+            _process(batch, tasks.rows, marks)
         except ProcessingError as error:
             self._error, self._end = error, passed.steps[batch.index()]
         finally:
-            for lengths, measured in marks:
-                lengths.append(len(measured))
+            if marks is not None:
+                marks.append(len(tasks.rows))
             for place, number in batch.counts.items():
                 tasks.offsets[place] = first[place] + number
             self._route(passed, tasks.take_rows())
@@ -262,20 +256,6 @@ class _BatchedRun:
             kept = [step for step in steps if self._end is None or step[0] <= self._end]
             log += map(itemgetter(1), sorted(kept, key=itemgetter(0)))
 
-    def _sort_events(self) -> None:
-        """Sort recorded events by step: they were recorded level by level."""
-        if not self._sorts_events or not self._passes or (len(self._passes) == 1 and self._end is None):
-            return
-        log, events, steps, starts, ends = self._tasks.recorded, list[Any](), list[int](), list[int](), list[int]()
-        for passed in self._passes:
-            kept = len(passed.steps) if self._end is None else bisect_right(passed.steps, self._end)
-            steps += passed.steps[:kept]
-            starts += passed.lengths[:kept]
-            ends += passed.lengths[1 : kept + 1]
-        for at in sorted(range(len(steps)), key=steps.__getitem__):
-            events += log[starts[at] : ends[at]]
-        log[self._passes[0].lengths[0] :] = events
-
 
 def _rows_of(
     read: Sequence[str], rows: list[OutputRow], causes: Sequence[int], topics: Mapping[str, None]
@@ -287,41 +267,19 @@ def _rows_of(
     return chosen, [at for row, at in zip(rows, causes, strict=False) if row[0] in read]
 
 
-def _by_least_head(same: list[int], arrivals: _Arrivals) -> list[int]:
-    """Sort arrivals of one moment at one task as the task takes them: the partition with the least head first."""
-    queues: dict[Partition, list[int]] = {}
-    for at in same if len(same) > 1 else ():
-        queues.setdefault(arrivals.partitions[at], []).append(at)
-    if len(queues) <= 1:
-        return same
-    merged = []
-    while queues:
-        first = min(queues, key=lambda partition: (arrivals.records[queues[partition][0]][-4], partition))
-        merged.append(queues[first].pop(0))
-        if not queues[first]:
-            del queues[first]
-    return merged
-
-
-def _process(batch: _LevelBatch, marks: Marks) -> None:
+def _process(batch: _LevelBatch, rows: Sequence[OutputRow], marks: list[int] | None) -> None:
     """Process the arrivals of a level: in one loop, or each by the coroutine of its partition."""
     only = batch.arrivals.only
     if only is not None and batch.readers[only].takes_records(*only):
         batch.readers[only].run_batch(*only, batch, batch.first[only], marks)
         return
-    sends: dict[Partition, Callable[[Any], None]] = {}
     with ExitStack() as stack:
-        for task in dict.fromkeys(batch.readers.values()):
-            own = {place: batch.first[place] for place, reader in batch.readers.items() if reader is task}
-            sends |= stack.enter_context(task.interleave(batch, own))
+        loops = ((place, task.interleave(batch, place, batch.first[place])) for place, task in batch.readers.items())
+        sends = {place: stack.enter_context(loop) for place, loop in loops}
         send_each = zip(batch.iterator, map(sends.__getitem__, batch.arrivals.places()), strict=True)
-        if not marks:
-            for record, send in send_each:
-                send(record)
-            return
         for record, send in send_each:
-            for lengths, measured in marks:
-                lengths.append(len(measured))
+            if marks is not None:
+                marks.append(len(rows))
             send(record)
 
 
@@ -331,6 +289,7 @@ class _LevelBatch(Batch):
     def __init__(self, readers: Mapping[Partition, Task], arrivals: _Arrivals, first: Mapping[Partition, int]) -> None:
         super().__init__(arrivals.records, "", -1, "", None)
         self.readers, self.arrivals, self.first = readers, arrivals, first
+        self._sources = {place: task.queue_of(*place).source for place, task in readers.items()}
 
     def taken(self, topic: str, partition: int) -> int:
         """Return how many records of a partition were taken; correct only after the last one."""
@@ -338,8 +297,8 @@ class _LevelBatch(Batch):
 
     def position_of(self, index: int) -> RecordPosition:
         """Return topic, partition, source node and offset of a record."""
-        topic, number = partition = self.arrivals.only or self.arrivals.partitions[index]
-        return topic, number, self.readers[partition].queue_of(topic, number).source, self._offsets[index]
+        partition = self.arrivals.only or self.arrivals.partitions[index]
+        return *partition, self._sources[partition], self._offsets[index]
 
     @cached_property
     def counts(self) -> Mapping[Partition, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count, islice
 from operator import itemgetter, le, lt
+from typing import Any
 
 from kstreamnb.core.codec import encoder, key_partitioner
 from kstreamnb.core.formatting import format_value
@@ -97,6 +98,22 @@ def merge_order(timestamps: Sequence[int], partitions: Sequence[Partition]) -> l
             running.append(timestamp)
         timestamps = running
     return [key[2] for key in sorted(zip(timestamps, partitions, count(), strict=False))]
+
+
+def least_head_order(same: list[int], records: Sequence[Any], partitions: Sequence[Partition]) -> list[int]:
+    """Sort indexes of records that reach a task at once as it takes them: the partition with the least head first."""
+    queues: dict[Partition, list[int]] = {}
+    for at in same if len(same) > 1 else ():
+        queues.setdefault(partitions[at], []).append(at)
+    if len(queues) <= 1:
+        return same
+    merged = []
+    while queues:
+        first = min(queues, key=lambda partition: (records[queues[partition][0]][-4], partition))
+        merged.append(queues[first].pop(0))
+        if not queues[first]:
+            del queues[first]
+    return merged
 
 
 def partitions_of(records: Iterable[TopicRecord], readers: Mapping[str, tuple[Serde, int]]) -> list[Partition]:

@@ -1,4 +1,4 @@
-"""Feeds input records to the tasks: chooses how, part by part, among sequential and batched."""
+"""Feeds input records to the tasks: chooses how, part by part, among sequential, interleaved and batched."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TypeAlias
 from kstreamnb.core.progress import pieces
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
-from kstreamnb.testdriver.execution import batched, sequential
+from kstreamnb.testdriver.execution import batched, interleaved, sequential
 from kstreamnb.testdriver.execution.input_batch import InputBatch
 from kstreamnb.testdriver.execution.router import Router
 from kstreamnb.testdriver.execution.task_group import TaskGroup
@@ -59,11 +59,12 @@ def process(router: Router, tasks: TaskGroup, batch: InputBatch) -> None:
 
 def choose_strategy(router: Router, tasks: TaskGroup, batch: InputBatch) -> Strategy:
     """Return the fastest strategy that produces the result of record-by-record processing."""
-    if len(batch) < _FEW or tasks.keeps_order or router.levels is None:
+    if len(batch) < _FEW or router.layout == "single":
         return sequential.run
     if any(router.reader(topic).is_global for topic in batch.topics) or batch.merges_by_event_time(router):
         return sequential.run
-    return batched.run
+    in_turn = tasks.recorder is not None and (any(router.levels or ()) or not tasks.recorder.reorders)
+    return interleaved.run if in_turn or router.levels is None else batched.run
 
 
 def _parts(router: Router, batch: InputBatch) -> Iterator[InputBatch]:

@@ -12,18 +12,14 @@ from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import Clock
 from kstreamnb.errors import EngineError
 from kstreamnb.runtime.context.record_context import Partition, WireRecord
-from kstreamnb.runtime.context.record_queue import is_careful
 from kstreamnb.runtime.context.task_context import Recorder
 from kstreamnb.runtime.task.task import Changelog, GlobalTask, Task
 from kstreamnb.testdriver.execution.router import Router
 from kstreamnb.testdriver.execution.serializer import InputRecord, TopicRoute
 from kstreamnb.testdriver.execution.topic_log import OutputRow, TopicLog, convert
-from kstreamnb.topology.nodes import Source
 
 Delivery = tuple[int, str, int, WireRecord]
 """``(index of the reading task, topic, partition, record)``."""
-
-_BULK = 4  # with as many rows it pays to check whether all go to one topic
 
 
 @dataclass(frozen=True)
@@ -80,7 +76,6 @@ class TaskGroup:
         offsets: the next offset of each partition.
         rows: what tasks have produced; they share it, and it is taken before tasks that read it run.
         recorded: the entries of the recorder.
-        keeps_order: whether events are only correct if records are processed strictly one after another.
     """
 
     def __init__(self, router: Router, clock: Clock, recorder: Recorder | None, changelog: Changelog) -> None:
@@ -97,7 +92,6 @@ class TaskGroup:
         self.offsets: dict[Partition, int] = {}
         self.recorder = recorder
         self.recorded: list[tuple[Any, ...]] = [] if recorder is None else recorder.log
-        self.keeps_order = recorder is not None and (not recorder.reorders or any(map(_may_refuse, self.order)))
         self._outputs: dict[tuple[int, str], OutputRoute] = {}
 
     def address(self, route: TopicRoute, row: InputRecord) -> tuple[int, WireRecord]:
@@ -115,6 +109,20 @@ class TaskGroup:
         offset = self._next_offset(f"{topic} (global)", partition)
         self.global_task.run(topic, partition, ((offset, timestamp, key, value, headers),))
 
+    def log_rows(self, index: int) -> list[OutputRow]:
+        """Log what a task wrote and feed the global stores; return what tasks have to read, as they expect it."""
+        read = []
+        for row in self.take_rows():
+            output = self.output(index, row[0])
+            output.log.rows.append(row if OutputRoute.logged in output.keeps else output.logged(row))
+            if (route := output.route) is not None:
+                row = row if OutputRoute.delivered in output.keeps else output.delivered(row)
+                if route.tasks:
+                    read.append(row)
+                if route.is_global:
+                    self.feed_global(row)
+        return read
+
     def output(self, index: int, topic: str) -> OutputRoute:
         """Return what becomes of rows that a task writes to a topic."""
         output = self._outputs.get((index, topic))
@@ -129,16 +137,9 @@ class TaskGroup:
         """Log what a task wrote, feed the global stores, and return what other tasks have to read."""
         task = self.order[index]
         deliveries: list[Delivery] = []
-        if task.produced:
-            for row, output in self._log(index, task.drain()):
-                route = output.route
-                assert route is not None
-                delivered = output.delivered(row)
-                if route.tasks:
-                    reader, record = self.address(route, delivered)
-                    deliveries.append((reader, row[0], row[1], record))
-                if route.is_global:
-                    self.feed_global(delivered)
+        for row in self.log_rows(index) if self.rows else ():
+            reader, record = self.address(self.router.reader(row[0]), row)
+            deliveries.append((reader, row[0], row[1], record))
         self.log_changes(task)
         return deliveries
 
@@ -211,25 +212,3 @@ class TaskGroup:
         offset = self.offsets.get((topic, partition), 0)
         self.offsets[topic, partition] = offset + 1
         return offset
-
-    def _log(self, index: int, rows: list[OutputRow]) -> list[tuple[OutputRow, OutputRoute]]:
-        """Append rows of a task to the logs of their topics; return those that are read, with their routes."""
-        one_topic = len(rows) > _BULK and set(self.router.written[index]) == {rows[0][0]}
-        if one_topic and self.router.config.dead_letter_topic is None:
-            output = self.output(index, rows[0][0])
-            if output.route is None and (output.log.serdes is not None or output.written_as is None):
-                output.log.rows += rows
-                return []
-        read = []
-        for row in rows:
-            output = self.output(index, row[0])
-            output.log.rows.append(output.logged(row))
-            if output.route is not None:
-                read.append((row, output))
-        return read
-
-
-def _may_refuse(task: Task) -> bool:
-    """Return whether a task may refuse records before it takes them."""
-    sources = [node for name in task.nodes if isinstance(node := task.plan.topology.nodes[name], Source)]
-    return any(is_careful(source, task.context) for source in sources)

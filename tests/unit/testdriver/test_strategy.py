@@ -9,7 +9,7 @@ import pytest
 
 import kstreamnb as ks
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.testdriver.execution import batched, sequential
+from kstreamnb.testdriver.execution import batched, interleaved, sequential
 from kstreamnb.testdriver.execution.input_batch import InputBatch
 from kstreamnb.testdriver.execution.strategy import Strategy, choose_strategy
 
@@ -55,12 +55,12 @@ def extracting() -> ks.Topology:
 
 CASES: list[tuple[str, Callable[[], ks.Topology], Options, Options, int, Strategy]] = [
     ("nothing that is written is read", alone, {}, {}, 10, batched.run),
-    ("a function observes every event", alone, {}, {"observe": print}, 10, sequential.run),
+    ("a function observes every event", alone, {}, {"observe": print}, 10, interleaved.run),
     ("a handler may drop records", alone, {"deserialization_handler": "continue"}, {}, 10, batched.run),
     ("caches are flushed after every record", repartitioned, {}, {"cache": True}, 10, batched.run),
     ("one task feeds another", repartitioned, {}, {}, 10, batched.run),
     ("few records", repartitioned, {}, {}, 3, sequential.run),
-    ("a task feeds itself", circular, {}, {}, 10, sequential.run),
+    ("a task feeds itself", circular, {}, {}, 10, interleaved.run),
     ("records change global stores", with_global_table, {}, {}, 10, sequential.run),
     ("event times merge partitions", extracting, {}, {}, 10, sequential.run),
     ("one task as in Kafka's driver", alone, {}, {"task_layout": "single"}, 10, sequential.run),
