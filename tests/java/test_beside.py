@@ -8,9 +8,10 @@ import pytest
 
 import kstreamnb as ks
 from kstreamnb.kafka.application_reset import committed_positions
+from kstreamnb.kafka.producer import produce
 from tests.java.changelogs import NAMES
 from tests.java.examples import EXAMPLES
-from tests.java.feeds import COUNT, PARTITIONS, Records, committed_topics, feed, topics_of
+from tests.java.feeds import COUNT, PARTITIONS, Records, committed_topics, feed, new_topics, topics_of
 from tests.java.lab import IN_MEMORY, REPARTITION, SETTINGS, Lab, driven, run_in_driver
 from tests.java.topologies import ALL, build
 
@@ -161,6 +162,35 @@ def test_a_replay_continues_from_the_state_of_a_running_application(lab: Lab, na
     written = {part: rows[len(before.get(part, [])) :] for part, rows in lab.output(prefix).items()}
     lab.java.stop(prefix)
     assert agree(name, "running, replay", dict(sorted(found.items())), {p: rows for p, rows in written.items() if rows})
+
+
+def test_java_drops_old_records_that_the_kit_counts(lab: Lab) -> None:
+    """S0-22: its tasks read ahead of each other and close windows that the others still fill.
+
+    No record is late for a reader who merges the partitions by time, as the kit does.
+    """
+    name, prefix, count = "regroup-windows", "regroup-windows-old", 40_000
+    topic = f"{prefix}-left"
+    records = [ks.TopicRecord(topic, at % PARTITIONS, -1, at * 100, f"k{at}", f"v{at % 9}") for at in range(count)]
+    new_topics(lab.admin, name, prefix)
+    produce(lab.servers, records, key_serde="string", value_serde="string", keep_partitions=True)
+    lab.java_runs(name, prefix)
+    driver = ks.TopologyTestDriver(build(name, prefix), SETTINGS, partitions=PARTITIONS)
+    driver.pipe(records)
+    kits = [
+        (each.key, each.value) for each in driver.create_output_topic(f"{prefix}-out", "bytes", "bytes").read_records()
+    ]
+    javas = [(key, value) for rows in lab.output(prefix).values() for key, value, _ in rows]
+    dropped = count - counted(javas)
+    print(f"\n{name:28} old records      the kit counts {counted(kits):,} of {count:,}, Java drops {dropped:,}")
+    assert counted(kits) == count
+    assert dropped > 0
+
+
+def counted(rows: list[tuple[bytes | None, bytes | None]]) -> int:
+    """The sum of the last counts of all windows, from rows such as ``g1`` and ``0-10000=7``."""
+    last = {(key, window): int(number) for key, value in rows for window, number in [(value or b"=0").split(b"=")]}
+    return sum(last.values())
 
 
 def test_an_application_with_the_streams_protocol_is_refused_while_it_runs(lab: Lab) -> None:
