@@ -16,7 +16,7 @@ import kstreamnb as ks
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.offset_metadata import OffsetMetadata, commit_offsets
 from kstreamnb.kafka.producer import produce
-from tests.kafka.apps import START_MS, Bench, counts, rows
+from tests.kafka.apps import PATIENCE_S, START_MS, Bench, counts, rows
 
 pytestmark = pytest.mark.kafka
 
@@ -313,3 +313,11 @@ def test_an_adopted_application_continues_until_another_program_does(left: Left,
     with pytest.raises(ks.errors.CheckpointError, match="has continued elsewhere") as caught:
         bench.deploy(left.build(count), available_now=True)
     assert "kstreamnb.adopt(topology, …" in str(caught.value.hint)
+
+
+def test_a_query_that_writes_no_changelogs_is_not_handed_over(left: Left, bench: Bench) -> None:
+    """S0-22: Java would start with empty stores; the hint is the call to make first."""
+    bench.fill(f"{left.name}-in", COUNT, PARTITIONS)
+    with pytest.raises(ks.errors.ApplicationStateError, match="writes no changelogs") as caught:
+        bench.deploy(left.build(count)).hand_over(PATIENCE_S)
+    assert "changelogs=True" in str(caught.value.hint)
