@@ -54,4 +54,6 @@ def missing(html: Path) -> Iterator[str]:
             yield f"{name} is not in the reference"
         elif "\nArgs:" in inspect.cleandoc(doc or "") and not is_handle(names.get(name)):
             arguments = described(doc)
+            if name in names:  # attributes of a class may come before the arguments of its constructor
+                text += "".join(each for key, each in shown.items() if key.startswith(f"{name}."))
             yield from (f"{name} does not show {each}" for each in arguments if f"<strong>{each}</strong>" not in text)
