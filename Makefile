@@ -17,7 +17,7 @@ NOTEBOOKS ?= notebook and not slow
 MEASURE := --cov=kstreamnb --cov-branch --cov-report= --cov-report=json:.artefacts/coverage.json
 
 .DEFAULT_GOAL := help
-.PHONY: help site test-site test-install classes crashes chromium postgres demo test check lint format types golden application test-spark test-kafka test-java test-notebook test-notebooks test-binder test-browser test-all bench lab lock coverage clean
+.PHONY: help site test-site test-install classes crashes chromium postgres prometheus demo test check lint format types golden application test-spark test-kafka test-java test-notebook test-notebooks test-binder test-browser test-all bench lab lock coverage clean
 
 help: ## Say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -33,7 +33,7 @@ $(READY): requirements.lock pyproject.toml
 demo: $(READY) ## Set up, then run the whole path on real data: build, see, replay, Spark, Kafka
 	@$(BIN)/kstreamnb demo
 
-application: $(READY) ## Run an application of notebooks/applications with a local broker: NAME=orders SECONDS=60 (needs Java 17)
+application: $(READY) $(if $(filter cdc,$(NAME)),postgres) ## Run an application of notebooks/applications with a local broker: NAME=orders SECONDS=60 (needs Java 17)
 	@$(BIN)/python notebooks/applications/run.py $(or $(NAME),orders) $(if $(SECONDS),--seconds $(SECONDS))
 
 test: $(READY) ## Set up, then run the default tests (no JVM, no network); COVERAGE=95: measure the spine's branches, too
@@ -61,7 +61,7 @@ golden: $(READY) ## All golden vectors of the real Kafka Streams, with the runne
 test-spark: $(READY) ## Tests on Spark (needs Java 17)
 	$(PYTEST) tests/spark tests/semantics kstreamnb/spark kstreamnb/tools/parity.py -m spark
 
-test-kafka: $(READY) postgres ## Tests on a real Kafka broker (needs Java 17)
+test-kafka: $(READY) postgres prometheus ## Tests on a real Kafka broker (needs Java 17)
 	$(PYTEST) tests/kafka kstreamnb/kafka kstreamnb/spark kstreamnb/tools/parity.py -m "kafka and not slow"
 
 test-java: $(READY) ## The same topologies on Kafka Streams itself, in the driver and on Spark (needs Maven and a JDK)
@@ -92,11 +92,20 @@ chromium:
 test-browser: $(READY) chromium ## JupyterLab in headless Chromium; pictures go to .artefacts/browser
 	$(PYTEST) tests/browser -m "browser and not slow" --durations=5
 
-# Debian's PostgreSQL with wal2json, installed where that is allowed; elsewhere the test is skipped and says what is missing.
+# Debian's PostgreSQL with wal2json, and Prometheus, installed where that is allowed; elsewhere their tests are skipped and
+# say what is missing.
+APT = apt-get -o DPkg::Lock::Timeout=300
 postgres:
 	@ls /usr/lib/postgresql/*/lib/wal2json.so >/dev/null 2>&1 && exit 0; \
 	{ test "$$(id -u)" = 0 && command -v apt-get >/dev/null; } || exit 0; echo "Installing PostgreSQL"; \
-	{ apt-get install -y postgresql && apt-get install -y "postgresql-$$(ls /usr/lib/postgresql | tail -1)-wal2json"; } >/dev/null 2>&1 || true
+	{ { $(APT) install -y postgresql || { $(APT) update && $(APT) install -y postgresql; }; } && \
+	$(APT) install -y "postgresql-$$(ls /usr/lib/postgresql | tail -1)-wal2json"; } >/dev/null 2>&1 || true
+
+prometheus:
+	@command -v prometheus >/dev/null && exit 0; \
+	{ test "$$(id -u)" = 0 && command -v apt-get >/dev/null; } || exit 0; echo "Installing Prometheus"; \
+	{ $(APT) install -y --no-install-recommends prometheus || \
+	{ $(APT) update && $(APT) install -y --no-install-recommends prometheus; }; } >/dev/null 2>&1 || true
 
 site: $(READY) ## Build the documentation, with the course in the browser (needs npm), into .artefacts/site/html
 	$(BIN)/python .site/build.py $(SITE_OPTIONS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import runpy
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,27 @@ def test_an_application_has_all_its_files_and_stays_small(name: str) -> None:
     readme = (FOLDER / name / "README.md").read_text()
     assert len(readme.splitlines()) <= 60
     assert set(re.findall(r"\]\(([a-z.]+)\)", readme)) == files - {"README.md"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_commands_of_the_readme_fit_the_files_of_the_deployment(name: str) -> None:
+    """The port is that of the Compose file, and the image is the one that the manifest starts."""
+    deployment = (FOLDER / name / "README.md").read_text().partition("## Deployment\n")[2].partition("## Tests")[0]
+    compose, build, apply = (shlex.split(line, comments=True) for line in re.findall(r"(?m)^[dk]\w+ .+$", deployment))
+    root, here = FOLDER.parents[1], FOLDER / name
+    assert (compose[:2], root / compose[3], compose[4:]) == (
+        ["docker", "compose"],
+        here / "compose.yaml",
+        ["up", "--build"],
+    )
+    assert (apply[:2], root / apply[3]) == (["kubectl", "apply"], here / "kubernetes.yaml")
+    resources = list(yaml.safe_load_all((here / "kubernetes.yaml").read_text()))
+    pods = [resource["spec"]["template"]["spec"] for resource in resources if resource["kind"] == "Deployment"]
+    assert {container["image"] for pod in pods for container in pod["containers"]} == {build[build.index("--tag") + 1]}
+    assert f"NAME={name}" in build
+    assert "ARG NAME\n" in (root / build[-1] / "Dockerfile").read_text()
+    ports = yaml.safe_load((here / "compose.yaml").read_text())["services"]["application"]["ports"]
+    assert [port.split(":")[1] for port in ports] == re.findall(r"http://localhost:(\d+)/", deployment)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -93,13 +93,20 @@ def test_every_command_of_a_page_exists_with_its_options(document: str, command:
         extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
         named = [name for each in arguments for name in each.partition("[")[2].rstrip("]").split(",") if name]
         assert set(named) <= set(extras)
+    elif [tool, *arguments[:2]] == [".venv/bin/python", "-m", "pytest"]:
+        (file,) = (each for each in arguments if each.endswith(".py"))
+        chosen = arguments[arguments.index("-k") + 1] if "-k" in arguments else ""
+        assert re.search(rf"(?m)^def test_\w*{chosen}", (ROOT / file).read_text())
     else:
         assert (document, tool) in {*RUN_ELSEWHERE, *NOT_RUN, ("object-storage.md", "tar")}
 
 
 RECIPE_TEXT = (ROOT / "Makefile").read_text().replace("$(if $(", "$(").replace("$(or $(", "$(")
 RUN_ELSEWHERE = {("cluster.md", "spark-submit"), ("kubernetes.md", "spark-submit")}
-"""Run by ``tests/spark/test_profiles.py`` and ``tests/cluster/test_kubernetes.py``."""
+RUN_ELSEWHERE |= {("README.md", "docker"), ("README.md", "kubectl")}
+"""Run by ``tests/spark/test_profiles.py`` and ``tests/cluster/test_kubernetes.py``, or compared with the files of an
+application by ``tests/applications/test_files.py``.
+"""
 NOT_RUN = {("cluster.md", name) for name in ("python", ".", "venv-pack")} | {("object-storage.md", "aws")}
 """Packing an environment of some 600 MB, and a client of a cloud."""
 
@@ -161,6 +168,16 @@ def test_every_pattern_has_a_program_and_a_row_in_the_table() -> None:
     assert len(anchors) == 9
     for anchor in anchors:
         assert ">>> outputs(" in headings[anchor], anchor
+    applications = {
+        "prioritise": ("E-mail", '"mail-first"'),
+        "standardise-and-route": ("User content", ".strip().title()", "deliveries", '("freight", "bike", "van")'),
+        "fan-out-a-news-feed": ("news feed", '"feeds"'),
+        "latest-value": ("sold out", '"reprice"'),
+        "windowed-total": ("Turnover", '"daily"'),
+        "enrich": ("A trade is valued", '"values"'),
+    }
+    for anchor, words in applications.items():
+        assert [] == [word for word in words if word.lower() not in headings[anchor].lower()]
 
 
 def test_the_containers_keep_their_data_and_can_do_transactions() -> None:
