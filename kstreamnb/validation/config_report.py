@@ -9,45 +9,11 @@ from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.tables import Tabular
 from kstreamnb.masking import without_secrets
-from kstreamnb.runtime.context.config import Config, StreamsSetting, streams_settings
+from kstreamnb.runtime.context.config import Config, StreamsSetting, other_settings, streams_settings
 
 _CLIENT = "passed to the Kafka client"
 _COMMON_MS = range(100, 501)
 _COMMON = "if readers wait for commits, 100 to 500 ms are common"
-_NO_GROUP = "Spark has no members with sessions: tasks of a lost worker run again elsewhere"
-_OTHERS = {
-    # Settings that texts on Kafka Streams mention and Kafka Streams does not have: Kafka's default, answer, words.
-    "session.timeout.ms": ("45000", "not needed", _NO_GROUP),
-    "heartbeat.interval.ms": ("3000", "not needed", f"sent in the background, whatever poll() does; {_NO_GROUP}"),
-    "max.poll.interval.ms": ("300000", "not needed", _NO_GROUP),
-    "acks": ("all", "client", "the writer's transactions need all; a lost leader loses no acknowledged record"),
-    "enable.idempotence": (
-        "true",
-        "client",
-        "retries neither duplicate nor reorder records, with at most 5 requests in flight",
-    ),
-    "socket.receive.buffer.bytes": ("0", "client", 'Java\'s "receive.buffer.bytes"; either name works'),
-    "rocksdb.compaction.style": (
-        "",
-        "unknown",
-        "not a setting of Kafka Streams: a class named by rocksdb.config.setter sets it; no store here compacts",
-    ),
-    "incremental.restore": (
-        "",
-        "unknown",
-        "not a setting of Kafka: a restart reads the last snapshot in the checkpoint and later changes",
-    ),
-    "min.cleanable.dirty.ratio": (
-        "0.5",
-        "not needed",
-        "a topic's setting: a lower ratio compacts sooner, a higher one later; it applies to changelog topics",
-    ),
-    "retention.ms": (
-        "604800000",
-        "not needed",
-        "a topic's setting, without effect if cleanup.policy is compact, as in changelogs",
-    ),
-}
 
 
 class Answer(NamedTuple):
@@ -117,7 +83,7 @@ def config_report(config: Config | Mapping[str, object] | None = None) -> Config
     """
     check_arguments(config_report, locals())
     given = {} if config is None else config.dotted() if isinstance(config, Config) else config
-    named = {name: value for name, value in given.items() if name not in _OTHERS}
+    named = {name: value for name, value in given.items() if name not in other_settings()}
     settings = config if isinstance(config, Config) else Config.of(named)
     if config is None:
         return ConfigReport(tuple(_answer(each, None, settings) for each in streams_settings().values()))
@@ -144,7 +110,6 @@ def _unlisted(name: str, value: object) -> Answer:
     if "." not in name:
         return Answer(name, str(getattr(value, "name", value)), "", "honoured", "a setting under the kit's own name")
     plain = name.removeprefix("consumer.").removeprefix("producer.").removeprefix("topic.")
-    if plain in _OTHERS:
-        default, answer, words = _OTHERS[plain]
-        return Answer(name, "", default, answer, words)
+    if plain in other_settings():
+        return Answer(name, "", *other_settings()[plain][1:])
     return Answer(name, "", "", "client", _CLIENT)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 
 from kstreamnb.core.arguments import check_arguments
@@ -214,20 +216,21 @@ def _unbounded(topology: Topology) -> Iterator[Issue]:
 
 
 def _writers(topology: Topology) -> Iterator[Issue]:
-    """Order holds within a partition and for a single writer only."""
-    writers: dict[str, dict[int, None]] = {}
+    """Order holds within a partition and for a single writer only; two sinks of one node write each record twice."""
+    writers: dict[str, dict[int, list[str]]] = {}
     for sub in topology.subtopologies():
         for name in sub.nodes:
             node = topology.nodes[name]
             if isinstance(node, Sink) and isinstance(node.topic, str):
-                writers.setdefault(node.topic, {})[sub.id] = None
+                writers.setdefault(node.topic, {}).setdefault(sub.id, []).extend(node.parents)
     for topic, subs in writers.items():
+        for parent, sinks in Counter(chain.from_iterable(subs.values())).items():
+            if sinks > 1:
+                fact = f'{sinks} sinks write the records of node "{parent}" to it: each record is there {sinks} times'
+                yield Issue("warning", f'topic "{topic}"', fact, "write to each topic once")
         if len(subs) > 1:
-            yield Issue(
-                "warning",
-                f'topic "{topic}"',
-                f"sub-topologies {join_list(map(str, subs))} write to it: their records have no common order",
-            )
+            fact = f"sub-topologies {join_list(map(str, subs))} write to it: their records have no common order"
+            yield Issue("warning", f'topic "{topic}"', fact)
 
 
 def _unwritten(topology: Topology) -> Iterator[Issue]:

@@ -136,7 +136,7 @@ KAFKAS = {
     },
     "stream-processor-node-metrics": {f"record-e2e-latency-{figure}" for figure in ("min", "avg", "max")},
     "stream-topic-metrics": {"records-produced-total"},
-    "stream-state-metrics": {"num-keys"},
+    "stream-state-metrics": {"num-keys", "total-sst-files-size"},
     "producer-metrics": {"record-send-total", "record-send-rate"},
     "consumer-fetch-manager-metrics": {
         *("records-lag", "records-lag-max", "records-consumed-total", "records-consumed-rate")
@@ -147,11 +147,14 @@ OURS = {
     "stream-metrics": {"running", "topic-replicas-min"},
     "stream-thread-metrics": {"records-published-total", "batches-suppressed-total", "batches-differing-total"},
     "stream-task-metrics": {"stream-time", "restores-total"},
-    "stream-state-metrics": {"state-bytes", "changelog-updates-total", "changelog-tombstones-total"},
+    "stream-state-metrics": {
+        *("state-bytes", "store-bytes", "changelog-updates-total", "changelog-tombstones-total"),
+        *("compaction-time", "compaction-bytes-read", "compaction-bytes-written"),
+    },
     "stream-processor-node-metrics": {"dropped-records-total"},
 }
-"""What Kafka has no name for: replicas of topics that are written, batches, what a state takes, and at which node and
-why a record was dropped."""
+"""What Kafka has no name for: replicas of topics that are written, batches, what a state takes, how Spark compacts it,
+and at which node and why a record was dropped."""
 
 
 def measured(folder: Path) -> MetricsBook:
@@ -193,7 +196,7 @@ def test_every_metric_of_kafka_streams_is_given_or_has_its_reason(tmp_path: Path
 
 
 def test_rows_and_tombstones_are_counted_by_store(tmp_path: Path) -> None:
-    """S4-36, S4-50: sessions that merge delete as many rows as they write: half of the changelog is tombstones."""
+    """S4-50: sessions that merge, one a batch: half of the updates of the changelog are tombstones."""
     builder = ks.StreamsBuilder("visits")
     windows = builder.stream("in").group_by_key().windowed_by(ks.SessionWindows.of(gap="1m"))
     windows.count(store="sessions").to_stream().to("out")
@@ -206,7 +209,38 @@ def test_rows_and_tombstones_are_counted_by_store(tmp_path: Path) -> None:
         book.add(QueryBatch(number, "", {}, 0, output), OutputBatch(number, 0), 0.01)
     stores = [metric for metric in book.all() if ("in-memory-state-id", "sessions") in metric.tags]
     numbers = {metric.name: metric.value for metric in stores}
+    assert 0 < numbers.pop("store-bytes") < 1_000
     assert {"num-keys": 1, "changelog-updates-total": 99, "changelog-tombstones-total": 49} == numbers
+
+
+def test_the_bytes_of_each_store_and_task_are_measured_and_a_small_limit_raises_the_alert(tmp_path: Path) -> None:
+    """S4-36: two stores, of which one has long values: its bytes follow them, in each task."""
+    builder = ks.StreamsBuilder("sized")
+    builder.table("long", store="long")
+    builder.table("short", store="short")
+    deployment = placed(builder.build(), 2)
+    rows: list[Row] = [("long", f"k{n}", "x" * 1_000 + str(n), n) for n in range(200)]
+    rows += [("short", f"k{n}", n, n) for n in range(200)]
+    book = MetricsBook("sized")
+    for number, output in enumerate(
+        Cluster.of(deployment, "sized").batches(FileOffsetSource.write(tmp_path / "feed", batched(deployment, rows, 4)))
+    ):
+        book.add(QueryBatch(number, "", {}, 0, output), OutputBatch(number, 0), 0.01)
+    metrics = book.all()
+    sizes = {
+        store: [each.value for each in metrics if each.name == "store-bytes" and each.tags[-1][1] == store]
+        for store in ("long", "short")
+    }
+    assert [2, 2] == [len(each) for each in sizes.values()]
+    assert 200 * 1_000 < sum(sizes["long"]) < 200 * 1_500
+    assert 0 < sum(sizes["short"]) < 200 * 250
+    assert sum(each.value for each in metrics if each.name == "state-bytes") > 200 * 1_000
+    fired = {
+        limit: [each.name for each in ks.monitoring.alerts(
+            metrics, metrics, ks.monitoring.alert_rules(state_bytes=limit), elapsed="1m")]
+        for limit in (1_000, 2 << 30)
+    }  # fmt: skip
+    assert fired == {1_000: ["state too large"], 2 << 30: []}
 
 
 def test_a_lone_batch_is_no_rate_of_thousands(tmp_path: Path) -> None:

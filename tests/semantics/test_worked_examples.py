@@ -373,6 +373,7 @@ CALM = {
     ("stream-metrics", "failed-stream-threads"): 0.0,
     (TASK, "dropped-records-total"): 0.0,
     (TASK, "restores-total"): 0.0,
+    (TASK, "process-latency-avg"): 50.0,
     ("stream-state-metrics", "state-bytes"): 1000.0,
 }
 
@@ -392,6 +393,7 @@ def reading(**changes: float) -> list[Metric]:
         ("failed", {"commit_total": 11, "failed_stream_threads": 1}),
         ("records dropped", {"commit_total": 11, "dropped_records_total": 1}),
         ("restoring", {"commit_total": 11, "restores_total": 4}),
+        ("processing is slow", {"commit_total": 11, "process_latency_avg": 50.1}),
         ("state too large", {"commit_total": 11, "state_bytes": 2e9}),
     ],
 )
@@ -400,6 +402,7 @@ def test_each_alert_fires_and_clears(rule: str, trouble: Mapping[str, float]) ->
     problem.
     """
     later = {**trouble, "commit_total": 12, "records_lag_max": 0, "failed_stream_threads": 0, "state_bytes": 1000}
+    later["process_latency_avg"] = 50.0
     assert () == ks.monitoring.alerts(reading(), reading(commit_total=11), elapsed="5m")
     first = reading(records_lag_max=trouble["records_lag_max"]) if rule == "stalled" else reading()
     assert rule in [alert.name for alert in ks.monitoring.alerts(first, reading(**trouble), elapsed="5m")]
@@ -407,18 +410,19 @@ def test_each_alert_fires_and_clears(rule: str, trouble: Mapping[str, float]) ->
     assert f"alert: {rule.title().replace(' ', '')}".lower() in ks.monitoring.prometheus_rules().lower()
 
 
-def test_induced_lag_is_seen_and_worked_off() -> None:
-    """E27, S4-49: the backlog grows without polls, and is gone after a larger poll."""
-    group = ks.simulation.ConsumerGroup("app", {"in": 4}, auto_offset_reset="earliest", max_poll_records=100)
+@pytest.mark.parametrize(("most", "after"), [(100, [400, 300, 200, 100]), (300, [200, 0, 0, 0])])
+def test_induced_lag_is_seen_and_worked_off_sooner_by_larger_polls(most: int, after: list[int]) -> None:
+    """E27, S4-49: the backlog grows while more arrives than a poll takes; a higher max.poll.records ends it sooner."""
+    group = ks.simulation.ConsumerGroup("app", {"in": 4}, auto_offset_reset="earliest")
     group.join("one")
     lags = []
-    for minute in range(6):
+    for minute in range(9):
         for place in group.log.partitions:
-            group.log.append(place, 50 if minute < 3 else 0)
-        group.poll("one", timeout="1s")
+            group.log.append(place, 50 if minute < 5 else 0)
+        group.poll("one", max_records=100 if minute < 5 else most, timeout="1s")
         group.commit("one")
         lags.append(sum(each.end - (each.committed or 0) for each in group.positions))
-    assert [100, 200, 300, 200, 100, 0] == lags
+    assert [100, 200, 300, 400, 500, *after] == lags
 
 
 def test_a_damaged_store_is_found_and_made_anew() -> None:
@@ -451,12 +455,12 @@ def test_sessions_that_merge_fill_the_changelog_with_tombstones() -> None:
     sessions = builder.stream("in").group_by_key().windowed_by(ks.SessionWindows.of(gap="5m"))
     sessions.count(store="sessions").to_stream().to("out")
     driver = ks.simulation.ClusterDriver(builder.build(), {"processing_guarantee": "exactly_once_v2"})
-    driver.create_input_topic("in").pipe_record_list([("user", n, n) for n in range(1000)])
+    driver.create_input_topic("in").pipe_record_list([("user", n, n) for n in range(10_001)])
     driver.run_ready()
     driver.application.commit()
     raw = ks.Serdes.bytes()
     changes = driver.create_output_topic("sessions-sessions-changelog", raw, raw).read_values_to_list()
-    assert (1999, 999) == (len(changes), changes.count(None))
+    assert (20_001, 10_000) == (len(changes), changes.count(None)), "10,000 merges"
 
 
 def test_a_rolling_upgrade_never_has_two_versions_on_one_task() -> None:

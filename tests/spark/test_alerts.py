@@ -47,7 +47,7 @@ def reading(**numbers: float) -> list[Metric]:
     ids=str,
 )
 def test_a_rule_fires_for_its_cause_alone(now: dict[str, float], expected: list[str]) -> None:
-    """Seconds between two readings of the metrics."""
+    """S0-58, S4-35: two readings of the metrics; a task is slow above 50 ms a record."""
     assert expected == [alert.name for alert in alerts(reading(), reading(**now), RULES, elapsed="5m")]
 
 

@@ -79,7 +79,9 @@ def test_a_dict_is_made_of_the_columns_that_are_nothing_else(spark: Any) -> None
 
 
 def test_output_topics_are_data_frames(spark: Any) -> None:
-    """S2-61: columns are typed by the serdes, offsets count in order, and SQL joins them with the rows of a store."""
+    """S1-22, S2-61: columns are typed by the serdes, offsets count in order, and SQL joins them with the rows of a
+    store, which is a frame of Spark and of pandas.
+    """
     topology, rows = two_levels(), disordered(["in"], 200)
     result = ks.run(topology, spark=spark, inputs=as_records(rows), partitions=3)
     assert ["totals", "windows"] == list(result.outputs)
@@ -95,10 +97,11 @@ def test_output_topics_are_data_frames(spark: Any) -> None:
     totals = dict(result.store("totals").all())
     assert dict(driver.get_key_value_store("totals").all()) == totals
     assert spark == frame.sparkSession
-    spark.createDataFrame(list(totals.items()), "name string, total bigint").createOrReplaceTempView("totals")
+    result.store("totals").to_spark(spark).createOrReplaceTempView("totals")
+    assert dict(result.store("totals").to_pandas()[["key", "value"]].itertuples(index=False)) == totals
     frame.createOrReplaceTempView("updates")
     last = "select key, max(value) as most from updates group by key"
-    joined_ = spark.sql(f"select name, total, most from totals join ({last}) on name = key").collect()
+    joined_ = spark.sql(f"select key, value, most from totals join ({last}) using (key)").collect()
     assert {(name, total, total) for name, total in totals.items()} == {tuple(row) for row in joined_}
 
 

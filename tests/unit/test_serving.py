@@ -277,6 +277,40 @@ def test_a_running_application_with_a_readable_store_is_healthy(server: ks.monit
     assert (status, answer["state"], answer["value"]) == (200, "running", 2)
 
 
+def test_a_key_of_another_instance_is_answered_with_that_instance() -> None:
+    """S1-32: members named by their addresses share four partitions; the holder of a key moves with its partition."""
+    builder = ks.StreamsBuilder("site")
+    builder.stream("clicks").group_by_key().count(store="clicks-per-user")
+    cluster = ks.simulation.ClusterDriver(builder.build(), partitions=4)
+    users = [f"u{n}" for n in range(20)]
+    for user in users:
+        cluster.create_input_topic("clicks").pipe_input(user, "home", at=7)
+    cluster.run_ready()
+    group = ks.simulation.ConsumerGroup("site", {"clicks": 4}, standby_replicas=1)
+    addresses = ("10.0.0.7:8080", "10.0.0.8:8080")
+    for address in addresses:
+        group.join(address)
+    tasks = cluster.application._thread.tasks
+    rows = {f"clicks-{id[2:]}": {key for key, _ in task.task.stores["clicks-per-user"].all()}
+            for id, task in tasks.items()}  # fmt: skip
+    found = {user: group.holder_of("clicks", user) for user in users}
+    for user, holder in found.items():
+        assert user in rows[holder.partition], "the partition whose task has the row"
+        assert holder.partition in group.assignment[holder.member]
+        assert holder.standbys == tuple(address for address in addresses if address != holder.member)
+    assert {holder.member for holder in found.values()} == {*addresses}
+    moved = next(user for user in users if found[user].member == addresses[1])
+    group.crash(addresses[1])
+    assert group.holder_of("clicks", moved) == found[moved], "until the group has noticed"
+    group.advance_wall_clock_time("45s")
+    assert group.holder_of("clicks", moved) == (found[moved].partition, addresses[0], ())
+    group.leave(addresses[0])
+    assert group.holder_of("clicks", moved).member == ""
+    with pytest.raises(ks.errors.EngineError, match='there is no topic "click"') as raised:
+        group.holder_of("click", "u2")
+    assert raised.value.hint == 'did you mean "clicks"?'
+
+
 def test_rows_of_an_application_have_their_timestamps() -> None:
     """S1-32: a cluster's application answers as the test driver does."""
     builder = ks.StreamsBuilder("site")

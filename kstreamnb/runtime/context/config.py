@@ -58,10 +58,19 @@ class StreamsSetting(NamedTuple):
     words: str
 
 
-@cache
 def streams_settings() -> Mapping[str, StreamsSetting]:
     """Return every setting of Kafka Streams by name."""
-    text = files(__package__).joinpath("streams_settings.tsv").read_text(encoding="utf-8")
+    return _listed("streams_settings.tsv")
+
+
+def other_settings() -> Mapping[str, StreamsSetting]:
+    """Return, by name, the settings that texts on Kafka Streams mention although it does not have them."""
+    return _listed("other_settings.tsv")
+
+
+@cache
+def _listed(name: str) -> Mapping[str, StreamsSetting]:
+    text = files(__package__).joinpath(name).read_text(encoding="utf-8")
     rows = [line.split("\t") for line in text.splitlines() if not line.startswith("#")]
     return {row[0]: StreamsSetting(*row) for row in rows}
 
@@ -77,12 +86,13 @@ def check_setting_name(name: str) -> None:
     """Raise ConfigError for a dotted name that neither Kafka Streams nor a client has; prefixed names are legal."""
     if name.startswith((*_PREFIXES, "schema.registry.")) or name in _DOTTED or name in streams_settings():
         return
+    told = other_settings().get(name)
+    if told is not None and told.answer == "unknown":
+        raise ConfigError(f'there is no setting "{name}"', detail="Kafka Streams has none", hint=told.words)
     if name not in client_setting_names():
-        known = (*_DOTTED, *streams_settings(), *client_setting_names())
-        detail = (
-            "neither Kafka Streams nor its clients have it; other clients' settings take a prefix such as consumer."
-        )
-        raise unknown("setting", name, sorted({*known}), error=ConfigError, detail=detail)
+        known = sorted({*_DOTTED, *streams_settings(), *client_setting_names()})
+        detail = "neither Kafka Streams nor its clients have it; those of other clients take a prefix such as consumer."
+        raise unknown("setting", name, known, error=ConfigError, detail=detail)
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,13 @@ from datetime import timedelta
 from typing import Literal
 
 from kstreamnb.core.arguments import at_least, check_arguments
+from kstreamnb.core.codec import partition_for
 from kstreamnb.core.formatting import pluralize
+from kstreamnb.core.serde import Serde
+from kstreamnb.core.serdes import serde_of
 from kstreamnb.core.time import duration_ms, format_duration
 from kstreamnb.errors import EngineError
+from kstreamnb.hints import unknown
 from kstreamnb.recording.offset_table import OffsetRow, OffsetTable
 from kstreamnb.simulation.consumer_group.assignors import Assignor, check_assignment, sticky
 from kstreamnb.simulation.consumer_group.members import Listener, Member, choose_standbys, settle
@@ -20,6 +24,7 @@ from kstreamnb.simulation.consumer_group.views import (
     GroupEvents,
     GroupPauses,
     GroupPositions,
+    KeyHolder,
     Pause,
     Position,
 )
@@ -296,6 +301,35 @@ class ConsumerGroup(OffsetTable):
                 f'"{name}" does not own "{partition}"', hint=f"it owns {', '.join(member.owned) or 'nothing'}"
             )
         member.positions[partition] = offset
+
+    def holder_of(self, topic: str, key: object, *, key_serde: Serde | str = "string") -> KeyHolder:
+        """Return which member answers for a key, as ``queryMetadataForKey`` in Java does.
+
+        A crashed member is the answer until the group has noticed. Name members by their addresses, such as
+        "10.0.0.7:8080", and the answer is where to send the question.
+
+        Args:
+            topic: the topic that feeds the store, directly or by repartitioning.
+            key: the key.
+            key_serde: serde of the topic's keys, or its name; default "string".
+
+        Raises: EngineError if the group does not read the topic.
+
+        Example:
+            >>> group = ConsumerGroup("clicks", {"clicks": 4})
+            >>> for address in ("10.0.0.7:8080", "10.0.0.8:8080"):
+            ...     group.join(address)
+            >>> group.holder_of("clicks", "u2").member
+            '10.0.0.8:8080'
+        """
+        check_arguments(ConsumerGroup.holder_of, locals())
+        own = [partition for partition in self.log.partitions if partition.rpartition("-")[0] == topic]
+        if not own:
+            raise unknown("topic", topic, {each.rpartition("-")[0] for each in self.log.partitions}, error=EngineError)
+        data = serde_of(key_serde).partition_bytes(key)
+        partition = own[0 if data is None else partition_for(data, len(own))]
+        owner, *_ = [*(name for name, held in self.assignment.items() if partition in held), ""]
+        return KeyHolder(partition, owner, tuple(name for name, held in self.standbys.items() if partition in held))
 
     def reset_offsets(
         self, to: Literal["earliest", "latest"] | int, *, dry_run: bool = False

@@ -66,6 +66,14 @@ class Position(NamedTuple):
         return None if self.committed is None else self.high - self.committed
 
 
+class KeyHolder(NamedTuple):
+    """Where a key is: its partition, the member that owns it, "" for none, and the members with a standby copy."""
+
+    partition: str
+    member: str
+    standbys: tuple[str, ...]
+
+
 class GroupPositions(tuple[Position, ...], OffsetTable):
     """The positions of a group in each partition."""
 

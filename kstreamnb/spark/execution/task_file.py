@@ -77,6 +77,11 @@ class TaskFile:
 
         return rows
 
+    def table_bytes(self) -> dict[str, int]:
+        """Return an estimate of the bytes of each store on disk: its share of the file is that of its rows."""
+        size, rows = self.path.stat().st_size, sum(map(len, self.tables.values()))
+        return {name: size * len(table) // max(1, rows) for name, table in self.tables.items()}
+
     def head(self) -> FileHead | None:
         """Return the head; None if the file was never completed."""
         row = self._database.execute("SELECT content FROM head").fetchone()

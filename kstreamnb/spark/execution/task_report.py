@@ -9,7 +9,8 @@ class TaskReport(TypedDict):
     """The counts of a task in a batch; ``topics`` counts records by output topic, inner ones among them.
 
     ``consumed`` counts all records that the task processed, ``inputs`` those that were read from input topics.
-    ``stores`` has, for each store with a state log: its rows, and how many of them the batch wrote and deleted.
+    ``stores`` has, for each store with a state log: its rows, an estimate of its bytes, and how many rows the batch
+    wrote and deleted.
     """
 
     task: str
@@ -24,4 +25,4 @@ class TaskReport(TypedDict):
     state_bytes: int
     seconds: float
     lateness_ms: tuple[float, float]
-    stores: NotRequired[dict[str, tuple[int, int, int]]]
+    stores: NotRequired[dict[str, tuple[int, int, int, int]]]

@@ -61,7 +61,8 @@ class CachedTask:
 
     ``row_bytes`` is the mean size of a row in the log. ``changed`` counts, by store, the rows that the last batch wrote
     or deleted, and those that it deleted. ``file`` holds the rows of some stores, ``memory`` estimates the bytes of
-    the ``measured`` rows that are in memory, and ``moves``: all of them go to a file with the next batch.
+    the ``measured`` rows that are in memory, ``sizes`` the bytes of each store, and ``moves``: all of them go to a
+    file with the next batch.
     """
 
     task: AnyTask
@@ -77,6 +78,7 @@ class CachedTask:
     file: TaskFile | None = None
     memory: int = 0
     measured: int = -1
+    sizes: dict[str, int] = field(default_factory=dict)
     moves: bool = False
 
     def close(self) -> None:
@@ -154,8 +156,12 @@ def _measure(cached: CachedTask) -> None:
     stores = cached.task.stores.values()
     rows = sum(map(rows_in_memory, stores))
     if abs(rows - cached.measured) * _MEASURED_CHANGE > cached.measured or cached.released % _MEASURED_EVERY == 0:
-        cached.memory, cached.measured = sum(map(memory_bytes, stores)), rows
-        cached.memory += CACHE_KIB << 10 if cached.file is not None else 0
+        cached.sizes, cached.measured = {name: memory_bytes(store) for name, store in cached.task.stores.items()}, rows
+        cached.memory = sum(cached.sizes.values())
+        if cached.file is not None:
+            cached.memory += CACHE_KIB << 10
+            for name, size in cached.file.table_bytes().items():
+                cached.sizes[name] += size
 
 
 def memory_left(deployment: Deployment) -> int:

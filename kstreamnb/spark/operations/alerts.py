@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from kstreamnb.core.arguments import check_arguments, expect
 from kstreamnb.core.time import Duration, duration_ms, format_duration
-from kstreamnb.errors import ConfigError, extra
+from kstreamnb.errors import extra
 from kstreamnb.spark.operations.prometheus import exposed_name
-from kstreamnb.spark.telemetry.metrics import Metric, Metrics
+from kstreamnb.spark.telemetry.metrics import Metric, elapsed_ms
 
 
 class _Readings(NamedTuple):
@@ -18,15 +18,16 @@ class _Readings(NamedTuple):
     now: list[Metric]
     elapsed_ms: int
 
-    def total(self, group: str, name: str, *, before: bool = False) -> float:
+    def total(self, group: str, name: str, *tags: tuple[str, str], before: bool = False) -> float:
         metrics = self.before if before else self.now
-        return sum(metric.value for metric in metrics if (metric.group, metric.name) == (group, name))
+        found = (each for each in metrics if (each.group, each.name) == (group, name))
+        return sum(each.value for each in found if {*tags} <= {*each.tags})
 
     def greatest(self, group: str, name: str) -> float:
         return max((metric.value for metric in self.now if (metric.group, metric.name) == (group, name)), default=0.0)
 
-    def growth(self, group: str, name: str) -> float:
-        return self.total(group, name) - self.total(group, name, before=True)
+    def growth(self, group: str, name: str, *tags: tuple[str, str]) -> float:
+        return self.total(group, name, *tags) - self.total(group, name, *tags, before=True)
 
 
 @dataclass(frozen=True)
@@ -139,26 +140,16 @@ def alert_rules(
         ),
     ]
     if dead_letter_topic is not None:
-        rules.append(_dead_letters(dead_letter_topic))
-    return tuple(rules)
-
-
-def _dead_letters(topic: str) -> Alert:
-    group, name = "stream-topic-metrics", "records-produced-total"
-
-    def letters(metrics: Iterable[Metric]) -> float:
-        return sum(
-            each.value
-            for each in metrics
-            if (each.group, each.name) == (group, name) and ("topic-name", topic) in each.tags
+        letters, topic = ("stream-topic-metrics", "records-produced-total"), ("topic-name", dead_letter_topic)
+        rules.append(
+            Alert(
+                "dead letters",
+                f'increase({_exposed(*letters)}{{topic_name="{dead_letter_topic}"}}[5m]) > 0',
+                "records were refused by a handler: their headers say where and why",
+                lambda seen: seen.growth(*letters, topic) > 0,
+            )
         )
-
-    return Alert(
-        "dead letters",
-        f'increase({_exposed(group, name)}{{topic_name="{topic}"}}[5m]) > 0',
-        "records were refused by a handler: their headers say where and why",
-        lambda seen: letters(seen.now) > letters(seen.before),
-    )
+    return tuple(rules)
 
 
 def alerts(
@@ -188,25 +179,13 @@ def alerts(
     for name, each in (("before", before), ("now", now)):
         expect(each, Iterable, name, hint="pass what query.metrics() returns")
     expect(rules, Iterable | None, "rules", hint="pass rules of alert_rules()")
-    seen = _Readings(list(before), list(now), _elapsed_ms(before, now, elapsed))
+    seen = _Readings(list(before), list(now), elapsed_ms(before, now, elapsed))
     chosen = list(alert_rules() if rules is None else rules)
     for metric in (*seen[0], *seen[1]):
         expect(metric, Metric, "each metric")
     for rule in chosen:
         expect(rule, Alert, "each rule")
     return tuple(rule for rule in chosen if rule.fires(seen))
-
-
-def _elapsed_ms(before: Iterable[Metric], now: Iterable[Metric], elapsed: Duration | None) -> int:
-    """Return the time between two readings (ms)."""
-    if elapsed is not None:
-        return duration_ms(elapsed, "elapsed")
-    taken = [reading.taken_s if isinstance(reading, Metrics) else None for reading in (before, now)]
-    if taken[0] is None or taken[1] is None:
-        raise ConfigError(
-            "the time between two readings is unknown", hint='give it as elapsed="5m", or compare query.metrics()'
-        )
-    return int(1000 * (taken[1] - taken[0]))
 
 
 def prometheus_rules(rules: Iterable[Alert] | None = None) -> str:

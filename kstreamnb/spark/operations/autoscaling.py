@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from kstreamnb.core.arguments import at_least, check_arguments
 from kstreamnb.core.formatting import pluralize
-from kstreamnb.core.time import Duration, duration_ms, format_duration
+from kstreamnb.core.time import Duration, duration_ms
 from kstreamnb.errors import ConfigError
-from kstreamnb.spark.telemetry.metrics import Metric, Metrics
+from kstreamnb.spark.telemetry.metrics import Metric, elapsed_ms
 
 _BUSY = 0.7  # above this share of the time, one slow batch makes the next one late
 
@@ -73,7 +73,7 @@ def scaling_decision(
     """
     check_arguments(scaling_decision, locals())
     _check(readings, instances, partitions)
-    seconds = _elapsed_ms(readings, elapsed) / 1000
+    seconds = max(1, elapsed_ms(readings[0], readings[-1], elapsed)) / 1000
     first, last = readings[0], readings[-1]
     lags = [_total(reading, "records-lag") for reading in readings]
     consumed = _total(last, "records-consumed-total") - _total(first, "records-consumed-total")
@@ -101,18 +101,6 @@ def _check(readings: Sequence[Iterable[Metric]], instances: int, partitions: int
         raise ConfigError(f"readings must be at least 2, got {len(readings)}", hint="read query.metrics() again")
     at_least(1, instances, "instances")
     at_least(1, partitions, "partitions")
-
-
-def _elapsed_ms(readings: Sequence[Iterable[Metric]], elapsed: Duration | None) -> float:
-    if elapsed is not None:
-        return max(1, duration_ms(elapsed, "elapsed"))
-    taken = [reading.taken_s if isinstance(reading, Metrics) else None for reading in (readings[0], readings[-1])]
-    if taken[0] is None or taken[1] is None:
-        raise ConfigError(
-            "the time between two readings is unknown",
-            hint=f'give it as elapsed="{format_duration(60_000)}", or use readings of query.metrics()',
-        )
-    return max(1.0, 1000 * (taken[1] - taken[0]))
 
 
 def _total(reading: Iterable[Metric], name: str) -> float:

@@ -215,7 +215,8 @@ class Query(Suggesting):
         if last.number >= 0:
             end = self.control.source.glance()
             lag = None if end is None else lag_between(last.positions, end)
-        return self.book.all(lag, state.shown)
+        handle = self.control.handle
+        return self.book.all(lag, state.shown, {} if handle is None else handle.state_store_figures())
 
     def recent(self) -> tuple[BatchFigures, ...]:
         """Return the figures of the last batches, oldest first."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
+from collections.abc import Mapping
 from contextlib import suppress
+from typing import Any
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException, StreamingQueryException
@@ -54,9 +57,16 @@ class QueryHandle:
 
     def durations_ms(self) -> dict[str, int]:
         """Return the durations of the parts of the last batch."""
+        return dict(self._progress().get("durationMs", {}))
+
+    def state_store_figures(self) -> dict[str, int]:
+        """Return what Spark's state stores report of the last batch, all levels together."""
+        operators = self._progress().get("stateOperators", ())
+        return dict(sum((Counter(each["customMetrics"]) for each in operators), Counter()))
+
+    def _progress(self) -> Mapping[str, Any]:
         with suppress(*_NO_ANSWER):
-            progress = self.streaming.lastProgress
-            return dict(progress["durationMs"]) if progress is not None else {}
+            return self.streaming.lastProgress or {}
         return {}
 
     def await_end(self) -> None:

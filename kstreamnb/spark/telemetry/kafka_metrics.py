@@ -46,7 +46,7 @@ def kafka_metrics() -> KafkaMetrics:
 
     Example:
         >>> kafka_metrics()
-        <184 metrics of Kafka Streams, 24 of them here>
+        <184 metrics of Kafka Streams, 25 of them here>
         >>> next(each for each in kafka_metrics() if each.name == "enforced-processing-total").note
         'a batch never waits for a partition'
     """

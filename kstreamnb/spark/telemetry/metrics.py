@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kstreamnb.core.tables import html_table
+from kstreamnb.core.time import Duration, duration_ms
+from kstreamnb.errors import ConfigError
 from kstreamnb.kafka.batch_offsets import Offsets, ranges
 from kstreamnb.kafka.output_batch import OutputBatch
 from kstreamnb.spark.contracts import QueryBatch
@@ -17,6 +19,13 @@ from kstreamnb.spark.execution.task_report import TaskReport
 _WINDOW_S = 30.0  # Kafka's rates divide by their whole window, too: a lone batch does not make a rate of thousands
 _REMEMBERED = 120
 _HEADER = ("group", "name", "of", "value")
+_OF_SPARK = {
+    "total-sst-files-size": "rocksdbSstFileSize",
+    "compaction-time": "rocksdbTotalCompactionLatencyMs",
+    "compaction-bytes-read": "rocksdbTotalBytesReadByCompaction",
+    "compaction-bytes-written": "rocksdbTotalBytesWrittenByCompaction",
+}
+"""Metrics of Spark's state stores, which keep the logs of tasks in RocksDB: Spark's names by those here."""
 _Tags = tuple[tuple[str, str], ...]
 
 
@@ -96,6 +105,7 @@ class BatchFigures(NamedTuple):
 @dataclass
 class _StoreTotals:
     rows: int = 0
+    size: int = 0
     updates: int = 0
     tombstones: int = 0
 
@@ -181,19 +191,25 @@ class MetricsBook:
             task.dropped[cause] += count
         for topic, count in report["topics"].items():
             task.topics[topic] += count
-        for name, (rows, updates, tombstones) in report.get("stores", {}).items():
+        for name, (rows, size, updates, tombstones) in report.get("stores", {}).items():
             store = task.stores[name]
-            store.rows = rows
+            store.rows, store.size = rows, size
             store.updates += updates
             store.tombstones += tombstones
         self.states[report["state"]] += 1
 
-    def all(self, lag: Mapping[tuple[str, int], int] | None = None, state: str = "running") -> Metrics:
+    def all(
+        self,
+        lag: Mapping[tuple[str, int], int] | None = None,
+        state: str = "running",
+        spark: Mapping[str, float] | None = None,
+    ) -> Metrics:
         """Return every metric, sorted by group, name and tags.
 
         Args:
             lag: records that wait, by topic and partition; without it there are no metrics of lag.
             state: the state of the query, as `QueryStatus` has it.
+            spark: what Spark's state stores report of the last batch, by Spark's names.
         """
         client = (("application-id", self.application),)
         numbers: dict[str, dict[str, float]] = {
@@ -215,6 +231,7 @@ class MetricsBook:
                 f"record-e2e-latency-{name}": value
                 for name, value in zip(("min", "avg", "max"), self._latency, strict=True)
             },
+            "stream-state-metrics": {name: (spark or {}).get(reported, 0) for name, reported in _OF_SPARK.items()},
         }
         own = [
             Metric(group, name, client, float(value)) for group, each in numbers.items() for name, value in each.items()
@@ -281,12 +298,13 @@ class MetricsBook:
 
 
 def _of_stores(tags: _Tags, task: _TaskTotals) -> Iterator[Metric]:
-    """Yield the metrics of a task's stores; a store's share of the state in bytes is not known, its rows are."""
+    """Yield the metrics of a task's stores; the bytes of a task are those of its log, of a store those of its rows."""
     group = "stream-state-metrics"
     yield Metric(group, "state-bytes", tags, float(task.state_bytes))
     for name, store in sorted(task.stores.items()):
         numbers = {
             "num-keys": store.rows,
+            "store-bytes": store.size,
             "changelog-updates-total": store.updates,
             "changelog-tombstones-total": store.tombstones,
         }
@@ -297,6 +315,18 @@ def _of_stores(tags: _Tags, task: _TaskTotals) -> Iterator[Metric]:
 def lag_between(positions: Offsets, end: Offsets) -> dict[tuple[str, int], int]:
     """Return the number of records that are not read yet, by topic and partition."""
     return {(topic, partition): max(0, last - first) for topic, partition, first, last in ranges(positions, end)}
+
+
+def elapsed_ms(before: Iterable[Metric], now: Iterable[Metric], elapsed: Duration | None) -> int:
+    """Return the time between two readings (ms), if none is given that of ``query.metrics()``."""
+    if elapsed is not None:
+        return duration_ms(elapsed, "elapsed")
+    taken = [reading.taken_s if isinstance(reading, Metrics) else None for reading in (before, now)]
+    if taken[0] is None or taken[1] is None:
+        raise ConfigError(
+            "the time between two readings is unknown", hint='give it as elapsed="5m", or compare query.metrics()'
+        )
+    return int(1000 * (taken[1] - taken[0]))
 
 
 def as_dict(metrics: Iterable[Metric]) -> dict[str, float]:

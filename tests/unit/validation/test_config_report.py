@@ -105,9 +105,9 @@ def test_settings_of_java_s_and_librdkafka_s_clients_are_known(name: str) -> Non
         ("max.poll.interval.ms", "300000", "not needed", "no members"),
         ("producer.acks", "all", "client", "no acknowledged record"),  # S3-08, C-09
         ("enable.idempotence", "true", "client", "neither duplicate nor reorder"),  # S3-27, C-10
-        ("rocksdb.compaction.style", "", "unknown", "rocksdb.config.setter"),  # S4-40, C-19
+        ("rocksdb.compaction.style", "", "unknown", "spark.sql.streaming.stateStore.rocksdb"),  # S4-40, C-19
         ("state.cleanup.delay.ms", "600000", "not needed", "checkpoint"),  # S4-47, C-22
-        ("incremental.restore", "", "unknown", "not a setting of Kafka"),
+        ("incremental.restore", "", "unknown", "leave it out"),
         ("receive.buffer.bytes", "32768", "client", "client"),  # S4-49, C-23
         ("socket.receive.buffer.bytes", "0", "client", "either name"),
         ("topic.min.cleanable.dirty.ratio", "0.5", "not needed", "a higher one later"),  # S4-50, C-24
@@ -119,6 +119,25 @@ def test_what_texts_say_wrong_is_put_right(name: str, default: str, answer: str,
     found = ks.config_report({name: "1"})[name]
     assert (default, answer) == (found.default, found.answer)
     assert word in found.words
+
+
+@pytest.mark.parametrize("name", ["rocksdb.compaction.style", "incremental.restore"])
+def test_a_setting_that_kafka_streams_lacks_is_refused_with_what_to_do_instead(name: str) -> None:
+    """S4-40: the literal key is no setting of Kafka Streams; the hint is that of the report, not a similar name."""
+    with pytest.raises(ks.errors.ConfigError, match=f'there is no setting "{name}"') as raised:
+        ks.Config.of({name: "level"})
+    assert raised.value.detail == "Kafka Streams has none"
+    assert raised.value.hint == ks.config_report({name: "level"})[name].words
+
+
+@pytest.mark.parametrize(("guarantee", "interval_ms"), [("exactly_once_v2", 100), ("at_least_once", 30_000)])
+def test_the_interval_that_holds_follows_the_guarantee(guarantee: str, interval_ms: int) -> None:
+    """S4-37: without a value Kafka's default, of the guarantee; the trigger of a deployment takes it."""
+    config = ks.Config.of({"processing.guarantee": guarantee})
+    assert config.commit_interval_ms == interval_ms
+    answer = ks.config_report(config)["commit.interval.ms"]
+    assert f"{interval_ms} ms here" in answer.words
+    assert "deploy() takes it as the trigger" in answer.words
 
 
 def test_more_than_five_requests_in_flight_are_refused_where_order_is_promised() -> None:

@@ -162,6 +162,19 @@ def test_a_changelog_that_forgets_too_early_is_found(
         assert found[0].remedy
 
 
+def test_records_that_one_node_writes_twice_to_a_topic_are_pointed_out() -> None:
+    """S4-19: a dual write to one topic; to two topics, or from two branches to one, it is meant."""
+    builder = ks.StreamsBuilder("twice")
+    payments = builder.stream("payments", name="read")
+    payments.to("legacy")
+    payments.to("legacy")
+    payments.to("realtime")
+    payments.filter(lambda key, value: value > 9, name="large").to("realtime")
+    (found,) = check(builder.build(), partitions=1)
+    assert ("warning", 'topic "legacy"', "write to each topic once") == (found.severity, found.subject, found.remedy)
+    assert found.fact == '2 sinks write the records of node "read" to it: each record is there 2 times'
+
+
 def test_a_sound_topology_has_no_findings() -> None:
     """An empty result says so."""
     builder = ks.StreamsBuilder("ok")

@@ -164,7 +164,7 @@ def test_the_explorer_of_a_stream_shows_what_is_above_it() -> None:
 
 
 def test_the_stepper_moves_the_replay_itself() -> None:
-    """S1-31: the widget and Python are at the same step."""
+    """The widget and Python are at the same step."""
     stepper = ks.widgets.stepper(replay())
     stepper.tell("seek", step=0)
     assert [waiting[0] for waiting in stepper.facts["waiting"]["rows"]] == ["input"] * 3
