@@ -140,16 +140,18 @@ def alert_rules(
         ),
     ]
     if dead_letter_topic is not None:
-        letters, topic = ("stream-topic-metrics", "records-produced-total"), ("topic-name", dead_letter_topic)
-        rules.append(
-            Alert(
-                "dead letters",
-                f'increase({_exposed(*letters)}{{topic_name="{dead_letter_topic}"}}[5m]) > 0',
-                "records were refused by a handler: their headers say where and why",
-                lambda seen: seen.growth(*letters, topic) > 0,
-            )
-        )
+        rules.append(_dead_letters(dead_letter_topic))
     return tuple(rules)
+
+
+def _dead_letters(topic: str) -> Alert:
+    letters = "stream-topic-metrics", "records-produced-total"
+    return Alert(
+        "dead letters",
+        f'increase({_exposed(*letters)}{{topic_name="{topic}"}}[5m]) > 0',
+        "records were refused by a handler: their headers say where and why",
+        lambda seen: seen.growth(*letters, ("topic-name", topic)) > 0,
+    )
 
 
 def alerts(
