@@ -131,3 +131,19 @@ def test_secrets_are_shown_nowhere(bench: Bench, caplog: pytest.LogCaptureFixtur
     shown += [path.read_text(errors="replace") for path in bench.folder.rglob("*") if path.is_file()]
     assert [] == [text for text in shown if word in text]
     assert len(shown) > 20
+
+
+def test_windows_follow_the_time_that_the_topic_gives_its_records(bench: Bench) -> None:
+    """S2-52: with CreateTime that of the producer, an hour after the epoch; with LogAppendTime that of the broker."""
+    builder = ks.StreamsBuilder("stamped")
+    for kind in ("CreateTime", "LogAppendTime"):
+        bench.admin.create_topic(f"stamped-{kind}", config={"message.timestamp.type": kind})
+        windows = builder.stream(f"stamped-{kind}").group_by_key().windowed_by(ks.TimeWindows.of(size="1m"))
+        windows.count(store=kind)
+    before_ms = time.time_ns() // 1_000_000
+    for kind in ("CreateTime", "LogAppendTime"):
+        ks.kafka.produce(bench.servers, [ks.TopicRecord(f"stamped-{kind}", 0, 0, 3_600_000, "k", n) for n in range(3)])
+    query = bench.run(builder.build())
+    (created,), (appended,) = (list(query.store(kind).all()) for kind in ("CreateTime", "LogAppendTime"))
+    assert (3_600_000, 3) == (created[0].start, created[1])
+    assert (before_ms - 60_000 < appended[0].start <= time.time_ns() // 1_000_000, appended[1]) == (True, 3)
