@@ -109,9 +109,7 @@ class Cells:
             self._failed.discard(self.cell)
             if failed:
                 self._failed.add(self.cell)
-            own = {
-                path: declarations for path, declarations in self._paths() if declarations.identity.group == self.cell
-            }
+            own = self._made_by(self.cell)
             self._bound[self.cell] = {**self._bound.get(self.cell, {}), **own} if failed else own
             code = statements(self.shell.transform_cell(self.sources[self.cell]))
             self._variables.leave(self.cell, code, failed=failed)
@@ -189,8 +187,8 @@ class Cells:
         if isinstance(now, Handle) and log.holds(_latest(now)):
             action = f"run {place} again"
             return StaleReason(f'{whose} was made from an earlier "{name}"', action, f'"{name}" changed')
-        made = [path for path, held in self._bound.get(cell, {}).items() if log.holds(held) and path != name]
-        renamed = next((path for path in made if self._bound[cell][path].word == parent.word), None)
+        made = [(path, held) for path, held in self._made_by(cell).items() if log.holds(held) and path != name]
+        renamed = next((path for path, held in made if held.word == parent.word), None)
         if renamed is not None:
             fact = f'{whose} uses "{name}", which {self._numbers[cell]} no longer makes: it makes "{renamed}"'
             action = f'write "{renamed}" instead of "{name}" in {place}, and run it'
@@ -270,10 +268,16 @@ class Cells:
     def _is_new(self, declaration: Declaration) -> bool:
         return declaration.identity[:2] == (self.cell, self.run)
 
+    def _made_by(self, cell: Hashable) -> dict[str, Declaration]:
+        """Return what a cell declared, by variable; what the running cell has declared so far."""
+        if cell != self.cell:
+            return self._bound.get(cell, {})
+        return {path: made for path, made in self._paths() if made.identity.group == cell}
+
     def _paths(self) -> Iterator[tuple[str, Declaration]]:
         """Yield the handles in the user's variables, also inside lists, dicts and objects of the user's classes."""
         for name, thing in list(self.shell.user_ns.items()):
-            if not name.startswith("_"):
+            if not name.startswith("_") and name != "Out":
                 yield from _handles(name, thing, depth=2)
 
 

@@ -71,7 +71,8 @@ class HandleDisplay:
         lost = gone(before, now)
         notes = _unknown_fields(handle, topology)
         notes += [f"gone since the last run: {', '.join(lost)}"] if lost else []
-        notes += [*dict.fromkeys(str(outdated[nodes[name]]) for name in old), *_orphans(handle)]
+        notes += dict.fromkeys(str(outdated[nodes[name]]) for name in old)  # and what an edit broke elsewhere:
+        notes += [f"stale: {reason}; {reason.action}" for reason in handle.declaration_log.lost.values()]
         notes.append(f"next: {NEXT[handle.kind]}")
         variable = bound_variable(handle.origin, handle.declaration.word)
         label = " · ".join([*([variable] if variable else []), handle.declaration.word])
@@ -113,8 +114,3 @@ def _unknown_fields(handle: Handle, topology: Topology) -> list[str]:
     sample = handle.declaration_log.sample
     issues = () if sample is None else field_findings(topology, list(sample))
     return [f"{each.fact}: {each.remedy} ({each.origin})" for each in issues]
-
-
-def _orphans(handle: Handle) -> list[str]:
-    """Return what has become stale elsewhere, so that an edit shows what it broke."""
-    return [f"stale: {reason}; {reason.action}" for reason in handle.declaration_log.lost.values()]

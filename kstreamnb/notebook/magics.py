@@ -170,8 +170,7 @@ def deploy(magics: KsMagics, options: Namespace, _cell: str | None) -> object:
 @_verb(_query)
 def status(magics: KsMagics, options: Namespace, _cell: str | None) -> object:
     """Show the status of a deployment."""
-    status = magics.named(options.query).status
-    return status() if callable(status) else status
+    return magics.named(options.query).status()
 
 
 @_verb(_query)

@@ -18,7 +18,7 @@ import linecache
 import re
 import sysconfig
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from textwrap import shorten
@@ -130,9 +130,15 @@ def _call_notes(trace: TracebackType | None) -> Iterator[str]:
     call = None if trace is None else _call_at(inspect.getframeinfo(trace))
     if trace is None or call is None:
         return
-    called = value_of(call.func, {**trace.tb_frame.f_globals, **trace.tb_frame.f_locals})
+    names = {**trace.tb_frame.f_globals, **trace.tb_frame.f_locals}
+    called = value_of(call.func, names)
     if not callable(called) or not str(called.__module__).startswith("kstreamnb"):
         return
+    given = [part for each in (*call.args, *call.keywords) for part in _elements(each, names)]
+    call.args = [each for each in given if isinstance(each, ast.expr)]
+    call.keywords = [each for each in given if isinstance(each, ast.keyword)]
+    if any(isinstance(each, ast.Starred) for each in call.args) or None in (each.arg for each in call.keywords):
+        return  # only a call would tell the elements
     every = inspect.signature(called).parameters.values()
     signature = inspect.Signature([each.replace(annotation=each.empty) for each in every if each.name != "self"])
     try:
@@ -141,6 +147,18 @@ def _call_notes(trace: TracebackType | None) -> Iterator[str]:
         owner = getattr(called, "__self__", None)
         about = called, owner if isinstance(owner, type) else type(owner)
         yield from _fitting(call, signature.parameters, "\n\n".join(inspect.getdoc(each) or "" for each in about))
+
+
+def _elements(argument: ast.expr | ast.keyword, names: Mapping[str, object]) -> Iterable[ast.expr | ast.keyword]:
+    """Return what an argument passes: the elements of ``*args`` and ``**options``, if they are known."""
+    match argument:
+        case ast.Starred(ast.List(elements) | ast.Tuple(elements)):
+            return elements
+        case ast.Starred(whole) if isinstance(known := value_of(whole, names), Sequence):
+            return [ast.Subscript(whole, ast.Constant(at)) for at in range(len(known))]
+        case ast.keyword(None, whole) if isinstance(known := value_of(whole, names), Mapping):
+            return [ast.keyword(str(name), whole) for name in known]
+    return [argument]
 
 
 def _call_at(place: inspect.Traceback) -> ast.Call | None:

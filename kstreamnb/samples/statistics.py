@@ -95,7 +95,8 @@ class TopicStatistics:
         yield Bars(f"behind stream time on arrival{of}", "records", self.lateness.classes())
         yield Bars(f"by key{of}", "records", (*self.top_keys, *rest))
         for unit, counts in (("records", self.partitions), ("bytes", self.bytes)):
-            yield Bars(f"by partition{of}", unit, tuple((f"partition {place}", count) for place, count in counts))
+            named = ((f"partition {place}" if place >= 0 else "by key", count) for place, count in counts)
+            yield Bars(f"by partition{of}", unit, tuple(named))
 
     @property
     def skew(self) -> float:
@@ -106,17 +107,10 @@ class TopicStatistics:
     def __str__(self) -> str:
         late, most = self.lateness, ", ".join(f"{key} {count:,}" for key, count in self.top_keys)
         places = ", ".join(f"{place if place >= 0 else 'by key'}: {count:,}" for place, count in self.partitions)
-        odd = [
-            f"{count:,} {word}"
-            for count, word in (
-                (self.null_keys, "without key"),
-                (self.tombstones, "without value"),
-                (self.undecodable, "undecodable"),
-            )
-            if count
-        ]
+        odd = {"without key": self.null_keys, "without value": self.tombstones, "undecodable": self.undecodable}
+        oddly = "".join(f", {count:,} {word}" for word, count in odd.items() if count)
         lines = [
-            f"{self.topic}: {pluralize(self.records, 'record')}{''.join(f', {each}' for each in odd)}",
+            f"{self.topic}: {pluralize(self.records, 'record')}{oddly}",
             f"  time        {format_ms(self.first_ms)} to {format_ms(self.last_ms)}",
             f"  keys        {self.keys:,}, most frequent {most or 'none'}",
             f"  partitions  {places}; skew {self.skew:.2f}",

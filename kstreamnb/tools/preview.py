@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from kstreamnb.core.arguments import check_arguments, expect, expect_number
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.dsl.declarations import Handle, ReplayedDeclarations, replay
+from kstreamnb.dsl.declarations import Handle, ReplayedDeclarations, StaleReason, replay
 from kstreamnb.dsl.flows import CogroupFlow, GlobalFlow, GroupFlow, KeyedFlow, StreamFlow, TableFlow
 from kstreamnb.errors import ConfigError, KStreamError, TopologyError
 from kstreamnb.logical.graph import LogicalGraph
@@ -27,6 +27,7 @@ PreviewRecords: TypeAlias = Mapping[str, Iterable[tuple[Any, ...]]] | Iterable[T
 """Records by topic, as ``(key, value)`` or ``(key, value, timestamp)``, or a sample."""
 
 _TOPIC = "preview"
+_GONE = StaleReason("its cell has run again without it", "declare it again, or use another handle", "it disappeared")
 
 
 def head(
@@ -130,8 +131,9 @@ def _replayed(handle: Handle) -> ReplayedDeclarations:
     log = handle.declaration_log
     sound = log.sound()
     if handle.declaration not in sound:
-        hint = "run its cell again, and the cells of its parents"
-        raise TopologyError(f"{handle.declaration} is stale", hint=hint, origin=handle.origin)
+        needed = set(handle.upstream())
+        reason = next((why for child, why in log.lost.items() if child in needed), _GONE)
+        raise TopologyError(f"{handle.declaration} is stale: {reason}", hint=reason.action, origin=handle.origin)
     try:
         made = replay(sound, persistent=log.persistent)
     except KStreamError:  # the failure may be elsewhere: then names are those of the part alone

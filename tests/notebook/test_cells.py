@@ -99,6 +99,30 @@ def test_a_renamed_variable_is_named_where_it_is_still_used(shell: Shell, again:
     assert raised.value.hint == f'write "settled" instead of "paid" in {reader}, and run it'
 
 
+def test_a_renamed_variable_that_is_shown_is_named_at_once_and_in_what_used_it(shell: Shell) -> None:
+    """The cell that renames, the one that still reads the old name, and the builder say the same new name; the
+    outputs that IPython keeps are no names.
+    """
+    shell.run("counted = paid.group_by_key().count()\ncounted", "counts")
+    renamed = shell.run("settled = orders.filter(lambda key, value: value)\nsettled", "paid")
+    assert 'uses "paid", which cell 7 no longer makes: it makes "settled"' in renamed
+    assert 'write "settled" instead of "paid" in cell 6, and run it' in renamed
+    shown = shell.run("counted = paid.group_by_key().count()\ncounted", "counts")
+    assert '"count" (cell 8, line 1) is stale: ' in shown
+    assert 'Hint: write "settled" instead of "paid" in cell 8, and run it' in shown
+    with pytest.raises(TopologyError, match='it makes "settled"'):
+        shell.value("builder").build()
+
+
+def test_a_handle_whose_cell_no_longer_makes_it_says_so(shell: Shell) -> None:
+    """A scratch cell was overwritten; its variable still holds the handle."""
+    shell.run("scratch = paid.map_values(str)\nscratch", "scratch")
+    shell.run("1 + 1", "scratch")
+    shown = shell.run("scratch", "show")
+    assert "is stale: its cell has run again without it" in shown
+    assert "Hint: declare it again, or use another handle" in shown
+
+
 def test_several_stale_declarations_are_all_named(shell: Shell) -> None:
     """The first one is shown first, with its action; the others follow."""
     shell.run('paid.to("copies")', "copies")

@@ -92,6 +92,22 @@ def test_a_call_inside_a_users_function_is_explained(shell: Shell) -> None:
     assert "Signature: stream.map_values(mapper, name=None, *, with_key=False)" in _notes(shell, source)
 
 
+def test_arguments_from_a_list_or_a_dict_are_explained_one_by_one(shell: Shell) -> None:
+    """``*args`` and ``**options`` are counted by their elements, and named as the user would write them."""
+    shell.run('both, options = (topology, spark), {"imputs": {}, "partitions": 4}', "variables")
+    assert "Hint: pass both[1] by name: inputs=…, spark=…, config=…; add inputs=…" in _notes(shell, "ks.run(*both)")
+    assert "Hint: write spark=spark; add inputs=…" in _notes(shell, "ks.run(*[topology, spark])")
+    hint = next(note for note in _notes(shell, "ks.run(topology, **options)") if note.startswith("Hint: "))
+    assert hint == 'Hint: did you mean "inputs"?; add inputs=…'
+    assert "Hint: add checkpoint=…" in _notes(shell, "def start(*args):\n    ks.deploy(*args)\nstart(topology)")
+
+
+@pytest.mark.parametrize("source", ["replay.output(*map(str, []))", "ks.deploy(topology, **dict())"])
+def test_elements_that_only_a_call_would_tell_are_not_guessed(shell: Shell, source: str) -> None:
+    """Nothing is called a second time: Python's own error stays as it is."""
+    assert _notes(shell, source) == []
+
+
 @pytest.mark.parametrize(
     ("source", "hint"),
     [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -57,7 +56,7 @@ class SampleEditor(FactsWidget):
             raise EngineError(f"expected a sample, got {type(sample).__name__}", hint="pass a Sample")
         self.sample = self._given = sample
         self._numbers_offsets = number_offsets(sample.records) == sample.records
-        self._rows: tuple[_Row, ...] = _as_rows(sample.records)
+        self._rows: tuple[_Row, ...] = tuple(map(_Row, sample.records))
         self._before: list[tuple[_Row, ...]] = []
         self._page = self._focus = self._moves = 0
         super().__init__("sample editor")
@@ -142,7 +141,7 @@ class SampleEditor(FactsWidget):
 
     def _insert(self, row: int, record: TopicRecord) -> None:
         at = min(row + 1, len(self._rows))
-        self._change((*self._rows[:at], *_as_rows([record]), *self._rows[at:]))
+        self._change((*self._rows[:at], _Row(record), *self._rows[at:]))
         self._go(at)
 
     def _change(self, rows: tuple[_Row, ...]) -> None:
@@ -165,10 +164,6 @@ class SampleEditor(FactsWidget):
         self.sample = (
             self._given if records == self._given.records else replace(self._given, records=records, notes=notes)
         )
-
-
-def _as_rows(records: Sequence[TopicRecord]) -> tuple[_Row, ...]:
-    return tuple(map(_Row, records))
 
 
 def _shown(column: str, text: str) -> str:

@@ -113,17 +113,9 @@ def _about(view: GraphView, item: Item, description: TopologyDescription, box: B
         rows += _serdes(node.kind, node.settings)
     else:
         rows += [(name, text) for name, _, text in (line.partition(": ") for line in item.about) if text]
-    rows += [("note", text) for text in (item.note, item.mark) if text]
-    return {
-        "label": clean(item.label),
-        "kind": item.kind,
-        "word": clean(item.word) if item.word else "",
-        "rows": [[name, clean(text)] for name, text in (*rows, *_counts(view, item.id))],
-        "code": clean(code),
-        "box": box.id if box is not None else "",
-        "says": _sentence(view, item.id, item.label, item.word or item.kind, box, (item.note, item.mark)),
-        "mark": item.mark or "",
-    }
+    word = item.word or item.kind
+    says = [item.label, word if word != item.label else "", box.title if box is not None else ""]
+    return {**_details(view, item, rows, code, says), "word": clean(item.word or ""), "box": box.id if box else ""}
 
 
 def _about_box(view: GraphView, box: Box, description: TopologyDescription) -> dict[str, object]:
@@ -133,16 +125,23 @@ def _about_box(view: GraphView, box: Box, description: TopologyDescription) -> d
     rows = [("kind", box.kind), ("parts", ", ".join(clean(item.name) for item in box.items))]
     rows += [("declared in", place)] if place and box.kind == "operator" else []
     rows += [("why", box.reason)] if box.reason else []
-    rows += [("note", text) for text in (box.note, box.mark) if text]
+    code, parts = code if box.kind == "operator" else "", f"{len(box.items)} parts"
+    return {**_details(view, box, rows, code, [box.title, f"{parts}, folded"]), "word": parts, "box": box.id}
+
+
+def _details(
+    view: GraphView, shape: Item | Box, rows: list[tuple[str, str]], code: str, says: list[str]
+) -> dict[str, object]:
+    """Return the details of any shape; ``says`` begins with its label, and is what a screen reader says."""
+    counts, notes = _counts(view, shape.id), [text for text in (shape.note, shape.mark) if text]
+    rows = [*rows, *(("note", text) for text in notes), *counts]
     return {
-        "label": clean(box.title),
-        "kind": box.kind,
-        "word": f"{len(box.items)} parts",
-        "rows": [[name, clean(text)] for name, text in (*rows, *_counts(view, box.id))],
-        "code": clean(code) if box.kind == "operator" else "",
-        "box": box.id,
-        "says": _sentence(view, box.id, box.title, f"{len(box.items)} parts, folded", None, (box.note, box.mark)),
-        "mark": box.mark or "",
+        "label": clean(says[0]),
+        "kind": shape.kind,
+        "rows": [[name, clean(text)] for name, text in rows],
+        "code": clean(code),
+        "says": clean(", ".join(filter(None, [*says, *notes, *(f"{text} {name}" for name, text in counts)]))),
+        "mark": shape.mark or "",
     }
 
 
@@ -159,10 +158,3 @@ def _counts(view: GraphView, id_: str) -> list[tuple[str, str]]:
     out = [(names[edge.head], edge.count) for edge in view.edges if edge.tail == id_ and edge.count is not None]
     rows = [(f"from {name}", pluralize(count, "record")) for name, count in into]
     return rows + [(f"to {name}", pluralize(count, "record")) for name, count in out]
-
-
-def _sentence(view: GraphView, id_: str, label: str, word: str, box: Box | None, more: tuple[str | None, ...]) -> str:
-    """Return what a screen reader says."""
-    counts = [f"{text} {name}" for name, text in _counts(view, id_)]
-    parts = [label, word if word != label else "", box.title if box is not None else "", *more, *counts]
-    return clean(", ".join(part for part in parts if part))

@@ -78,7 +78,7 @@ class Stepper(GraphWidget):
             "timeline": self._timeline(),
             "windows": _windows(moment),
             "waiting": _waiting(moment),
-            "explanations": list(self._explanations(step)),
+            "explanations": self._whys.get(step.number, []) if step is not None else [],
             "breakpoints": [_breakpoint(stop) for stop in replay.breakpoints],
         }
 
@@ -242,10 +242,6 @@ class Stepper(GraphWidget):
             if each.steps:
                 whys.setdefault(max(each.steps), []).append(str(each))
         return whys
-
-    def _explanations(self, step: Step | None) -> Iterator[str]:
-        if step is not None:
-            yield from self._whys.get(step.number, [])
 
 
 def _row(row: StoredRow, change: RowChange | None) -> tuple[list[str], str]:
