@@ -63,7 +63,7 @@ def check_topic_name(name: object, kind: str = "topic name") -> str:
         'orders-2026'
     """
     if not isinstance(name, str):
-        raise TopologyError(f'a {kind} must be text, got type "{type(name).__name__}"')
+        raise TopologyError(f'a {kind} must be text, got type "{type(name).__name__}"', hint='name it: "orders"')
     if dash := _DASH.search(name):
         raise TopologyError(f'{kind} "{name}" has the dash {dash[0]!a}', hint='write "-"')
     return name

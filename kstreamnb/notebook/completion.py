@@ -1,4 +1,4 @@
-"""Completes attributes of streams, tables and builders: operators first, the usual next ones before all others."""
+"""Completes ``%ks``, and attributes of streams, tables and builders: operators first, usual next ones before others."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.dsl.declarations import Handle
 from kstreamnb.notebook.functions import value_of
 from kstreamnb.notebook.handle_display import NEXT
+from kstreamnb.notebook.magics import following
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 COMPLETION = "kstreamnb.operators_first"
 """The id of the matcher."""
 _BEGUN = re.compile(r"\.(?P<begun>\w*)$")
+_MAGIC = re.compile(r"%%?ks ")
 _START = re.compile(r"(?<![\w.])[^\W\d]\w*(?=\s*\.)")
 _DSL = "kstreamnb.dsl."
 _FIRST = {"builder": "stream, table, global_table, build, sample"}
@@ -47,8 +49,13 @@ def matcher_of(shell: InteractiveShell) -> Callable[[CompletionContext], SimpleM
 
     @context_matcher(identifier=COMPLETION)
     def match(context: CompletionContext) -> SimpleMatcherResult:
-        found = _BEGUN.search(context.text_until_cursor)
-        kind = None if found is None else _kind_before(context.text_until_cursor[: found.start() + 1], shell.user_ns)
+        line = context.text_until_cursor
+        if _MAGIC.match(line) and (names := following(line, shell.user_ns)):
+            completions = [SimpleCompletion(name) for name in names]
+            begun = line.rpartition(" ")[2]
+            return SimpleMatcherResult(completions=completions, matched_fragment=begun, ordered=True, suppress=True)
+        found = _BEGUN.search(line)
+        kind = None if found is None else _kind_before(line[: found.start() + 1], shell.user_ns)
         if found is None or kind is None:
             return SimpleMatcherResult(completions=[])
         begun = found["begun"]

@@ -59,11 +59,9 @@ def load(shell: InteractiveShell) -> None:
         bundles.for_type(kind, formatter(shell, shown.get(kind, parts_of)))
     shell.set_custom_exc((Exception,), tracebacks.show_python_error)
     KStreamError._render_traceback_ = lambda error: tracebacks.render(error)  # type: ignore[attr-defined]
-    from kstreamnb.notebook.magics import KsMagics, complete
+    from kstreamnb.notebook.magics import KsMagics
 
     shell.register_magics(KsMagics)
-    for magic in ("%ks", "%%ks"):
-        shell.set_hook("complete_command", complete, str_key=magic)
     shell.Completer.custom_matchers.append(matcher_of(shell))
     print(_line())  # noqa: T201 - the one line that loading prints
 

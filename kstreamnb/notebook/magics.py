@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import reduce
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_cell_magic, magics_class
@@ -13,9 +13,6 @@ from IPython.core.magic_arguments import argument, magic_arguments, parse_argstr
 
 import kstreamnb as ks
 from kstreamnb.notebook.tracebacks import whole_traceback
-
-if TYPE_CHECKING:
-    from IPython.core.interactiveshell import InteractiveShell
 
 _Verb: TypeAlias = "Callable[[KsMagics, Namespace, str | None], object]"
 _VERBS: dict[str, _Verb] = {}
@@ -72,12 +69,16 @@ class KsMagics(Magics):
         return thing.build() if isinstance(thing, ks.StreamsBuilder) else thing
 
 
-def complete(shell: InteractiveShell, event: Any) -> list[str]:
-    """Return what may follow ``%ks``: a verb, then variables."""
-    begun = event.line.split()[: -1 if event.symbol else None]
-    if len(begun) == 1 or begun[1:] == ["help"]:
-        return [*_VERBS, "help"]
-    return [name for name in shell.user_ns if not name.startswith("_")]
+def following(line: str, variables: Iterable[str]) -> list[str]:
+    """Return what may follow a line that begins with ``%ks``: a verb, then variables, the newest first.
+
+    Example:
+        >>> following("%ks ", ["orders"])[:3], following("%ks head or", ["orders", "_1"])
+        (['graph', 'describe', 'head'], ['orders'])
+    """
+    *before, begun = line.split(" ")
+    names = [*_VERBS, "help"] if before[1:] in ([], ["help"]) else [name for name in variables if name[0] != "_"][::-1]
+    return [name for name in names if name.startswith(begun)]
 
 
 def _help(verb: str) -> str:
