@@ -51,8 +51,7 @@ def matcher_of(shell: InteractiveShell) -> Callable[[CompletionContext], SimpleM
     def match(context: CompletionContext) -> SimpleMatcherResult:
         line = context.text_until_cursor
         if _MAGIC.match(line) and (names := following(line, shell.user_ns)):
-            completions = [SimpleCompletion(name) for name in names]
-            begun = line.rpartition(" ")[2]
+            completions, begun = [*map(SimpleCompletion, names)], line.rpartition(" ")[2]
             return SimpleMatcherResult(completions=completions, matched_fragment=begun, ordered=True, suppress=True)
         found = _BEGUN.search(line)
         kind = None if found is None else _kind_before(line[: found.start() + 1], shell.user_ns)

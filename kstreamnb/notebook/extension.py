@@ -8,13 +8,14 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from IPython import version_info
+
 from kstreamnb import __version__, hooks
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.dsl.declarations import Handle
 from kstreamnb.errors import KStreamError
 from kstreamnb.notebook.builder_display import show_builder
 from kstreamnb.notebook.cells import Cells, loaded
-from kstreamnb.notebook.completion import COMPLETION, matcher_of
 from kstreamnb.notebook.handle_display import HandleDisplay
 from kstreamnb.notebook.outputs import Parts, formatter, parts_of
 from kstreamnb.notebook.parity_check import ParityCheck
@@ -62,7 +63,10 @@ def load(shell: InteractiveShell) -> None:
     from kstreamnb.notebook.magics import KsMagics
 
     shell.register_magics(KsMagics)
-    shell.Completer.custom_matchers.append(matcher_of(shell))
+    if version_info >= (8, 6):  # Colab has 7.34, without matchers of this kind
+        from kstreamnb.notebook.completion import matcher_of
+
+        shell.Completer.custom_matchers.append(matcher_of(shell))
     print(_line())  # noqa: T201 - the one line that loading prints
 
 
@@ -78,8 +82,8 @@ def unload(shell: InteractiveShell) -> None:
     for kind in _SHOWN:
         shell.display_formatter.mimebundle_formatter.pop(kind, None)
     shell.set_custom_exc((), None)
-    matchers = shell.Completer.custom_matchers
-    matchers[:] = [each for each in matchers if getattr(each, "matcher_identifier", "") != COMPLETION]
+    matchers = getattr(shell.Completer, "custom_matchers", [])
+    matchers[:] = [each for each in matchers if not getattr(each, "matcher_identifier", "").startswith("kstreamnb.")]
     del KStreamError._render_traceback_  # type: ignore[attr-defined]
     shell.kstreamnb_cells = None
 
