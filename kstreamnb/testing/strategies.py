@@ -14,6 +14,7 @@ from kstreamnb.errors import ConfigError, extra
 from kstreamnb.hints import message_of
 from kstreamnb.replays.replay import Replay
 from kstreamnb.replays.replay_sample import replay
+from kstreamnb.samples.columns import number_offsets
 from kstreamnb.samples.sample import Sample
 from kstreamnb.topology.topology import Topology
 
@@ -62,7 +63,7 @@ def samples(topology: Topology, example: Iterable[TopicRecord], *, records: int 
         )
     topics = list(dict.fromkeys(each.topic for each in known))
     each = st.sampled_from(topics).flatmap(lambda topic: _record(topic, [one for one in known if one.topic == topic]))
-    return st.lists(each, min_size=1, max_size=records).map(Sample.from_records)
+    return st.lists(each, min_size=1, max_size=records).map(lambda made: Sample.from_records(number_offsets(made)))
 
 
 def _record(topic: str, known: Sequence[TopicRecord]) -> SearchStrategy[TopicRecord]:
