@@ -289,7 +289,7 @@ def test_a_builder_shows_what_is_gone_and_what_has_lost_it(shell: Shell) -> None
 def test_a_handle_says_what_its_edit_has_broken_elsewhere(shell: Shell) -> None:
     """An edit that removes a variable shows which cells are now orphaned."""
     shown = shell.run("paid = None\nsettled = orders.filter(lambda key, value: value)\nsettled", "paid")
-    assert 'stale: `paid.to("out")` in cell 5 uses "paid", which no cell makes any more' in shown
+    assert 'stale: `paid.to("out")` in cell 5 uses "paid", which cell 6 no longer makes: it makes "settled"' in shown
 
 
 def test_forgetting_a_cell_that_declared_nothing_is_an_error(shell: Shell) -> None:
