@@ -79,8 +79,15 @@ class JavaStreams:
         return self.ask("describe", name, "p").replace("\\n", "\n")
 
     def rows(self, application: str, store: str) -> dict[str, str]:
-        """Ask a running application for all rows of a key-value store."""
-        return dict(row.split("=", 1) for row in self.ask("rows", application, store).split())
+        """Ask a running application for all rows of a key-value store, as soon as it has restored the store."""
+        end = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                return dict(row.split("=", 1) for row in self.ask("rows", application, store).split())
+            except RuntimeError as error:
+                if "InvalidStateStoreException" not in str(error) or time.monotonic() > end:
+                    raise
+            time.sleep(0.1)
 
     def start(self, application: str, name: str, prefix: str, *settings: str) -> None:
         """Start an application, with settings such as "group.protocol=streams"."""

@@ -164,6 +164,26 @@ def test_a_replay_continues_from_the_state_of_a_running_application(lab: Lab, na
     assert agree(name, "running, replay", dict(sorted(found.items())), {p: rows for p, rows in written.items() if rows})
 
 
+@pytest.mark.parametrize(("name", "store"), [("count", "counts"), ("processor", "seen")])
+def test_java_continues_with_the_local_state_that_it_left(lab: Lab, name: str, store: str) -> None:
+    """S0-22: its state directory is older than the changelogs; what the kit has done meanwhile comes from those."""
+    prefix = lab.prepare(name, "local-state")
+    lab.java.start(prefix, name, prefix)
+    lab.java.await_input(prefix, committed_topics(name, prefix))
+    before = lab.java.rows(prefix, store)
+    lab.java.close(prefix)
+    lab.adopt(name, prefix)
+    feed(lab.servers, name, prefix, 1)
+    lab.deploy(name, prefix, "adopted", changelogs=True).hand_over(300)
+    lab.java.start(prefix, name, prefix)
+    lab.java.await_input(prefix, committed_topics(name, prefix))
+    after = lab.java.rows(prefix, store)
+    lab.java.stop(prefix)
+    print(f"\n{name:28} local state      {len(before)} rows, then {len(after)}")
+    assert before != after
+    assert after == {key: str(value) for key, value in run_in_driver(name).store(store).all()}
+
+
 def test_java_drops_old_records_that_the_kit_counts(lab: Lab) -> None:
     """S0-22: its tasks read ahead of each other and close windows that the others still fill.
 
