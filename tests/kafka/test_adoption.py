@@ -14,7 +14,8 @@ from confluent_kafka import Consumer, TopicPartition
 
 import kstreamnb as ks
 from kstreamnb.kafka.admin import Admin
-from kstreamnb.kafka.offset_metadata import OffsetMetadata, commit_offsets
+from kstreamnb.kafka.application_reset import group_offsets, metadata_of
+from kstreamnb.kafka.offset_metadata import OffsetMetadata, commit_offsets, decode_metadata
 from kstreamnb.kafka.producer import produce
 from tests.kafka.apps import PATIENCE_S, START_MS, Bench, counts, rows
 
@@ -313,6 +314,27 @@ def test_an_adopted_application_continues_until_another_program_does(left: Left,
     with pytest.raises(ks.errors.CheckpointError, match="has continued elsewhere") as caught:
         bench.deploy(left.build(count), available_now=True)
     assert "kstreamnb.adopt(topology, …" in str(caught.value.hint)
+
+
+def test_a_hand_over_says_what_java_starts_with(left: Left, bench: Bench) -> None:
+    """S0-22: all input is processed, offsets carry stream times, and the changelogs are named."""
+    topic, inner = f"{left.name}-in", f"{left.name}-by-letter-repartition"
+    bench.fill(topic, COUNT, PARTITIONS)
+    query = bench.deploy(left.build(regrouped("by-letter")), changelogs=True)
+    handed = query.hand_over(PATIENCE_S)
+    assert not query.is_active()
+    assert handed.offsets == {topic: {0: COUNT // 2, 1: COUNT // 2}, inner: {0: 0, 1: 0}}
+    assert (handed.changelogs, handed.lost) == ((f"{left.name}-counts-changelog",), ())
+    assert f'start the same topology in Java with application.id "{left.name}"' in str(handed)
+    committed = group_offsets(left.admin, left.name)
+    assert {(each.topic, each.partition): each.offset for each in committed} == {
+        (name, partition): offset for name, parts in handed.offsets.items() for partition, offset in parts.items()
+    }
+    times = {
+        each.partition: decode_metadata(metadata_of(each)).stream_time_ms for each in committed if each.topic == inner
+    }
+    assert handed.stream_times == {f"1_{partition}": time_ms for partition, time_ms in times.items() if time_ms >= 0}
+    assert max(times.values()) == START_MS + COUNT - 1
 
 
 def test_a_query_that_writes_no_changelogs_is_not_handed_over(left: Left, bench: Bench) -> None:
