@@ -8,7 +8,11 @@ from typing import Any
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.spark.io.dataframe_input import FrameInput
+from kstreamnb.core.codec import partition_for
+from kstreamnb.spark.io.dataframe_input import FrameInput, uniform
+from kstreamnb.spark.jvm.patches import DISABLED_VARIABLE
+from kstreamnb.spark.jvm.session import batch_session
+from kstreamnb.spark.jvm.session_patches import KEY_PARTITION
 from tests.spark.streams import Row, by_partition, driven
 from tests.spark.test_streaming import disordered, joined, three_levels, two_levels
 from tests.spark.test_time_and_tables import with_global_table
@@ -123,6 +127,28 @@ def test_pandas_frames_keep_their_order(spark: Any) -> None:
     )
     result = ks.run(topology, spark=spark, inputs={"in": frame}, partitions=3)
     assert driven(topology, rows, 3, ["totals"]) == got(result, ["totals"])
+
+
+@pytest.mark.parametrize("disabled", ["", "key-partition"], ids=["in the JVM", "in Python"])
+@pytest.mark.parametrize("kind", ["string", "binary"])
+def test_a_row_gets_the_partition_that_kafkas_producer_chooses(
+    spark: Any, monkeypatch: pytest.MonkeyPatch, kind: str, disabled: str
+) -> None:
+    """Keys of every length modulo four, bytes above 127, and none."""
+    texts = ["", *("Zürich 東京 🚀"[:length] for length in range(1, 12)), "k" * 1000, None]
+    monkeypatch.setenv(DISABLED_VARIABLE, disabled)
+    session = batch_session(spark)
+    assert session.catalog.functionExists(KEY_PARTITION) is not bool(disabled)
+    rows = [(text if text is None or kind == "string" else text.encode(), 1, 0) for text in texts]
+    frame = session.createDataFrame(rows, f"key {kind}, value bigint, timestamp bigint")
+    found = uniform(session, "in", FrameInput(frame), serdes=(ks.Serdes.string(), ks.Serdes.long()), partitions=7)
+    expected = {text: 0 if text is None else partition_for(text.encode(), 7) for text in texts}
+    shown = {
+        key if key is None or kind == "string" else bytes(key).decode(): p
+        for p, key in found.select("p", "k").collect()
+    }
+    assert expected == shown
+    assert len(set(expected.values())) > 4
 
 
 def test_a_failure_is_the_users_own(spark: Any) -> None:

@@ -17,8 +17,9 @@ from pyspark.sql import types as T
 
 from kstreamnb.core.codec import SerializedValue, encoder, key_partitioner, to_bytes
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.core.serde import Serde
+from kstreamnb.core.serde import Serde, StringSerde
 from kstreamnb.errors import ConfigError, PartitionError
+from kstreamnb.spark.jvm.session_patches import KEY_PARTITION
 
 _ROW = "__row"
 
@@ -220,7 +221,17 @@ def _partitioned(frame: DataFrame, serde: Serde, partitions: int) -> DataFrame:
     """Return the frame with partitions as Kafka's producer would choose them."""
     if partitions == 1:
         return frame.withColumn("p", F.lit(0))
+    if _is_key_bytes(frame.schema["k"].dataType, serde) and frame.sparkSession.catalog.functionExists(KEY_PARTITION):
+        chosen = F.call_function(KEY_PARTITION, F.col("k").cast("binary"), F.lit(partitions))
+        return frame.withColumn("p", chosen)
     return frame.mapInArrow(_choose(serde, partitions), frame.schema)
+
+
+def _is_key_bytes(kind: T.DataType, serde: Serde) -> bool:
+    """Return whether a column holds the bytes by which Kafka chooses the partition: Kafka's own, or those of text."""
+    if type(serde).partition_bytes is not Serde.partition_bytes:
+        return False
+    return isinstance(kind, T.BinaryType) or (isinstance(kind, T.StringType) and type(serde) is StringSerde)
 
 
 def _choose(serde: Serde, partitions: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

@@ -15,6 +15,7 @@ from typing import Generic, TypeVar
 
 import pyspark
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 
 from kstreamnb.errors import ConfigError, did_you_mean
 
@@ -65,7 +66,7 @@ def apply_patches(patches: Sequence[Patch[T]], target: T, disabled: frozenset[st
         if reason is None:
             try:
                 patch.apply(target)
-            except (Py4JError, OSError, TypeError) as error:  # TypeError: Py4J calls a class that the JVM lacks
+            except (Py4JError, PySparkException, OSError, TypeError) as error:  # TypeError: the JVM lacks a class
                 reason = f"failed: {str(error).partition(chr(10))[0]}"
                 _LOG.debug("patch %s failed", patch.name, exc_info=True)
         _skipped[patch.name] = reason

@@ -16,6 +16,8 @@ _NOISY = (  # these warn at each call about states that do not exist yet, or abo
     "org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkPythonPreInitRunner",
 )
 _CODEGEN_MODE = "spark.sql.codegen.factoryMode"
+KEY_PARTITION = "kstreamnb_key_partition"
+"""A function of the session's SQL: the partition of a key's bytes among a number of partitions."""
 _INTERPRETED = {_CODEGEN_MODE: "NO_CODEGEN", "spark.sql.codegen.wholeStage": "false"}
 
 
@@ -77,6 +79,19 @@ def _forget_setting_origins(session: SparkSession) -> None:
         origins.clear()
 
 
+def _is_elsewhere(session: SparkSession) -> str | None:
+    local = session.sparkContext.master.partition("[")[0] == "local"
+    return None if local else "the master is not local: executors elsewhere lack the kit's classes"
+
+
+def _choose_partitions(session: SparkSession) -> None:
+    """Register `java/kstreamnb/KeyPartition.java`, so that the rows of a run need not pass Python for their partition.
+
+    Rows would be written for Python and read again, which costs more than all else that Spark does for a run.
+    """
+    session.udf.registerJavaFunction(KEY_PARTITION, "kstreamnb.KeyPartition", "int")
+
+
 def _jvm(session: SparkSession) -> JVMView:
     """Return Py4J's view of the JVM: packages and classes are its attributes."""
     return session._jvm  # noqa: SLF001 - has no public name
@@ -90,3 +105,6 @@ QUERY_PATCHES = (
     Patch("setting-origins", "packs Hadoop's settings for a batch in less time", _always, _forget_setting_origins),
 )
 STREAMING_PATCHES = (Patch("interpreted", "compiles no class for each task of each micro-batch", _always, _interpret),)
+BATCH_PATCHES = (
+    Patch("key-partition", "chooses partitions of static rows without Python", _is_elsewhere, _choose_partitions),
+)
