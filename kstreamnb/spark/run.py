@@ -38,7 +38,7 @@ from kstreamnb.spark.execution.failures import raise_first, spark_failure
 from kstreamnb.spark.execution.record_batch import RecordBatch, pack, root_order
 from kstreamnb.spark.execution.rows import FAILURE, REPORT
 from kstreamnb.spark.io.dataframe_input import FrameInput, content_order, frame_of_records, uniform
-from kstreamnb.spark.jvm.session import batch_session, refuse_connect, spark_session
+from kstreamnb.spark.jvm.session import query_session, refuse_connect, spark_session
 from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment
 from kstreamnb.spark.planning.deployment_plan import warn_of_uneven_stores
 from kstreamnb.spark.planning.placement import plan_application, plan_deployment
@@ -93,7 +93,7 @@ def run(
     refuse_connect(spark)
     check_arguments(run, locals())
     spark = spark or spark_session()
-    session = batch_session(spark)
+    session = query_session(spark)
     settings = Config.of(config)
     count = partitions if isinstance(partitions, int) else 1
     given = partitions if isinstance(partitions, Mapping) else {}

@@ -11,7 +11,7 @@ import kstreamnb as ks
 from kstreamnb.core.codec import partition_for
 from kstreamnb.spark.io.dataframe_input import FrameInput, uniform
 from kstreamnb.spark.jvm.patches import DISABLED_VARIABLE
-from kstreamnb.spark.jvm.session import batch_session
+from kstreamnb.spark.jvm.session import query_session
 from kstreamnb.spark.jvm.session_patches import KEY_PARTITION
 from tests.spark.streams import Row, by_partition, driven
 from tests.spark.test_streaming import disordered, joined, three_levels, two_levels
@@ -137,7 +137,7 @@ def test_a_row_gets_the_partition_that_kafkas_producer_chooses(
     """Keys of every length modulo four, bytes above 127, and none."""
     texts = ["", *("Zürich 東京 🚀"[:length] for length in range(1, 12)), "k" * 1000, None]
     monkeypatch.setenv(DISABLED_VARIABLE, disabled)
-    session = batch_session(spark)
+    session = query_session(spark)
     assert session.catalog.functionExists(KEY_PARTITION) is not bool(disabled)
     rows = [(text if text is None or kind == "string" else text.encode(), 1, 0) for text in texts]
     frame = session.createDataFrame(rows, f"key {kind}, value bigint, timestamp bigint")
@@ -149,6 +149,17 @@ def test_a_row_gets_the_partition_that_kafkas_producer_chooses(
     }
     assert expected == shown
     assert len(set(expected.values())) > 4
+
+
+@pytest.mark.parametrize("place", ["3", "-1", "NULL"])
+def test_a_row_of_a_partition_that_does_not_exist_is_refused(spark: Any, place: str) -> None:
+    """The error names the topic and the partition."""
+    frame = spark.sql(f"SELECT 'a' key, 1L value, 0L timestamp, {place} place")
+    given = FrameInput(frame, value="value", partition="place")
+    with pytest.raises(
+        ks.errors.PartitionError, match=f'^input "in" has a row for partition {place}, expected 0 to 2\\n'
+    ):
+        ks.run(two_levels(), spark=spark, inputs={"in": given}, partitions=3)
 
 
 def test_a_failure_is_the_users_own(spark: Any) -> None:

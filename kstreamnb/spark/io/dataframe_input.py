@@ -61,8 +61,9 @@ def uniform(
     order = [F.col(name) for name in chosen.columns()]
     key = F.lit(None).cast("string") if chosen.key is None else F.col(chosen.key)
     value = _value(frame, chosen)
+    place = F.lit(-1) if chosen.partition is None else _existing(F.col(chosen.partition), topic, partitions)
     picked = frame.select(
-        (F.lit(-1) if chosen.partition is None else F.col(chosen.partition)).cast("int").alias("p"),
+        place.cast("int").alias("p"),
         _time(frame, topic, chosen.timestamp).alias("ts"),
         key.alias("k"),
         value.alias("v"),
@@ -217,6 +218,14 @@ def _check_columns(topic: str, frame: DataFrame, chosen: FrameInput) -> None:
             )
 
 
+def _existing(place: Column, topic: str, partitions: int) -> Column:
+    """Return a column of partitions that fails with a PartitionError if there is no such partition."""
+    begin = f'\n{PartitionError.__module__}.PartitionError: input "{topic}" has a row for partition '
+    shown = F.coalesce(place.cast("string"), F.lit("NULL"))
+    text = F.concat(F.lit(begin), shown, F.lit(f", expected 0 to {partitions - 1}\n"))
+    return F.when(place.between(0, partitions - 1), place).otherwise(F.raise_error(text))
+
+
 def _partitioned(frame: DataFrame, serde: Serde, partitions: int) -> DataFrame:
     """Return the frame with partitions as Kafka's producer would choose them."""
     if partitions == 1:
@@ -239,19 +248,12 @@ def _choose(serde: Serde, partitions: int) -> Callable[[Iterator[pa.RecordBatch]
         choose, write = key_partitioner(serde, partitions), encoder(serde)
         for batch in batches:
             keys = batch.column("k")
-            if pa.types.is_binary(keys.type):
-                wires = [None if key is None else SerializedValue(key) for key in keys.to_pylist()]
-            else:
-                wires = [write(key) for key in keys.to_pylist()]
-            chosen = pa.array([choose(wire) for wire in wires], pa.int32())
-            columns = [chosen if name == "p" else batch.column(name) for name in batch.schema.names]
-            yield pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+            wire = (
+                write
+                if not pa.types.is_binary(keys.type)
+                else lambda key: None if key is None else SerializedValue(key)
+            )
+            chosen = pa.array([choose(wire(key)) for key in keys.to_pylist()], pa.int32())
+            yield batch.set_column(batch.schema.get_field_index("p"), "p", chosen)
 
     return run
-
-
-def check_partitions(frame: DataFrame, topic: str, partitions: int) -> None:
-    """Refuse rows whose partition does not exist."""
-    wrong = frame.where((F.col("p") < 0) | (F.col("p") >= partitions)).limit(1).collect()
-    if wrong:
-        raise PartitionError(f'input "{topic}" has a row for partition {wrong[0]["p"]}, but {partitions} partitions')

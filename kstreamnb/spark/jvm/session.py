@@ -30,7 +30,7 @@ from kstreamnb.spark.jvm.constants import LARGEST_FUNCTION, NO_JVM
 from kstreamnb.spark.jvm.launch_patches import LAUNCH_PATCHES, Launch
 from kstreamnb.spark.jvm.patches import DISABLED_SETTING, apply_patches, disabled_patches
 from kstreamnb.spark.jvm.profiles import Profile, profile_settings
-from kstreamnb.spark.jvm.session_patches import BATCH_PATCHES, QUERY_PATCHES, SESSION_PATCHES, STREAMING_PATCHES
+from kstreamnb.spark.jvm.session_patches import QUERY_PATCHES, SESSION_PATCHES, STREAMING_PATCHES
 
 _STATE = "spark.sql.streaming.stateStore"
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
@@ -70,7 +70,7 @@ _START_SETTINGS = {
 }
 PATCHES = tuple(
     (patch.name, patch.benefit)
-    for patches in (LAUNCH_PATCHES, SESSION_PATCHES, QUERY_PATCHES, STREAMING_PATCHES, BATCH_PATCHES)
+    for patches in (LAUNCH_PATCHES, SESSION_PATCHES, QUERY_PATCHES, STREAMING_PATCHES)
     for patch in patches
 )
 """Name and benefit of every patch."""
@@ -331,13 +331,6 @@ def query_session(spark: SparkSession, *, local_files: bool = True) -> SparkSess
     for name, value in QUERY_SETTINGS.items():
         session.conf.set(name, value)
     apply_patches(QUERY_PATCHES, session, _disabled(session.conf.get(DISABLED_SETTING, None)))
-    return session
-
-
-def batch_session(spark: SparkSession) -> SparkSession:
-    """Return a new session for one run over static rows."""
-    session = query_session(spark)
-    apply_patches(BATCH_PATCHES, session, _disabled(session.conf.get(DISABLED_SETTING, None)))
     return session
 
 

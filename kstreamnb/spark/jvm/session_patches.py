@@ -103,8 +103,6 @@ SESSION_PATCHES = (
 )
 QUERY_PATCHES = (
     Patch("setting-origins", "packs Hadoop's settings for a batch in less time", _always, _forget_setting_origins),
-)
-STREAMING_PATCHES = (Patch("interpreted", "compiles no class for each task of each micro-batch", _always, _interpret),)
-BATCH_PATCHES = (
     Patch("key-partition", "chooses partitions of static rows without Python", _is_elsewhere, _choose_partitions),
 )
+STREAMING_PATCHES = (Patch("interpreted", "compiles no class for each task of each micro-batch", _always, _interpret),)
