@@ -149,7 +149,7 @@ def _call_notes(trace: TracebackType | None) -> Iterator[str]:
         yield from _fitting(call, signature.parameters, "\n\n".join(inspect.getdoc(each) or "" for each in about))
 
 
-def _elements(argument: ast.expr | ast.keyword, names: Mapping[str, object]) -> Iterable[ast.expr | ast.keyword]:
+def _elements(argument: ast.AST, names: Mapping[str, object]) -> Iterable[ast.AST]:
     """Return what an argument passes: the elements of ``*args`` and ``**options``, if they are known."""
     match argument:
         case ast.Starred(ast.List(elements) | ast.Tuple(elements)):
