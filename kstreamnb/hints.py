@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pkgutil import get_data
-from traceback import extract_tb
+from traceback import extract_tb, walk_tb
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
@@ -173,6 +173,8 @@ def explaining(
 ) -> Callable[[type[BaseException], BaseException, TracebackType | None], None]:
     """Return a ``sys.excepthook`` that adds the hint of `for_python` to an error, and calls the previous hook.
 
+    Errors of modules that have imported nothing of the kit get no hint.
+
     Args:
         previous: the hook that prints the error.
         known: returns the public names of the kit.
@@ -180,7 +182,10 @@ def explaining(
 
     def show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         line = ["", *(frame.line or "" for frame in extract_tb(trace))][-1]
-        if hint := for_python(error, line, known()):
+        *_, names = {}, *(frame.f_globals for frame, _ in walk_tb(trace))
+        origins = (getattr(each, "__module__", None) or getattr(each, "__name__", "") for each in names.values())
+        uses_kit = isinstance(error, ImportError) or any(str(origin).startswith("kstreamnb") for origin in origins)
+        if uses_kit and (hint := for_python(error, line, known())):
             error.add_note(f"Hint: {hint}")
         previous(kind, error, trace)
 

@@ -100,15 +100,15 @@ def test_what_needs_an_absent_package_says_which_extra_brings_it(ask: str, packa
 
 
 def test_a_package_that_is_too_old_is_told_from_one_that_is_absent() -> None:
-    """IPython 7 has no `context_matcher`: the extension names the package and the command that updates it."""
+    """An old client of Kafka has no `IsolationLevel`: the error names package and command that updates it."""
     code = """
-        import IPython.core.completer
-        del IPython.core.completer.context_matcher
-        import kstreamnb
+        import confluent_kafka
+        del confluent_kafka.IsolationLevel
+        import kstreamnb as ks
         try:
-            kstreamnb.load_ipython_extension(None)
-        except kstreamnb.errors.MissingPackageError as error:
+            ks.kafka.Admin
+        except ks.errors.MissingPackageError as error:
             print(error, *error.__notes__[:1])
     """
-    expected = 'the package "IPython" has an unsupported version Hint: pip install "kstreamnb[notebook]"'
+    expected = 'the package "confluent_kafka" has an unsupported version Hint: pip install "kstreamnb[kafka]"'
     assert python(textwrap.dedent(code)) == expected

@@ -191,10 +191,20 @@ def test_an_ordinary_mistake_in_a_script_stays_as_it_is(line: str) -> None:
     shown: list[BaseException] = []
     hook = explaining(lambda kind, error, trace: shown.append(error), lambda: dir(ks))
     with pytest.raises((AttributeError, NameError, ImportError, TypeError, SyntaxError)) as caught:
-        exec(line, {})
+        exec(line, {"ks": ks})
     hook(caught.type, caught.value, caught.tb)
     assert shown == [caught.value]
     assert not hasattr(caught.value, "__notes__")
+
+
+@pytest.mark.parametrize("names", [{}, {"ks": ks}, {"Record": ks.Record}], ids=["no name", "the kit", "a class"])
+def test_only_a_module_that_uses_the_kit_gets_hints_about_java(names: dict[str, object]) -> None:
+    """Another library's program that lacks a `Duration` gets Python's error alone."""
+    hook = explaining(lambda kind, error, trace: None, lambda: dir(ks))
+    with pytest.raises(NameError) as caught:
+        exec("Duration.ofMinutes(5)", dict(names))
+    hook(caught.type, caught.value, caught.tb)
+    assert hasattr(caught.value, "__notes__") is bool(names)
 
 
 @pytest.mark.parametrize(
