@@ -182,7 +182,8 @@ def explaining(
 
     def show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         line = ["", *(frame.line or "" for frame in extract_tb(trace))][-1]
-        *_, names = {}, *(frame.f_globals for frame, _ in walk_tb(trace))
+        frames = [frame for frame, _ in walk_tb(trace) if not frame.f_code.co_filename.startswith("<frozen importlib")]
+        names = frames[-1].f_globals if frames else {}
         origins = (getattr(each, "__module__", None) or getattr(each, "__name__", "") for each in names.values())
         uses_kit = isinstance(error, ImportError) or any(str(origin).startswith("kstreamnb") for origin in origins)
         if uses_kit and (hint := for_python(error, line, known())):

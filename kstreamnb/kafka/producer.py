@@ -162,7 +162,10 @@ class RecordProducer:
         return self._counts[topic]
 
     def flush(self) -> None:
-        """Wait until the outcome of every record is known; raises BrokerError after ``patience_s``."""
+        """Wait until the outcome of every record is known.
+
+        Raises: BrokerError if some are not known after ``patience_s``.
+        """
         left = self._producer.flush(self.patience_s)
         if left:
             raise kafka_error(f"sending {left} records", TimeoutError(), self.servers)

@@ -79,7 +79,8 @@ class TaskFile:
 
     def table_bytes(self) -> dict[str, int]:
         """Return an estimate of the bytes of each store on disk: its share of the file is that of its rows."""
-        size, rows = self.path.stat().st_size, sum(map(len, self.tables.values()))
+        pages, page = (self._database.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
+        size, rows = pages * page, sum(map(len, self.tables.values()))  # the file may have been replaced meanwhile
         return {name: size * len(table) // max(1, rows) for name, table in self.tables.items()}
 
     def head(self) -> FileHead | None:
