@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 import kstreamnb as ks
@@ -256,6 +256,18 @@ def test_a_lineage_is_complete_and_minimal(shape: str, records: list[Any]) -> No
     table's group belong to the result, because adder and subtractor are opaque: the shape "regrouped history" has
     lossless functions, and none of its records can be left out.
     """
+    assume(shape != "lonely" or len(set(records)) == len(records))  # see the next test
+    check_lineages(shape, records)
+
+
+@pytest.mark.xfail(strict=True, reason="unmatched records of one key and time share a row, and so their lineage")
+def test_a_lineage_tells_unmatched_records_of_one_key_and_time_apart() -> None:
+    """Two records wait for a partner in vain: each result comes from one of them."""
+    check_lineages("lonely", [("l", "a", 0), ("l", "a", 0), ("l", "a", 6)])
+
+
+def check_lineages(shape: str, records: list[Any]) -> None:
+    """Reproduce every result from its lineage, and fail to without any one record of it."""
     later = [ks.TopicRecord("l", partition, -1, 1_000, "z", 0) for partition in (0, 1)] if shape in WAITING else []
     whole = run(shape, records)
     for output in whole.output("out"):
