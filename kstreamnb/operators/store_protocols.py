@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Protocol, TypeAlias
 
 from kstreamnb.core.record import Headers, RecordMetadata, Windowed
@@ -57,7 +57,7 @@ class WindowStore(RowStore, Protocol):
     def put(self, key: object, row: TimestampedRow | None, start: int) -> None:
         """Keep a row; None deletes it."""
 
-    def rows_between(self, key: object, earliest: int, latest: int) -> list[tuple[int, TimestampedRow]]:
+    def rows_between(self, key: object, earliest: int, latest: int) -> Iterable[tuple[int, TimestampedRow]]:
         """Return window starts of a key with their rows, ascending."""
 
 

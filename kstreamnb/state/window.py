@@ -135,10 +135,10 @@ class WindowRows(TimedRows[int]):
         raw_key = self.keys.encode(key)
         return Rows(iter(self._starts(raw_key, self._of_key(raw_key, from_, to))))
 
-    def rows_between(self, key: object, from_: int, to: int) -> list[tuple[int, Any]]:
-        """Return the rows of `fetch_between` as a list, for operators."""
+    def rows_between(self, key: object, from_: int, to: int) -> Iterable[tuple[int, Any]]:
+        """Return the rows of `fetch_between`, for operators: a list, unless each read is noted when it happens."""
         raw_key = self.keys.encode(key)
-        return list(self._starts(raw_key, self._of_key(raw_key, from_, to)))
+        return self._starts(raw_key, self._of_key(raw_key, from_, to))
 
     def backward_fetch(self, key: object, from_: int, to: int) -> Rows:
         """Return the rows of `fetch_between`, descending."""

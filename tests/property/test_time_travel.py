@@ -248,6 +248,7 @@ def test_what_a_table_takes_back_is_part_of_a_lineage_too(records: list[Any]) ->
 @pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape not in ("sliding", "regrouped")])
 @given(records=rows)
 @example(records=[("l", "a", 0), ("l", "b", 0), ("l", "a", 10)])  # one record releases two results
+@example(records=[("l", "a", 0), ("l", "a", 0), ("r", "a", 0)])  # one record joins two
 @settings(max_examples=12, deadline=None)
 def test_a_lineage_is_complete_and_minimal(shape: str, records: list[Any]) -> None:
     """The records of a lineage alone reproduce the result; without any one of them they do not.
