@@ -1,4 +1,4 @@
-"""What users of JupyterLab see after they edit, rename and replace cells: nothing is stale without a word."""
+"""Cells that are edited, renamed and replaced in JupyterLab: nothing stale stays unmarked."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_renamed_variable_is_named_wherever_it_was_used(notebook: Notebook) ->
 
 
 def test_an_overwritten_scratch_cell_leaves_nothing_behind(notebook: Notebook) -> None:
-    """What it declared is gone from the topology, and its handle says so."""
+    """Its declarations are gone from the topology, and its handle says so."""
     notebook.run(SCRATCH, source='scratch = big.map_values(str)\nscratch.to("scratch")')
     notebook.assert_drawn(notebook.run(BUILD), "scratch · map_values")
     notebook.run(SCRATCH, source="1 + 1")

@@ -1,4 +1,4 @@
-"""What values show in JupyterLab: handles, times, rows first, names, frames, costs, and laws that do not hold."""
+"""Displays of values in JupyterLab: handles, times, rows first, names, frames, costs, and laws that do not hold."""
 
 from __future__ import annotations
 

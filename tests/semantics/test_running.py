@@ -153,7 +153,7 @@ OURS = {
     },
     "stream-processor-node-metrics": {"dropped-records-total"},
 }
-"""What Kafka has no name for: replicas of topics that are written, batches, what a state takes, how Spark compacts it,
+"""Metrics that Kafka does not name: replicas of written topics, batches, state sizes, how Spark compacts state,
 and at which node and why a record was dropped."""
 
 

@@ -223,7 +223,7 @@ def test_the_docstring_of_a_function_begins_with_a_verb() -> None:
 
 
 REFUSED_INSIDE = {"NotImplementedError", "_Refused", "AttributeError"}
-"""What a subclass replaces, what the same function answers, and what Python's own protocol asks for."""
+"""Errors that a subclass prevents, that the function itself handles, or that Python's own protocol requires."""
 
 
 def raised_by(function: object, owner: object) -> set[str]:

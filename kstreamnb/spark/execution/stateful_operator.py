@@ -179,10 +179,12 @@ def _stores(cached: CachedTask) -> dict[str, tuple[int, int, int, int]]:
     """Return for each store its rows, its bytes, and how many rows the batch wrote or deleted, and deleted."""
     return {
         name.rpartition("/")[2]: (
-            len(store.raw) - (None in store.raw), cached.sizes.get(name, 0), *cached.changed.get(name, (0, 0)),
+            len(store.raw) - (None in store.raw),
+            cached.sizes.get(name, 0),
+            *cached.changed.get(name, (0, 0)),
         )
         for name, store in cached.task.stores.items()
-    }  # fmt: skip
+    }
 
 
 def _run_task(

@@ -247,13 +247,12 @@ def _choose(serde: Serde, partitions: int) -> Callable[[Iterator[pa.RecordBatch]
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         choose, write = key_partitioner(serde, partitions), encoder(serde)
         for batch in batches:
-            keys = batch.column("k")
-            wire = (
-                write
-                if not pa.types.is_binary(keys.type)
-                else lambda key: None if key is None else SerializedValue(key)
-            )
-            chosen = pa.array([choose(wire(key)) for key in keys.to_pylist()], pa.int32())
+            keys = batch.column("k").to_pylist()
+            if pa.types.is_binary(batch.schema.field("k").type):
+                wires = [None if key is None else SerializedValue(key) for key in keys]
+            else:
+                wires = [write(key) for key in keys]
+            chosen = pa.array(map(choose, wires), pa.int32())
             yield batch.set_column(batch.schema.get_field_index("p"), "p", chosen)
 
     return run

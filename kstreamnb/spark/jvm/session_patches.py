@@ -87,7 +87,7 @@ def _is_elsewhere(session: SparkSession) -> str | None:
 def _choose_partitions(session: SparkSession) -> None:
     """Register `java/kstreamnb/KeyPartition.java`, so that the rows of a run need not pass Python for their partition.
 
-    Rows would be written for Python and read again, which costs more than all else that Spark does for a run.
+    Otherwise Spark writes every row for Python, and reads it back, before it sorts the rows.
     """
     session.udf.registerJavaFunction(KEY_PARTITION, "kstreamnb.KeyPartition", "int")
 
