@@ -57,7 +57,7 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
         encode, raw = self.values.encode, self.raw
         new, old = encode(new), encode(old)
         buffered = raw.get(key) if self.keys.direct else None
-        if buffered is not None and self._changes is None and self._journal is None and self._size_bytes is None:
+        if buffered is not None and self.watched[0] is None and self._size_bytes is None:
             raw[key] = (buffered[0], new, old, buffered[3], timestamp, headers, metadata)
             return
         raw_key, prior = self.keys.encode(key), old
