@@ -241,13 +241,8 @@ def deploy(servers: str, application: str, config: Sequence[str], **options: Any
     click.echo(f"{query.application} runs; Ctrl-C stops it")
     try:
         query.await_termination()
-    except KeyboardInterrupt:
-        click.echo("stopping", err=True)
     finally:
         query.stop()
-    error = query.exception()
-    if error is not None:
-        raise error
 
 
 _FROM_FILE = "Begin at the offsets in this file: lines of topic,partition,offset."

@@ -78,3 +78,29 @@ def test_a_broker_runs_until_it_is_interrupted():
     finally:
         process.kill()
         process.stdout.close()
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+def test_a_deployment_ends_cleanly_when_it_is_told_to(servers, topic, name, tmp_path, sent):
+    """Exit code 0 and no traceback, as service managers expect."""
+    orders = topic(1)
+    (tmp_path / "shop.py").write_text(
+        f"import kstreamnb as ks\nbuilder = ks.StreamsBuilder({name!r})\n"
+        f"builder.stream({orders!r}).to({topic(1, '-out')!r})\ntopology = builder.build()\n"
+    )
+    command = ["deploy", "--servers", servers, "shop:topology", "--checkpoint", str(tmp_path / "checkpoint")]
+    with subprocess.Popen(
+        [sys.executable, "-m", "kstreamnb.cli", *command],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert f"{name} runs; Ctrl-C stops it" in process.stdout.readline()
+            process.send_signal(sent)
+            _, errors = process.communicate(timeout=120)
+        finally:
+            process.kill()
+    assert 0 == process.returncode
+    assert "" == errors
