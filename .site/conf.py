@@ -94,7 +94,10 @@ def add_arguments(app: object, what: str, name: str, thing: type, options: objec
     if what == "class" and not issubclass(thing, Handle) and not documented_arguments(thing.__doc__):
         for base in thing.__mro__[1:]:
             if entries := documented_arguments(base.__doc__):
-                lines += ["", "Args:", *(f"    {argument}: {text}" for argument, text in entries.items())]
+                # Before attributes: each becomes an entry of its own, and what follows belongs to the last of them.
+                first = lines.index("Attributes:") if "Attributes:" in lines else len(lines)
+                texts = [f"    {argument}: {text}" for argument, text in entries.items()]
+                lines[first:first] = ["", "Args:", *texts, ""]
                 return
 
 

@@ -60,12 +60,12 @@ class LocalServer:
 class StoreServer(LocalServer):
     """Stores of an application over HTTP; made by `serve`. It ends with `close`, with its block or with the process.
 
+    Args:
+        server: the HTTP server, bound to its port.
+
     Attributes:
         url: its address, such as ``http://127.0.0.1:8080``.
         port: its port.
-
-    Args:
-        server: the HTTP server, bound to its port.
 
     Example:
         >>> from urllib.request import urlopen

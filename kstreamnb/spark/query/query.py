@@ -38,18 +38,18 @@ _UNKNOWN = -1
 class Query(Suggesting):
     r"""A running topology; made by `deploy`. Printing it shows its state, positions and tasks.
 
-    Attributes:
-        application: the application's id.
-        checkpoint: the folder of its state and positions, or its address.
-        topology: the topology.
-        control: starts and stops its stream.
-
     Args:
         spark: the session that it runs in.
         deployment: the topology, its plan and its settings.
         source: reads the offsets of the input topics.
         sink: publishes each batch.
         settings: how the stream runs, and where its checkpoint is.
+
+    Attributes:
+        application: the application's id.
+        checkpoint: the folder of its state and positions, or its address.
+        topology: the topology.
+        control: starts and stops its stream.
 
     Example:
         >>> from tempfile import TemporaryDirectory
