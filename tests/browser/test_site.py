@@ -1,15 +1,18 @@
-"""The pages of the documentation are accessible, contact no other host, and fit on a phone."""
+"""The pages of the documentation are accessible, searchable without another host, and fit on a phone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Page, expect
 
+import kstreamnb as ks
+from kstreamnb.errors import DOCUMENTATION
 from tests.browser.static_site import StaticSite, served_site
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -35,21 +38,55 @@ def site(built_site: Path) -> Iterator[StaticSite]:
         yield served
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
-def test_pages_have_no_barriers_and_fit_the_screen(browser: Browser, site: StaticSite, width: int, scheme: Any) -> None:
+@contextmanager
+def reader(browser: Browser, site: StaticSite, width: int = 1280, scheme: Any = "light") -> Iterator[Page]:
+    """Open a page in a window of this width; in the end, no request has gone to another host."""
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
     page, strangers = context.new_page(), list[str]()
     page.on("request", lambda request: strangers.append(request.url))
-    problems = []
-    for name in PAGES:
-        page.goto(f"{site.url}/{name}.html")
-        if page.evaluate("() => document.documentElement.scrollWidth > innerWidth"):
-            problems.append(f"{name} scrolls sideways")
-        found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
-        grave = [each for each in found if each["impact"] in ("serious", "critical") and each["id"] not in THEME]
-        problems += [f"{name}: {each['id']}: {each['nodes'][0]['html'][:120]}" for each in grave]
+    yield page
     context.close()
     host = site.url.rpartition("/")[0]
-    assert problems == []
     assert [each for each in strangers if not each.startswith((host, "data:"))] == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_pages_have_no_barriers_and_fit_the_screen(browser: Browser, site: StaticSite, width: int, scheme: Any) -> None:
+    problems = []
+    with reader(browser, site, width, scheme) as page:
+        for name in PAGES:
+            page.goto(f"{site.url}/{name}.html")
+            if page.evaluate("() => document.documentElement.scrollWidth > innerWidth"):
+                problems.append(f"{name} scrolls sideways")
+            found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
+            grave = [each for each in found if each["impact"] in ("serious", "critical") and each["id"] not in THEME]
+            problems += [f"{name}: {each['id']}: {each['nodes'][0]['html'][:120]}" for each in grave]
+    assert problems == []
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_search_finds_pages_without_another_host(browser: Browser, site: StaticSite, width: int) -> None:
+    """From the keyboard, as the field says, to a page with the words."""
+    with reader(browser, site, width) as page:
+        page.goto(f"{site.url}/index.html")
+        page.keyboard.press("Control+K")
+        page.get_by_role("dialog").get_by_role("searchbox").fill("foreign key")
+        page.keyboard.press("Enter")
+        results = page.locator("#search-results li a")
+        expect(results.first).to_be_visible()
+        expect(page.locator("#search-results")).to_contain_text("found")  # the last sentence, after all results
+        print(f"\n{results.count()} results:", *results.all_inner_texts()[:10], sep="\n  ")
+        results.first.click()
+        expect(page.locator("article")).to_contain_text("foreign key", ignore_case=True)
+
+
+def test_the_link_of_an_error_leads_to_its_page(browser: Browser, site: StaticSite) -> None:
+    with pytest.raises(ks.errors.ConfigError) as raised:
+        ks.TimeWindows.of(size="5 parsecs")
+    with reader(browser, site) as page:
+        page.goto(f"{site.url}/{raised.value.url.removeprefix(DOCUMENTATION)}")
+        expect(page.get_by_role("heading", level=1)).to_contain_text("ConfigError")
+        for title in ("Cause", "Remedy", "Example"):
+            expect(page.get_by_role("heading", level=2, name=title)).to_be_visible()
+        expect(page.locator("article")).to_contain_text("5 parsecs")
