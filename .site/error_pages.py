@@ -51,7 +51,9 @@ def page(kind: type[KStreamError]) -> str:
     text, _, example = (inspect.getdoc(kind) or "").partition("\nExample:\n")
     text = re.sub(r"(?ms)^(Args|Attributes):\n.*?(?=^\S|\Z)", "", text)
     text = re.sub(r"(?m)^(Cause|Remedy): (.)", lambda match: f"## {match[1]}\n\n{match[2].upper()}", text)
-    bases = " → ".join(
+    for words, link in LINKS.items():
+        text = text.replace(words, link)
+    bases = " and of ".join(
         f"[{base.__name__}]({base.__name__.lower()}.md)" if base.__module__ == errors.__name__ else f"`{base.__name__}`"
         for base in kind.__bases__
     )
@@ -66,16 +68,18 @@ def page(kind: type[KStreamError]) -> str:
 def shown_example(kind: type[KStreamError], example: str) -> str:
     """Return a program that provokes the error, or the tests that do."""
     if kind in error_examples.OTHER_TESTS:
-        return f"No short program provokes it reliably; `{error_examples.OTHER_TESTS[kind]}` does."
+        return f"No short program provokes it reliably; the test `{error_examples.OTHER_TESTS[kind]}` does."
     if kind not in error_examples.EXAMPLES:
         return f"```pycon\n{example.strip()}\n```"
     function = error_examples.EXAMPLES[kind]
     parts = [source(function)]
     parts = [inspect.getsource(helper) for helper in HELPERS if f"{helper.__name__}(" in parts[0]] + parts
-    return f"{summary_of(function)} The tests run this program.\n\n```python\n" + "\n\n".join(parts).strip() + "\n```"
+    code = "\n\n\n".join(part.strip() for part in parts)
+    return f"{summary_of(function)} The tests run this program.\n\n```python\n{code}\n```"
 
 
 HELPERS = (error_examples.copy, error_examples.send)
+LINKS = {"the page Recipes": "[Recipes](../recipes.md)", "the page Java's names": "[Java's names](../java-names.md)"}
 
 
 def summary_of(function: object) -> str:

@@ -1,31 +1,31 @@
 """Every error of the package, by kind, and the one form they share.
 
     KStreamError                          base: something about a topology, its data or its runtime is wrong
-    ├── TopologyError(ValueError)         a topology that cannot be built, described or started
-    ├── ConfigError(ValueError)           a setting, a duration, an instant or an option that makes no sense
-    ├── SerdeError(ValueError)            bytes that cannot be read, or a value that cannot be written
+    ├── TopologyError(ValueError)         a topology cannot be built, described or started
+    ├── ConfigError(ValueError)           a setting, duration, instant or option is not valid
+    ├── SerdeError(ValueError)            bytes cannot be read, or a value cannot be written
     ├── ProcessingError                   a user's function or an operator failed on a record
-    ├── StateError(LookupError)           a store that does not exist, is not connected or was misused
+    ├── StateError(LookupError)           a store does not exist, is not connected or was misused
     ├── EngineError(RuntimeError)         base: the runtime (driver, Spark, Kafka) failed or refused
     │   ├── BrokerError                   a broker is unreachable, does not answer in time, or refused a request
     │   │   ├── AccessDeniedError    *    access control or authentication refused the client
-    │   │   ├── RecordRefusedError   *    a record that Kafka never accepts: too large, invalid time, no key
-    │   │   ├── TransactionTimeoutError   a transaction outlived its timeout; a new one with more time may do
+    │   │   ├── RecordRefusedError   *    Kafka never accepts this record: too large, invalid time, no key
+    │   │   ├── TransactionTimeoutError   a transaction outlived its timeout; a new one with more time may pass
     │   │   └── BufferExhaustedError(BufferError)  a producer's buffer stayed full for too long
-    │   ├── UnknownTopicError             a topic that does not exist, or that this user cannot see
-    │   │   └── TopicDeletedError    *    a topic of a running query that was deleted
-    │   ├── PartitionError           *    a partition that does not exist, or an impossible number of partitions
+    │   ├── UnknownTopicError             a topic does not exist, or this user cannot see it
+    │   │   └── TopicDeletedError    *    a topic of a running query was deleted
+    │   ├── PartitionError           *    a partition does not exist, or their number is impossible
     │   ├── FencedError              *    a newer deployment of the application took over
-    │   ├── CheckpointError          *    a checkpoint that is missing, damaged, foreign, or older than Kafka
-    │   ├── DataLossError            *    records or batches that were lost before they were read or published
-    │   ├── ApplicationStateError         an application that runs, or does not, when the call needs the opposite
+    │   ├── CheckpointError          *    a checkpoint is missing, damaged, foreign, or older than Kafka
+    │   ├── DataLossError            *    records or batches were lost before they were read or published
+    │   ├── ApplicationStateError         the call needs an application that is stopped, or one that runs
     │   ├── SinkError                     the sink of a query raised an error
-    │   ├── StorageError                  a folder that cannot be written: full, read-only, or not permitted
-    │   ├── SparkError                    Spark failed: its session, its workers, or what it cannot run
-    │   │   └── JvmGoneError         *    the JVM of a session does not answer any more
+    │   ├── StorageError                  a folder cannot be written: full, read-only, or not permitted
+    │   ├── SparkError                    Spark failed: its session, a worker, or a function it cannot run
+    │   │   └── JvmGoneError         *    the JVM of a session no longer answers
     │   └── MissingJavaError         *    no suitable Java was found on this machine
     ├── MissingPackageError(ImportError)  a package of an extra is missing or too old
-    └── UnknownNameError(AttributeError)  a method or an attribute that does not exist, often mistyped
+    └── UnknownNameError(AttributeError)  a method or an attribute does not exist, often mistyped
 
 ``restartable`` is False for the kinds marked ``*``, which fail again until somebody acts, and True for the others.
 

@@ -119,7 +119,7 @@ def _rebuild(kind: type[KStreamError], message: str, state: dict[str, object]) -
 
 
 class TopologyError(KStreamError, ValueError):
-    """A topology that cannot be built, described or started.
+    """A topology cannot be built, described or started.
 
     Cause: two nodes have the same name, a parent or a store does not exist, topics that are joined have different
     numbers of partitions, or an operator is used in a way that Kafka Streams refuses as well.
@@ -156,7 +156,7 @@ class ConfigError(KStreamError, ValueError):
 
 
 class SerdeError(KStreamError, ValueError):
-    """Bytes that cannot be read, or a value that its serde cannot write.
+    """Bytes cannot be read, or a value cannot be written by its serde.
 
     Cause: the serde of a topic or store does not fit its data: text where a long is expected, bytes that are not JSON,
     a schema that the registry does not have.
@@ -178,7 +178,7 @@ class ProcessingError(KStreamError):
     """A user's function or an operator failed on a record; the original is ``__cause__``.
 
     ``node`` names the node, ``coordinates`` the record (topic, partition, offset, timestamp in ms); ``record`` is its
-    key and value. Both are never in the text, which logs keep, and do not leave the process; notebooks display them.
+    key and value. Notebooks display key and value; the text, which logs keep, never contains them.
 
     Args:
         message: one fact in lower case, with the user's words in double quotes.
@@ -191,7 +191,7 @@ class ProcessingError(KStreamError):
 
     Cause: a function met a record that it does not expect, such as a missing field or a zero.
 
-    Remedy: look at the record (`sample.filter` or `ks.Sample.capture` from its offset), then handle it in the function;
+    Remedy: look at the record (`sample.where`, or `ks.Sample.capture` from its offset), then handle it in the function;
     or set `processing.exception.handler` to "continue" and name a dead-letter topic.
 
     Example:
@@ -226,7 +226,7 @@ class ProcessingError(KStreamError):
 
 
 class StateError(KStreamError, LookupError):
-    """A store that does not exist, is not connected to the node, or was used wrongly.
+    """A store does not exist, is not connected to the node, or was used wrongly.
 
     Cause: the name is mistyped, the processor was added without the name of its store, or a method belongs to another
     kind of store.
@@ -240,8 +240,8 @@ class StateError(KStreamError, LookupError):
         >>> try:
         ...     TopologyTestDriver(builder.build()).store("cuonts")
         ... except StateError as error:
-        ...     print(error, error.hint)
-        there is no store "cuonts" did you mean "counts"?
+        ...     print(f"{error}: {error.hint}")
+        there is no store "cuonts": did you mean "counts"?
     """
 
 
@@ -261,8 +261,8 @@ class MissingPackageError(KStreamError, ImportError):
         ...     with patch.dict(sys.modules, {"yaml": None}):  # as if it were not there
         ...         read_config("application.yaml")
         ... except MissingPackageError as error:
-        ...     print(error, error.hint)
-        the package "yaml" is not installed pip install "kstreamnb[yaml]"
+        ...     print(f"{error}: {error.hint}")
+        the package "yaml" is not installed: pip install "kstreamnb[yaml]"
     """
 
 
@@ -277,7 +277,7 @@ class UnknownNameError(KStreamError, AttributeError):
 
     Cause: the name is mistyped, is Java's spelling, or belongs to another class.
 
-    Remedy: use the name that the hint suggests; Java's names are listed with ours in the reference.
+    Remedy: use the name that the hint suggests; the page Java's names lists them beside ours.
 
     Example:
         >>> from kstreamnb import StreamsBuilder

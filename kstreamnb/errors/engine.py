@@ -50,9 +50,9 @@ class BrokerError(EngineError):
 class AccessDeniedError(BrokerError):
     """Access control or authentication refused the client.
 
-    Cause: the user may not read or write a topic, a group or a transactional id, or the password is wrong.
+    Cause: the user is not permitted to use a topic, a group or a transactional id, or the password is wrong.
 
-    Remedy: grant the permission that the message names, then deploy again; Recipes lists all that a deployment needs.
+    Remedy: grant the permission that the message names, then deploy again; the page Recipes lists all of them.
 
     Example:
         >>> issubclass(AccessDeniedError, BrokerError), AccessDeniedError.restartable
@@ -106,7 +106,7 @@ class BufferExhaustedError(BrokerError, BufferError):
 
     Cause: records are sent faster than the broker accepts them, or the broker is away.
 
-    Remedy: send more slowly, or increase the buffer; buffered records are still sent.
+    Remedy: send more slowly, or raise `buffer.memory` or `max_block`; buffered records are still sent.
 
     Example:
         >>> from kstreamnb.simulation import Log
@@ -153,8 +153,8 @@ class TopicDeletedError(UnknownTopicError):
 class PartitionError(EngineError):
     """A partition does not exist, or the number of partitions is impossible for the application.
 
-    Cause: a partitioner chose a partition that the topic does not have, rows of a frame name one, or a topic has grown
-    while its keys have state in other partitions.
+    Cause: a partitioner or a row of a frame names a partition that the topic does not have, or a topic has grown while
+    its keys have state in other partitions.
 
     Remedy: choose from 0 to the number of partitions - 1. After a topic has grown, copy it into a new one with the
     desired number of partitions, and start from a new checkpoint.
@@ -173,7 +173,7 @@ class FencedError(EngineError):
     Cause: the application was deployed a second time, here or on another machine, with the same application id.
 
     Remedy: none, if that was intended. Otherwise stop one of the two deployments, or give one of them another
-    `application_id`; a restart by a person (`query.restart()`) takes over again.
+    `application_id`; restarting one by hand (`query.restart()`) takes over again.
 
     Example:
         >>> FencedError.restartable
@@ -224,9 +224,10 @@ class DataLossError(EngineError):
 
 
 class ApplicationStateError(EngineError):
-    """An application runs, or does not run, when the call needs the opposite.
+    """The call needs the application to be stopped, or to be running, and it is not.
 
-    Cause: a reset or a change of partitions while the application runs, or a call to a query that has ended.
+    Cause: a reset or a change of partitions while the application runs, or a call that needs a running query before it
+    started or after it ended.
 
     Remedy: stop the application first (`query.stop()`), or start it.
 
@@ -285,9 +286,9 @@ class SparkError(EngineError):
 
 
 class JvmGoneError(SparkError):
-    """The JVM of a Spark session was killed or does not answer any more.
+    """The JVM of a Spark session was killed or no longer answers.
 
-    Cause: the operating system killed it for its memory, or a person did.
+    Cause: the operating system killed it because memory ran out, or somebody stopped it.
 
     Remedy: call `ks.spark.spark_session()`, which starts another JVM in this process, and deploy again with the same
     checkpoint. If memory was the reason, raise `spark.driver.memory`.
