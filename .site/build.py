@@ -58,6 +58,8 @@ NAMESPACES = {
 def copy_pages() -> None:
     """Copy what is written by hand, with links that fit the site."""
     shutil.copytree(ROOT / "notebooks" / "guide", SOURCE)
+    for path in SOURCE.rglob("*.md"):  # the empty line that ends a doctest shows readers nothing
+        path.write_text(re.sub(r"\n\n( *)```\n", r"\n\1```\n", path.read_text()))
     ignored = shutil.ignore_patterns(
         "guide", "conftest.py", "*.py", "*.jsonl", ".ipynb_checkpoints", "samples", "*.yaml", "Dockerfile"
     )
@@ -139,9 +141,19 @@ def write_reference() -> None:
     for namespace, title in NAMESPACES.items():
         page = namespace or "root"
         prefix = f"{namespace}." if namespace else ""
-        own = [name for name in names if name.rpartition(".")[0] == namespace and name != "samples.Sample"]
+        own = sorted(
+            (name for name in names if name.rpartition(".")[0] == namespace and name != "samples.Sample"), key=str.lower
+        )
         parts = [f"{title}\n{'=' * len(title)}\n", f"``ks.{prefix}…``\n" if namespace else "``ks.…``\n"]
-        parts += [entry(name, names[name]) for name in sorted(own, key=str.lower)]
+        if not namespace:  # most names: a page for each class, and one for the functions
+            classes = {name: names[name] for name in own if inspect.isclass(names[name])}
+            for name, kind in classes.items():
+                (folder / f"{name}.rst").write_text(entry(name, kind))
+                summary = (inspect.getdoc(kind) or "").partition("\n\n")[0].replace("\n", " ")
+                parts.append(f"- :doc:`ks.{name} <{name}>`: {summary}")
+            parts.append("\n.. toctree::\n   :hidden:\n\n" + "".join(f"   {name}\n" for name in classes))
+            own = [name for name in own if name not in classes]
+        parts += [entry(name, names[name]) for name in own]
         (folder / f"{page}.rst").write_text("\n".join(parts))
         written.append(page)
     contents = REFERENCE + "\n".join(
@@ -164,10 +176,10 @@ def entry(name: str, value: object) -> str:
 def write_settings() -> None:
     """Write the table of Kafka Streams' settings, and how each is handled."""
     rows = ["# Settings\n", "How each setting of Kafka Streams is handled, as `ks.config_report()` says.\n"]
-    report = ks.config_report()
-    header = list(report.header)
-    rows += [f"| {' | '.join(header)} |", f"|{'---|' * len(header)}"]
-    rows += [f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |" for row in report.table()]
+    rows += ["| setting | Kafka's default | answer | how |", "|---|---|---|---|"]
+    # Without the column of values, which nobody has set; a long name may break after a dot.
+    table = [(name.replace(".", ".<wbr>"), *rest) for name, _, *rest in ks.config_report().table()]
+    rows += [f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |" for row in table]
     (SOURCE / "settings.md").write_text("\n".join(rows) + "\n")
 
 

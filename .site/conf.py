@@ -55,7 +55,9 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
-html_sidebars = {"index": []}
+# These have no pages below them, and their tables and programs need the room.
+_ALONE = "index install teaching concepts patterns differences performance releases architecture decisions changelog"
+html_sidebars = {page: [] for page in (*_ALONE.split(), "contributing")}
 
 _FACT = re.compile(r"(Shape|Units|Late|Raises|Source): \S")
 
