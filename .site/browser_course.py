@@ -42,6 +42,8 @@ LEFT_OUT = {"pexpect", "jupyterlab-widgets", "colorama", "pywin32"}
 UNUSED_FILES = re.compile(
     r"jedi/third_party/(typeshed/stubs|django-stubs)/|anywidget/(labextension|nbextension)/|[^/]+\.data/data/"
 )
+# The browser needs no badge to itself, and shows no pictures beside a notebook: the other one becomes a plain link.
+BADGES = re.compile(r"\[!\[Run in the browser\]\S+ \[!\[(Open in Binder)\]\([^)]*\)\]")
 
 BROWSER = {
     "extra": "",
@@ -92,8 +94,9 @@ def settings() -> dict[str, object]:
 
 
 def for_browser(notebook: str) -> str:
-    """Return a notebook without outputs, and with cells that need a machine as text."""
+    """Return a notebook without outputs and badges, and with cells that need a machine as text."""
     content = json.loads(notebook)
+    content["cells"][0]["source"] = BADGES.sub(r"[\1]", "".join(content["cells"][0]["source"]))
     content["metadata"]["kernelspec"] = {"display_name": "Python (Pyodide)", "language": "python", "name": "python"}
     for cell in content["cells"]:
         if cell["cell_type"] != "code":
