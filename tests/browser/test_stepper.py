@@ -181,11 +181,11 @@ def test_a_breakpoint_at_a_node_stops_the_run(notebook: Notebook, widget: Locato
     notebook.until("stepper.selected", "'KSTREAM-AGGREGATE-0000000002'")
     press(widget, "Stop at count")
     expect(widget.locator(".ks-stops")).to_contain_text("node KSTREAM-AGGREGATE-0000000002")
-    press(widget, "On to the next breakpoint")
+    press(widget, "To the next breakpoint")
     at(widget, 2)
-    press(widget, "On to the next breakpoint")
+    press(widget, "To the next breakpoint")
     at(widget, 4)
-    press(widget, "Back to the breakpoint before")
+    press(widget, "To the previous breakpoint")
     at(widget, 2)
     widget.get_by_role("button", name="Remove the breakpoint").click()
     notebook.until("replay.breakpoints", "()")
@@ -197,7 +197,7 @@ def test_a_breakpoint_at_a_key_stops_the_run(notebook: Notebook, widget: Locator
     key.fill("bob")
     key.press("Enter")
     expect(widget.locator(".ks-stops")).to_contain_text('key "bob"')
-    press(widget, "On to the next breakpoint")
+    press(widget, "To the next breakpoint")
     at(widget, 3)
 
 

@@ -7,11 +7,11 @@ function stepper({ root, send, follow, guarded, model, ends }) {
   const place = make("output", { class: "ks-place", "aria-live": "polite" });
   const buttons = {
     first: button("|◀", () => pause() || send("seek", { step: 0 }), { "aria-label": "To the beginning" }),
-    runBack: button("◀◀", () => pause() || send("run_back"), { "aria-label": "Back to the breakpoint before" }),
+    runBack: button("◀◀", () => pause() || send("run_back"), { "aria-label": "To the previous breakpoint" }),
     back: button("◀", () => pause() || send("back"), { "aria-label": "Step back" }),
     play: button("Play", () => (playing ? pause() : play()), { class: "ks-play", "aria-pressed": "false" }),
     step: button("▶", () => pause() || send("step"), { "aria-label": "Step" }),
-    runOn: button("▶▶", () => pause() || send("run_on"), { "aria-label": "On to the next breakpoint" }),
+    runOn: button("▶▶", () => pause() || send("run_on"), { "aria-label": "To the next breakpoint" }),
     last: button("▶|", () => pause() || send("seek", { step: facts.total }), { "aria-label": "To the end" }),
   };
   for (const each of Object.values(buttons)) each.title = each.getAttribute("aria-label") ?? "";
