@@ -106,7 +106,8 @@ class BufferExhaustedError(BrokerError, BufferError):
 
     Cause: records are sent faster than the broker accepts them, or the broker is away.
 
-    Remedy: send more slowly, or raise `buffer.memory` or `max_block`; buffered records are still sent.
+    Remedy: send more slowly, or raise `max_block` or the buffer (`buffer.memory`, in a simulation `buffer_bytes`).
+    Records in the buffer are still sent.
 
     Example:
         >>> from kstreamnb.simulation import Log
