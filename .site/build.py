@@ -188,7 +188,7 @@ def write_metrics() -> None:
     metrics = ks.monitoring.kafka_metrics()
     rows = [
         "# Metrics\n",
-        f"{metrics.title}. Given ones are in `query.metrics()` and at `ks.monitoring.serve_metrics`.\n",
+        f"{metrics.title}. Those `given` are in `query.metrics()`; `ks.monitoring.serve_metrics()` serves them.\n",
     ]
     rows += ["| group | name | here | unit, or where to look instead |", "|---|---|---|---|"]
     rows += [f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |" for row in metrics.table()]
