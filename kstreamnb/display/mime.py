@@ -46,7 +46,7 @@ def _(model: Topology) -> GraphPicture:
 @singledispatch
 def data_of(model: object) -> dict[str, str] | None:
     """Return text and HTML of what a model holds besides its picture; None for a plain picture."""
-    if isinstance(model, Displayed) and picture_of(model) is None:
+    if isinstance(model, Displayed) and picture_of.dispatch(type(model)) is picture_of.dispatch(object):
         text = str(model)
         return {"text/plain": text, "text/html": f"<pre>{escape(text)}</pre>"}
     return None

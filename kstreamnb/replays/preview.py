@@ -8,13 +8,11 @@ from dataclasses import dataclass, replace
 from heapq import merge
 from itertools import islice
 from operator import attrgetter, itemgetter
-from typing import Any
 
 from kstreamnb.core.formatting import pluralize, shown_of
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.frames import FramedTable
-from kstreamnb.replays.replay_sample import sample_partitions
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.event_time import has_own_extractor
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
@@ -92,8 +90,8 @@ def _changes(records: Iterable[TopicRecord]) -> Iterator[tuple[str, TopicRecord]
 
 _COLUMNS = ("key", "value", "timestamp")
 _AT_ONCE = 1000
-"""Records that are processed before a preview looks whether it has seen enough."""
-_topic_of = itemgetter(0)
+"""The largest sample that a preview processes whole; of a larger one it begins with a quarter of this."""
+_topic_of, _queue_of = itemgetter(0), itemgetter(0, 1)
 
 
 class _Every(frozenset[type]):
@@ -124,9 +122,7 @@ def preview(
     n: int = 10,
     *,
     partitions: Mapping[str, int] | int | None = None,
-    config: Config | Mapping[str, object] | None = None,
     into: str = "preview",
-    limit: int | None = None,
     is_table: bool = False,
 ) -> Preview:
     """Run a sample through a topology that ends in the topic ``into``, and return the first records there.
@@ -141,24 +137,23 @@ def preview(
         n: the number of records to show.
         partitions: partitions of topics by name, or one number for all; by default as many as the
             records' partitions need.
-        config: settings by Python's or Kafka's names.
         into: the output topic.
-        limit: run only the first ``limit`` records of the sample; default all.
         is_table: show the records as changes of a table.
     """
     sources = topology.sources()
-    given = list(sample)
-    read = {topic for topic in set(map(_topic_of, given)) if any(source.reads(topic) for source in sources)}
-    records = [record for record in given if record.topic in read][:limit]
-    topics = dict.fromkeys([*(topic for source in sources for topic in source.topics), *map(_topic_of, records)])
+    records = list(sample)
+    queues = set(map(_queue_of, records))  # one pass over all records: of 100,000 it takes a third of the preview
+    read = {queue for queue in queues if any(source.reads(queue[0]) for source in sources)}
+    if read != queues:
+        records = [record for record in records if record[:2] in read]
+    topics = dict.fromkeys([*(topic for source in sources for topic in source.topics), *map(_topic_of, sorted(read))])
+    own = partitions or max((partition for _, partition in read), default=0) + 1 or 1
     user_topics = [topic for topic in topics if topic not in topology.internal_topics]
-    own = partitions or sample_partitions(records)
     counts = own if isinstance(own, Mapping) else dict.fromkeys(user_topics, own)
-    settings: dict[str, Any] = {"partitions": {**counts, into: 1}, "changelogs": False}
-    own_times = any(has_own_extractor(source, Config.of(config)) for source in sources)
-    with TopologyTestDriver(_shown_as_is(topology, into), config, **settings) as driver:
+    own_times = any(has_own_extractor(source, Config()) for source in sources)
+    with TopologyTestDriver(_shown_as_is(topology, into), partitions={**counts, into: 1}, changelogs=False) as driver:
         output, taken = driver.create_output_topic(into), 0
-        for part in [records] if own_times else _parts(records):
+        for part in [records] if own_times else _parts(records, read):
             driver.pipe(part)
             taken += len(part)
             if output.queue_size() >= n:
@@ -170,7 +165,7 @@ def preview(
     return Preview(first, total, taken, dropped, is_table, len(records), most)
 
 
-def _parts(records: list[TopicRecord]) -> Iterator[list[TopicRecord]]:
+def _parts(records: list[TopicRecord], queues: set[tuple[str, int]]) -> Iterator[list[TopicRecord]]:
     """Cut records into parts that are processed one after the other, until enough is seen.
 
     They are in the order in which the driver would process them, so parts give the results of the whole. The order
@@ -179,18 +174,17 @@ def _parts(records: list[TopicRecord]) -> Iterator[list[TopicRecord]]:
     if len(records) <= _AT_ONCE:
         yield from [records] if records else []
         return
-    places = itemgetter(0, 1)
-    queues: dict[tuple[str, int], list[TopicRecord]] = {place: [] for place in set(map(places, records))}
     if len(queues) == 1:
         merged = iter(records)
     elif any(partition < 0 for _, partition in queues):  # the driver will choose partitions by keys
         yield records
         return
     else:
+        by_queue: dict[tuple[str, int], list[TopicRecord]] = {queue: [] for queue in queues}
         for record in records:
-            queues[record[0], record[1]].append(record)
-        merged = merge(*queues.values(), key=itemgetter(3, 0, 1))
-    size = _AT_ONCE
+            by_queue[record[0], record[1]].append(record)
+        merged = merge(*by_queue.values(), key=itemgetter(3, 0, 1))
+    size = _AT_ONCE // 4
     while part := list(islice(merged, size)):
         yield part
         size *= 4

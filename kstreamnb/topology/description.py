@@ -184,7 +184,8 @@ def _int(number: int) -> int:
 def _subtopology(nodes: Mapping[str, Node], sub: Subtopology) -> DescribedSubtopology:
     placed = {name: _Placed(nodes[name]) for name in sub.nodes}
     position = {name: index for index, name in enumerate(sub.nodes)}
-    for name in hash_order(hash_order(sub.nodes)):  # Java copies the set into a map
+    order = hash_order(hash_order(sub.nodes))  # Java copies the set into a map
+    for name in order:
         node = placed[name]
         for parent in node.node.parents:
             predecessor = placed[parent]
@@ -194,7 +195,7 @@ def _subtopology(nodes: Mapping[str, Node], sub: Subtopology) -> DescribedSubtop
                 node.known.append(predecessor)
             _grow(predecessor, node.size, position)
     ordered: TreeSet[_Placed] = TreeSet(_compare)
-    for name in hash_order(hash_order(sub.nodes)):  # Java copies the set into a map
+    for name in order:
         ordered.add(placed[name])
     return DescribedSubtopology(sub.id, tuple(_described(node) for node in ordered), sub.is_global)
 

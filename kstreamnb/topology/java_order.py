@@ -20,6 +20,7 @@ def utf16(text: str) -> tuple[int, ...]:
     return tuple(int.from_bytes(data[index : index + 2], "big") for index in range(0, len(data), 2))
 
 
+@lru_cache(maxsize=4096)
 def java_hash(text: str) -> int:
     """Return ``String.hashCode`` as an unsigned 32-bit number.
 

@@ -349,9 +349,9 @@ def test_a_preview_of_a_large_sample_ends_when_enough_is_seen() -> None:
     whole = kept.head(sample, 9000)
     assert whole.total == 23
     assert preview.records == whole.records[:10]
-    assert preview.title == "the first 10 records, from the first 5,000 of 9,000 input records"
+    assert preview.title == "the first 10 records, from the first 5,250 of 9,000 input records"
     assert none.head(sample).title == "0 records, from 9,000 input records"
-    assert kept.head(ks.Sample.from_records([(*each[:1], -1, *each[2:]) for each in records])).taken == 5000
+    assert kept.head(ks.Sample.from_records([(*each[:1], -1, *each[2:]) for each in records])).taken == 5250
 
 
 def test_a_preview_of_a_large_sample_follows_the_times_that_a_source_extracts() -> None:
