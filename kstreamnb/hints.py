@@ -156,7 +156,9 @@ def for_python(error: BaseException, line: str, known: Iterable[str] = ()) -> st
         ours = headers or issubclass(kind, Iterator) or kind.__module__.startswith("kstreamnb.")
         return from_java(error.name or "", dir(error.obj)) if ours else None
     name = (isinstance(error, NameError) and error.name) or ""
-    return f"kstreamnb.{name} has it" if name in known else from_java(name, ()) if name[:1].isupper() else None
+    if name in {*known, "ks"}:
+        return "run import kstreamnb as ks first" if name == "ks" else f"write ks.{name}, after import kstreamnb as ks"
+    return from_java(name, ()) if name[:1].isupper() else None
 
 
 def _for_syntax(line: str) -> str | None:

@@ -41,4 +41,5 @@ def lazy_names(
         setattr(sys.modules[package], name, value)
         return value
 
-    return load, lambda: sorted({*vars(sys.modules[package]), *module_of}), sorted(module_of)
+    # Tab and hints offer the names of the stub, and not what a module imports for its own use.
+    return load, lambda: sorted(module_of), sorted(module_of)

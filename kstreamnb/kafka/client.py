@@ -29,6 +29,12 @@ _REFUSED = {  # a record, which would be the same in a second attempt; with the 
     ' "message.timestamp.after.max.ms"',
     KafkaError.INVALID_RECORD: "give the record a key: its topic is compacted",
 }
+_MISSING = "create it with ks.kafka.Admin(servers).create_topic(…); a topic may also be hidden from this user"
+_HINTS = {
+    **_REFUSED,
+    **dict.fromkeys((KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART), _MISSING),  # noqa: SLF001
+    **dict.fromkeys(_NOT_ALLOWED, "grant the permission; RECIPES.md lists what a deployment needs"),
+}
 Client = TypeVar("Client")
 LOG = logging.getLogger("kstreamnb.query.kafka")
 _ADDRESS = 'give "host:port", or a dict of librdkafka settings with "bootstrap.servers"'
@@ -134,15 +140,11 @@ def kafka_error(
 
 
 def _hint(code: int | None, why: KafkaError | None) -> str | None:
-    if code in _REFUSED:
-        return _REFUSED[code]
-    if code in _NOT_ALLOWED:
-        return "grant the permission; RECIPES.md lists what a deployment needs"
     if why is not None and is_unreachable(why):
         return "start the broker, or correct the address; ks.kafka.local_broker() starts one on this machine"
     if code in _NO_ANSWER and why is None:
         return "check the address and security.protocol: brokers close connections of clients that do not sign in"
-    return None
+    return _HINTS.get(code or KafkaError.NO_ERROR)
 
 
 def is_unreachable(error: KafkaError) -> bool:

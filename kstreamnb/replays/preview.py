@@ -32,6 +32,7 @@ class Preview(FramedTable):
         is_table: the records are changes of a table, shown as ``+I``, ``-U``, ``+U`` and ``-D``.
         available: the number of input records of the sample.
         partitions: the greatest number of partitions of a topic that it read.
+        topics: the topics that it would read.
     """
 
     records: tuple[TopicRecord, ...]
@@ -41,6 +42,7 @@ class Preview(FramedTable):
     is_table: bool = False
     available: int = 0
     partitions: int = 1
+    topics: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.records)
@@ -57,7 +59,9 @@ class Preview(FramedTable):
         return f"{shown}, from {pluralize(self.taken, 'input record')}{late}"
 
     def more(self) -> Iterator[str]:
-        """Say why a replay may drop other records, if any were dropped."""
+        """Say that the sample has other topics, or why a replay may drop other records."""
+        if not self.taken:
+            yield f"No record of the sample is of a topic that this reads: {', '.join(self.topics) or 'by pattern'}."
         if self.dropped:
             yield (
                 f"This preview ran over {pluralize(self.partitions, 'partition')} per topic. A replay over another "
@@ -88,6 +92,7 @@ def _changes(records: Iterable[TopicRecord]) -> Iterator[tuple[str, TopicRecord]
         yield "+I" if old is None else "+U", record
 
 
+PREVIEW = "preview"
 _COLUMNS = ("key", "value", "timestamp")
 _AT_ONCE = 1000
 """The largest sample that a preview processes whole; of a larger one it begins with a quarter of this."""
@@ -122,10 +127,9 @@ def preview(
     n: int = 10,
     *,
     partitions: Mapping[str, int] | int | None = None,
-    into: str = "preview",
     is_table: bool = False,
 ) -> Preview:
-    """Run a sample through a topology that ends in the topic ``into``, and return the first records there.
+    """Run a sample through a topology that ends in the topic "preview", and return the first records there.
 
     A run over more than 1,000 records ends as soon as ``n`` results are known, so that a preview of a large sample is
     fast; the total is then unknown. Records of topics that the topology does not read are skipped. Values are shown
@@ -137,7 +141,6 @@ def preview(
         n: the number of records to show.
         partitions: partitions of topics by name, or one number for all; by default as many as the
             records' partitions need.
-        into: the output topic.
         is_table: show the records as changes of a table.
     """
     sources = topology.sources()
@@ -151,8 +154,8 @@ def preview(
     user_topics = [topic for topic in topics if topic not in topology.internal_topics]
     counts = own if isinstance(own, Mapping) else dict.fromkeys(user_topics, own)
     own_times = any(has_own_extractor(source, Config()) for source in sources)
-    with TopologyTestDriver(_shown_as_is(topology, into), partitions={**counts, into: 1}, changelogs=False) as driver:
-        output, taken = driver.create_output_topic(into), 0
+    with TopologyTestDriver(_shown_as_is(topology), partitions={**counts, PREVIEW: 1}, changelogs=False) as driver:
+        output, taken = driver.create_output_topic(PREVIEW), 0
         for part in [records] if own_times else _parts(records, read):
             driver.pipe(part)
             taken += len(part)
@@ -162,7 +165,7 @@ def preview(
         first = tuple(output.read_record() for _ in range(min(n, found)))
         dropped = sum(driver.metrics()["dropped-records-total"].values())
     most, total = max(map(int, counts.values()), default=1), found if taken == len(records) else None
-    return Preview(first, total, taken, dropped, is_table, len(records), most)
+    return Preview(first, total, taken, dropped, is_table, len(records), most, tuple(user_topics))
 
 
 def _parts(records: list[TopicRecord], queues: set[tuple[str, int]]) -> Iterator[list[TopicRecord]]:
@@ -171,15 +174,12 @@ def _parts(records: list[TopicRecord], queues: set[tuple[str, int]]) -> Iterator
     They are in the order in which the driver would process them, so parts give the results of the whole. The order
     follows the records' timestamps; a sample of a source that extracts other times must be processed as a whole.
     """
-    if len(records) <= _AT_ONCE:
+    chosen_by_keys = len(queues) > 1 and any(partition < 0 for _, partition in queues)  # the driver chooses, from all
+    if len(records) <= _AT_ONCE or chosen_by_keys:
         yield from [records] if records else []
         return
-    if len(queues) == 1:
-        merged = iter(records)
-    elif any(partition < 0 for _, partition in queues):  # the driver will choose partitions by keys
-        yield records
-        return
-    else:
+    merged = iter(records)
+    if len(queues) > 1:
         by_queue: dict[tuple[str, int], list[TopicRecord]] = {queue: [] for queue in queues}
         for record in records:
             by_queue[record[0], record[1]].append(record)
@@ -190,14 +190,12 @@ def _parts(records: list[TopicRecord], queues: set[tuple[str, int]]) -> Iterator
         size *= 4
 
 
-def _shown_as_is(topology: Topology, into: str) -> Topology:
+def _shown_as_is(topology: Topology) -> Topology:
     """Return the same topology with a sink that passes values through unchanged."""
     result = copy(topology)
     as_is = _AsItIs()
     result.nodes = {
-        name: replace(node, key_serde=as_is, value_serde=as_is)
-        if isinstance(node, Sink) and node.topic == into
-        else node
+        name: replace(node, key_serde=as_is, value_serde=as_is) if isinstance(node, Sink) else node
         for name, node in topology.nodes.items()
     }
     return result

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from operator import itemgetter
-from typing import Any
 
 from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.record import TopicRecord
@@ -35,7 +34,8 @@ def replay(
 
     Args:
         topology: the topology to run.
-        sample: records of any topics, such as a `Sample`; default the ``sample`` of the topology's builder.
+        sample: records of topics that the topology reads, such as a `Sample`; default the ``sample`` of the
+            topology's builder.
         partitions: partitions of topics by name, or one number for all; default: as many as the partitions of the
             records need, as for previews.
         config: settings by Python's or Kafka's names. Default: that of `Config`.
@@ -61,13 +61,10 @@ def replay(
     if given is None:
         raise ConfigError("there is no sample to replay", hint="write replay(topology, sample), or set builder.sample")
     records = list(given)
-    options: dict[str, Any] = {
-        "partitions": sample_partitions(records) if partitions is None else partitions,
-        "task_layout": task_layout,
-        "wall_clock": wall_clock,
-        "stores": stores,
-    }
-    driver = TopologyTestDriver(topology, config, cache=cache, **options)
+    counts = sample_partitions(records) if partitions is None else partitions
+    driver = TopologyTestDriver(
+        topology, config, partitions=counts, task_layout=task_layout, wall_clock=wall_clock, cache=cache, stores=stores
+    )
     return Replay.of(driver, records)
 
 

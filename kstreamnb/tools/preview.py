@@ -19,14 +19,13 @@ from kstreamnb.logical.lowering import lower
 from kstreamnb.logical.nodes import GlobalTable, LogicalNode, Operation, StateStore, StreamSink
 from kstreamnb.logical.optimizer.rewrites import optimise
 from kstreamnb.operators.stateless import Branch, TableToStream
-from kstreamnb.replays.preview import Preview, preview
+from kstreamnb.replays.preview import PREVIEW, Preview, preview
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.topology import Topology
 
 PreviewRecords: TypeAlias = Mapping[str, Iterable[tuple[Any, ...]]] | Iterable[TopicRecord]
 """Records by topic, as ``(key, value)`` or ``(key, value, timestamp)``, or a sample."""
 
-_TOPIC = "preview"
 _GONE = StaleReason("its cell has run again without it", "declare it again, or use another handle", "it disappeared")
 
 
@@ -53,8 +52,8 @@ def head(
     """
     check_arguments(head, locals())
     found: list[tuple[Any, Any, int]] = []
-    with TopologyTestDriver(upstream_topology(handle, into=_TOPIC), partitions=partitions) as driver:
-        output = driver.create_output_topic(_TOPIC)
+    with TopologyTestDriver(upstream_topology(handle), partitions=partitions) as driver:
+        output = driver.create_output_topic(PREVIEW)
         read = {topic for source in driver.topology.sources() for topic in source.topics}
         for topic, key, value, timestamp, headers in sorted(_rows(records), key=lambda row: row[3]):
             if topic in read:
@@ -83,7 +82,7 @@ def first_records(handle: Handle, sample: Iterable[TopicRecord] | None = None, n
             expect(record, TopicRecord, "each record of a sample")
     if handle.kind == "global_table":
         return _rows_of_topic(upstream_part(handle), listed, n)
-    return preview(upstream_topology(handle, into=_TOPIC), listed, n, into=_TOPIC, is_table=handle.kind == "table")
+    return preview(upstream_topology(handle), listed, n, is_table=handle.kind == "table")
 
 
 def has_records(handle: Handle) -> bool:
@@ -91,8 +90,8 @@ def has_records(handle: Handle) -> bool:
     return handle.kind in ("stream", "table", "global_table", "grouped", "split", "time_windowed", "session_windowed")
 
 
-def upstream_topology(handle: Handle, *, into: str = "preview") -> Topology:
-    """Return the part of a topology that a handle depends on, with a sink of its records to the topic ``into``.
+def upstream_topology(handle: Handle) -> Topology:
+    """Return the part of a topology that a handle depends on, with a sink of its records to the topic "preview".
 
     Names are those of the whole topology. Declarations elsewhere that are stale or wrong do not matter.
 
@@ -102,14 +101,13 @@ def upstream_topology(handle: Handle, *, into: str = "preview") -> Topology:
     graph = made.graph
     flow = made.flows[handle.declaration.parents[0] if handle.kind == "split" else handle.declaration]
     if isinstance(flow, TableFlow):
-        node = graph.step(f"{into}-stream", TableToStream(), flow.node)
+        node = graph.step("preview-stream", TableToStream(), flow.node)
         flow = StreamFlow(node.id, node.name, flow.key_serde, flow.value_serde, flow.sources)
     if not has_records(handle) or not isinstance(flow, StreamFlow | GroupFlow):
         raise TopologyError(f"a {type(handle).__name__} has no records", hint="aggregate it first")
-    sink = graph.add(
-        StreamSink(name=f"{into}-sink", topic=into, key_serde=flow.key_serde, value_serde=flow.value_serde), flow.node
-    )
-    return lower(_only(optimise(graph.freeze(), ())[0], sink.id), name=handle.declaration_log.name)
+    sink = StreamSink(name="preview-sink", topic=PREVIEW, key_serde=flow.key_serde, value_serde=flow.value_serde)
+    end = graph.add(sink, flow.node).id
+    return lower(_only(optimise(graph.freeze(), ())[0], end), name=handle.declaration_log.name)
 
 
 def upstream_part(handle: Handle) -> Topology:
@@ -148,7 +146,8 @@ def _replayed(handle: Handle) -> ReplayedDeclarations:
 def _rows_of_topic(topology: Topology, records: Iterable[TopicRecord], n: int) -> Preview:
     """Return the first changes of a global table, which are the records of its topic."""
     taken = [record for record in records if any(source.reads(record.topic) for source in topology.sources())]
-    return Preview(tuple(taken[:n]), len(taken), len(taken), is_table=True)
+    topics = tuple(topic for source in topology.sources() for topic in source.topics)
+    return Preview(tuple(taken[:n]), len(taken), len(taken), is_table=True, topics=topics)
 
 
 def _only(graph: LogicalGraph, *ids: int) -> LogicalGraph:

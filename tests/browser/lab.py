@@ -23,7 +23,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Request, Route, expect
 
-__all__ = ["ARTEFACTS", "JUPYTERLAB", "NOTEBOOK_7", "PATIENCE_MS", "Lab", "Notebook", "chromium", "served"]
+__all__ = ["ARTEFACTS", "JUPYTERLAB", "NOTEBOOK_7", "PATIENCE_MS", "SHOP", "Lab", "Notebook", "chromium", "served"]
 
 PATIENCE_MS = 120_000
 """How long anything may take: a busy machine is slow, and what is wrong stays wrong."""
@@ -34,6 +34,28 @@ FLAGS = (
     *("--disable-component-update", "--disable-sync"),
 )
 JUPYTERLAB, NOTEBOOK_7 = "doc/tree", "notebooks"
+SHOP = (
+    "%load_ext kstreamnb\nimport kstreamnb as ks",
+    '''
+builder = ks.StreamsBuilder("shop")
+builder.sample = ks.Sample.from_text("""
+    topic  | key  | value      | time
+    sales  | shoe | {"n": 1}   | 2026-01-01T09:05Z
+    sales  | hat  | {"n": 1}   | 2026-01-01T09:40Z
+    sales  | shoe | {"n": 1}   | 2026-01-01T10:05Z
+    sales  | hat  | {"n": 1}   | 2026-01-01T10:15Z
+    sales  | shoe | {"n": 1}   | 2026-01-01T09:55Z
+""")
+sales = builder.stream("sales")
+many = sales.filter(lambda key, sale: sale["n"] > 0)
+hours = ks.TimeWindows.of(size="1h", grace="10m")
+sold = many.group_by_key().windowed_by(hours).count(store="sold")
+sold.to_stream(lambda window, count: window.key).to("sold-per-hour")
+topology = builder.build()
+replay = ks.replay(topology)
+''',
+)
+"""Cells of a shop: its sample, its topology, and a replay in which one record is late."""
 _TOKEN = "kstreamnb"
 _WIDTH, _HEIGHT = 1280, 1000
 _START_S = 180
@@ -183,17 +205,30 @@ class Notebook:
         """Save the notebook as a user does."""
         self.page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
 
-    def picture(self, part: Locator, name: str) -> None:
+    def narrow(self, width: int) -> None:
+        """Set the width of the page; a narrow page has no side bar, as on a phone."""
+        self.page.set_viewport_size({"width": width, "height": _HEIGHT})
+        command = "application:set-mode"
+        mode = "single-document" if width < _WIDTH else "multiple-document"
+        self.page.evaluate(
+            """async ([command, mode, narrow]) => {
+                await window.jupyterapp.commands.execute(command, {mode});
+                if (narrow) window.jupyterapp.shell.collapseLeft();
+            }""",
+            [command, mode, width < _WIDTH],
+        )
+
+    def picture(self, part: Locator, name: str, width: int = _WIDTH) -> None:
         """Save a screenshot of a part of the page, in light and dark."""
         ARTEFACTS.mkdir(parents=True, exist_ok=True)
         box = part.bounding_box() or {"height": 0}
-        self.page.set_viewport_size({"width": _WIDTH, "height": max(_HEIGHT, int(box["height"]) + 300)})
+        self.page.set_viewport_size({"width": width, "height": max(_HEIGHT, int(box["height"]) + 300)})
         for dark in (False, True):
             self.theme(dark)
             self.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
             part.screenshot(path=ARTEFACTS / f"{name}-{'dark' if dark else 'light'}.png")
         self.theme(False)
-        self.page.set_viewport_size({"width": _WIDTH, "height": _HEIGHT})
+        self.page.set_viewport_size({"width": width, "height": _HEIGHT})
 
     def barriers(self, selector: str) -> list[str]:
         """Return axe's serious violations in the part of the page that a selector names."""

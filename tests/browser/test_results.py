@@ -8,33 +8,12 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.lab import Lab, Notebook
+from tests.browser.lab import SHOP, Lab, Notebook
 
 pytestmark = [pytest.mark.browser]
 
 LOAD, MAKE, SHOWN = range(3)
-CELLS = [
-    "%load_ext kstreamnb\nimport kstreamnb as ks",
-    '''
-builder = ks.StreamsBuilder("shop")
-builder.sample = ks.Sample.from_text("""
-    topic  | key  | value      | time
-    sales  | shoe | {"n": 1}   | 2026-01-01T09:05Z
-    sales  | hat  | {"n": 1}   | 2026-01-01T09:40Z
-    sales  | shoe | {"n": 1}   | 2026-01-01T10:05Z
-    sales  | hat  | {"n": 1}   | 2026-01-01T10:15Z
-    sales  | shoe | {"n": 1}   | 2026-01-01T09:55Z
-""")
-sales = builder.stream("sales")
-many = sales.filter(lambda key, sale: sale["n"] > 0)
-hours = ks.TimeWindows.of(size="1h", grace="10m")
-sold = many.group_by_key().windowed_by(hours).count(store="sold")
-sold.to_stream(lambda window, count: window.key).to("sold-per-hour")
-topology = builder.build()
-replay = ks.replay(topology)
-''',
-    "pass",
-]
+CELLS = [*SHOP, "pass"]
 TABLE = """output => {
     const table = output.querySelector("table").getBoundingClientRect();
     const picture = output.querySelector(".jp-RenderedSVG img").getBoundingClientRect();

@@ -88,7 +88,7 @@ def test_a_deployment_needs_the_permissions_of_the_recipe_and_no_others(
     def run() -> Any:
         return bench.run(app, bootstrap_servers=me, changelogs=True)
 
-    _refused(run, 'there is no input topic "sales"', "topics that this user cannot READ are not listed")
+    _refused(run, 'there is no topic "sales"', "topics that this user cannot READ are not listed")
     _allow(guarded, TOPIC, "sales", "READ")
     _refused(
         run, 'asking for group "shop" failed', "Group authorization failed", "RECIPES.md lists what a deployment needs"

@@ -228,3 +228,12 @@ def test_a_limit_of_a_thousand_takes_a_thousand_spread_over_partitions(servers, 
     assert sorted(range(1000)) == sorted(record.value for record in sample)
     assert {0: 250, 1: 250, 2: 250, 3: 250} == Counter(record.partition for record in sample)
     assert "limit of 1,000 records reached" in sample.notes[0]
+
+
+def test_a_thousand_of_two_thousand_are_a_thousand_over_every_partition(servers, topic):
+    """Partitions that are read in turns do not end a capture before it has all its records."""
+    orders = topic(4)
+    records = _fill(servers, orders, count=2000, partitions=4)
+    sample = Sample.capture(servers, orders, records=1000)
+    assert records[:1000] == list(sample)
+    assert dict.fromkeys(range(4), 250) == Counter(record.partition for record in sample)

@@ -168,3 +168,11 @@ def test_a_topic_is_created_once_and_says_what_it_is(servers, name):
     with pytest.raises(BrokerError, match=f'creating topic "{name}-2" failed') as many:
         create_topic(f"{name}-2", on=servers, replication_factor=2)
     assert "replication factor" in str(many.value.detail)
+
+
+def test_a_missing_topic_is_answered_with_how_to_create_it(servers: str) -> None:
+    """The broker of the tests creates no topics on its own."""
+    sample = Sample.from_text("topic | key | value | time\nno-such-topic | a | 1 | 0")
+    with pytest.raises(BrokerError, match='sending to topic "no-such-topic" failed') as caught:
+        produce(servers, sample)
+    assert "create it with ks.kafka.Admin(servers).create_topic(…)" in str(caught.value.hint)

@@ -12,7 +12,7 @@ import pytest
 
 import kstreamnb as ks
 from kstreamnb.errors import ConfigError, ProcessingError, UnknownNameError
-from kstreamnb.hints import explaining
+from kstreamnb.hints import explaining, for_python
 from kstreamnb.suggesting import Suggesting
 from tests.unit.test_completeness import METHODS
 
@@ -195,6 +195,22 @@ def test_an_ordinary_mistake_in_a_script_stays_as_it_is(line: str) -> None:
     hook(caught.type, caught.value, caught.tb)
     assert shown == [caught.value]
     assert not hasattr(caught.value, "__notes__")
+
+
+@pytest.mark.parametrize(
+    ("code", "hint"),
+    [
+        ("replay(topology)", "write ks.replay, after import kstreamnb as ks"),
+        ("ks.replay(topology)", "run import kstreamnb as ks first"),
+        ("topology.describe()", None),
+        ("hooks.run()", None),
+    ],
+)
+def test_a_name_without_its_import_is_answered_with_what_to_write(code: str, hint: str | None) -> None:
+    """A public name without ks., and the kit itself, as after a restart of the kernel."""
+    with pytest.raises(NameError) as caught:
+        exec(code, {})
+    assert for_python(caught.value, code, dir(ks)) == hint
 
 
 @pytest.mark.parametrize("names", [{}, {"ks": ks}, {"Record": ks.Record}], ids=["no name", "the kit", "a class"])

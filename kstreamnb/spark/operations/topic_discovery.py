@@ -84,12 +84,12 @@ def application_over(topology: Topology, settings: Config, topics: Mapping[str, 
                 planned = {node.topic for node in topology.nodes.values() if isinstance(node, Sink)}
                 others = sorted(name for name in {*topics} - own - planned if not name.startswith("__"))
                 raise unknown(
-                    "input topic",
+                    "topic",
                     topic,
                     others,
                     error=UnknownTopicError,
-                    detail=f"source {source.name}; the cluster has {', '.join(others) or 'no topics'}",
-                    hint="create it with enough partitions; topics that this user cannot READ are not listed",
+                    detail=f"source {source.name} reads it; the cluster has {', '.join(others) or 'no topics'}",
+                    hint="create it with ks.kafka.Admin; topics that this user cannot READ are not listed",
                     origin=source.origin,
                 )
     return plan_application(

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import EngineError
+from kstreamnb.hints import did_you_mean
 from kstreamnb.runtime.codegen.sinks import topic_serdes
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.event_time import has_own_extractor
@@ -86,7 +87,8 @@ class Router:
         route = self.route(topic)
         if route is None:
             sources = (source.topics or (str(source.pattern),) for source in self.topology.sources())
-            hint = f"it reads {', '.join(sorted(set(chain.from_iterable(sources)))) or 'no topics'}"
+            read = sorted(set(chain.from_iterable(sources)))
+            hint = did_you_mean(topic, read) or f"it reads {', '.join(read) or 'nothing'}; use sample.of_topic(…)"
             raise EngineError(
                 f'no source of the topology reads topic "{topic}"', hint=hint, java=f"Unknown topic: {topic}"
             )

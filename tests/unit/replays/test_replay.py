@@ -338,6 +338,16 @@ def test_records_that_wait_are_counted_without_reading_them() -> None:
     assert moments[0].first_waiting(3) == moments[0].waiting()[:3]
 
 
+def test_a_preview_says_when_the_sample_has_only_other_topics() -> None:
+    """A mistyped topic of the sample is not taken for an empty result."""
+    builder = ks.StreamsBuilder("other")
+    elsewhere = ks.Sample.from_records([("ordres", 0, 0, 0, "a", 1)])
+    notice = "No record of the sample is of a topic that this reads: orders."
+    assert notice in str(builder.stream("orders").head(elsewhere))
+    assert notice in str(builder.global_table("orders", store="all").head(elsewhere))
+    assert "No record" not in str(builder.stream("ordres").filter(lambda key, value: False).head(elsewhere))
+
+
 def test_a_preview_of_a_large_sample_ends_when_enough_is_seen() -> None:
     """The first results are those of the whole run, over partitions too; the title says what was taken."""
     builder = ks.StreamsBuilder("large")

@@ -212,6 +212,8 @@ def test_a_store_of_another_kind_is_an_error_that_names_the_kind(getter: str, na
     ("call", "message"),
     [
         (lambda driver: driver.create_input_topic("inn"), 'no source of the topology reads topic "inn"'),
+        (lambda driver: driver.create_input_topic("inn"), 'did you mean "in"?'),
+        (lambda driver: driver.create_input_topic("prices"), "it reads in; use sample.of_topic(…)"),
         (lambda driver: driver.create_input_topic("in", key_serde=5), 'expected a key serde, got type "int"'),
         (lambda driver: driver.create_output_topic("out", value_serde=5), 'expected a value serde, got type "int"'),
         (read_mistyped_output, 'did you mean "out"'),
