@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
 import tomllib
-from importlib.metadata import PackageNotFoundError, packages_distributions, requires
+from importlib.metadata import PackageNotFoundError, distribution, packages_distributions, requires
 from pathlib import Path
 
 import pytest
@@ -73,3 +74,22 @@ def test_an_extra_brings_what_its_namespace_needs(namespace: str, extras: tuple[
     )
     failed = ast.literal_eval(python(code))
     assert {name: hint for name, (hint, _) in failed.items()} == NEED_SPARK.get(namespace, {}), failed
+
+
+def test_spark_gets_the_versions_that_its_own_code_checks() -> None:
+    """What pyspark's `sql` asks for, and the protobuf that wrote its messages, which none of its extras names."""
+    pyspark = distribution("pyspark")
+    least = {str(each.name): str(each.specifier) for each in map(Requirement, pyspark.requires or ()) if has_sql(each)}
+    messages = str(pyspark.locate_file("pyspark/sql/streaming/proto/StateMessage_pb2.py"))
+    written = re.search(r"Protobuf Python Version: ([\d.]+)", Path(messages).read_text())
+    assert written is not None
+    least["protobuf"] = f">={written[1]}"
+    ours = {each.name: each.specifier for each in map(Requirement, PROJECT["optional-dependencies"]["spark"])}
+    for name, specifier in least.items():
+        oldest = min(each.version for each in ours[name] if each.operator == ">=")
+        assert Requirement(f"{name}{specifier}").specifier.contains(oldest), f"{name}{specifier}"
+
+
+def has_sql(need: Requirement) -> bool:
+    """Return whether pyspark's extra `sql` has a requirement."""
+    return need.marker is not None and need.marker.evaluate({"extra": "sql"})
