@@ -25,7 +25,9 @@ PAGES = (
     "howto/json-to-alert",
     "metrics",
     "performance",
+    "reference/KTable",
     "reference/kafka",
+    "settings",
 )
 
 # The theme's own button that folds a section of the navigation has no text.
