@@ -147,6 +147,8 @@ def for_python(error: BaseException, line: str, known: Iterable[str] = ()) -> st
     if isinstance(error, ImportError):
         asked = re.match(r"cannot import name '(\w+)' from 'kstreamnb", message_of(error))
         return (from_java(asked[1], ()) or did_you_mean(asked[1], known)) if asked else None
+    if isinstance(error, TypeError) and re.match("'K(Stream|Table)' object is not iter", message_of(error)):
+        return "a stream or table holds no records itself: .head() returns the first ones of a sample"
     if isinstance(error, TypeError) and message_of(error).endswith("object is not callable"):
         called = re.search(r"\.(key|value|timestamp|headers|topic|partition|offset|start|end)\(\)", line)
         return f"{called[1]} is an attribute: write it without ()" if called else None
@@ -156,7 +158,7 @@ def for_python(error: BaseException, line: str, known: Iterable[str] = ()) -> st
         ours = headers or issubclass(kind, Iterator) or kind.__module__.startswith("kstreamnb.")
         return from_java(error.name or "", dir(error.obj)) if ours else None
     name = (isinstance(error, NameError) and error.name) or ""
-    if name in {*known, "ks"}:
+    if name == "ks" or (name in known and (name[:1].isupper() or f"{name}(" in line)):
         return "run import kstreamnb as ks first" if name == "ks" else f"write ks.{name}, after import kstreamnb as ks"
     return from_java(name, ()) if name[:1].isupper() else None
 

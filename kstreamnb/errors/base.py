@@ -294,7 +294,7 @@ class UnknownNameError(KStreamError, AttributeError):
     def __init__(self, whose: str, name: str, known: Iterable[str], meant: str | None = None) -> None:
         public = [each for each in known if not each.startswith("_")] if meant is None else [meant]
         super().__init__(
-            f'{whose} has no "{name}"', hint=from_java(name, public) or did_you_mean(meant or name, public)
+            f'{whose} has no "{name}"', hint=from_java(meant or name, public) or did_you_mean(meant or name, public)
         )
         self.name = name  # tells Python that no further suggestion is needed
 

@@ -110,7 +110,7 @@ class ProgressBar:
         names: list[str] = []
         for operation in [*self._under_way]:
             number, total = operation.look()
-            if operation.counts and (total is not None or number):
+            if total is not None or number:
                 before = "".join(f"{name} · " for name in names)
                 return before + tqdm.format_meter(
                     number, total, passed, ncols=_COLUMNS - len(before), unit=f" {operation.unit}"

@@ -214,7 +214,7 @@ def _frames(error: BaseException) -> list[str]:
     frames = traceback.extract_tb(error.__traceback__)
     shown = []
     for frame in frames:
-        if frame.filename.startswith((_PACKAGE, "<kstreamnb", "<frozen", *_LIBRARIES)):
+        if frame.filename.startswith((_PACKAGE, "<kstreamnb", "<attrs", "<frozen", *_LIBRARIES)):
             continue
         origin = origin_of(frame.filename, frame.lineno or 0)
         where = f" in {frame.name}" if frame.name != "<module>" else ""

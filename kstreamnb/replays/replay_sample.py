@@ -61,18 +61,8 @@ def replay(
     if given is None:
         raise ConfigError("there is no sample to replay", hint="write replay(topology, sample), or set builder.sample")
     records = list(given)
-    counts = sample_partitions(records) if partitions is None else partitions
+    counts = max(map(itemgetter(1), records), default=0) + 1 or 1 if partitions is None else partitions
     driver = TopologyTestDriver(
         topology, config, partitions=counts, task_layout=task_layout, wall_clock=wall_clock, cache=cache, stores=stores
     )
     return Replay.of(driver, records)
-
-
-def sample_partitions(records: Iterable[TopicRecord]) -> int:
-    """Return the least number of partitions per topic that holds all records; 1 if none names its partition.
-
-    Example:
-        >>> sample_partitions([TopicRecord("orders", 3, 0, 0, "ann", "hat")])
-        4
-    """
-    return max(map(itemgetter(1), records), default=0) + 1 or 1

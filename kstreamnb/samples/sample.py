@@ -64,6 +64,7 @@ class Sample(Suggesting, Framed):
     _elsewhere: ClassVar = {
         **dict.fromkeys(("from_pandas", "from_spark", "from_df", "from_frame", "from_csv"), "from_dataframe"),
         **dict.fromkeys(("to_dataframe", "to_df"), "to_pandas"),
+        **dict.fromkeys(("add", "append", "extend", "concat", "union"), "merge"),
         "filter": "where",
     }
 

@@ -64,7 +64,7 @@ def _topic_taken(topic: str, source: Source | None = None) -> TopologyError:
     return refuse(
         f'topic "{topic}" is already read by {by}',
         f"Topic {topic} has already been registered by another source.",
-        hint="read it once and give the one source several children",
+        hint="read it once, and use that handle or source again",
     )
 
 

@@ -160,6 +160,22 @@ class Notebook:
             drawn = re.compile(re.escape(quote(word, safe="·")))
             expect(output.locator(".jp-RenderedSVG img")).to_have_attribute("src", drawn)
 
+    def watch_bars(self) -> None:
+        """Keep the texts that the bar of long operations shows from now on."""
+        self.page.evaluate(
+            """() => {
+                window.bars = [];
+                const shown = () => [...document.querySelectorAll(".ks-line")].map(bar => bar.textContent);
+                const everything = {subtree: true, childList: true, characterData: true};
+                new MutationObserver(() => window.bars.push(...shown())).observe(document.body, everything);
+            }"""
+        )
+
+    def bars(self) -> str:
+        """Return the texts that the bar has shown, one a line."""
+        shown: str = self.page.evaluate("() => [...new Set(window.bars)].join('\\n')")
+        return shown
+
     def python(self, expression: str) -> str:
         """Return the text of an expression evaluated in the kernel, outside any cell.
 

@@ -75,6 +75,7 @@ def notebook(lab: Lab) -> Iterator[Notebook]:
     with lab.notebook("panel", CELLS) as found:
         found.run(LOAD)
         found.run(BUILD)
+        found.watch_bars()
         yield found
         found.python("(ks.spark.stop_all(), broker.close())")
         found.assert_quiet()
@@ -101,6 +102,26 @@ def test_parity_comes_first(notebook: Notebook, opened: Locator) -> None:
     """Before anything is deployed, driver and Spark are compared on the builder's sample."""
     expect(notebook.output(DEPLOY)).to_contain_text("driver and Spark agree on 20 records")
     notebook.picture(notebook.output(DEPLOY), "parity")
+
+
+def test_long_work_says_what_it_waits_for(notebook: Notebook, opened: Locator) -> None:
+    """Starting, comparing, restoring, capturing and connecting show a line in the page, which is gone at the end."""
+    capture = 'ks.Sample.capture(servers, "prices", records=None, seconds=3, follow=True)'
+    expect(notebook.run(LETTERS + 1, source=capture)).to_contain_text("Sample of 20 records")
+    expect(notebook.run(LETTERS + 1, source='ks.kafka.Admin("localhost:1").topics()')).to_contain_text("BrokerError")
+    notebook.run(LETTERS + 1, source="query.restart(); query.await_input(600)")
+    expect(notebook.page.locator(".ks-line")).to_have_count(0)
+    shown = notebook.bars()
+    stages = (
+        "starting a Kafka broker on this machine: 00:0",
+        "starting Spark: 00:0",
+        " engines",
+        'waiting for the first batch of "prices", which restores its state: 00:0',
+        "20 records [00:0",
+        "waiting for Kafka at localhost:1, listing topics: 00:0",
+        'starting "prices"',
+    )
+    assert [stage for stage in stages if stage not in shown] == [], shown
 
 
 def test_what_differs_is_shown_and_not_deployed(notebook: Notebook, opened: Locator) -> None:

@@ -116,6 +116,15 @@ def test_an_action_without_parts_says_what_it_waits_for(opened: list[Seen]) -> N
     assert [seen] == opened
 
 
+def test_an_action_of_unknown_length_says_how_much_is_done(opened: list[Seen]) -> None:
+    """A capture that waits for new records shows how many it has."""
+    with under_way("records") as done:
+        seen = _until(opened)
+        seen.wait_for("records: 00:0")
+        done(20)
+        seen.wait_for("20 records [00:0")
+
+
 def test_companions_of_a_query_do_not_change_the_bar(opened: list[Seen]) -> None:
     """A thread that asks the broker now and then has no bar."""
     with under_way("starting"):

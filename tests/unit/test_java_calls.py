@@ -202,6 +202,7 @@ def test_an_ordinary_mistake_in_a_script_stays_as_it_is(line: str) -> None:
     [
         ("replay(topology)", "write ks.replay, after import kstreamnb as ks"),
         ("ks.replay(topology)", "run import kstreamnb as ks first"),
+        ("replay.now", None),
         ("topology.describe()", None),
         ("hooks.run()", None),
     ],
@@ -211,6 +212,19 @@ def test_a_name_without_its_import_is_answered_with_what_to_write(code: str, hin
     with pytest.raises(NameError) as caught:
         exec(code, {})
     assert for_python(caught.value, code, dir(ks)) == hint
+
+
+def test_a_stream_is_not_a_list_and_a_sample_does_not_grow() -> None:
+    """A loop over a stream is answered with head(), and adding to a sample with the method that merges."""
+    stream: Any = ks.StreamsBuilder("shop").stream("orders")
+    with pytest.raises(TypeError) as caught:
+        list(stream)
+    assert ".head()" in str(for_python(caught.value, "list(stream)"))
+    sample: Any = ks.Sample.from_records([])
+    for name in ("add", "append"):
+        with pytest.raises(UnknownNameError) as unknown:
+            getattr(sample, name)
+        assert unknown.value.hint == 'did you mean "merge"?'
 
 
 @pytest.mark.parametrize("names", [{}, {"ks": ks}, {"Record": ks.Record}], ids=["no name", "the kit", "a class"])
