@@ -93,6 +93,19 @@ class Lab:
         finally:
             notebook.close()
 
+    @contextmanager
+    def prepared(
+        self, name: str, cells: Sequence[str], *, run: int = 2, ready: str = "", front_end: str = JUPYTERLAB
+    ) -> Iterator[Notebook]:
+        """Open a new notebook, run its first cells and wait for what they show; at the end nothing has gone wrong."""
+        with self.notebook(name, cells, front_end) as notebook:
+            for number in range(run):
+                notebook.run(number)
+            if ready:
+                expect(notebook.page.locator(ready).first).to_be_visible()
+            yield notebook
+            notebook.assert_quiet()
+
 
 @dataclass
 class Notebook:

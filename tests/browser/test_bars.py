@@ -13,7 +13,7 @@ from tests.browser.lab import ARTEFACTS, JUPYTERLAB, NOTEBOOK_7, Lab, Notebook
 
 pytestmark = [pytest.mark.browser]
 
-LOAD, BUILD, REPLAY = range(3)
+REPLAY = 2
 CELLS = [
     "%load_ext kstreamnb",
     """
@@ -37,11 +37,8 @@ sample = ks.Sample.from_records([("in", 0, at, at, "k", at) for at in range(2001
 
 @pytest.fixture(params=[JUPYTERLAB, NOTEBOOK_7], ids=["JupyterLab", "Notebook 7"])
 def notebook(lab: Lab, request: pytest.FixtureRequest) -> Iterator[Notebook]:
-    with lab.notebook("bars", CELLS, request.param) as found:
-        found.run(LOAD)
-        found.run(BUILD)
+    with lab.prepared("bars", CELLS, front_end=request.param) as found:
         yield found
-        found.assert_quiet()
 
 
 def test_a_long_replay_has_a_bar_that_leaves_nothing_behind(notebook: Notebook, lab: Lab) -> None:

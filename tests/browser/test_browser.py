@@ -28,12 +28,8 @@ browser
 
 @pytest.fixture(scope="module")
 def notebook(lab: Lab) -> Iterator[Notebook]:
-    with lab.notebook("browser", CELLS) as found:
-        found.run(0)
-        found.run(1)
-        expect(found.page.locator(".ks-browser tbody tr").first).to_be_visible()
+    with lab.prepared("browser", CELLS, ready=".ks-browser tbody tr") as found:
         yield found
-        found.assert_quiet()
 
 
 @pytest.fixture

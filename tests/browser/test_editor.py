@@ -28,12 +28,8 @@ editor
 
 @pytest.fixture(scope="module")
 def notebook(lab: Lab) -> Iterator[Notebook]:
-    with lab.notebook("editor", CELLS) as found:
-        found.run(0)
-        found.run(1)
-        expect(found.page.locator(".ks-editor tbody tr").first).to_be_visible()
+    with lab.prepared("editor", CELLS, ready=".ks-editor tbody tr") as found:
         yield found
-        found.assert_quiet()
 
 
 @pytest.fixture

@@ -36,12 +36,8 @@ explorer
 
 @pytest.fixture(scope="module")
 def notebook(lab: Lab) -> Iterator[Notebook]:
-    with lab.notebook("explorer", CELLS) as found:
-        found.run(0)
-        found.run(1)
-        expect(found.page.locator(".ks-explorer .ks-thing").first).to_be_visible()
+    with lab.prepared("explorer", CELLS, ready=".ks-explorer .ks-thing") as found:
         yield found
-        found.assert_quiet()
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from tests.browser.lab import ARTEFACTS, Lab, Notebook
 
 pytestmark = [pytest.mark.browser]
 
-LOAD, BUILD, MISTYPED, WRONG, POISON, CHECKS, STATIC, MERMAID, NASTY = range(9)
+MISTYPED, WRONG, POISON, CHECKS, STATIC, MERMAID, NASTY = range(2, 9)
 CELLS = [
     "%load_ext kstreamnb\nimport kstreamnb as ks\nfrom IPython.display import HTML, display",
     """
@@ -64,11 +64,8 @@ nasty
 
 @pytest.fixture(scope="module")
 def notebook(lab: Lab) -> Iterator[Notebook]:
-    with lab.notebook("pictures", CELLS) as found:
-        found.run(LOAD)
-        found.run(BUILD)
+    with lab.prepared("pictures", CELLS) as found:
         yield found
-        found.assert_quiet()
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from tests.browser.lab import SHOP, Lab, Notebook
 
 pytestmark = [pytest.mark.browser]
 
-LOAD, MAKE, SHOWN = range(3)
+SHOWN = len(SHOP)
 CELLS = [*SHOP, "pass"]
 TABLE = """output => {
     const table = output.querySelector("table").getBoundingClientRect();
@@ -23,11 +23,8 @@ TABLE = """output => {
 
 @pytest.fixture(scope="module")
 def notebook(lab: Lab) -> Iterator[Notebook]:
-    with lab.notebook("results", CELLS) as found:
-        found.run(LOAD)
-        found.run(MAKE)
+    with lab.prepared("results", CELLS) as found:
         yield found
-        found.assert_quiet()
 
 
 @pytest.mark.parametrize(

@@ -44,12 +44,8 @@ _COUNT_FLIGHTS = """widget => {
 
 @pytest.fixture(scope="module")
 def notebook(lab: Lab) -> Iterator[Notebook]:
-    with lab.notebook("stepper", CELLS) as found:
-        found.run(0)
-        found.run(1)
-        expect(found.page.locator(".ks-stepper .ks-thing").first).to_be_visible()
+    with lab.prepared("stepper", CELLS, ready=".ks-stepper .ks-thing") as found:
         yield found
-        found.assert_quiet()
 
 
 @pytest.fixture

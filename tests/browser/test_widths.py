@@ -42,11 +42,8 @@ OUT_OF_REACH = """output => {
 
 @pytest.fixture(scope="module")
 def notebook(lab: Lab) -> Iterator[Notebook]:
-    with lab.notebook("widths", [*SHOP, "pass"]) as found:
-        for number in range(SHOWN):
-            found.run(number)
+    with lab.prepared("widths", [*SHOP, "pass"]) as found:
         yield found
-        found.assert_quiet()
 
 
 @pytest.mark.parametrize("width", [390, 1280])
