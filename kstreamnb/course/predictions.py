@@ -70,10 +70,7 @@ class Prediction:
         options = listing(question.options) if question.options else ""
         rows = html_table(["", "your answer"], [[row, "…"] for row in question.rows]) if question.rows else ""
         how = f"<p>Answer here: <code>{escape(self._call())}</code></p>"
-        return {
-            "text/plain": repr(self),
-            "text/html": box(_BLUE, f"Predict: {question.text}", options, rows, how),
-        }
+        return {"text/plain": repr(self), "text/html": box(_BLUE, f"Predict: {question.text}", options, rows, how)}
 
     def _repr_mimebundle_(
         self, include: Collection[str] | None = None, exclude: Collection[str] | None = None

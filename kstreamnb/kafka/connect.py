@@ -24,10 +24,7 @@ _SINKS: dict[str, dict[str, str]] = {
         "connector.class": "io.confluent.connect.elasticsearch.ElasticsearchSinkConnector",
         **_BY_DOCUMENT,
     },
-    "opensearch-sink": {
-        "connector.class": "io.aiven.kafka.connect.opensearch.OpensearchSinkConnector",
-        **_BY_DOCUMENT,
-    },
+    "opensearch-sink": {"connector.class": "io.aiven.kafka.connect.opensearch.OpensearchSinkConnector", **_BY_DOCUMENT},
     "mongodb-sink": {
         "connector.class": "com.mongodb.kafka.connect.MongoSinkConnector",
         "transforms": "id",  # makes a document of the key, from which the connector takes the id

@@ -23,12 +23,7 @@ from dataclasses import replace
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from kstreamnb.core.time import format_duration
-from kstreamnb.errors import (
-    ApplicationStateError,
-    BrokerError,
-    EngineError,
-    TransactionTimeoutError,
-)
+from kstreamnb.errors import ApplicationStateError, BrokerError, EngineError, TransactionTimeoutError
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.batch_marker import MARKER_KEY, PublishedOutput, last_marker, marker_value, parsed_marker, summed
 from kstreamnb.kafka.batch_offsets import Offsets

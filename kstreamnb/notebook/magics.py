@@ -116,11 +116,7 @@ def pipe(magics: KsMagics, options: Namespace, cell: str | None) -> object:
     return ks.replay(magics.topology(options.topology), sample, partitions=options.partitions)
 
 
-@_verb(
-    _topology,
-    _sample,
-    argument("--partitions", type=int, help="partitions of every topic"),
-)
+@_verb(_topology, _sample, argument("--partitions", type=int, help="partitions of every topic"))
 def replay(magics: KsMagics, options: Namespace, _cell: str | None) -> object:
     """Run a sample through a topology and record every event."""
     sample = magics.named(options.sample) if options.sample else None

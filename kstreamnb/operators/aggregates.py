@@ -275,14 +275,14 @@ class SessionAggregate(WindowedFold):
 
     def bind_fold(self, store: SessionStore, forward: Forward | None, late: Late) -> FoldRecord:
         """Return the function that replaces the sessions connected by a record with one that includes it."""
-        find_sessions, put, remove, make = store.find_sessions, store.put, store.remove, tuple.__new__
+        rows_between, put, remove, make = store.rows_between, store.put, store.remove, tuple.__new__
         initializer, aggregator = folding(self.initializer, self.aggregator)
         merger = self.merger or (lambda key, left, right: aggregator(key, right, left))  # as a reducer combines values
         gap, send_old = self.windows.gap_ms, self.send_old
 
         def fold(key: object, value: object, timestamp: int, headers: Headers, close_ms: int) -> bool:
             start = end = timestamp
-            aggregate, merged = initializer(), list(find_sessions(key, timestamp - gap, timestamp + gap))
+            aggregate, merged = initializer(), list(rows_between(key, timestamp - gap, timestamp + gap))
             for (_, first, last), other in merged:
                 aggregate = merger(key, aggregate, other)
                 start, end = first if first < start else start, last if last > end else end

@@ -105,7 +105,7 @@ class SlidingAggregate(WindowedFold):
             starts: list[int] = []
             in_left = in_right = previous = None
             has_left = has_right = False
-            for start, row in reversed(list(rows_between(key, max(0, timestamp - 2 * difference), timestamp + 1))):
+            for start, row in reversed([*rows_between(key, max(0, timestamp - 2 * difference), timestamp + 1)]):
                 starts.append(start)
                 end = start + difference
                 if start > timestamp:
@@ -125,16 +125,9 @@ class SlidingAggregate(WindowedFold):
             if previous is not None and previous + 1 not in starts and previous + 1 + difference >= timestamp:
                 add(previous + 1, None, key, value, timestamp, headers, close_ms)
             if not has_left:
-                near = previous is not None and previous >= timestamp - difference
-                add(
-                    timestamp - difference,
-                    (in_left, timestamp) if near else None,
-                    key,
-                    value,
-                    timestamp,
-                    headers,
-                    close_ms,
-                )
+                start = timestamp - difference
+                left = (in_left, timestamp) if previous is not None and previous >= start else None
+                add(start, left, key, value, timestamp, headers, close_ms)
             if not has_right and in_right is not None and in_right[1] > timestamp:
                 copy(in_right, key, timestamp + 1, headers)
 

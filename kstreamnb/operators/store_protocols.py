@@ -64,9 +64,9 @@ class WindowStore(RowStore, Protocol):
 class SessionStore(RowStore, Protocol):
     """Aggregates by session."""
 
-    def find_sessions(
+    def rows_between(
         self, key: object, earliest_end: int, latest_start: int
-    ) -> Iterator[tuple[Windowed[object], object]]:
+    ) -> Iterable[tuple[Windowed[object], object]]:
         """Return the sessions of a key that reach into a time range (ms), by end."""
 
     def put(self, session: Windowed[object], aggregate: object) -> None:

@@ -300,9 +300,9 @@ class CachedWindowRows(_TimedCache[int], WindowRows):
 class CachedSessionRows(_TimedCache[tuple[int, int]], SessionRows):
     """Aggregates by session behind a cache."""
 
-    def put(self, session: Windowed[object], aggregate: object) -> None:
-        """Put an aggregate; None deletes it."""
-        self.cache(self._raw_key(session), None if aggregate is None else self.values.encode(aggregate))
+    def _bind(self) -> None:
+        super()._bind()
+        self.put = lambda session, aggregate: self.cache(self._raw_key(session), self.values.encode(aggregate))
 
     def remove(self, session: Windowed[object]) -> None:
         """Remove a session."""

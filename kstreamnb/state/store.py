@@ -384,14 +384,10 @@ class TimestampedStoreForUser(StoreForUser):
     """A timestamped store whose rows are `ValueAndTimestamp` or `ValueTimestampHeaders`, otherwise the store itself."""
 
     def _shown(self, result: Any) -> object:
-        named = _with_headers if self._store.keeps_headers else _with_time
+        named = _with_headers if self._store.keeps_headers else ValueAndTimestamp._make
         if isinstance(result, tuple):
             return named(result)
         return result.map(lambda row: (row[0], named(row[1]))) if isinstance(result, Rows) else result
-
-
-def _with_time(row: tuple[object, int]) -> ValueAndTimestamp:
-    return ValueAndTimestamp(*row)
 
 
 def _with_headers(row: tuple[object, int]) -> ValueTimestampHeaders:

@@ -11,7 +11,7 @@ from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.errors import StateError
 from kstreamnb.state.codec import ValueWithHeaders, headers_of
-from kstreamnb.state.store import Rows, Store, StoreContext, StoreForUser
+from kstreamnb.state.store import Rows, StoreContext, StoreForUser
 from kstreamnb.state.timed import StoreClock, TimedKey, TimedRows
 
 SEQUENCE_BITS = 31
@@ -41,10 +41,8 @@ class WindowRows(TimedRows[int]):
         super().__init__(spec, context, clamp_ms=0 if spec.persistent and self._by_time_first else 1)
 
     def _bind(self) -> None:
-        self.row_at = self._bind_row_at()
+        self.row_at = self._duplicate_at if self.spec.retain_duplicates else self._bind_row_at()
         self.put = self._bind_put()
-        if self.spec.retain_duplicates:
-            self.row_at = self._duplicate_at
 
     def _bind_row_at(self) -> Callable[[object, int], object]:
         retention, encode_key, direct = self.retention, self.keys.encode, self.keys.direct
@@ -218,16 +216,47 @@ class WindowRows(TimedRows[int]):
 class SessionRows(TimedRows[tuple[int, int]]):
     """Aggregates by session, both of whose ends are inclusive; a position is ``(end, start)``."""
 
-    def put(self, session: Windowed[object], aggregate: object) -> None:
-        """Keep an aggregate; None removes it."""
-        self.write(self._raw_key(session), None if aggregate is None else self.values.encode(aggregate))
+    def _bind(self) -> None:
+        raw, retention, watched, insert = self.raw, self.retention, self.watched, self._insert
+        encode_key, encode, advance = self.keys.encode, self.values.encode, self._advance
+
+        def put(session: Windowed[object], aggregate: object) -> None:
+            """Keep an aggregate; None removes it."""
+            key, start, end = session
+            raw_key, row = (encode_key(key), (end, start)), encode(aggregate)
+            if row is None or not retention.accepted_from <= end < retention.next_expiry:
+                self.write(raw_key, row)
+                return
+            if end > retention.observed_ms:
+                advance(end, 0)
+            old = raw.get(raw_key)
+            if old is None:
+                insert(raw_key, row)
+            else:
+                raw[raw_key] = row
+            if watched[0]:
+                watched[0](raw_key, old, row)
+
+        self.put = put
 
     def remove(self, session: Windowed[object]) -> None:
         """Remove a session."""
         raw_key = self._raw_key(session)
         if self.spec.persistent and session.end > self.retention.observed_ms:
             self._advance(session.end, 0)
-        Store.write(self, raw_key, None)
+        old = self.raw.pop(raw_key, None)
+        if old is not None:
+            self._forget(raw_key)
+        if self.watched[0]:
+            self.watched[0](raw_key, old, None)
+
+    def rows_between(
+        self, key: object, earliest_end: int, latest_start: int
+    ) -> Iterable[tuple[Windowed[object], object]]:
+        """Return the rows of `find_sessions`, for operators."""
+        decode_key, decode, row = self.keys.decode, self.values.decode, self._row
+        found = self._of_key(key, earliest_end, latest_start)
+        return [(Windowed(decode_key(at[0]), at[1][1], at[1][0]), decode(row(at))) for at in found]
 
     def fetch_session(self, key: object, start: int, end: int) -> object:
         """Return the aggregate of exactly one session, or None."""

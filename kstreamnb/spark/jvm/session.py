@@ -121,11 +121,7 @@ def spark_session(
 
 
 def _new_session(
-    app: str | None,
-    master: str | None,
-    cores: int,
-    profile: Profile,
-    settings: Mapping[str, str | float | bool] | None,
+    app: str | None, master: str | None, cores: int, profile: Profile, settings: Mapping[str, str | float | bool] | None
 ) -> SparkSession:
     arguments = {_MASTER: master, _NAME: app, **(settings or {})}
     explicit = {name: str(value) for name, value in arguments.items() if value is not None}

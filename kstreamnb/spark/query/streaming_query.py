@@ -10,15 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kstreamnb.errors import KStreamError
-from kstreamnb.spark.contracts import (
-    PREPARED,
-    Action,
-    OffsetSource,
-    QueryBatch,
-    RowFunction,
-    StreamSettings,
-    from_json,
-)
+from kstreamnb.spark.contracts import PREPARED, Action, OffsetSource, QueryBatch, RowFunction, StreamSettings, from_json
 from kstreamnb.spark.execution.batch_output import BatchOutput
 from kstreamnb.spark.execution.rows import ROW_SCHEMA
 from kstreamnb.spark.execution.stateful_operator import StatefulOperator, stateless_level

@@ -104,10 +104,7 @@ class Router:
         return pairs[0] if pairs and all(pair == pairs[0] for pair in pairs) else None
 
     def serialize(
-        self,
-        records: Sequence[TopicRecord],
-        key_serde: Serde | None = None,
-        value_serde: Serde | None = None,
+        self, records: Sequence[TopicRecord], key_serde: Serde | None = None, value_serde: Serde | None = None
     ) -> list[InputRecord]:
         """Serialise records and assign their partitions; see `serializer`."""
         by_topic: dict[str, list[TopicRecord]] = {}
