@@ -171,7 +171,11 @@ SCRIPTS = {
 }
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+PRINTED = {"new KafkaStreams": sys.version_info >= (3, 11, 3)}
+"""Python 3.11.2, which Debian 12 has, prints no notes of a syntax error."""
+
+
+@pytest.mark.parametrize("name", [name for name in SCRIPTS if PRINTED.get(name, True)])
 def test_a_script_gets_the_hint_after_its_own_line(name: str, tmp_path: Path) -> None:
     """Python's own errors about Java's calls get the hint in every program that imports the kit."""
     line, hint = SCRIPTS[name]

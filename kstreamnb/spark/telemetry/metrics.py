@@ -323,10 +323,8 @@ def elapsed_ms(before: Iterable[Metric], now: Iterable[Metric], elapsed: Duratio
         return duration_ms(elapsed, "elapsed")
     taken = [reading.taken_s if isinstance(reading, Metrics) else None for reading in (before, now)]
     if taken[0] is None or taken[1] is None:
-        raise ConfigError(
-            "the time between two readings is unknown", hint='give it as elapsed="5m", or compare query.metrics()'
-        )
-    return int(1000 * (taken[1] - taken[0]))
+        raise ConfigError("the time between two readings is unknown", hint='pass elapsed="5m", or query.metrics()')
+    return round(1000 * (taken[1] - taken[0]))
 
 
 def as_dict(metrics: Iterable[Metric]) -> dict[str, float]:

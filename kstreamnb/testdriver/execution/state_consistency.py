@@ -70,12 +70,13 @@ class StateCheck(Tabular):
 
 def differences(task: str, store: Any, expected: Any, against: str) -> Iterator[StateDifference]:
     """Yield rows of a store that differ from those of another one, which is made of its changelog or of the input."""
+    if {**store.snapshot(), None: None} == {**expected.snapshot(), None: None}:
+        return  # as nearly always; what has no key, such as stream time, may differ
     mine, theirs = (_rows(task, each) for each in (store, expected))
     for shown in dict.fromkeys([*mine, *theirs]):
         one, other = mine.get(shown), theirs.get(shown)
         if one != other:
-            key = (one or other or (None,))[0]
-            yield StateDifference(task, store.name, key, _value(one), _value(other), against)
+            yield StateDifference(task, store.name, (one or other or (None,))[0], _value(one), _value(other), against)
 
 
 def _rows(task: str, store: Any) -> dict[str, tuple[Any, Any, Any]]:
