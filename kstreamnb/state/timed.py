@@ -215,13 +215,8 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         else:
             window = self._user_key(raw_key)
             assert isinstance(window, Windowed)
-            details = {
-                "window_start": window.start,
-                "window_end": window.end,
-                "stream_time_ms": self.retention.observed_ms,
-                "retention_ms": self.retention.retention_ms,
-                "store": self.name,
-            }
+            found = {"window_start": window.start, "window_end": window.end, "stream_time_ms": retention.observed_ms}
+            details = {**found, "retention_ms": retention.retention_ms, "store": self.name}
             self.context.refuse(self.name, window.key, self._shown(row), self.context.timestamp(), details)
             self._log(raw_key, row)
 
@@ -232,8 +227,7 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         self._note(None, self.raw.get(None), clock)
         self.raw[None] = clock
         if observed_ms < retention.next_expiry:
-            if observed_ms > retention.observed_ms:
-                retention.advance(observed_ms)
+            retention.advance(observed_ms)
             return
         retention.observe(observed_ms)
         for raw_key in self._expired():
@@ -274,9 +268,7 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         if not self._positions:
             for key, position in sorted((k for k in self.raw if k is not None), key=lambda raw_key: raw_key[1]):
                 self._positions.add(key, position)
-        positions = self._positions.get(raw_key)
-        if positions is None:
-            return []
+        positions = self._positions.get(raw_key, [])
         return positions[bisect_left(positions, self._position_at(max(time, self.retention.visible_from))) :]
 
     def _between(self, from_: int, to: int) -> list[TimedKey[P]]:
