@@ -16,8 +16,8 @@ from kstreamnb.errors import ProcessingError
 from kstreamnb.operators.folding import FoldRecord, Late, WindowedFold, folding
 from kstreamnb.operators.store_protocols import TimestampedRow, WindowStore
 
-_Row: TypeAlias = "TimestampedRow | None"
-_Add: TypeAlias = Callable[[int, _Row, Any, Any, int, Headers, int], None]
+_OldRow: TypeAlias = "TimestampedRow | None"
+_Add: TypeAlias = Callable[[int, _OldRow, Any, Any, int, Headers, int], None]
 """``add(start, row, key, value, timestamp, headers, close_ms)``; no row: a window that holds nothing yet."""
 _CopyRow: TypeAlias = Callable[["TimestampedRow", Any, int, Headers], None]
 _Slide: TypeAlias = Callable[[Any, Any, int, Headers, int], None]
@@ -68,7 +68,7 @@ class SlidingAggregate(WindowedFold):
         initializer, aggregator = folding(self.initializer, self.aggregator)
 
         def add(
-            start: int, row: _Row, key: object, value: object, timestamp: int, headers: Headers, close_ms: int
+            start: int, row: _OldRow, key: object, value: object, timestamp: int, headers: Headers, close_ms: int
         ) -> None:
             end = start + difference
             old, row_time = (initializer(), timestamp) if row is None else row
