@@ -154,11 +154,11 @@ def _(model: Replay) -> dict[str, str]:
 
 def _output(replay: Replay, topic: str) -> tuple[str, Sequence[str], _Lines]:
     """Return the first records of an output topic."""
-    records = replay.output(topic)
-    number = shown_of(_SHOWN, len(records), "record")
+    positions = replay.run.output_positions(topic)
+    number = shown_of(_SHOWN, len(positions), "record")
     rows: _Lines = [
         (format_value(each.key), format_value(each.value), format_time(each.timestamp), str(each.partition))
-        for each in records[:_SHOWN]
+        for each in map(replay.run.produced, positions[:_SHOWN])
     ]
     return f'output "{topic}": {number}', ("key", "value", "time", "partition"), rows
 

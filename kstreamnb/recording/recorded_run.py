@@ -137,16 +137,13 @@ class RecordedRun:
 
     def output(self, topic: str, until: int | None = None) -> list[TopicRecord]:
         """Return records written to a topic (by its Kafka or topology name) in order, up to ``until`` steps."""
+        return [self.produced(position) for position in self.output_positions(topic, until)]
+
+    def output_positions(self, topic: str, until: int | None = None) -> list[int]:
+        """Return the log positions of the records of `output`, which costs no decoding."""
         end = len(self.index.log) if until is None else self.index.end(until)
-        names = [name for name in self.topics() if topic in (name, self.short(name))]
-        positions = sorted(
-            position
-            for (name, _), result in self.written.items()
-            if name in names
-            for position in result
-            if position < end
-        )
-        return [self.produced(position) for position in positions]
+        found = (positions for (name, _), positions in self.written.items() if topic in (name, self.short(name)))
+        return sorted(position for positions in found for position in positions if position < end)
 
     def unseen(self, topic: str) -> int:
         """Return the number of records that no reader sees because they were never committed."""

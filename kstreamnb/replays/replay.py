@@ -124,7 +124,7 @@ class Replay(Navigation, Queries, Suggesting, Displayed):
         sinks = (node.topic for node in self.topology.nodes.values() if isinstance(node, Sink))
         known = {*sinks, *self.run.topics(), self.run.config.dead_letter_topic}
         names = sorted(name for name in known if isinstance(name, str))
-        if topic not in names and did_you_mean(topic, names) and not self.run.output(topic):
+        if topic not in names and did_you_mean(topic, names) and not self.run.output_positions(topic):
             raise unknown("output topic", topic, names, error=EngineError)
         return Records(self.run.output(topic))
 
@@ -159,7 +159,7 @@ class Replay(Navigation, Queries, Suggesting, Displayed):
         taken = [code.other[0] in self.run.fed for code, _ in self.run.index.of_kind("consumed")]
         positions = [positions for _, positions in self.run.index.of_kind("consumed")]
         records = sum(len(result) for result, fed in zip(positions, taken, strict=True) if fed) + self.run.refused
-        out = sum(len(self.output(topic)) for topic in self.topics)
+        out = sum(len(self.run.output_positions(topic)) for topic in self.topics)
         parts = [f"{pluralize(records, 'record')} in", f"{out:,} out", self._dropped()]
         name = f' of "{self.topology.name}"' if self.topology.name else ""
         progress = f"step {self.position:,} of {len(self.steps):,}"

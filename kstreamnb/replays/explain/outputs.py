@@ -29,7 +29,7 @@ def why_no_output(run: RecordedRun, topic: str) -> Explanation:
     path = above(run, sinks)
     stops = [stop for name in path for stop in _stops(run, name, path)]
     silent = list(dict.fromkeys(fact for name in path for fact in _silent(run, name)))
-    written = len(run.output(topic))
+    written = len(run.output_positions(topic))
     format_value = (
         f'{pluralize(written, "record")} went to "{topic}"' if written else f'nothing was written to "{topic}"'
     )
@@ -61,7 +61,7 @@ def _nobody_writes(run: RecordedRun, topic: str) -> Explanation:
     nodes = [node for node in run.topology.nodes.values() if isinstance(node, Sink)]
     named = [f'"{node.topic}"' for node in nodes if isinstance(node.topic, str)]
     chosen = [described(run, node.name) for node in nodes if not isinstance(node.topic, str)]
-    count = len(run.output(topic))
+    count = len(run.output_positions(topic))
     if chosen:
         answer = f'{pluralize(count, "record")} went to "{topic}": {join_list(chosen)} chooses the topic of each record'
     else:

@@ -120,10 +120,10 @@ class ClusterRun(RecordedRun):
         """Return the broker's offset of the record written at a log position; -1 if it was not written."""
         return self.shared.placed.get(position, (-1, None))[0]
 
-    def output(self, topic: str, until: int | None = None) -> list[TopicRecord]:
-        """Return the application's committed records on a topic that were visible after ``until`` steps."""
+    def output_positions(self, topic: str, until: int | None = None) -> list[int]:
+        """Return log positions of the application's committed records on a topic, visible after ``until`` steps."""
         end = len(self.index.log) if until is None else self.index.end(until)
-        return [self.produced(position) for position, seen in self._written_to(topic) if seen <= end]
+        return [position for position, seen in self._written_to(topic) if seen <= end]
 
     def unseen(self, topic: str) -> int:
         """Return the number of records on a topic that no reader of committed records sees."""

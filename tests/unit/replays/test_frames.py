@@ -52,6 +52,24 @@ def test_a_long_output_names_what_shows_all_of_it() -> None:
     assert last == "ks.widgets.browse(…) sorts and filters all of them"
 
 
+def test_a_display_of_a_large_run_reads_only_the_records_that_it_shows() -> None:
+    """Counting the records of an output decodes none of them."""
+    read: list[bytes] = []
+
+    def parse(data: bytes) -> str:
+        read.append(data)
+        return data.decode()
+
+    builder = ks.StreamsBuilder("copies")
+    builder.stream("in", value_serde="string").to("out", value_serde=ks.Serdes.serde_from(str.encode, parse))
+    sample = ks.Sample.from_records([("in", 0, at, at, "a", str(at)) for at in range(2000)])
+    run = ks.replay(builder.build(), sample)
+    read.clear()
+    assert "2,000 out" in str(run)
+    assert "of 2,000 records" in run._repr_mimebundle_()["text/plain"]
+    assert 0 < len(read) <= 20
+
+
 def made() -> tuple[ks.KStream, ks.KTable, ks.Topology]:
     builder = ks.StreamsBuilder("clicks")
     clicks = builder.stream("clicks")
