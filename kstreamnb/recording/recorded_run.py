@@ -135,12 +135,10 @@ class RecordedRun:
         """The application's id."""
         return next(iter(self.tasks.values())).plan.application_id
 
-    def output(self, topic: str, until: int | None = None) -> list[TopicRecord]:
-        """Return records written to a topic (by its Kafka or topology name) in order, up to ``until`` steps."""
-        return [self.produced(position) for position in self.output_positions(topic, until)]
-
     def output_positions(self, topic: str, until: int | None = None) -> list[int]:
-        """Return the log positions of the records of `output`, which costs no decoding."""
+        """Return log positions of the records written to a topic (by its Kafka or topology name), in order, up to
+        ``until`` steps; `produced` decodes one.
+        """
         end = len(self.index.log) if until is None else self.index.end(until)
         found = (positions for (name, _), positions in self.written.items() if topic in (name, self.short(name)))
         return sorted(position for positions in found for position in positions if position < end)

@@ -124,9 +124,10 @@ class Replay(Navigation, Queries, Suggesting, Displayed):
         sinks = (node.topic for node in self.topology.nodes.values() if isinstance(node, Sink))
         known = {*sinks, *self.run.topics(), self.run.config.dead_letter_topic}
         names = sorted(name for name in known if isinstance(name, str))
-        if topic not in names and did_you_mean(topic, names) and not self.run.output_positions(topic):
+        positions = self.run.output_positions(topic)
+        if topic not in names and did_you_mean(topic, names) and not positions:
             raise unknown("output topic", topic, names, error=EngineError)
-        return Records(self.run.output(topic))
+        return Records(map(self.run.produced, positions))
 
     def counts(self) -> dict[tuple[str, str], int]:
         """Count records per edge of the graph: (topic, source), (parent, child) and (sink, topic)."""

@@ -132,7 +132,7 @@ class Snapshot(Tabular):
 
     def output(self, topic: str) -> Records:
         """Return the records written to a topic so far."""
-        return Records(self._run.output(topic, self.step))
+        return Records(map(self._run.produced, self._run.output_positions(topic, self.step)))
 
     def counts(self) -> dict[tuple[str, str], int]:
         """Count records per edge of the graph so far; topics have the topology's names."""
