@@ -195,7 +195,9 @@ def _shown_as_is(topology: Topology) -> Topology:
     result = copy(topology)
     as_is = _AsItIs()
     result.nodes = {
-        name: replace(node, key_serde=as_is, value_serde=as_is) if isinstance(node, Sink) else node
+        name: replace(node, key_serde=as_is, value_serde=as_is)
+        if isinstance(node, Sink) and node.topic == PREVIEW
+        else node
         for name, node in topology.nodes.items()
     }
     return result

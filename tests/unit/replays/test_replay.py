@@ -338,6 +338,18 @@ def test_records_that_wait_are_counted_without_reading_them() -> None:
     assert moments[0].first_waiting(3) == moments[0].waiting()[:3]
 
 
+def test_a_preview_behind_a_repartition_shows_what_a_replay_writes() -> None:
+    """Only the preview's own sink takes values as they are; topics between tasks keep their serdes."""
+    builder = ks.StreamsBuilder("words")
+    words = builder.stream("text").flat_map_values(str.split)
+    counts = words.group_by(lambda key, word: word, value_serde="json").count(store="counts")
+    sums = builder.table("n").group_by(lambda key, value: ("sum", value), value_serde="json")
+    totals = sums.reduce(lambda total, value: total + value, lambda total, value: total - value)
+    sample = [ks.TopicRecord("text", 0, 0, 0, None, "the duck the"), ks.TopicRecord("n", 0, 0, 1, "a", 5)]
+    assert [("the", 1), ("duck", 1), ("the", 2)] == [each[4:6] for each in counts.head(sample).records]
+    assert [("sum", 5)] == [each[4:6] for each in totals.head(sample).records]
+
+
 def test_a_preview_says_when_the_sample_has_only_other_topics() -> None:
     """A mistyped topic of the sample is not taken for an empty result."""
     builder = ks.StreamsBuilder("other")
