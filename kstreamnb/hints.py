@@ -159,7 +159,8 @@ def for_python(error: BaseException, line: str, known: Iterable[str] = ()) -> st
         return from_java(error.name or "", dir(error.obj)) if ours else None
     name = (isinstance(error, NameError) and error.name) or ""
     if name == "ks" or (name in known and (name[:1].isupper() or f"{name}(" in line)):
-        return "run import kstreamnb as ks first" if name == "ks" else f"write ks.{name}, after import kstreamnb as ks"
+        imported = '"import kstreamnb as ks"'
+        return f"run {imported} first" if name == "ks" else f"write ks.{name}, after {imported}"
     return from_java(name, ()) if name[:1].isupper() else None
 
 

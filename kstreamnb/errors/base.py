@@ -277,7 +277,7 @@ class UnknownNameError(KStreamError, AttributeError):
 
     Cause: the name is mistyped, is Java's spelling, or belongs to another class.
 
-    Remedy: use the name that the hint suggests; the page Java's names lists them beside ours.
+    Remedy: use the name that the hint suggests; the page Java's names lists Java's beside ours.
 
     Example:
         >>> from kstreamnb import StreamsBuilder

@@ -52,7 +52,8 @@ class AccessDeniedError(BrokerError):
 
     Cause: the user is not permitted to use a topic, a group or a transactional id, or the password is wrong.
 
-    Remedy: grant the permission that the message names, then deploy again; the page Recipes lists all of them.
+    Remedy: grant the permission that the message names, then deploy again; the page Recipes lists those that a
+    deployment needs.
 
     Example:
         >>> issubclass(AccessDeniedError, BrokerError), AccessDeniedError.restartable

@@ -13,6 +13,7 @@ from kstreamnb.core.formatting import pluralize, shown_of
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.frames import FramedTable
+from kstreamnb.replays.replay_sample import least_partitions
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.event_time import has_own_extractor
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
@@ -150,7 +151,7 @@ def preview(
     if read != queues:
         records = [record for record in records if record[:2] in read]
     topics = dict.fromkeys([*(topic for source in sources for topic in source.topics), *map(_topic_of, sorted(read))])
-    own = partitions or max((partition for _, partition in read), default=0) + 1 or 1
+    own = partitions or least_partitions(partition for _, partition in read)
     user_topics = [topic for topic in topics if topic not in topology.internal_topics]
     counts = own if isinstance(own, Mapping) else dict.fromkeys(user_topics, own)
     own_times = any(has_own_extractor(source, Config()) for source in sources)

@@ -61,8 +61,18 @@ def replay(
     if given is None:
         raise ConfigError("there is no sample to replay", hint="write replay(topology, sample), or set builder.sample")
     records = list(given)
-    counts = max(map(itemgetter(1), records), default=0) + 1 or 1 if partitions is None else partitions
+    counts = least_partitions(map(itemgetter(1), records)) if partitions is None else partitions
     driver = TopologyTestDriver(
         topology, config, partitions=counts, task_layout=task_layout, wall_clock=wall_clock, cache=cache, stores=stores
     )
     return Replay.of(driver, records)
+
+
+def least_partitions(numbers: Iterable[int]) -> int:
+    """Return the least number of partitions per topic that has all these; -1 stands for any partition.
+
+    Example:
+        >>> least_partitions([0, 3, -1]), least_partitions([])
+        (4, 1)
+    """
+    return max([0, *numbers]) + 1

@@ -49,7 +49,7 @@ def notebook(lab: Lab) -> Iterator[Notebook]:
 @pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("display", DISPLAYS)
 def test_a_display_fits_the_page_or_scrolls(notebook: Notebook, display: str, width: int) -> None:
-    """What is wider than its cell scrolls within it; the page itself does not."""
+    """Wide content scrolls inside its cell; the page does not scroll sideways."""
     notebook.narrow(width)
     shown = notebook.run(SHOWN, source=DISPLAYS[display])
     expect(shown.locator("img, svg, table").first).to_be_visible()

@@ -112,7 +112,7 @@ def test_a_file_that_is_not_what_was_committed_is_not_used(tmp_path: Path, damag
 
 @pytest.mark.usefixtures("few_rows")
 def test_workers_of_an_executor_share_files(tmp_path: Path) -> None:
-    """S1-10: a task that changes between workers continues from its file, whoever of them wrote it last."""
+    """S1-10: a task that changes between workers continues from its file, no matter which of them wrote it last."""
     topology, rows, cluster = on_disk(tmp_path)
     memories: list[dict[Any, Any]] = [{}, {}, {}]
     turns = (0, 1, 1, 0, 2, 2, 2, 0, 1, 0, 0, 2)

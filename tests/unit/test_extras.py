@@ -77,7 +77,7 @@ def test_an_extra_brings_what_its_namespace_needs(namespace: str, extras: tuple[
 
 
 def test_spark_gets_the_versions_that_its_own_code_checks() -> None:
-    """What pyspark's `sql` asks for, and the protobuf that wrote its messages, which none of its extras names."""
+    """The extra requires the versions that pyspark's own code checks, and the protobuf that generated its messages."""
     pyspark = distribution("pyspark")
     least = {str(each.name): str(each.specifier) for each in map(Requirement, pyspark.requires or ()) if has_sql(each)}
     messages = str(pyspark.locate_file("pyspark/sql/streaming/proto/StateMessage_pb2.py"))

@@ -204,8 +204,8 @@ def test_an_ordinary_mistake_in_a_script_stays_as_it_is(line: str) -> None:
 @pytest.mark.parametrize(
     ("code", "hint"),
     [
-        ("replay(topology)", "write ks.replay, after import kstreamnb as ks"),
-        ("ks.replay(topology)", "run import kstreamnb as ks first"),
+        ("replay(topology)", 'write ks.replay, after "import kstreamnb as ks"'),
+        ("ks.replay(topology)", 'run "import kstreamnb as ks" first'),
         ("replay.now", None),
         ("topology.describe()", None),
         ("hooks.run()", None),
