@@ -25,6 +25,7 @@ from confluent_kafka import (
 )
 
 from kstreamnb.core.arguments import check_arguments
+from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.time import Duration, Instant, duration_ms
 from kstreamnb.errors import ApplicationStateError, CheckpointError, ConfigError, UnknownTopicError, unknown
 from kstreamnb.kafka.admin import Admin
@@ -357,7 +358,7 @@ def _refuse_running(admin: Admin, application: str, files: CheckpointFiles | Non
             detail=f'a process works on checkpoint "{files.name}"',
             hint="stop it first",
         )
-    refuse_members(admin, application, "stop the application first")
+    refuse_members(admin, application)
 
 
 def _refuse_foreign(application: str, files: CheckpointFiles) -> None:
@@ -384,13 +385,16 @@ def fence(servers: Servers, application: str) -> None:
             raise kafka_error(f'fencing "{application}"', error, servers) from error
 
 
-def refuse_members(admin: Admin, application: str, hint: str) -> None:
+def refuse_members(admin: Admin, application: str) -> None:
     """Raise ApplicationStateError if the application's group has members."""
     described = _of_group(admin, application, lambda: admin.client.describe_consumer_groups([application]))
     members = 0 if described is None else len(described.members)
     unseen = described is None or described.state == ConsumerGroupState.DEAD
     if members or (unseen and _refuses_commits(admin, application)):
-        raise ApplicationStateError(f'group "{application}" has {members or "some"} active members', hint=hint)
+        raise ApplicationStateError(
+            f'group "{application}" has {pluralize(members, "active member") if members else "active members"}',
+            hint="stop all instances of the application first; those that crashed leave after session.timeout.ms",
+        )
 
 
 def _refuses_commits(admin: Admin, application: str) -> bool:

@@ -23,7 +23,7 @@ from kstreamnb.spark.io.offset_source import KafkaOffsetSource, Starting
 from kstreamnb.spark.io.sinks import KafkaSink
 from kstreamnb.spark.jvm.constants import LARGEST_FUNCTION
 from kstreamnb.spark.jvm.session import find_java, refuse_connect, require_session, spark_session
-from kstreamnb.spark.operations.adoption import adopted_offsets
+from kstreamnb.spark.operations.adoption import adopted_offsets, refuse_other_serdes
 from kstreamnb.spark.operations.application_topics import (
     create_missing,
     fewest_replicas,
@@ -141,7 +141,8 @@ def deploy(
 
     Raises:
         CheckpointError: the checkpoint belongs to another topology, or the application to another checkpoint.
-        UnknownTopicError: an input topic does not exist. Nothing has been changed after either error.
+        ApplicationStateError: Kafka Streams runs under this id: its group has members.
+        UnknownTopicError: an input topic does not exist. Nothing has been changed after any of these errors.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -270,6 +271,8 @@ def _origin(
     from kstreamnb.kafka.application_reset import reset_positions
 
     adopted = adopted_offsets(folder)
+    if is_new:
+        refuse_other_serdes(folder, application.config)
     return adopted, reset_positions(admin, application.id) if is_new and adopted is None else {}
 
 

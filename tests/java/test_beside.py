@@ -220,7 +220,7 @@ def test_an_application_with_the_streams_protocol_is_refused_while_it_runs(lab: 
     lab.java.start(prefix, "count", prefix, *protocol)
     lab.java.await_input(prefix, committed_topics("count", prefix))
     offsets = committed_positions(lab.admin, prefix)
-    with pytest.raises(ks.errors.ApplicationStateError, match=f'group "{prefix}" has some active members'):
+    with pytest.raises(ks.errors.ApplicationStateError, match=f'group "{prefix}" has active members'):
         lab.adopt("count", prefix)
     with pytest.raises(ks.errors.ApplicationStateError, match="active members"):
         ks.kafka.reset(lab.servers, prefix)

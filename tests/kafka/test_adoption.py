@@ -113,6 +113,11 @@ def last(value_serde: str) -> Callable[[Any, str], None]:
     return declare
 
 
+def texts(stream: Any, name: str) -> None:
+    """The last value of each key, with the default serdes."""
+    stream.map_values(str).group_by_key().reduce(lambda one, other: other, store="texts")
+
+
 def test_the_same_topology_fits_without_notes(left: Left) -> None:
     """S0-22: rows, offsets and stream times are found."""
     left.stop_after(count)
@@ -175,13 +180,12 @@ def test_records_of_a_repartition_topic_with_another_name_would_be_lost(left: Le
     assert left.look(regrouped("letters")).pending == {topic: COUNT}
     (problem,) = left.look(regrouped("others")).problems
     assert problem == (
-        f'the application has read topic "{topic}", this topology does not; {COUNT} of its records wait, '
-        "and would be lost"
+        f'the application has read topic "{topic}", but this topology does not; {COUNT} waiting records would be lost'
     )
     left.commit(topic, ends)
     found = left.look(regrouped("others"))
     assert found.problems == ()
-    assert f'the application has read topic "{topic}", this topology does not' in found.notes
+    assert f'the application has read topic "{topic}", but this topology does not' in found.notes
 
 
 def test_a_store_under_another_name_is_a_problem_and_its_changelog_is_named(left: Left) -> None:
@@ -189,7 +193,7 @@ def test_a_store_under_another_name_is_a_problem_and_its_changelog_is_named(left
     left.stop_after(count)
     found = left.look(lambda stream, name: stream.group_by_key().count(store="totals"))
     assert found.problems == (f'store "totals": there is no topic "{left.name}-totals-changelog"',)
-    assert found.notes == (f'topic "{left.name}-counts-changelog" is of no store of this topology',)
+    assert found.notes == (f'topic "{left.name}-counts-changelog" belongs to no store of this topology',)
 
 
 def test_input_without_offsets_is_noted(left: Left) -> None:
@@ -271,14 +275,17 @@ def test_rows_that_no_query_returns_are_not_counted(left: Left) -> None:
     assert list(stores.table()) == [("counts", str(returned))]
 
 
-def test_a_running_application_is_refused(left: Left) -> None:
-    """S0-22: with the number of its members."""
+def test_a_running_application_is_refused(left: Left, bench: Bench) -> None:
+    """S0-22: with the number of its members; also by a deployment over a state that was adopted before it started."""
     left.stop_after(count)
+    ks.adopt(left.build(count), bootstrap_servers=left.servers, checkpoint=bench.folder / "checkpoint")
     consumer = Consumer({"bootstrap.servers": left.servers, "group.id": left.name})
     consumer.subscribe([f"{left.name}-in"])
     consumer.poll(10)
-    with pytest.raises(ks.errors.ApplicationStateError, match="has 1 active members"):
+    with pytest.raises(ks.errors.ApplicationStateError, match=r"has 1 active member$"):
         left.look(count)
+    with pytest.raises(ks.errors.ApplicationStateError, match=r"has 1 active member$"):
+        bench.deploy(left.build(count), available_now=True)
     consumer.close()
 
 
@@ -298,6 +305,32 @@ def test_a_deployment_over_the_state_of_another_program_is_refused(
         bench.deploy(left.build(count), available_now=True)
     assert "kstreamnb.adopt(topology, …" in str(caught.value.hint)
     assert f"{left.name}-out" not in left.admin.topics()
+
+
+@pytest.mark.parametrize("declare", [count, texts], ids=["own serdes", "default serdes"])
+def test_a_deployment_without_the_settings_of_the_adoption_is_refused(left: Left, bench: Bench, declare: Any) -> None:
+    """S0-22: it would read the input with other serdes; the hint names the argument."""
+    left.stop_after(declare)
+    options = {"bootstrap_servers": left.servers, "checkpoint": bench.folder / "checkpoint"}
+    ks.adopt(left.build(declare), **options, config={"default_value_serde": "string"})
+    with pytest.raises(ks.errors.CheckpointError, match="adopted with other default serdes") as caught:
+        bench.deploy(left.build(declare), available_now=True)
+    assert caught.value.detail == "those of keys and values were string and string, and are string and json now"
+    assert caught.value.hint == "pass the config= that adopt was given"
+    bench.run(left.build(declare), config={"default_value_serde": "string"})
+
+
+def test_a_deployment_without_the_id_of_the_adoption_is_refused(left: Left, bench: Bench) -> None:
+    """S0-22: the hint names the argument."""
+    left.stop_after(count)
+    builder = ks.StreamsBuilder("another")
+    count(builder.stream(f"{left.name}-in", value_serde="long"), left.name)
+    topology = builder.build()
+    ks.adopt(topology, left.name, bootstrap_servers=left.servers, checkpoint=bench.folder / "checkpoint")
+    with pytest.raises(ks.errors.CheckpointError, match="cannot serve this topology") as caught:
+        bench.deploy(topology, available_now=True)
+    assert caught.value.detail == f'it belongs to application "{left.name}", not "another"'
+    assert "application_id=" in str(caught.value.hint)
 
 
 def test_an_adopted_application_continues_until_another_program_does(left: Left, bench: Bench) -> None:

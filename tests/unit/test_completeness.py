@@ -9,12 +9,14 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kstreamnb.core.stores import Stores
+from kstreamnb.hints import from_java
 from kstreamnb.testdriver.mock_processor_context import MockProcessorContext
 from kstreamnb.testdriver.store_views import (
     DisplayedKeyValueView,
@@ -39,6 +41,7 @@ OVERLOADS = {
 }
 """What Java has under one name for several kinds of arguments."""
 
+REFUSED = re.compile("refused: ").match
 METHODS = [(of, java, ours) for of, methods in JAVA.items() if of for java, ours in methods.items()]
 
 
@@ -79,6 +82,19 @@ def test_a_method_of_java_has_its_counterpart(of: str, java: str, ours: str) -> 
     assert last in members(here)
     if words[1:]:
         assert words[1] in inspect.signature(getattr(here, last)).parameters
+
+
+@pytest.mark.parametrize("of", [of for of, methods in JAVA.items() if of and all(map(REFUSED, methods.values()))])
+def test_a_class_that_is_refused_has_a_hint(of: str) -> None:
+    """Such as those of interactive queries: which call to write instead."""
+    assert from_java(of, ()) is not None
+
+
+def test_calls_that_reasons_name_exist() -> None:
+    """Reads of stores; each is a method of at least one kind of view."""
+    calls = {call for _, _, ours in METHODS for call in re.findall(r"query\.store\(name[^)]*\)\.(\w+)\(", ours)}
+    assert {"get", "reverse_range", "fetch", "fetch_all", "history"} <= calls
+    assert calls - {name for _, view in STORES.values() for name in members(view)} == set()
 
 
 @pytest.mark.parametrize("of", SIGNATURES)

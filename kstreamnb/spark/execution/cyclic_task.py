@@ -191,6 +191,11 @@ def _joined(deltas: dict[str, StateDelta]) -> StateDelta:
     return joined
 
 
+def single_tasks(tasks: Iterable[Task | CyclicTask]) -> list[Task]:
+    """Return the tasks with those of cycles one by one."""
+    return [each for task in tasks for each in (task.members.values() if isinstance(task, CyclicTask) else [task])]
+
+
 def state_vars_of(task: Task | CyclicTask) -> dict[tuple[str, str], Any]:
     """Return the state variables of a task, or of all members of a cycle, as a delta names them."""
     if isinstance(task, CyclicTask):

@@ -15,9 +15,8 @@ from kstreamnb.core.codec import SerializedValue, to_bytes
 from kstreamnb.core.record import Headers
 from kstreamnb.core.serde import Serde
 from kstreamnb.runtime.context.handlers import RecordProduced
-from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.runtime.task.task import Task
-from kstreamnb.spark.execution.cyclic_task import CyclicTask
+from kstreamnb.spark.execution.cyclic_task import CyclicTask, single_tasks
 from kstreamnb.spark.execution.record_batch import COMMIT, WALL, Numbers, OrderKey, RecordBatch, to_kafka
 from kstreamnb.spark.execution.record_merge import Arrival, Merged, Positions, Taken
 from kstreamnb.topology.partitions import changelog_topic
@@ -129,9 +128,9 @@ def changelog(task: Task | CyclicTask) -> list[RecordBatch]:
     Topics keep the last record of each key anyway, so the others would only be compacted away.
     """
     versioned = {
-        changelog_topic(plan.application_id, store)
-        for plan in _plans(task)
-        for store in plan.topology.stores.values()
+        changelog_topic(each.plan.application_id, store)
+        for each in single_tasks([task])
+        for store in each.plan.topology.stores.values()
         if store.kind == "versioned"
     }
     last: dict[Any, RecordProduced] = {}
@@ -143,10 +142,6 @@ def changelog(task: Task | CyclicTask) -> list[RecordBatch]:
     for record in last.values():
         topics.setdefault(record.topic, []).append(record)
     return [_changelog_batch(topic, records) for topic, records in sorted(topics.items())]
-
-
-def _plans(task: Task | CyclicTask) -> list[TaskPlan]:
-    return [member.plan for member in task.members.values()] if isinstance(task, CyclicTask) else [task.plan]
 
 
 def _changelog_batch(topic: str, records: list[RecordProduced]) -> RecordBatch:

@@ -19,13 +19,13 @@ from kstreamnb.kafka.offset_metadata import NO_TIME
 from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles, LocalFiles, local_folder
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.spark.contracts import from_json, to_json
+from kstreamnb.spark.execution.cyclic_task import single_tasks
 from kstreamnb.spark.execution.seed import FOLDER, write_pending, write_seed
 from kstreamnb.spark.operations.application_state import (
     FoundState,
     application_on,
     find_state,
     row_counts,
-    single_tasks,
 )
 from kstreamnb.spark.planning.placement import plan_deployment, useful_partitions
 from kstreamnb.spark.state.checkpoint_manifest import manifest_of, write_manifest
@@ -35,7 +35,7 @@ if TYPE_CHECKING:  # Kafka's client is loaded by connections alone
     from kstreamnb.kafka.admin import Admin
     from kstreamnb.kafka.client import Servers
 
-_OFFSETS_FILE = "offsets.json"
+_OFFSETS_FILE, _SERDES_FILE = "offsets.json", "serdes"
 
 
 @dataclass(frozen=True, repr=False)
@@ -67,7 +67,7 @@ class Adoption(Tabular):
     @property
     def title(self) -> str:
         """Application and the number of problems."""
-        fits = f"{len(self.problems)} problems" if self.problems else "everything fits"
+        fits = pluralize(len(self.problems), "problem") if self.problems else "everything fits"
         return f'state of "{self.application}": {fits}'
 
     def table(self) -> Iterator[Sequence[str]]:
@@ -77,14 +77,14 @@ class Adoption(Tabular):
         for topic, parts in self.offsets.items():
             yield "input topic", topic, ", ".join(f"{part}: {offset}" for part, offset in parts.items())
         for topic, count in self.pending.items():
-            yield "repartition topic", topic, f"{count:,} records wait"
+            yield "repartition topic", topic, f"{pluralize(count, 'record')} to process"
 
     def more(self) -> Iterator[str]:
         """Yield problems, notes and the checkpoint."""
         yield from (f"does not fit: {problem}" for problem in self.problems)
         yield from (f"note: {note}" for note in self.notes)
         if self.checkpoint is not None:
-            yield f'written to checkpoint "{self.checkpoint.name}": deploy(…, checkpoint=…) continues from it'
+            yield f'written to checkpoint "{self.checkpoint.name}": deploy(…) continues from it, with the same config='
 
 
 def adopt(
@@ -154,7 +154,7 @@ def adopt(
         raise CheckpointError(
             f'application "{application.id}" does not fit this topology',
             detail="; ".join(adoption.problems),
-            hint="adopt(…, dry_run=True) shows what was found; use Java's names, serdes and settings",
+            hint="adopt(…, dry_run=True) shows the findings; use Java's names and serdes, and its settings as config=",
         )
     _write(folder, found, admin)
     return replace(adoption, checkpoint=folder)
@@ -193,6 +193,7 @@ def _write(folder: Path, found: FoundState, admin: Admin) -> None:
             write_seed(seed, placed.name, task.delta_of(task.state_keys()), positions)
     write_pending(seed, found.pending)
     (seed / _OFFSETS_FILE).write_text(json.dumps(to_json(found.offsets)))
+    (seed / _SERDES_FILE).write_text(_default_serdes(deployment.application.config))
     application, replicas = deployment.application, deployment.application.config.replication_factor
     fence(admin.servers, application.id)
     TransactionalWriter(admin.servers, application.id, deployment.name, replicas=replicas).take_over()
@@ -204,3 +205,18 @@ def adopted_offsets(checkpoint: CheckpointFiles) -> Offsets | None:
     """Return the offsets at which an adopted application continues; None for a checkpoint of another origin."""
     content = checkpoint.read(f"{FOLDER}/{_OFFSETS_FILE}")
     return None if content is None else from_json(json.loads(content))
+
+
+def refuse_other_serdes(checkpoint: CheckpointFiles, config: Config) -> None:
+    """Raise CheckpointError if the default serdes are not those with which the state was adopted."""
+    before, now = checkpoint.read(f"{FOLDER}/{_SERDES_FILE}"), _default_serdes(config)
+    if before is not None and before.decode() != now:
+        raise CheckpointError(
+            "the state was adopted with other default serdes",
+            detail=f"those of keys and values were {before.decode()}, and are {now} now",
+            hint="pass the config= that adopt was given",
+        )
+
+
+def _default_serdes(config: Config) -> str:
+    return f"{config.default_key_serde.name} and {config.default_value_serde.name}"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
+from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.operator import EMITTED
 from kstreamnb.core.progress import under_way
 from kstreamnb.errors import KStreamError, SerdeError
@@ -14,7 +16,7 @@ from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.kafka.offset_metadata import NO_TIME, OffsetMetadata, decode_metadata
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.task.task import Task
-from kstreamnb.spark.execution.cyclic_task import CyclicTask
+from kstreamnb.spark.execution.cyclic_task import single_tasks
 from kstreamnb.spark.execution.seed import PendingRecords
 from kstreamnb.spark.execution.worker_cache import AnyTask
 from kstreamnb.spark.io.changelog_topics import changelog_topics
@@ -24,7 +26,7 @@ from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment
 from kstreamnb.spark.state.changelog_restore import Entries, logged_stores, read_topics, restore_store, restore_tasks
 from kstreamnb.spark.state.store_view import stores_named, tasks_with
 from kstreamnb.state.query_views import SessionView, WindowView, view_of
-from kstreamnb.topology.partitions import OwnedTopic
+from kstreamnb.topology.partitions import OwnedTopic, uneven_fact, uneven_stores
 from kstreamnb.topology.topology import Topology
 
 if TYPE_CHECKING:  # Kafka's client is loaded by connections alone
@@ -54,11 +56,7 @@ def find_state(admin: Admin, deployment: Deployment, *, running: bool = False) -
 
     application, found = deployment.application, FoundState(deployment)
     if not running:
-        refuse_members(
-            admin,
-            application.id,
-            "stop all instances of the application first; those that crashed leave after session.timeout.ms",
-        )
+        refuse_members(admin, application.id)
     committed = Offsets()
     for each in sorted(group_offsets(admin, application.id), key=lambda each: (each.topic, each.partition)):
         committed.setdefault(each.topic, {})[each.partition] = each.offset
@@ -81,7 +79,10 @@ def _set_offsets(found: FoundState, admin: Admin, committed: Offsets) -> None:
     if all(times == OffsetMetadata() for times in found.times.values()):
         found.notes.append("the offsets have no stream times: Kafka Streams has not committed them")
     ends = (admin.offsets(application.external, at) for at in ("earliest", "latest"))
-    found.notes += [*checks.missing_offsets(application, committed, *ends), *checks.uneven(application)]
+    found.notes += [
+        *checks.missing_offsets(application, committed, *ends),
+        *starmap(uneven_fact, uneven_stores(application.topology, application.partitions).items()),
+    ]
 
 
 def _find_pending(found: FoundState, admin: Admin, committed: Offsets) -> None:
@@ -94,9 +95,9 @@ def _find_pending(found: FoundState, admin: Admin, committed: Offsets) -> None:
     _, lost = _waiting(admin, [topic for topic in unread if checks.is_repartition(application, topic)], committed)
     for topic in unread:
         count = sum(len(records) for (of, _), records in lost.items() if of == topic)
-        waiting = f"; {count:,} of its records wait, and would be lost" if count else ""
+        waiting = f"; {pluralize(count, 'waiting record')} would be lost" if count else ""
         findings = found.problems if count else found.notes
-        findings.append(f'the application has read topic "{topic}", this topology does not{waiting}')
+        findings.append(f'the application has read topic "{topic}", but this topology does not{waiting}')
 
 
 def _waiting(admin: Admin, topics: list[str], committed: Offsets) -> tuple[Offsets, PendingRecords]:
@@ -186,11 +187,6 @@ def _set_times(found: FoundState, task: Task) -> None:
         if name == EMITTED:
             emitted = [each.emitted_ms.get(application.topology.nodes[node].stores[0]) for each in times]
             state_var[0] = max([time for time in emitted if time is not None], default=state_var[0])
-
-
-def single_tasks(tasks: Iterable[AnyTask]) -> list[Task]:
-    """Return the tasks with those of cycles one by one."""
-    return [each for task in tasks for each in (task.members.values() if isinstance(task, CyclicTask) else [task])]
 
 
 def row_counts(found: FoundState) -> dict[str, int]:

@@ -12,11 +12,11 @@ from kstreamnb.core.tables import Tabular
 from kstreamnb.errors import StateError, unknown
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.task.initial_state import InitialState
+from kstreamnb.spark.execution.cyclic_task import single_tasks
 from kstreamnb.spark.operations.application_state import (
     application_on,
     find_state,
     row_counts,
-    single_tasks,
     stores_over,
 )
 from kstreamnb.spark.operations.state_checks import readable_stores

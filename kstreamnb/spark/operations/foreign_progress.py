@@ -25,7 +25,7 @@ def refuse_foreign_progress(
 ) -> None:
     """Raise CheckpointError if Kafka has offsets or changelogs of the application that no deployment wrote.
 
-    The sink refuses a marker of another deployment.
+    The sink refuses a marker of another deployment. An application that runs elsewhere is an ApplicationStateError.
 
     Args:
         admin: the cluster.
@@ -34,9 +34,10 @@ def refuse_foreign_progress(
         adopted: offsets at which an adopted application continues.
         reset: offsets that a reset has set.
     """
-    from kstreamnb.kafka.application_reset import committed_positions
+    from kstreamnb.kafka.application_reset import committed_positions, refuse_members
 
     application, topics = deployment.application, admin.topics()
+    refuse_members(admin, application.id)
     committed = {
         t: parts for t, parts in committed_positions(admin, application.id).items() if t in application.external
     }

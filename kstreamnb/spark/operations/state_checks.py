@@ -12,7 +12,7 @@ from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.spark.planning.deployment import ApplicationPlan
 from kstreamnb.spark.state.store_view import StoreView
 from kstreamnb.state.versioned import VersionedRows
-from kstreamnb.topology.partitions import OwnedTopic, uneven_fact, uneven_stores
+from kstreamnb.topology.partitions import OwnedTopic
 
 POLICY, RETENTION = "cleanup.policy", "retention.ms"
 _COMPACTION_LAG = "min.compaction.lag.ms"  # of versioned stores
@@ -20,7 +20,6 @@ SETTINGS = {POLICY, RETENTION, _COMPACTION_LAG}
 _LOG, _INNER = "-changelog", ("-repartition", "-topic")
 _LOOKED_AT = 100
 _LETTERS = range(32, 127)
-_EVEN_INT = 1 << 32  # smaller integers have zero bytes, which text has not
 
 
 def missing_offsets(application: ApplicationPlan, committed: Offsets, first: Offsets, last: Offsets) -> Iterator[str]:
@@ -40,7 +39,7 @@ def foreign_topics(application: ApplicationPlan, known: Iterable[str], existing:
     used = {*known}
     for topic in existing:
         if topic.startswith(f"{application.id}-") and topic.endswith(_LOG) and topic not in used:
-            yield f'topic "{topic}" is of no store of this topology'
+            yield f'topic "{topic}" belongs to no store of this topology'
 
 
 def unread_topics(application: ApplicationPlan, committed: Offsets, existing: Iterable[str]) -> list[str]:
@@ -91,12 +90,6 @@ def other_keys(kind: str, keys: Iterable[bytes]) -> Iterator[str]:
             yield "expected keys of a session store, with end and start, got an end before its start"
 
 
-def uneven(application: ApplicationPlan) -> Iterator[str]:
-    """Yield stores whose input topics have different partition counts."""
-    for store, counts in uneven_stores(application.topology, application.partitions).items():
-        yield uneven_fact(store, counts)
-
-
 def readable_stores(application: ApplicationPlan) -> set[str]:
     """Return the stores that have views; the buffers of operators have none."""
     return {name for name, store in application.topology.stores.items() if store.kind != "internal"}
@@ -132,10 +125,6 @@ def _other_kind(value: object) -> str | None:
         return "a number that was read as text"
     if isinstance(value, float) and 0 < abs(value) < sys.float_info.min:
         return "an integer that was read as a fraction"
-    if isinstance(value, int) and abs(value) >= _EVEN_INT and all(byte in _LETTERS for byte in _bytes_of(value)):
+    if isinstance(value, int) and 0 < value < 1 << 63 and all(byte in _LETTERS for byte in value.to_bytes(8)):
         return "text that was read as an integer"
     return None
-
-
-def _bytes_of(number: int) -> bytes:
-    return number.to_bytes((number.bit_length() + 7) // 8) if number > 0 else b"\0"

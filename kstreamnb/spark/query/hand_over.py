@@ -12,7 +12,7 @@ from kstreamnb.errors import ApplicationStateError
 from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.kafka.offset_metadata import CommittedOffset, OffsetMetadata, commit_offsets
 from kstreamnb.runtime.task.task import Task
-from kstreamnb.spark.execution.cyclic_task import CyclicTask
+from kstreamnb.spark.execution.cyclic_task import single_tasks
 from kstreamnb.spark.io.changelog_topics import changelog_topics
 from kstreamnb.spark.io.sinks import KafkaSink
 from kstreamnb.spark.state.checkpoint_reader import last_batch, last_begun, read_tasks
@@ -47,7 +47,7 @@ class HandOver:
         lines = [
             f'start the same topology in Java with application.id "{self.application}"',
             "  it needs equal names of stores and repartition topics; compare topology.describe() with Java's",
-            f"  it restores from {', '.join(self.changelogs) or 'no changelog: the topology has no state'}",
+            f"  it restores from {', '.join(self.changelogs) or 'no changelog: no store has one'}",
         ]
         for topic, parts in sorted(self.offsets.items()):
             lines.append(f"  {topic}: " + ", ".join(f"{part}: {offset}" for part, offset in sorted(parts.items())))
@@ -64,7 +64,8 @@ def hand_over(query: Query, timeout_s: float) -> HandOver:
         )
     _drain(query, timeout_s)
     query.control.action.resume(query.control.files)
-    positions, tasks = query.control.action.last.positions, list(_tasks(query))
+    tasks = single_tasks(read_tasks(query.spark, query.deployment, query.control.files).values())
+    positions = query.control.action.last.positions
     application = query.deployment.application
     inner = _repartition_topics(query, sink.writer.servers)
     offsets = {topic: parts for topic, parts in positions.items() if topic in application.external} | inner
@@ -93,12 +94,6 @@ def _drain(query: Query, timeout_s: float) -> None:
     raise ApplicationStateError(
         f'"{query.application}" did not finish its last batch', hint="call hand_over() again once its input is idle"
     )
-
-
-def _tasks(query: Query) -> Iterator[Task]:
-    """Yield the tasks with the state of the last batch."""
-    for task in read_tasks(query.spark, query.deployment, query.control.files).values():
-        yield from task.members.values() if isinstance(task, CyclicTask) else [task]
 
 
 def _repartition_topics(query: Query, servers: Servers) -> Offsets:

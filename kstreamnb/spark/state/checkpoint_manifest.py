@@ -156,7 +156,8 @@ def check_compatible(old: Manifest, new: Manifest) -> None:
         raise CheckpointError(
             f'the checkpoint of "{old.application}" cannot serve this topology',
             detail="; ".join(differences),
-            hint="deploy with a new checkpoint and a new application id, or go back to the topology that wrote it",
+            hint="pass the topology, application_id= and config= that wrote it, "
+            "or deploy with a new checkpoint and a new application id",
         )
 
 
