@@ -111,6 +111,13 @@ class JavaStreams:
         state, records, lag = self.ask("restored", application).split()
         return state, int(records), int(lag)
 
+    def await_running(self, application: str) -> None:
+        """Wait until an application is a member of its group and has its tasks."""
+        end = time.monotonic() + _PATIENCE_S
+        while self.restored(application)[0] != "RUNNING":
+            assert time.monotonic() < end
+            time.sleep(0.1)
+
     def run(
         self,
         application: str,

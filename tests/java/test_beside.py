@@ -224,9 +224,17 @@ def test_an_application_with_the_streams_protocol_is_refused_while_it_runs(lab: 
         lab.adopt("count", prefix)
     with pytest.raises(ks.errors.ApplicationStateError, match="active members"):
         ks.kafka.reset(lab.servers, prefix)
+    with pytest.raises(ks.errors.CheckpointError, match="has run elsewhere") as refused:
+        lab.deploy("count", prefix)
+    assert "kstreamnb.adopt(topology, …" in str(refused.value.hint)
     assert committed_positions(lab.admin, prefix) == offsets
     lab.java.stop(prefix)
     lab.adopt("count", prefix)
+    lab.java.start(prefix, "count", prefix, *protocol)
+    lab.java.await_running(prefix)
+    with pytest.raises(ks.errors.ApplicationStateError, match="has active members"):
+        lab.deploy("count", prefix, "adopted", changelogs=True)
+    lab.java.stop(prefix)
     query = lab.deploy("count", prefix, "adopted", changelogs=True)
     query.hand_over(300)
     feed(lab.servers, "count", prefix, 1)

@@ -25,7 +25,7 @@ def refuse_foreign_progress(
 ) -> None:
     """Raise CheckpointError if Kafka has offsets or changelogs of the application that no deployment wrote.
 
-    The sink refuses a marker of another deployment. An application that runs elsewhere is an ApplicationStateError.
+    The sink refuses a marker of another deployment. Otherwise raise ApplicationStateError if its group has members.
 
     Args:
         admin: the cluster.
@@ -37,7 +37,6 @@ def refuse_foreign_progress(
     from kstreamnb.kafka.application_reset import committed_positions, refuse_members
 
     application, topics = deployment.application, admin.topics()
-    refuse_members(admin, application.id)
     committed = {
         t: parts for t, parts in committed_positions(admin, application.id).items() if t in application.external
     }
@@ -45,6 +44,7 @@ def refuse_foreign_progress(
     own = _end(checkpoint, begun) if begun >= 0 else adopted
     if own is not None:
         _refuse_later(admin, application.id, own)
+        refuse_members(admin, application.id)
         return
     if f"{application.id}-commits" in topics:
         return
@@ -65,6 +65,7 @@ def refuse_foreign_progress(
             detail=f'topic "{filled[0]}" has records, and the checkpoint is new',
             hint=f"{_ADOPT}; or reset it, or deploy with another application id",
         )
+    refuse_members(admin, application.id)
 
 
 def _refuse_later(admin: Admin, application: str, own: Offsets) -> None:
