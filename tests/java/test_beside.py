@@ -227,6 +227,8 @@ def test_an_application_with_the_streams_protocol_is_refused_while_it_runs(lab: 
     with pytest.raises(ks.errors.CheckpointError, match="has run elsewhere") as refused:
         lab.deploy("count", prefix)
     assert "kstreamnb.adopt(topology, …" in str(refused.value.hint)
+    options = {"bootstrap_servers": lab.servers, "config": SETTINGS}
+    assert ks.kafka.read_changelogs(build("count", prefix), prefix, **options).offsets == offsets
     assert committed_positions(lab.admin, prefix) == offsets
     lab.java.stop(prefix)
     lab.adopt("count", prefix)

@@ -282,9 +282,9 @@ def test_a_running_application_is_refused(left: Left, bench: Bench) -> None:
     consumer = Consumer({"bootstrap.servers": left.servers, "group.id": left.name})
     consumer.subscribe([f"{left.name}-in"])
     consumer.poll(10)
-    with pytest.raises(ks.errors.ApplicationStateError, match=r"has 1 active member$"):
+    with pytest.raises(ks.errors.ApplicationStateError, match=r"has 1 active member\n"):
         left.look(count)
-    with pytest.raises(ks.errors.ApplicationStateError, match=r"has 1 active member$"):
+    with pytest.raises(ks.errors.ApplicationStateError, match=r"has 1 active member\n"):
         bench.deploy(left.build(count), available_now=True)
     consumer.close()
 

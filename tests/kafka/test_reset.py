@@ -62,7 +62,7 @@ def test_an_application_with_members_or_a_wrong_folder_is_refused(servers, topic
     end = time.monotonic() + PATIENCE_S
     while not member.assignment() and time.monotonic() < end:
         member.poll(0.1)
-    with pytest.raises(ApplicationStateError, match=r"has 1 active member$"):
+    with pytest.raises(ApplicationStateError, match=r"has 1 active member\n"):
         plan_reset(servers, name)
     member.close()
     with pytest.raises(CheckpointError, match="is not a checkpoint"):
