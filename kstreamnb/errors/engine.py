@@ -228,10 +228,10 @@ class DataLossError(EngineError):
 class ApplicationStateError(EngineError):
     """The call needs the application to be stopped, or to be running, and it is not.
 
-    Cause: a reset or a change of partitions while the application runs, or a call that needs a running query before it
-    started or after it ended.
+    Cause: a reset, an adoption or a change of partitions while the application runs, a deployment while Kafka Streams
+    runs under its id, or a call that needs a running query before it started or after it ended.
 
-    Remedy: stop the application first (`query.stop()`), or start it.
+    Remedy: stop the application first (`query.stop()`, or every instance of it in Java), or start it.
 
     Example:
         >>> from kstreamnb.spark import FunctionSink
