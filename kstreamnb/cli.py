@@ -238,9 +238,11 @@ def deploy(servers: str, application: str, config: Sequence[str], **options: Any
     topology = _load(application)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     query = start(topology, bootstrap_servers=servers, config=_settings(config), **options)
-    click.echo(f"{query.application} runs; Ctrl-C stops it")
     try:
+        click.echo(f"{query.application} runs; Ctrl-C stops it")
         query.await_termination()
+    except KeyboardInterrupt:  # it came before the query waited for one
+        pass
     finally:
         query.stop()
 

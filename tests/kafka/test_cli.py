@@ -102,5 +102,4 @@ def test_a_deployment_ends_cleanly_when_it_is_told_to(servers, topic, name, tmp_
             _, errors = process.communicate(timeout=120)
         finally:
             process.kill()
-    assert 0 == process.returncode
-    assert "" == errors
+    assert (0, "") == (process.returncode, errors)

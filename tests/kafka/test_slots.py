@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.errors import CheckpointError, ConfigError, FencedError
+from kstreamnb.errors import ApplicationStateError, CheckpointError, ConfigError, FencedError
 from kstreamnb.kafka.application_reset import fence
 from kstreamnb.kafka.batch_marker import last_marker
 from kstreamnb.kafka.bounded_reader import fetch, pieces_between
@@ -139,6 +139,27 @@ def test_stores_are_read_from_the_checkpoint_if_the_driver_gets_no_changes(bench
         store = query.store("counts")
         assert counts(records) == dict(store.all())
         records += bench.fill("unlive-in", 100, 2, begin=begin)
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_watchers_read_the_state_of_their_batch_or_nothing(bench: Bench, live: bool) -> None:
+    """They are called before Spark commits the batch: without the changes, no state of it can be read yet."""
+    name, seen = f"told-{live}", list[tuple[int, Any]]()
+    records = bench.fill(f"{name}-in", 200, 2)
+    query = bench.deploy(counting(name), live=live)
+    store = query.store("counts")
+
+    def read(figures: Any) -> None:
+        try:
+            seen.append((figures.number, dict(store.all())))
+        except ApplicationStateError as error:
+            seen.append((figures.number, error.hint))
+
+    query.watch(read)
+    assert query.await_input(PATIENCE_S)
+    assert counts(records) == dict(store.all())
+    query.stop()
+    assert [(0, counts(records) if live else "deploy with live=True, or read the store in another thread")] == seen
 
 
 @pytest.mark.parametrize(

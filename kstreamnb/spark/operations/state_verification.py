@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from kstreamnb.core.arguments import expect
-from kstreamnb.errors import ApplicationStateError
 from kstreamnb.spark.execution.worker_cache import AnyTask
 from kstreamnb.spark.io.changelog_topics import changelog_topics
 from kstreamnb.spark.io.sinks import KafkaSink
 from kstreamnb.spark.planning.deployment import Deployment
 from kstreamnb.spark.query.query import Query
 from kstreamnb.spark.state.changelog_restore import read_topics, restore_tasks
-from kstreamnb.spark.state.checkpoint_reader import last_batch, read_tasks
+from kstreamnb.spark.state.checkpoint_reader import await_commit, read_tasks
 from kstreamnb.spark.state.store_view import stores_named, tasks_with
 from kstreamnb.state.store import Store
 from kstreamnb.state.versioned import VersionedRows
 
 if TYPE_CHECKING:  # Kafka's client is loaded by connections alone
     from kstreamnb.kafka.client import Servers
-
-_COMMIT_S = 30.0
 
 
 class RebuiltStore(NamedTuple):
@@ -42,7 +38,7 @@ def rebuilt_stores(query: Query) -> Iterator[RebuiltStore]:
     """
     expect(query, Query, "query", hint="pass what deploy() returns")
     with query.control.action.busy:
-        _await_commit(query)
+        await_commit(query.control.files, query.control.action.last.number)
         rebuilt = read_tasks(query.spark, query.deployment, query.control.files)
         for name in sorted(query.topology.stores):
             pairs = [
@@ -56,18 +52,6 @@ def rebuilt_stores(query: Query) -> Iterator[RebuiltStore]:
         sink = query.control.action.sink
         if isinstance(sink, KafkaSink) and query.deployment.options.changelogs:
             yield from _from_changelogs(query.deployment, sink.writer.servers, rebuilt)
-
-
-def _await_commit(query: Query) -> None:
-    """Wait until the batch that was published last is in Spark's log of commits."""
-    number, end = query.control.action.last.number, time.monotonic() + _COMMIT_S
-    while last_batch(query.control.files) < number:
-        if time.monotonic() > end or not query.is_active():
-            raise ApplicationStateError(
-                f"batch {number} is published, but not committed in the checkpoint",
-                hint="call query.restart(), which repeats it, then compare again",
-            )
-        time.sleep(0.02)
 
 
 def _from_changelogs(

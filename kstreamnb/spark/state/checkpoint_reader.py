@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -10,12 +11,15 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from kstreamnb.errors import ApplicationStateError
 from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles
 from kstreamnb.spark.execution.state_codec import unpack_delta, unpack_entry
 from kstreamnb.spark.execution.state_log import HEAD
 from kstreamnb.spark.execution.worker_cache import AnyTask, empty_task
 from kstreamnb.spark.jvm.session import query_session
 from kstreamnb.spark.planning.deployment import Deployment
+
+_COMMIT_S = 10.0
 
 StoredDelta = tuple[int, int, list[bytes]]
 """Group value, number in the log, packed deltas to apply one after the other."""
@@ -79,6 +83,22 @@ def _placed(note: dict[str, Any], checkpoint: CheckpointFiles) -> dict[str, Any]
         for store in note["stateStoreInfo"]
     ]
     return {**note, "stateStoreInfo": stores}
+
+
+def await_commit(checkpoint: CheckpointFiles, batch: int) -> None:
+    """Wait until Spark has committed a batch that was published: its reader refuses the states of any other.
+
+    Raises:
+        ApplicationStateError: Spark has not committed it in time.
+    """
+    end = time.monotonic() + _COMMIT_S
+    while last_batch(checkpoint) < batch:
+        if time.monotonic() > end:
+            raise ApplicationStateError(
+                f"batch {batch} is published, but not committed in the checkpoint",
+                hint="call query.restart(), which repeats it, then read again",
+            )
+        time.sleep(0.01)
 
 
 def read_entries(

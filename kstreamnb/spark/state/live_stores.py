@@ -7,21 +7,22 @@ exceed a limit they are discarded, and the next read uses the checkpoint.
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from threading import Lock, Thread, current_thread
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from kstreamnb.core.progress import under_way
+from kstreamnb.errors import ApplicationStateError
 from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles
 from kstreamnb.spark.execution.state_codec import unpack_delta
 from kstreamnb.spark.execution.worker_cache import empty_task
 from kstreamnb.spark.jvm.session import require_session
 from kstreamnb.spark.planning.deployment import Deployment, Replica, TaskPlacement
-from kstreamnb.spark.state.checkpoint_reader import read_entries
+from kstreamnb.spark.state.checkpoint_reader import await_commit, last_batch, read_entries
 from kstreamnb.spark.state.store_view import StoreView, placements_of, stores_named
 
 _MOST_WAITING_BYTES = 64 << 20
@@ -53,7 +54,8 @@ class LiveStores:
         self.deployment, self.checkpoint = deployment, checkpoint
         self.batch = -1
         self._trust = trust
-        self._spark, self._lock = spark, threading.Lock()
+        self._spark, self._lock = spark, Lock()
+        self._giver: Thread | None = None  # Spark's thread, which commits a batch after its watchers were called
         self._copies: dict[int, _StoreCopy] = {}
         self._lanes = len(deployment.input_ranks)
 
@@ -64,7 +66,7 @@ class LiveStores:
                 copy = self._copies.setdefault(source - self._lanes, _StoreCopy())
                 copy.waiting.append((seq, delta))
                 copy.size += len(delta)
-            self.batch = batch
+            self.batch, self._giver = batch, current_thread()
             waiting = sum(copy.size for copy in self._copies.values())
             while waiting > _MOST_WAITING_BYTES:
                 most = max(self._copies.values(), key=lambda copy: copy.size)
@@ -104,6 +106,7 @@ class LiveStores:
         since = {each.routing_key: self._copies[each.number].seq for each in placed}
         require_session(self._spark)
         with under_way("reading state from the checkpoint"):
+            self._await_commit()
             batch, entries = read_entries(self._spark, self.deployment, self.checkpoint, placed[0].level, since)
         keepers = {each.routing_key: each for each in placed}
         for group, seq, deltas in entries:
@@ -116,7 +119,16 @@ class LiveStores:
         for each in placed:
             self._copies[each.number].looked = True
             _catch_up(self._copies[each.number], trust=self._trust)
-        self.batch = max(self.batch, batch)
+        self.batch = batch
+
+    def _await_commit(self) -> None:
+        """Wait for the commit of the last batch, without which the checkpoint would show the one before."""
+        if current_thread() is self._giver and last_batch(self.checkpoint) < self.batch:
+            raise ApplicationStateError(
+                f"batch {self.batch} is not in the checkpoint while its watchers are called",
+                hint="deploy with live=True, or read the store in another thread",
+            )
+        await_commit(self.checkpoint, self.batch)
 
 
 def _catch_up(copy: _StoreCopy, *, trust: bool) -> bool:
