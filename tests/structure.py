@@ -54,7 +54,7 @@ IDIOMS = {
     ),
     "nothing is said": re.compile(r"\b(?:nothing|none|no [a-z]+) (?:is|are|was|were) said\b"),
 }
-"""Phrases of translated English; each pattern is searched in docstrings, comments and other texts of the package."""
+"""Phrases of translated English; each is searched in docstrings and comments, and in other texts of the package."""
 
 EXCEPTIONS = {
     "pass trust=True if you know who wrote the checkpoint": "a person",
@@ -78,10 +78,10 @@ class Module:
         return str(self.path.parent.relative_to(ROOT))
 
 
-def modules() -> dict[str, Module]:
-    """Return every module of the package by its dotted name."""
+def modules(folder: Path = PACKAGE) -> dict[str, Module]:
+    """Return every module of a package by its dotted name."""
     found = {}
-    for path in sorted(PACKAGE.rglob("*.py")):
+    for path in sorted(folder.rglob("*.py")):
         parts = path.relative_to(ROOT).with_suffix("").parts
         name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
         source = path.read_text()
@@ -174,13 +174,24 @@ def annotations(module: Module) -> Iterator[tuple[int, str]]:
 
 
 def texts(module: Module) -> Iterator[tuple[int, str]]:
-    """Yield the line and text of every docstring, comment and other string of a module."""
-    for node in ast.walk(module.tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield node.lineno, node.value
+    """Yield the line and text of every docstring, comment and other string of a module; strings of tests are data."""
+    if PACKAGE in module.path.parents:
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.lineno, node.value
+    else:
+        yield from docstrings(module.tree)
     for token in tokenize.generate_tokens(io.StringIO(module.source).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string.lstrip("# ")
+
+
+def docstrings(node: ast.Module | ast.ClassDef | ast.FunctionDef) -> Iterator[tuple[int, str]]:
+    """Yield the line and docstring of a definition and of those directly within it."""
+    yield getattr(node, "lineno", 1), ast.get_docstring(node) or ""
+    for inner in node.body:
+        if isinstance(inner, ast.ClassDef | ast.FunctionDef):
+            yield from docstrings(inner)
 
 
 def idioms(parsed: Collection[Module]) -> list[str]:
@@ -208,7 +219,7 @@ def _whether(module: Module) -> Iterator[int]:
 
 
 def defined_types(module: Module) -> Iterator[str]:
-    """Yield the names of a module's classes and type aliases; type variables are no types of their own."""
+    """Yield the names of a module's classes and type aliases; type variables do not count."""
     for node in module.tree.body:
         if isinstance(node, ast.ClassDef):
             yield node.name
@@ -239,7 +250,8 @@ def report() -> tuple[str, dict[str, list[str]]]:
     annotated = [(module, line, text) for module in parsed.values() for line, text in annotations(module)]
     untyped = [f"{module.name}:{line}: {text}" for module, line, text in annotated if re.search(r"\bAny\b", text)]
     share = 100 * len(untyped) / len(annotated)
-    phrases, shared = idioms(parsed.values()), shared_class_names(parsed.values())
+    phrases = idioms([*parsed.values(), *modules(ROOT / "tests").values()])
+    shared = shared_class_names(parsed.values())
     line = (
         f"code lines {lines} (≤ {MOST_CODE_LINES}), biggest room {room} {size} (≤ {MOST_MODULES_IN_A_ROOM}), "
         f"largest circle {largest} files (≤ {MOST_FILES_IN_A_CIRCLE}), circles of rooms {len(between)} (0), "

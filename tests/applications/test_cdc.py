@@ -37,7 +37,7 @@ def test_a_row_is_found_by_the_words_of_its_newest_name(module: Import) -> None:
 
 
 def test_a_deleted_row_is_not_found_and_a_repeated_change_does_not_bring_it_back(module: Import) -> None:
-    """A killed relay sends changes again; the tombstone after a delete is no change."""
+    """A killed relay sends changes again; the tombstone after a delete changes nothing."""
     first = [change("c", 10, "Red lamp"), change("d", 20), None]
     assert after(module, *first, *first) == (["Red lamp", None], {})
 

@@ -33,7 +33,7 @@ def test_a_payment_above_the_limit_is_an_alert(module: Import) -> None:
 
 @pytest.mark.parametrize(("seconds", "expected"), [((1, 2, 3), 0), ((1, 6, 11, 16, 21), 1), ((1, 2, 3, 9), 0)])
 def test_four_payments_in_a_row_are_one_alert(module: Import, seconds: tuple[int, ...], expected: int) -> None:
-    """Gaps of five seconds are within a session, six are not; the fifth payment is no second alert."""
+    """Gaps of five seconds are within a session, six are not; the fifth payment makes no second alert."""
     found = alerts(module, *(("a", second, 1, "DE") for second in seconds))
     assert [rule for _, rule, _ in found] == ["burst"] * expected
 

@@ -51,7 +51,7 @@ def fill(servers: str, count: int) -> None:
 
 
 def measured(spark: Any, servers: str, name: str, folder: Path, **options: Any) -> tuple[int, float, float, float]:
-    """Return records, seconds, CPU seconds of this process and of its descendants, from the second batch on."""
+    """Return records, seconds, CPU seconds of this process and of its descendants, without the first batch."""
     marks: list[tuple[float, float, float]] = []
 
     def mark(figures: Any) -> None:

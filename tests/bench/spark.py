@@ -111,7 +111,7 @@ def memory_mb() -> float:
 
 @dataclass
 class Light(QuerySink):
-    """Accepts batches at no cost of its own; reads the CPU time once after the warm-up and once at the end."""
+    """Accepts batches and adds no cost; reads the CPU time once after the warm-up and once at the end."""
 
     marks: tuple[int, int]
     found: list[float] = field(default_factory=list)

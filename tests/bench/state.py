@@ -2,7 +2,7 @@
 
 Fills one task with counted keys through the level, state log and worker cache of a query, with the log in a file, and
 prints for each size: CPU seconds to fill, CPU milliseconds of a batch of 100 random keys, bytes of the log, memory
-of the process above its start, and CPU seconds of a rebuild. Each size runs in a process of its own. The place of the
+of the process above its start, and CPU seconds of a rebuild. Each size runs in a separate process. The place of the
 rows is chosen by ``--memory-limit``, as in a query; ``--disk`` puts them into a file from the beginning. ``--json``
 measures both places and writes charts, with ``--lines`` those of the printed lines of several calls: a list of
 ``{"chart", "x_label", "y_label", "series": [{"name", "points"}]}``.
@@ -195,7 +195,7 @@ def charts(found: list[Figures]) -> list[dict[str, Any]]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Measure every size in a process of its own, and print the figures."""
+    """Measure each size in a separate process, and print the figures."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.state")
     parser.add_argument("--keys", type=int, nargs="+", default=[100_000, 200_000, 1_000_000])
     parser.add_argument("--disk", action="store_true", help="keep the rows in a file from the beginning")

@@ -174,7 +174,7 @@ class Notebook:
             expect(output.locator(".jp-RenderedSVG img")).to_have_attribute("src", drawn)
 
     def watch_bars(self) -> None:
-        """Keep the texts that the bar of long operations shows from now on."""
+        """Keep the texts that the bar of long operations shows after this call."""
         self.page.evaluate(
             """() => {
                 window.bars = [];

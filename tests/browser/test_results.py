@@ -107,7 +107,7 @@ def test_a_sample_is_described_and_a_misread_field_pointed_out(notebook: Noteboo
 
 
 def test_the_smallest_sample_that_breaks_a_law_is_a_table_and_a_replay(notebook: Notebook) -> None:
-    """A law that a team states of its own, and the records that break it."""
+    """A law that a team wrote, and the records that break it."""
     law = """
 def no_count_of_two(run):
     assert all(each.value < 2 for each in run.output("sold-per-hour")), "counted twice"

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
 @pytest.fixture(autouse=True)
 def stopped() -> Iterator[None]:
-    """No query, session or JVM is left: the next session starts a JVM of its own, with other settings."""
+    """No query, session or JVM is left: the next session starts another JVM, with other settings."""
     yield
     ks.spark.stop_all()
     session = ks.spark.spark_session()

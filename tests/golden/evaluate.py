@@ -94,7 +94,7 @@ def feed(driver: TopologyTestDriver, row: list[Any], spec: dict[str, Any]) -> No
 
 
 def read_outputs(driver: TopologyTestDriver, outputs: dict[str, str]) -> dict[str, Any]:
-    """What was written since the last time, by topic."""
+    """Return the records written since the last call, by topic."""
     found = {}
     for topic, kind in outputs.items():
         records = driver.create_output_topic(topic, SERDES["s"], SERDES[kind]).read_records()

@@ -14,7 +14,7 @@ __all__ = ["PROCESSORS", "Boom"]
 
 
 class Boom(RuntimeError):
-    """What the processor "boom" throws."""
+    """The error that the processor "boom" raises."""
 
 
 class Kind(Processor[Any, Any, Any, Any]):
@@ -32,7 +32,7 @@ class Kind(Processor[Any, Any, Any, Any]):
         self.start()
 
     def start(self) -> None:
-        """What a kind does once at the start."""
+        """Act once at the start."""
 
     def process(self, record: Record[Any, Any]) -> None:
         """Ignore records without a key where there is a store."""
@@ -40,7 +40,7 @@ class Kind(Processor[Any, Any, Any, Any]):
             self.take(record)
 
     def take(self, record: Record[Any, Any]) -> None:
-        """What a kind does with a record."""
+        """Act on a record."""
         self.context.forward(record)
 
     def schedule(self, callback: Callable[[int], None], *, wall: bool) -> Any:

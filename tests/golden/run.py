@@ -51,7 +51,7 @@ def load(paths: list[Path]) -> Iterator[dict[str, Any]]:
 
 
 def named(vector: dict[str, Any], number: int) -> dict[str, Any]:
-    """Return a vector with a name; lines of serdes have none of their own."""
+    """Return a vector with a name; lines of serdes have no name."""
     if "serde" in vector:
         return {"name": f"serde.{vector['serde']}.{number}", "serde": vector}
     return vector

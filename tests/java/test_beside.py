@@ -187,7 +187,7 @@ def test_java_continues_with_the_local_state_that_it_left(lab: Lab, name: str, s
 def test_java_drops_old_records_that_the_kit_counts(lab: Lab) -> None:
     """S0-22: its tasks read ahead of each other and close windows that the others still fill.
 
-    No record is late for a reader who merges the partitions by time, as the kit does.
+    No record is late for a reader that merges the partitions by time, as the kit does.
     """
     name, prefix, count = "regroup-windows", "regroup-windows-old", 40_000
     topic = f"{prefix}-left"

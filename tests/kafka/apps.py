@@ -37,7 +37,7 @@ def counting(name: str, topic: str | None = None, **options: Any) -> ks.Topology
 
 
 class Bench:
-    """What a test needs for a deployment: session, broker, and a folder for checkpoints."""
+    """Session, broker and a folder for checkpoints: all that the test of a deployment needs."""
 
     def __init__(self, spark: Any, servers: str, folder: Path) -> None:
         self.spark, self.servers, self.folder = spark, servers, folder

@@ -1,4 +1,4 @@
-"""One real broker for all tests of this folder, and a topic of its own for each test."""
+"""One real broker for all tests of this folder, and a separate topic for each test."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Executors of the crash matrix: they hold a slot of the output where the plan says, until the kill has happened.
 
-A driver that is killed leaves executors behind. They are released later and try to go on with their slots, while the
+A driver that is killed leaves executors behind. They are released later and try to continue with their slots, while the
 next deployment publishes them.
 """
 

@@ -114,7 +114,7 @@ class Life:
             self.process = subprocess.Popen(command, stdout=out, stderr=errors, start_new_session=True)
 
     def said(self) -> list[dict[str, Any]]:
-        """What it has said so far."""
+        """Return the text it has printed so far."""
         lines = self._out.read_text().splitlines(keepends=True)
         return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("\n")]
 

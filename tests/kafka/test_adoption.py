@@ -334,7 +334,7 @@ def test_a_deployment_without_the_id_of_the_adoption_is_refused(left: Left, benc
 
 
 def test_an_adopted_application_continues_until_another_program_does(left: Left, bench: Bench) -> None:
-    """S0-22: counts go on; a checkpoint that Kafka Streams has passed meanwhile is refused."""
+    """S0-22: counts continue; a checkpoint that Kafka Streams has passed meanwhile is refused."""
     left.stop_after(count)
     topic = f"{left.name}-in"
     ks.adopt(left.build(count), bootstrap_servers=left.servers, checkpoint=bench.folder / "checkpoint")

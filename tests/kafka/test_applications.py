@@ -1,7 +1,7 @@
 """Each application of notebooks/applications survives ``kill -9``: nothing is lost, nothing is doubled.
 
-Each starts its service twice, with a JVM of its own, over one broker. The relay's test needs PostgreSQL with wal2json,
-which ``make test-kafka`` installs.
+Each starts its service twice, with another JVM each time, over one broker. The relay's test needs PostgreSQL with
+wal2json, which ``make test-kafka`` installs.
 """
 
 from __future__ import annotations

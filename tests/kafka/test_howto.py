@@ -29,7 +29,7 @@ WAIT = {"query.await_termination()": f"query.await_input({PATIENCE_S})"}
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[str]:
-    """A broker of their own: the names of topics and applications on the pages are common ones."""
+    """A separate broker: the names of topics and applications on the pages are common ones."""
     with local_broker() as running:
         yield running.bootstrap_servers
 

@@ -1,4 +1,4 @@
-"""What operators see and do: status, metrics, stores, journal, lists of queries."""
+"""How an operator works with a query: status, metrics, stores, journal, lists of queries."""
 
 from __future__ import annotations
 

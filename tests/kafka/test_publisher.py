@@ -211,7 +211,7 @@ def test_a_late_batch_without_a_marker_is_refused(servers, topic, name):
 
 
 def test_the_marker_is_found_behind_many_aborted_batches(servers, topic, name):
-    """The search goes back as far as necessary."""
+    """The search goes back to the marker, however far it is."""
     out = topic(1, "-out")
 
     def give_up(step):

@@ -43,7 +43,7 @@ def by_partition(bench: Bench, topic: str) -> dict[int, list[tuple[Any, ...]]]:
 
 
 def test_executors_publish_the_records_of_the_driver_in_the_same_order(bench: Bench) -> None:
-    """Two levels write one topic; each partition has the canonical order, whoever publishes it."""
+    """Two levels write one topic; each partition has the canonical order, whether driver or executors publish it."""
     bench.fill("slots-in", 2000, 4)
     for name, publish in (("from-driver", "driver"), ("from-executors", "executors")):
         bench.admin.create_topic(f"{name}-all", partitions=4)

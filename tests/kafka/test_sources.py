@@ -1,4 +1,4 @@
-"""What a deployment reads: where it begins, batch sizes, what is committed, lost records, new topics."""
+"""The input of a deployment: where it begins, batch sizes, what is committed, lost records, new topics."""
 
 from __future__ import annotations
 

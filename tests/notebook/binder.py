@@ -1,4 +1,4 @@
-"""Builds what Binder would build, as far as possible without Docker, and runs the course in it.
+"""Builds the environment that Binder would build, without Docker, and runs the course in it.
 
     python -m tests.notebook.binder [--quick] [--without-java] [NOTEBOOK …]
 

@@ -1,7 +1,7 @@
 """A real kernel, addressed as front ends do: with the id of the cell in each request.
 
 JupyterLab and Notebook send the id that the cell has in the file, with the cells that were deleted; VS Code sends the
-address of the cell's document, with the cell's metadata, and between cells it runs code of its own that has no id.
+address of the cell's document, with the cell's metadata, and between cells it runs code that has no id.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ def outputs(notebook: nbformat.NotebookNode) -> list[dict[str, str]]:
 
 @pytest.mark.parametrize("path", SAVED, ids=[path.stem for path in SAVED])
 def test_each_picture_is_still_there_where_html_is_sanitized(path: Path) -> None:
-    """Pictures are images of their own, with text and without HTML beside them, and none is inside HTML."""
+    """Pictures are separate images, with text and without HTML beside them, and none is inside HTML."""
     notebook = nbformat.read(path, as_version=4)
     shown = outputs(notebook)
     pictures = [data for data in shown if "image/svg+xml" in data or "image/png" in data]

@@ -317,7 +317,7 @@ PINS = [
 ]
 
 DEPLOYED = {
-    # What the driver, Java or the reader's isolation level says must come out, in the recorded outputs.
+    # Results that the driver, Java or the reader's isolation level determines; they must be in the recorded outputs.
     "11_fraud_deployed": (
         "the script builds the same topology: True",
         "every alert so far is right: True\nsome are missing: True",

@@ -246,7 +246,7 @@ def log_calls() -> list[tuple[str, Callable[..., object]]]:
 
 
 def engine_calls() -> list[tuple[str, Callable[..., object]]]:
-    """What runs a topology on Spark, with arguments that suffice."""
+    """Return the calls that run a topology on Spark, with sufficient arguments."""
     place = {"bootstrap_servers": "localhost:1", "checkpoint": "checkpoint"}
     return [
         nearly(ks.run, counting(), inputs=ORDERS),
@@ -263,7 +263,7 @@ def engine_calls() -> list[tuple[str, Callable[..., object]]]:
 
 
 def checking_calls() -> list[tuple[str, Callable[..., object]]]:
-    """What looks at a topology, with arguments that suffice."""
+    """Return the calls that look at a topology, with sufficient arguments."""
     return [
         nearly(ks.testing.check, counting(), sample=ORDERS),
         nearly(ks.testing.check_partitions, counting(), {"orders": 2}),

@@ -25,7 +25,7 @@ def unless_verified(count: int, verified: Any) -> int:
 
 # --- S2-38, S2-39: two tables from one log ------------------------------------------------------------------------
 def captcha_tables(asked: Path | None = None) -> ks.Topology:
-    """Count the actions of each browser, join the passed captchas, and ask from the fifth action on."""
+    """Count the actions of each browser, join the passed captchas, and ask at the fifth action and each later one."""
     builder = ks.StreamsBuilder()
     logs = builder.stream("logs")
     actions = (
@@ -66,7 +66,7 @@ CAPTCHA = Scenario(captcha_tables, CAPTCHA_INPUT, {"counts": CAPTCHA_COUNTS})
 
 
 def test_a_passed_captcha_resets_the_count(engine: Engine, tmp_path: Path) -> None:
-    """S2-38, S2-39: counts until the captcha, 0 from then on; a captcha at the fifth and sixth action only."""
+    """S2-38, S2-39: counts until the captcha, 0 afterwards; a captcha at the fifth and sixth action only."""
     asked = tmp_path / "asked"
     scenario = Scenario(lambda: captcha_tables(asked), CAPTCHA_INPUT, {"counts": CAPTCHA_COUNTS})
     outcome = engine.check(scenario)

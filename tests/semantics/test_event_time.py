@@ -125,7 +125,7 @@ def test_driver_and_replay_merge_partitions_by_extracted_timestamps() -> None:
 def test_streams_merge_partitions_by_extracted_timestamps(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """One micro-batch holds both records, without an order of its own."""
+    """One micro-batch holds both records, without an order."""
     from kstreamnb.core.codec import encoder
     from kstreamnb.core.serdes import Serdes
     from kstreamnb.spark.io.offset_source import FileOffsetSource

@@ -95,7 +95,7 @@ def test_three_transactions_of_one_session_raise_one_alert(engine: Engine) -> No
 def test_five_transactions_raise_an_alert_an_update_unless_one_a_session_is_asked_for(
     engine: Engine, once: bool, counts: list[int]
 ) -> None:
-    """S4-30: the pipeline raises an alert at each update from the third on; the variant waits for the end."""
+    """S4-30: the pipeline raises an alert at the third update and each later one; the variant waits for the end."""
     rows = (RISKY, *(transaction(n, "userA", 1500, 162_000 + 10 * n) for n in range(5)))
     rows += (transaction(9, "userA", 1500, 162_040 + 5 * 60_000 + 30_001),)
     outcome = engine.run(Scenario(lambda: fraud(once=once), rows, {"fraud-alerts": []}))

@@ -1,4 +1,4 @@
-"""Scaling out and failing over by a group's rules: who joins, what is paused, and for how long."""
+"""Scaling out and failing over by a group's rules: which member joins, what is paused, and for how long."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def test_what_was_on_disk_is_not_needed_because_the_changelog_is_compacted() -> 
     assert ("count-n-changelog", "compact") == (changelog.name, dict(changelog.config)["cleanup.policy"])
 
 
-# --- S2-37, S2-60: who runs what ----------------------------------------------------------------------------------
+# --- S2-37, S2-60: which instance runs which task ---------------------------------------------------------------------
 def test_of_three_places_for_two_partitions_one_stands_by() -> None:
     """S2-37: state is stored at the instances; there are no standby tasks, because every instance can reach the
     state.

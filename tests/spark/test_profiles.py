@@ -72,7 +72,7 @@ def test_hadoop_notes_no_origins_and_keeps_its_settings(spark: SparkSession) -> 
 
 @pytest.mark.spark
 def test_spark_binds_equal_encoders_of_plain_types_once(spark: SparkSession) -> None:
-    """The agent keeps their results, because every batch asks for them again; those of other types are made anew."""
+    """The agent keeps their results, because every batch asks for them again; those of other types are made again."""
     java = spark._jvm
     assert java is not None
     cache = java.kstreamnb.BatchCache

@@ -79,7 +79,7 @@ def written_commands() -> list[tuple[str, list[str]]]:
     ("document", "command"), written_commands(), ids=lambda part: part if isinstance(part, str) else part[0]
 )
 def test_every_command_of_a_page_exists_with_its_options(document: str, command: list[str]) -> None:
-    """The kit's command line parses its commands; targets and extras are looked up; others have tests of their own."""
+    """The kit's command line parses its commands; targets and extras are looked up; others have separate tests."""
     tool, *arguments = command
     if tool == "kstreamnb":
         group = main.make_context("kstreamnb", list(arguments), resilient_parsing=True)

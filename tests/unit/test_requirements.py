@@ -42,7 +42,7 @@ def test_b():
 
 
 def test_a_case_that_is_named_after_an_example_is_selected_by_its_name() -> None:
-    """Each example has cases of its own, and pytest selects them by the words of the page."""
+    """Each example has separate cases, and pytest selects them by the words of the page."""
     where = places()
     test = "tests/notebook/test_stories.py::test_an_example_gives_what_kafka_streams_gives"
     named = {id_ for id_, each in where.items() if f"{test} -k {id_}" in each}

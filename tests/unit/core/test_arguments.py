@@ -74,7 +74,7 @@ def test_the_nearest_choice_is_named() -> None:
 
 
 def test_good_arguments_pass_and_iterators_are_not_consumed() -> None:
-    """What cannot be asked for passes as well."""
+    """Arguments whose types cannot be checked pass as well."""
     once = iter(["orders", 5])
     call("a", 2, 1, once, {"orders": 2}, "left", (1, 2), "5s", abs, object(), object(), object())  # type: ignore[arg-type]
     assert list(once) == ["orders", 5]

@@ -196,7 +196,7 @@ def window_by_struct(key: bytes) -> tuple[str, int]:
 
 
 def rises_within(observed: Any, hours: int, knots: int) -> Any:
-    """Observations that rose by so many knots within so many hours, with every repetition."""
+    """Observations that rose by a number of knots within a number of hours, with every repetition."""
     windows = ks.JoinWindows.of(before=f"{hours}h", after="0s", grace="6h")
     rises = observed.join(observed, lambda later, earlier: later["wind"] - earlier["wind"], windows)
     return rises.filter(lambda storm, rise: rise >= knots)

@@ -61,7 +61,7 @@ def test_options_reach_the_store_as_keywords_or_as_an_object() -> None:
 
 
 def test_a_builder_can_make_in_memory_stores_the_rule() -> None:
-    """store_type applies to stores without a type of their own."""
+    """store_type applies to stores whose declaration names no type."""
     builder = StreamsBuilder(store_type="in_memory")
     builder.table("a", store="a")
     builder.table("b", store="b", store_type="persistent")

@@ -119,7 +119,7 @@ def test_a_full_buffer_blocks_as_long_as_it_may_and_raises() -> None:
 
 
 def test_a_callback_that_fails_keeps_no_other_future_waiting(caplog: pytest.LogCaptureFixture) -> None:
-    """Its error is logged; the thread that completes futures goes on."""
+    """Its error is logged; the thread that completes futures continues."""
 
     def fail(record: object, error: object) -> None:
         raise ZeroDivisionError("division by zero")

@@ -18,7 +18,7 @@ HISTORY = StoreSpec("rows", "versioned", history_ms=100)
 
 
 def is_open(key: Any, state: Any) -> bool:
-    """Whether an order is still open; must never be called for a deleted row."""
+    """Return whether an order is still open; must never be called for a deleted row."""
     assert state is not None
     return bool(state.startswith("open"))
 

@@ -49,7 +49,7 @@ def test_a_late_record_is_explained_by_its_window(windows: Any, times: tuple[int
 
 
 def test_each_late_record_names_the_first_step_that_closed_its_window() -> None:
-    """Compared with a scan of the records, on two partitions with clocks of their own."""
+    """Compared with a scan of the records, on two partitions with separate clocks."""
     builder = ks.StreamsBuilder("late")
     builder.stream("in").group_by_key().windowed_by(ks.TimeWindows.of("10ms")).count().to_stream().to("out")
     times = [(37 * number) % 101 + 2 * number for number in range(300)]

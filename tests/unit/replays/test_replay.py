@@ -312,7 +312,7 @@ def test_previews_and_replays_of_a_sample_drop_the_same_records_or_say_why(parti
 
 
 def test_a_run_without_drops_says_that_other_partitions_have_other_stream_times() -> None:
-    """With one task, or without windows, no other number of partitions drops other records, and nothing is said."""
+    """With one task, or without windows, every number of partitions drops the same records: there is no note."""
     builder = ks.StreamsBuilder("late")
     windows = ks.TimeWindows.of(size="10s", grace="0s")
     builder.stream("in").group_by_key().windowed_by(windows).count(store="counts").to_stream().to("out")

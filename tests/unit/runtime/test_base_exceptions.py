@@ -13,7 +13,7 @@ import kstreamnb as ks
 
 
 class Own(BaseException):
-    """An error of a user who derives from the base."""
+    """A user's error that derives from the base."""
 
 
 class Mute(Exception):

@@ -144,7 +144,7 @@ def test_schedules_are_part_of_the_state() -> None:
 
 
 class Alarm(Processor[Any, Any, Any, Any]):
-    """Ticks every 10 ms of stream time from its first record on."""
+    """Ticks every 10 ms of stream time, beginning with its first record."""
 
     set_at: int | None = None
 

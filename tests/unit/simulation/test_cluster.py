@@ -273,7 +273,7 @@ def test_stream_time_punctuates_between_loops_as_in_kafka_streams() -> None:
 
 
 def test_a_punctuator_that_is_due_is_not_lost_by_a_crash_or_a_limit() -> None:
-    """S0-35: a loop that a limit interrupts goes on with the next call; a crash repeats it from the last commit.
+    """S0-35: a loop that a limit interrupts continues with the next call; a crash repeats it from the last commit.
 
     The loops are 0 | 1 | 2 3 | 4 | 5 | 6 7, and after the crash, which undoes the last one, 6 | 7 | 8 9.
     """

@@ -38,7 +38,7 @@ class Topic(OffsetSource):
         """Nothing is ever lost."""
 
     def now_ms(self) -> int:
-        """A clock that stands still."""
+        """A clock that does not advance."""
         return 0
 
     def follow(self, begin: Offsets) -> None:
@@ -46,7 +46,7 @@ class Topic(OffsetSource):
         self.followed = begin["in"][0]
 
     def arrived(self, begin: Offsets, seconds: float) -> Offsets | None:
-        """What a test has let arrive."""
+        """The records that a test has let arrive."""
         return None if self.followed < 0 else {"in": {0: max(begin["in"][0], self.has_arrived)}}
 
     def read(self, pieces: Sequence[tuple[str, int, int, int]]) -> Iterator[Any]:
@@ -70,7 +70,7 @@ def latest(reader: QuerySourceReader, begin: int) -> int:
 
 
 def test_records_that_arrive_make_a_batch_without_a_look_up() -> None:
-    """The first batch looks up where the topic ends; from there on records are received."""
+    """The first batch looks up where the topic ends; after that, records are received."""
     topic = Topic(last=5)
     reader = reader_of(topic)
     assert 5 == latest(reader, 0)

@@ -16,7 +16,7 @@ ROWS = 20_000
 
 
 def fill(store: Any, rows: int) -> None:
-    """Put rows with keys and values of their own."""
+    """Put rows with distinct keys and values."""
     for number in range(rows):
         key, value = f"customer-{number:06d}", {"count": number + 1_000, "name": f"name of {number}"}
         if store.spec.kind == "session":

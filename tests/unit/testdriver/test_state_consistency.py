@@ -11,7 +11,7 @@ from kstreamnb.errors import StateError
 
 
 def kept(**options: Any) -> ks.TopologyTestDriver:
-    """Counts by key, in windows, in sessions, and in a versioned table, each in a store of its own."""
+    """Counts by key, in windows, in sessions, and in a versioned table, each in a separate store."""
     builder = ks.StreamsBuilder("kept")
     grouped = builder.stream("in", value_serde="long").group_by_key()
     grouped.count(store="counts")

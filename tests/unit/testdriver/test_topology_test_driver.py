@@ -281,7 +281,7 @@ def spoil(value: dict[str, int]) -> dict[str, int]:
 
 
 def test_values_are_as_separate_as_in_kafka() -> None:
-    """What a function does to its value is invisible to others."""
+    """A function that changes its value changes it for no other function."""
     builder = StreamsBuilder("separate")
     builder.stream("in").map_values(spoil).to("middle")
     builder.stream("middle").map_values(spoil).to("out")

@@ -1,4 +1,4 @@
-"""What a topology refuses, with Kafka's text, and that a refused addition changes nothing."""
+"""The additions that a topology refuses, with Kafka's text, and that a refused addition changes nothing."""
 
 from __future__ import annotations
 

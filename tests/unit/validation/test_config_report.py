@@ -123,7 +123,7 @@ def test_what_texts_say_wrong_is_put_right(name: str, default: str, answer: str,
 
 @pytest.mark.parametrize("name", ["rocksdb.compaction.style", "incremental.restore"])
 def test_a_setting_that_kafka_streams_lacks_is_refused_with_what_to_do_instead(name: str) -> None:
-    """S4-40: the literal key is no setting of Kafka Streams; the hint is that of the report, not a similar name."""
+    """S4-40: Kafka Streams has no setting with the literal key; the hint is that of the report, not a similar name."""
     with pytest.raises(ks.errors.ConfigError, match=f'there is no setting "{name}"') as raised:
         ks.Config.of({name: "level"})
     assert raised.value.detail == "Kafka Streams has none"

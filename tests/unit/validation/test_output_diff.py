@@ -50,7 +50,7 @@ def test_replays_are_compared_by_topic_and_partition() -> None:
 
 
 def test_an_assertion_fails_with_the_table() -> None:
-    """Expected and actual rows stand side by side."""
+    """Expected and actual rows are shown side by side."""
     with pytest.raises(AssertionError, match="outputs differ in 2 rows") as caught:
         assert_outputs_equal([("k", 1, 0)], [("k", 2, 0)])
     assert '"-": only expected, "+": only actual' in str(caught.value)

@@ -221,7 +221,7 @@ def rekeyed(*, repartition: bool = False) -> ks.Topology:
 
 
 def orders(number: int = 40) -> list[ks.TopicRecord]:
-    """Orders of five users, each under a key of its own."""
+    """Orders of five users, each with a different key."""
     return [record("orders", f"o{n}", {"user": f"u{n % 5}"}, n) for n in range(number)]
 
 

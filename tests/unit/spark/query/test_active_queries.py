@@ -60,7 +60,7 @@ def test_those_that_were_stopped_are_returned_oldest_first_and_counted_once(tmp_
 
 @pytest.mark.parametrize("error", [OSError("disk full"), SystemExit("disk full")])
 def test_one_that_fails_to_stop_is_named_and_the_others_are_stopped(error: BaseException, tmp_path: Path) -> None:
-    """It is still active, also if its sink ends the thread; queries of one application are told apart."""
+    """It is still active, also if its sink ends the thread; queries of one application are distinguished."""
     good, bad, worse = running(tmp_path, 0), running(tmp_path, 1, Closing(error)), running(tmp_path, 2, Closing(error))
     with pytest.raises(SparkError, match="queries failed to stop: again, again") as raised:
         ks.spark.stop_all()
