@@ -14,6 +14,9 @@ export PYSPARK_DRIVER_PYTHON := $(abspath $(BIN)/python)
 # Which tests of notebooks run: "notebook and not slow and not spark" leaves out those that start Spark or a broker.
 NOTEBOOKS ?= notebook and not slow
 
+# Two files of tests at a time, for suites that wait for brokers, Spark or browsers half of their time.
+IN_PAIRS := -n 2 --dist loadfile
+
 MEASURE := --cov=kstreamnb --cov-branch --cov-report= --cov-report=json:.artefacts/coverage.json
 
 .DEFAULT_GOAL := help
@@ -59,10 +62,10 @@ golden: $(READY) ## All golden vectors of the real Kafka Streams, with the runne
 	$(BIN)/python -m tests.golden.run tests/golden/vectors
 
 test-spark: $(READY) ## Tests on Spark (needs Java 17)
-	$(PYTEST) tests/spark tests/semantics kstreamnb/spark kstreamnb/tools/parity.py -m spark
+	$(PYTEST) tests/spark tests/semantics kstreamnb/spark kstreamnb/tools/parity.py -m spark $(IN_PAIRS)
 
 test-kafka: $(READY) postgres prometheus ## Tests on a real Kafka broker (needs Java 17)
-	$(PYTEST) tests/kafka kstreamnb/kafka kstreamnb/spark kstreamnb/tools/parity.py -m "kafka and not slow"
+	$(PYTEST) tests/kafka kstreamnb/kafka kstreamnb/spark kstreamnb/tools/parity.py -m "kafka and not slow" $(IN_PAIRS)
 
 test-java: $(READY) ## The same topologies on Kafka Streams itself, in the driver and on Spark (needs Maven and a JDK)
 	mvn -q -B -f tests/java/pom.xml package
@@ -75,7 +78,7 @@ crashes: $(READY) ## Kill deployments at every point: RUNS=20 kills for each cel
 	$(BIN)/python -m tests.kafka.crashes --runs $(or $(RUNS),1)
 
 test-notebook: $(READY) ## Execute and compare the notebooks; as HTML they go to .artefacts/notebooks
-	$(PYTEST) tests/notebook -m "$(NOTEBOOKS)"
+	$(PYTEST) tests/notebook -m "$(NOTEBOOKS)" -n 2 --dist worksteal
 	$(BIN)/jupyter nbconvert --log-level=ERROR --to html --output-dir .artefacts/notebooks notebooks/*.ipynb notebooks/*/*.ipynb notebooks/*/*/*.ipynb
 
 test-notebooks: test-notebook
@@ -90,7 +93,7 @@ chromium:
 	{ apt-get install -y chromium || { apt-get update && apt-get install -y chromium; }; } >/dev/null 2>&1 || true
 
 test-browser: $(READY) chromium ## JupyterLab in headless Chromium; pictures go to .artefacts/browser
-	$(PYTEST) tests/browser -m "browser and not slow" --durations=5
+	$(PYTEST) tests/browser -m "browser and not slow" --durations=5 $(IN_PAIRS)
 
 # Debian's PostgreSQL with wal2json, and Prometheus, installed where that is allowed; elsewhere their tests are skipped and
 # say what is missing.

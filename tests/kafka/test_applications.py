@@ -53,6 +53,7 @@ class Killable:
         self.url = f"http://127.0.0.1:{port}"
         self.settings = {"BOOTSTRAP_SERVERS": servers, "CHECKPOINT": str(folder / "checkpoint"), "PORT": port}
         self.process: subprocess.Popen[bytes] | None = None
+        self._others: list[subprocess.Popen[bytes]] = []
         for topic, partitions in module(name, "topology").TOPICS.items():
             Admin(servers).create_topic(topic, partitions=partitions, exists_ok=True)
 
@@ -68,6 +69,18 @@ class Killable:
                 stderr=log,
                 start_new_session=True,
             )
+
+    def beside(self, process: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:
+        """Let a process end with the test, however the test ends."""
+        self._others.append(process)
+        return process
+
+    def clean_up(self) -> None:
+        """Kill what still runs."""
+        for process in (self.process, *self._others):
+            if process is not None and process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
 
     def end(self, number: signal.Signals) -> int:
         """Send a signal to the process, or to its whole group if it is SIGKILL; return the exit code."""
@@ -113,8 +126,7 @@ def killable(request: pytest.FixtureRequest, servers: str, tmp_path: Path) -> It
     """The application that the test is named after."""
     found = Killable(request.function.__name__.split("_")[1], servers, tmp_path)
     yield found
-    if found.process is not None and found.process.poll() is None:
-        found.end(signal.SIGKILL)
+    found.clean_up()
 
 
 def test_orders_are_decided_once_although_the_service_is_killed(killable: Killable) -> None:
@@ -214,7 +226,7 @@ def test_cdc_rows_are_the_databases_although_relay_and_application_are_killed(ki
             return killable.output("products")
 
         change(0, 1)  # a row for the snapshot
-        relay = made.start_relay(killable.servers, address)
+        relay = killable.beside(made.start_relay(killable.servers, address))
         killable.start()
         killable.wait_for(rows)
         change(1, 199)
@@ -226,7 +238,7 @@ def test_cdc_rows_are_the_databases_although_relay_and_application_are_killed(ki
         repeated = module("cdc", "relay")
         changes = connection.execute(repeated.READ, [repeated.SLOT, repeated.TABLE]).fetchall()
         ks.kafka.produce(killable.servers, repeated.records(changes))  # and dies: the slot does not advance
-        relay = made.start_relay(killable.servers, address)
+        relay = killable.beside(made.start_relay(killable.servers, address))
         killable.start()
         killable.wait_for(lambda: len(rows()) >= 400)
         relay.send_signal(signal.SIGTERM)
