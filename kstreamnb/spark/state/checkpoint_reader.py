@@ -85,18 +85,18 @@ def _placed(note: dict[str, Any], checkpoint: CheckpointFiles) -> dict[str, Any]
     return {**note, "stateStoreInfo": stores}
 
 
-def await_commit(checkpoint: CheckpointFiles, batch: int) -> None:
+def await_commit(checkpoint: CheckpointFiles, batch: int, *, wait: bool = True) -> None:
     """Wait until Spark has committed a batch that was published: its reader refuses the states of any other.
 
     Raises:
         ApplicationStateError: Spark has not committed it in time.
     """
-    end = time.monotonic() + _COMMIT_S
+    end = time.monotonic() + (_COMMIT_S if wait else 0)
     while last_batch(checkpoint) < batch:
         if time.monotonic() > end:
             raise ApplicationStateError(
                 f"batch {batch} is published, but not committed in the checkpoint",
-                hint="call query.restart(), which repeats it, then read again",
+                hint="watchers need live=True to read stores; if the query has ended, query.restart() repeats the batch",
             )
         time.sleep(0.01)
 

@@ -16,13 +16,12 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from kstreamnb.core.progress import under_way
-from kstreamnb.errors import ApplicationStateError
 from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles
 from kstreamnb.spark.execution.state_codec import unpack_delta
 from kstreamnb.spark.execution.worker_cache import empty_task
 from kstreamnb.spark.jvm.session import require_session
 from kstreamnb.spark.planning.deployment import Deployment, Replica, TaskPlacement
-from kstreamnb.spark.state.checkpoint_reader import await_commit, last_batch, read_entries
+from kstreamnb.spark.state.checkpoint_reader import await_commit, read_entries
 from kstreamnb.spark.state.store_view import StoreView, placements_of, stores_named
 
 _MOST_WAITING_BYTES = 64 << 20
@@ -106,7 +105,8 @@ class LiveStores:
         since = {each.routing_key: self._copies[each.number].seq for each in placed}
         require_session(self._spark)
         with under_way("reading state from the checkpoint"):
-            self._await_commit()
+            # Without it the checkpoint would show the batch before.
+            await_commit(self.checkpoint, self.batch, wait=current_thread() is not self._giver)
             batch, entries = read_entries(self._spark, self.deployment, self.checkpoint, placed[0].level, since)
         keepers = {each.routing_key: each for each in placed}
         for group, seq, deltas in entries:
@@ -120,15 +120,6 @@ class LiveStores:
             self._copies[each.number].looked = True
             _catch_up(self._copies[each.number], trust=self._trust)
         self.batch = batch
-
-    def _await_commit(self) -> None:
-        """Wait for the commit of the last batch, without which the checkpoint would show the one before."""
-        if current_thread() is self._giver and last_batch(self.checkpoint) < self.batch:
-            raise ApplicationStateError(
-                f"batch {self.batch} is not in the checkpoint while its watchers are called",
-                hint="deploy with live=True, or read the store in another thread",
-            )
-        await_commit(self.checkpoint, self.batch)
 
 
 def _catch_up(copy: _StoreCopy, *, trust: bool) -> bool:
