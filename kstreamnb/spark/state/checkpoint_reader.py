@@ -96,7 +96,7 @@ def await_commit(checkpoint: CheckpointFiles, batch: int, *, wait: bool = True) 
         if time.monotonic() > end:
             raise ApplicationStateError(
                 f"batch {batch} is published, but not committed in the checkpoint",
-                hint="watchers need live=True to read stores; if the query has ended, query.restart() repeats the batch",
+                hint="watchers need live=True to read stores; if the query has ended, query.restart() helps",
             )
         time.sleep(0.01)
 
