@@ -444,6 +444,50 @@ def test_the_map_of_the_examples_names_the_tests_of_each() -> None:
         assert (FOLDER / f"{notebook.strip()}.ipynb").exists()
 
 
+REVIEWED: dict[str, tuple[Taught, str]] = {
+    "windows close by the operator's own time": (
+        Taught(SALES, "reaches the **windowed operator**"),
+        "seen by the same",
+    ),
+    "a global table is not synchronized": (Taught(CAPTCHA, "| synchronized by time | yes, within a task | no |"), ""),
+    "a burst may be split": (Taught(HOPPING, "catch every burst of up to three seconds"), "cannot hide"),
+    "compacted inputs": (Taught(BOXES, "a compacted one has kept the last record of each key"), "that is all there is"),
+    "Spark is a cluster": (Taught(BOXES, "deployed by this kit, the Spark that you have"), ""),
+    "a tombstone of Debezium": (Taught(BOXES, "followed by a **tombstone**"), '= change["after"]'),
+    "lateness is the delay": (Taught(FLIGHTS, "**is** the delay, by construction"), "half of them are not late"),
+    "most are not late": (Taught(FLIGHTS, "About two thirds (65 %) of the records are not late"), "half not late"),
+    "order within a partition": (Taught(ORDER, "offset order inside a partition, smallest head"), ""),
+    "least replicas in sync": (Taught(GUARANTEES, "`min.insync.replicas`, and its default is 1"), ""),
+    "stores without a changelog": (Taught(DUALITY, "Not every store has one"), "every store has a changelog"),
+    "a repartition before the join": (Taught(RETAIL, "the join is preceded by a **repartition**"), ""),
+}
+"""What reviews of the course objected to: what it says now, and words that it no longer has."""
+
+
+@pytest.mark.parametrize("objection", REVIEWED)
+def test_an_objection_of_a_review_stays_answered(objection: str) -> None:
+    taught, gone = REVIEWED[objection]
+    text = " ".join("\n".join([*cells(taught.notebook, "markdown"), *cells(taught.notebook, "code")]).split())
+    assert taught.words in text.replace("> ", "")
+    assert not gone or gone not in text
+
+
+@pytest.mark.parametrize("notebook", COURSE)
+def test_no_chapter_shows_the_solution_of_its_exercises(notebook: str) -> None:
+    """Neither the text and the code of its cells, nor their outputs; the cell that checks has it, folded."""
+    chapter = re.findall(r'ks\.course\.check\(\s*"(\w+)\.', "\n".join(cells(notebook, "code")))[0]
+    others = [cell for cell in _read(notebook) if "ks.course.check" not in cell.source]
+    shown = "\n".join(f"{cell.source}\n{cell.get('outputs', '')}" for cell in others)
+    for exercise in exercises(chapter).values():
+        assert exercise.solution.strip() not in shown
+
+
+def test_an_answer_to_when_a_window_closes_is_not_taken_for_a_time() -> None:
+    """A sale that does not exist gets no time of its own, such as 09:99."""
+    verdict = ks.course.check("sales.2", 99)
+    assert "give the number of the sale in order of arrival, 1 to 10, or None" in verdict.reason
+
+
 @pytest.mark.parametrize("correction", sorted(CORRECTIONS))
 def test_a_correction_is_taught_in_its_place(correction: str) -> None:
     """A text cell of the notebook states what many texts say, and what actually happens."""
