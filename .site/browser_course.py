@@ -1,15 +1,19 @@
 """Builds the course as a static site that runs in any browser: JupyterLite, Pyodide and the kit, from this host alone.
 
 The front end and the kernel come from PyPI, the interpreter from npm; ``browser/requirements.txt`` pins the wheels that
-the kernel loads. All of them are loaded while the interpreter starts, so nothing is resolved at run time.
+the kernel loads. Their files become one archive, so nothing is resolved at run time. What keeps the start short:
+
+* the interpreter starts with the page, not after the front end (``early.html`` and ``start.mjs``);
+* modules of the start and of a first chapter are compiled here (``compile.py``), and imported before the kernel mounts
+  the notebooks' folder, where each look-up is a request.
 """
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import re
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -26,21 +30,20 @@ from packaging.utils import canonicalize_name
 __all__ = ["build"]
 
 ROOT = Path(__file__).parents[1]
-REQUIREMENTS = Path(__file__).parent / "browser" / "requirements.txt"
+BROWSER_FILES = Path(__file__).parent / "browser"
+REQUIREMENTS = BROWSER_FILES / "requirements.txt"
 
 PYODIDE_SHA256 = "d78ac549b28a2a58600cd06f44e017024151775f8c6b2d73fab1475400d38ea2"
 PYODIDE_FILES = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json")
 
-# The kernel asks for the first six; cells import the others, some behind magics, which Pyodide cannot see.
-ROOTS = [
-    *("micropip", "piplite", "ipykernel", "comm", "pyodide-kernel", "ipython"),
-    *("jedi", "ipywidgets", "anywidget", "kstreamnb"),
-]
+# The packages that the kernel would look for and install, if they were not there.
+KERNEL_PACKAGES = ["micropip", "piplite", "ipykernel", "comm", "pyodide-kernel", "jedi", "ipython"]
 # Terminals, and the front end's half of the widgets.
 LEFT_OUT = {"pexpect", "jupyterlab-widgets", "colorama", "pywin32"}
-# Stubs of packages that nobody has here, and files of front ends: half of all bytes.
+# Stubs of packages that nobody has here, files of front ends, and colors for other languages: half of all bytes.
 UNUSED_FILES = re.compile(
     r"jedi/third_party/(typeshed/stubs|django-stubs)/|anywidget/(labextension|nbextension)/|[^/]+\.data/data/"
+    r"|[^/]+\.dist-info/(RECORD|.*licenses/)|.*/tests?/|pygments/lexers/(?!__init__|_mapping|python)"
 )
 # The browser needs no badge to itself, and shows no pictures beside a notebook: the other one becomes a plain link.
 BADGES = re.compile(r"\[!\[Run in the browser\]\S+ \[!\[(Open in Binder)\]\([^)]*\)\]")
@@ -65,12 +68,15 @@ def build(work: Path, html: Path) -> None:
         work: an empty folder for what the build needs.
         html: the folder that is made.
     """
-    pyodide, contents = work / "static" / "pyodide", work / "contents"
-    pyodide.mkdir(parents=True)
-    contents.mkdir()
+    pyodide, contents, packages = work / "static" / "pyodide", work / "contents", work / "packages"
+    for folder in (pyodide, contents, packages):
+        folder.mkdir(parents=True)
     unpack_interpreter(pyodide)
-    collect_wheels(pyodide)
-    write_lock(pyodide)
+    unpack_wheels(packages)
+    compile_modules(pyodide, packages)
+    (pyodide / "start.mjs").write_text(
+        (BROWSER_FILES / "start.mjs").read_text().replace("ARCHIVE", pack(packages, pyodide))
+    )
     for path in filter(badges.runs_in_browser, badges.chapters()):
         (contents / path.name).write_text(for_browser(path.read_text()))
     (work / "jupyter-lite.json").write_text(json.dumps(settings(), indent=1))
@@ -80,11 +86,29 @@ def build(work: Path, html: Path) -> None:
         "--no-unused-shared-packages",
         cwd=work,
     )
+    start_early(html)
+
+
+def start_early(html: Path) -> None:
+    """Make pages of notebooks start the interpreter before they load their front end."""
+    (kernel,) = html.glob("extensions/@jupyterlite/pyodide-kernel-extension/static/comlink.worker.*.js")
+    imports = f'import "./start.mjs";\nimport "../../{kernel.relative_to(html).as_posix()}";\n'
+    (html / "static" / "pyodide" / "worker.mjs").write_text(imports)
+    early = (BROWSER_FILES / "early.html").read_text().replace("WORKER", "../static/pyodide/worker.mjs")
+    replace(html / "notebooks" / "index.html", "<head>\n", f"<head>\n{early}")
+    replace(html / "jupyter-lite.json", "./static/pyodide/pyodide.mjs", "./static/pyodide/start.mjs")
+
+
+def replace(path: Path, old: str, new: str) -> None:
+    """Replace the only occurrence of a text in a file."""
+    text = path.read_text()
+    assert text.count(old) == 1, (path, old)
+    path.write_text(text.replace(old, new))
 
 
 def settings() -> dict[str, object]:
     """Return the settings of the front end."""
-    kernel = {"loadPyodideOptions": {"packages": ROOTS}, "disablePyPIFallback": True}
+    kernel = {"loadPyodideOptions": {"packages": KERNEL_PACKAGES}, "disablePyPIFallback": True}
     config = {
         "appName": "kstreamnb",
         "exposeAppInBrowser": True,
@@ -122,76 +146,65 @@ def unpack_interpreter(folder: Path) -> None:
                 content = opened.extractfile(f"package/{name}")
                 assert content is not None, name
                 (folder / name).write_bytes(content.read())
+    lock = folder / "pyodide-lock.json"  # its packages are files of another host
+    lock.write_text(json.dumps(json.loads(lock.read_text()) | {"packages": {}}))
 
 
-def collect_wheels(folder: Path) -> None:
-    """Put the wheels of the kernel, of its stubs and of this checkout into a folder, without the files nobody loads."""
+def unpack_wheels(folder: Path) -> None:
+    """Unpack the wheels of the kernel, of its stubs and of this checkout, without the files that nobody loads."""
+    wheels = folder.with_name("wheels")
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "-q")
     target = ("--only-binary=:all:", "--platform", "any", "--implementation", "py", "--abi", "none")
     version = ("--python-version", PYODIDE_PYTHON_VERSION)
-    run(*pip, "download", "-d", folder, "--no-deps", "--require-hashes", *target, *version, "-r", REQUIREMENTS)
-    run(*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", folder, ROOT)
+    run(*pip, "download", "-d", wheels, "--no-deps", "--require-hashes", *target, *version, "-r", REQUIREMENTS)
+    run(*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", wheels, ROOT)
     stubs = Path(sys.prefix, "share/jupyter/labextensions/@jupyterlite/pyodide-kernel-extension/static/pypi")
-    for wheel in stubs.glob("*.whl"):
-        if "3.6.999" not in wheel.name:  # the widgets' front end of another generation
-            shutil.copy(wheel, folder)
-    for wheel in folder.glob("*.whl"):
-        slim(wheel)
-    # Browsers keep a wheel for weeks: its name changes with its bytes, by a build tag, which starts with a digit.
-    (kit,) = folder.glob("kstreamnb-*.whl")
-    name, number, rest = kit.name.split("-", 2)
-    kit.rename(kit.with_name(f"{name}-{number}-0{hashlib.sha256(kit.read_bytes()).hexdigest()[:8]}-{rest}"))
+    for wheel in (*wheels.glob("*.whl"), *stubs.glob("*.whl")):
+        if "3.6.999" in wheel.name:  # the widgets' front end of another generation
+            continue
+        with zipfile.ZipFile(wheel) as opened:
+            opened.extractall(folder, (name for name in opened.namelist() if not UNUSED_FILES.match(name)))
+    if missing := missing_packages(folder):
+        sys.exit(f"no wheel for the browser: {', '.join(missing)}; add it to {REQUIREMENTS.relative_to(ROOT)}")
 
 
-def slim(wheel: Path) -> None:
-    """Remove the files of a wheel that nobody loads in a browser."""
-    with zipfile.ZipFile(wheel) as opened:
-        kept = {name: opened.read(name) for name in sorted(opened.namelist()) if not UNUSED_FILES.match(name)}
-    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as slimmed:
-        for name, content in kept.items():
-            if name.endswith(".dist-info/RECORD"):
-                content = b"".join(
-                    line for line in content.splitlines(keepends=True) if not UNUSED_FILES.match(line.decode())
-                )
-            slimmed.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
-
-
-def write_lock(folder: Path) -> None:
-    """Rewrite Pyodide's list of packages, which names files of another host, to the wheels beside it."""
-    path = folder / "pyodide-lock.json"
-    lock = json.loads(path.read_text())
-    wheels = {canonicalize_name(wheel.name.split("-")[0]): wheel for wheel in sorted(folder.glob("*.whl"))}
-    lock["packages"] = {name: locked(wheel, wheels) for name, wheel in wheels.items()}
-    path.write_text(json.dumps(lock, indent=1))
-
-
-def locked(wheel: Path, wheels: dict[str, Path]) -> dict[str, object]:
-    """Return the entry of a wheel in Pyodide's list of packages."""
-    with zipfile.ZipFile(wheel) as opened:
-        files = opened.namelist()
-        metadata = next(name for name in files if name.endswith(".dist-info/METADATA"))
-        head = HeaderParser().parsestr(opened.read(metadata).decode())
-    tops = {name.split("/")[0].removesuffix(".py") for name in files if "/" in name or name.endswith(".py")}
-    return {
-        "name": head["Name"],
-        "version": head["Version"],
-        "file_name": wheel.name,
-        "install_dir": "site",
-        "sha256": hashlib.sha256(wheel.read_bytes()).hexdigest(),
-        "package_type": "package",
-        "imports": sorted(top for top in tops if not top.endswith((".dist-info", ".data"))),
-        "depends": sorted(required(head.get_all("Requires-Dist") or [], wheels)),
-        "unvendored_tests": False,
-    }
-
-
-def required(requirements: list[str], wheels: dict[str, Path]) -> set[str]:
-    """Return the packages that one package needs in a browser; end the build if one of them is not there."""
-    needed = [Requirement(line) for line in requirements]
+def missing_packages(folder: Path) -> list[str]:
+    """Return the packages that others need in a browser and that are not there."""
+    heads = [HeaderParser().parsestr(path.read_text()) for path in folder.glob("*.dist-info/METADATA")]
+    there = {canonicalize_name(head["Name"]) for head in heads}
+    needed = [Requirement(line) for head in heads for line in head.get_all("Requires-Dist") or []]
     names = {canonicalize_name(each.name) for each in needed if each.marker is None or each.marker.evaluate(BROWSER)}
-    if missing := names - LEFT_OUT - set(wheels):
-        sys.exit(f"no wheel for the browser: {', '.join(sorted(missing))}; add it to {REQUIREMENTS.relative_to(ROOT)}")
-    return names & set(wheels)
+    return sorted(names - LEFT_OUT - there)
+
+
+def compile_modules(pyodide: Path, packages: Path) -> None:
+    """Compile the modules that the first chapter loads, with the interpreter of the browser."""
+    library = packages.with_name("library")
+    library.mkdir()
+    chapter = next(path for path in badges.chapters() if path.name.startswith("01_"))
+    run("node", BROWSER_FILES / "compile.mjs", pyodide, packages, library, chapter)
+    with zipfile.ZipFile(pyodide / "python_stdlib.zip", "a", zipfile.ZIP_DEFLATED, compresslevel=9) as opened:
+        for path in sorted(library.rglob("*.pyc")):
+            opened.writestr(
+                zipfile.ZipInfo(path.relative_to(library).as_posix()), path.read_bytes(), zipfile.ZIP_DEFLATED
+            )
+
+
+def pack(packages: Path, folder: Path) -> str:
+    """Write an archive of a folder, as ``start.mjs`` reads it; return its name, which changes with its content.
+
+    Hosts leave files of this kind uncompressed, so it is compressed here.
+    """
+    files = {
+        path.relative_to(packages).as_posix(): path.read_bytes()
+        for path in sorted(packages.rglob("*"))
+        if path.is_file()
+    }
+    index = json.dumps([(name, len(content)) for name, content in files.items()])
+    archive = gzip.compress(b"".join([index.encode(), b"\n", *files.values()]), mtime=0)
+    name = f"packages-{hashlib.sha256(archive).hexdigest()[:8]}.bin"
+    (folder / name).write_bytes(archive)
+    return name
 
 
 def run(*command: object, cwd: Path | None = None) -> None:

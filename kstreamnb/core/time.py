@@ -80,7 +80,7 @@ def instant_ms(value: object, what: str = "instant") -> int:
             moment = datetime.fromisoformat(value.strip())
         except ValueError as error:
             hint = 'write for example "2026-01-01T09:00Z"'
-            raise ConfigError(f'{what} "{value}" is not an instant', detail=str(error), hint=hint) from error
+            raise ConfigError(f'{what} "{value}" is not an instant', detail=str(error), hint=hint) from None
     if not isinstance(moment, datetime):
         kind = "date" if isinstance(moment, date) else type(moment).__name__
         hint = "give an aware datetime, ISO text or milliseconds since the epoch"

@@ -270,9 +270,10 @@ class JoinWindows(Suggesting):
         """
         if difference is None and before is None and after is None:
             raise ConfigError("a join window has neither a difference nor a before or after")
-        both = _NO_GRACE if difference is None else difference
-        earlier, later = (both if each is None else each for each in (before, after))
-        return cls(duration_ms(earlier, "before"), duration_ms(later, "after"), duration_ms(grace, "grace"))
+        both = duration_ms(_NO_GRACE if difference is None else difference, "difference")
+        earlier = both if before is None else duration_ms(before, "before")
+        later = both if after is None else duration_ms(after, "after")
+        return cls(earlier, later, duration_ms(grace, "grace"))
 
     @classmethod
     def of_time_difference_with_no_grace(cls, difference: Duration) -> Self:

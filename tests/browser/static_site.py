@@ -37,7 +37,9 @@ def _body(path: Path) -> tuple[bytes, bool]:
 
 @contextmanager
 def served_site(folder: Path) -> Iterator[StaticSite]:
-    """Serve a folder under a path until the block ends."""
+    """Serve a folder under a path until the block ends; like hosts, compress its files before the first visit."""
+    for path in filter(Path.is_file, folder.rglob("*")):
+        _body(path)
     site = StaticSite("")
     counting = threading.Lock()
 
