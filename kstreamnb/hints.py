@@ -84,6 +84,7 @@ def unknown(
         More: https://kstreamnb.github.io/kstreamnb/errors/stateerror.html
     """
     names = [str(each) for each in known]
+    hint = hint or (from_java(str(name), names) if kind == "option" else None)
     return error(
         f'there is no {kind} "{name}"',
         detail=detail or existing(names),

@@ -271,9 +271,8 @@ class JoinWindows(Suggesting):
         if difference is None and before is None and after is None:
             raise ConfigError("a join window has neither a difference nor a before or after")
         both = duration_ms(_NO_GRACE if difference is None else difference, "difference")
-        earlier = both if before is None else duration_ms(before, "before")
-        later = both if after is None else duration_ms(after, "after")
-        return cls(earlier, later, duration_ms(grace, "grace"))
+        start, end = (both if t is None else duration_ms(t, name) for t, name in ((before, "before"), (after, "after")))
+        return cls(start, end, duration_ms(grace, "grace"))
 
     @classmethod
     def of_time_difference_with_no_grace(cls, difference: Duration) -> Self:

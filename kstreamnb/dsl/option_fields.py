@@ -145,20 +145,11 @@ class Options(Suggesting):
         return attrs.evolve(self, **fields)
 
 
-_JOINS = {
-    "key_selector": "a key selector is for global tables: write builder.global_table(…), or join by the keys",
-    "foreign_key": "a foreign key joins a table with a table: read both with builder.table(…)",
-}
-"""Hints for options of joins with other partners."""
-
-
 def check_known(kind: type[Options], names: Iterable[str]) -> None:
     """Raise ConfigError for a name that is not a field of an option class."""
     known = [each.name for each in attrs.fields(kind)]
     for name in names:
         if name not in known:
-            if name in _JOINS:
-                raise ConfigError(f'this join has no option "{name}"', hint=_JOINS[name])
             raise unknown("option", name, known, error=ConfigError)
 
 

@@ -94,6 +94,22 @@ def test_a_slip_of_a_java_programmer_is_answered_with_the_call_to_write(
     assert hint in _hint_of(lambda: slip(ks.StreamsBuilder("slips").stream("orders")))
 
 
+def test_a_wrong_join_window_is_named_as_it_was_written() -> None:
+    """It was called ``before``, which a student had not written."""
+    for name in ("difference", "before", "after"):
+        with pytest.raises(ks.errors.ConfigError, match=f'^{name} "10" is not a duration'):
+            ks.JoinWindows.of(**{name: "10"})
+
+
+@pytest.mark.parametrize(
+    ("option", "hint"), [("foreign_key", "joins a table with a table"), ("key_selector", "is for global tables")]
+)
+def test_an_option_of_another_join_is_explained(option: str, hint: str) -> None:
+    builder = ks.StreamsBuilder("slips")
+    joined: Any = builder.stream("orders").join
+    assert hint in _hint_of(lambda: joined(builder.table("customers"), lambda left, right: left, **{option: str}))
+
+
 class _Forgetful(ks.Processor):
     def init(self, context: ks.ProcessorContext) -> None:
         pass
