@@ -481,8 +481,9 @@ def test_no_chapter_shows_the_solution_of_its_exercises(notebook: str) -> None:
     for exercise in exercises(chapter).values():
         assert exercise.solution.strip() not in shown
 
+
+def test_an_answer_to_when_a_window_closes_is_not_taken_for_a_time() -> None:
     """A sale that does not exist is refused, without an invented time such as 09:99."""
-    """A sale that does not exist gets no time of its own, such as 09:99."""
     verdict = ks.course.check("sales.2", 99)
     assert "give the number of the sale in order of arrival, 1 to 10, or None" in verdict.reason
 
