@@ -138,7 +138,7 @@ def test_a_replay_continues_from_the_state_of_a_running_application(lab: Lab, na
     Java's group stays as it is, and the rows are those that its interactive queries answer.
     """
     prefix = lab.prepare(name, "running")
-    lab.java.start(prefix, name, prefix, "max.task.idle.ms=3000")  # else it joins what comes first, not what is earlier
+    lab.java.start(prefix, name, prefix, "max.task.idle.ms=30000")  # else it joins what comes first
     lab.java.await_input(prefix, committed_topics(name, prefix))
     offsets, before = committed_positions(lab.admin, prefix), lab.output(prefix)
     topology, options = build(name, prefix), {"bootstrap_servers": lab.servers, "config": SETTINGS}
