@@ -14,8 +14,9 @@ export PYSPARK_DRIVER_PYTHON := $(abspath $(BIN)/python)
 # Which tests of notebooks run: "notebook and not slow and not spark" leaves out those that start Spark or a broker.
 NOTEBOOKS ?= notebook and not slow
 
-# Two files of tests at a time, for suites that wait for brokers, Spark or browsers half of their time.
-IN_PAIRS := -n 2 --dist loadfile
+# Two files of tests at a time, for suites that wait for brokers, Spark or browsers half of their time; in the order of
+# their names, because by default files with few tests, which may be the longest, come last.
+IN_PAIRS := -n 2 --dist loadfile --no-loadscope-reorder
 
 MEASURE := --cov=kstreamnb --cov-branch --cov-report= --cov-report=json:.artefacts/coverage.json
 
