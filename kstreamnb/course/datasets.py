@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import gzip
 from collections.abc import Iterator, Mapping
-from itertools import islice
 from pathlib import Path
 
 from kstreamnb.core.arguments import check_arguments
@@ -52,7 +51,7 @@ def new_york_flights(limit: int = 10_000) -> Sample:
                 "delay": int(row["delay"]) if row["delay"] else None,
             },
         )
-        for number, row in enumerate(islice(_rows("flights"), limit))
+        for number, row in enumerate([*_rows("flights")][:limit])
     )
 
 
