@@ -19,7 +19,7 @@ from kstreamnb.spark.execution.worker_cache import AnyTask, empty_task
 from kstreamnb.spark.jvm.session import query_session
 from kstreamnb.spark.planning.deployment import Deployment
 
-_COMMIT_S = 10.0
+_COMMIT_S = 30.0
 
 StoredDelta = tuple[int, int, list[bytes]]
 """Group value, number in the log, packed deltas to apply one after the other."""
@@ -96,7 +96,7 @@ def await_commit(checkpoint: CheckpointFiles, batch: int, *, wait: bool = True) 
         if time.monotonic() > end:
             raise ApplicationStateError(
                 f"batch {batch} is published, but not committed in the checkpoint",
-                hint="watchers need live=True to read stores; if the query has ended, query.restart() helps",
+                hint="watchers need live=True to read stores; if the query has ended, query.restart() repeats it",
             )
         time.sleep(0.01)
 

@@ -54,7 +54,7 @@ class LiveStores:
         self.batch = -1
         self._trust = trust
         self._spark, self._lock = spark, Lock()
-        self._giver: int | None = None  # Spark's thread, which commits a batch after its watchers were called
+        self._stream_thread: int | None = None  # Spark's thread, which commits a batch after its watchers were called
         self._copies: dict[int, _StoreCopy] = {}
         self._lanes = len(deployment.input_ranks)
 
@@ -65,7 +65,7 @@ class LiveStores:
                 copy = self._copies.setdefault(source - self._lanes, _StoreCopy())
                 copy.waiting.append((seq, delta))
                 copy.size += len(delta)
-            self.batch, self._giver = batch, get_ident()
+            self.batch, self._stream_thread = batch, get_ident()
             waiting = sum(copy.size for copy in self._copies.values())
             while waiting > _MOST_WAITING_BYTES:
                 most = max(self._copies.values(), key=lambda copy: copy.size)
@@ -106,7 +106,7 @@ class LiveStores:
         require_session(self._spark)
         with under_way("reading state from the checkpoint"):
             # Without it the checkpoint would show the batch before.
-            await_commit(self.checkpoint, self.batch, wait=get_ident() != self._giver)
+            await_commit(self.checkpoint, self.batch, wait=get_ident() != self._stream_thread)
             batch, entries = read_entries(self._spark, self.deployment, self.checkpoint, placed[0].level, since)
         keepers = {each.routing_key: each for each in placed}
         for group, seq, deltas in entries:
