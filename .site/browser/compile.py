@@ -4,6 +4,7 @@ Other modules stay sources, because the byte code of all would double what a vis
 library go to the folder ``/library``, the others beside their sources.
 """
 
+import importlib
 import importlib.util
 import json
 import sys
@@ -11,11 +12,7 @@ from pathlib import Path
 from py_compile import PycInvalidationMode, compile
 from types import ModuleType
 
-import ipywidgets  # noqa: F401
-import piplite.piplite  # noqa: F401
 import pyodide_kernel
-
-import kstreamnb  # noqa: F401
 
 LIBRARY = "/lib/python314.zip/"
 
@@ -36,6 +33,8 @@ def compile_module(module: ModuleType) -> None:
         source.unlink()
 
 
+for name in ("piplite.piplite", "ipywidgets", "kstreamnb"):
+    importlib.import_module(name)
 sys.stderr = sys.__stderr__  # the kernel keeps it for its page
 pyodide_kernel.ipython_shell.send_comm = lambda *_: None
 for cell in json.loads(Path("/notebook.ipynb").read_text())["cells"]:
