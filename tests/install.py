@@ -125,7 +125,7 @@ if all(each.ready for each in diagnose().abilities if each.name in ("java", "spa
     print(found.title)
 """,
 }
-"""What must work with one extra alone."""
+"""Programs that must work with one extra alone."""
 
 
 def run(*command: str, cwd: Path = ROOT) -> str:

@@ -1,7 +1,7 @@
 """Measures the cost of time travel: ``python -m tests.bench.replay``.
 
 Prints the rate of recording every hop, the time to look at any moment of a long replay, the memory of a million hops,
-and the time of a preview. Workloads are those of `tests.bench.driver`; their records are created before.
+and the time of a preview. Workloads are those of `tests.bench.driver`; their records exist before the clock starts.
 
 Recording time on one partition, by cProfile: the work itself takes a quarter of it; the rest is six or seven tuples per
 record (taken, three hops, written, produced), the memory for them, and the numbers by which the history finds its

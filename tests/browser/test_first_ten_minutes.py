@@ -56,7 +56,7 @@ _IS_IN_FRAME = """stepper => {
     const isDrawn = edge.width + edge.height > 0;  // a level edge has no height
     return isDrawn && edge.top <= frame.bottom && edge.bottom >= frame.top && edge.left <= frame.right;
 }"""
-"""Whether the record in flight is where the picture of the graph shows it."""
+"""Tells whether the record in flight is where the picture of the graph shows it."""
 
 
 @pytest.fixture(scope="module")

@@ -160,7 +160,7 @@ def test_rows_of_stores_are_counted_when_asked_for(notebook: Notebook, widget: L
 
 
 def test_it_looks_again_by_itself(notebook: Notebook, widget: Locator) -> None:
-    """While the query runs, the panel polls every second until it gets the word to stop."""
+    """While the query runs, the panel polls every second until it is stopped."""
     notebook.python("setattr(panel, 'facts', {**panel.facts, 'application': 'old'})")
     notebook.until("panel.facts['application']", "'prices'")
 

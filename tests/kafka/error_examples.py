@@ -125,7 +125,7 @@ EXAMPLES: dict[type[KStreamError], Callable[[str, SparkSession, Path], None]] = 
     TopicDeletedError: topic_deleted,
     UnknownTopicError: unknown_topic,
 }
-"""What provokes each error."""
+"""Functions that provoke each error."""
 
 OTHER_TESTS: dict[type[KStreamError], str] = {
     JvmGoneError: "tests/kafka/test_lost.py::test_a_jvm_that_dies_leaves_handles_that_answer_and_another_one_goes_on",

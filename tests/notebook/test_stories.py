@@ -461,7 +461,7 @@ REVIEWED: dict[str, tuple[Taught, str]] = {
     "stores without a changelog": (Taught(DUALITY, "Not every store has one"), "every store has a changelog"),
     "a repartition before the join": (Taught(RETAIL, "the join is preceded by a **repartition**"), ""),
 }
-"""What reviews of the course objected to: what it says now, and words that it no longer has."""
+"""Objections of reviews: the chapter, words that it has now, and words that it no longer has."""
 
 
 @pytest.mark.parametrize("objection", REVIEWED)

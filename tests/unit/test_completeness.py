@@ -39,7 +39,7 @@ OVERLOADS = {
     "SessionStore": {"find_sessions_between", "backward_find_sessions_between"},
     "VersionedKeyValueStore": {"history"},
 }
-"""What Java has under one name for several kinds of arguments."""
+"""Our names for methods that share one overloaded name in Java."""
 
 REFUSED = re.compile("refused: ").match
 METHODS = [(of, java, ours) for of, methods in JAVA.items() if of for java, ours in methods.items()]

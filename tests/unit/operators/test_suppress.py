@@ -22,7 +22,7 @@ def bind(wait_ms: int, *, key_serde: Any = None, **options: Any) -> tuple[FakeCo
 
 
 def test_within_the_time_limit_only_the_last_change_of_a_key_comes_out() -> None:
-    """It waits since the first change, and carries its own time, headers and last old value."""
+    """It begins to wait at the first change, and carries its own time, headers and last old value."""
     _, feed = bind(10)
     assert [] == feed("a", Change("1"), 5) + feed("a", Change("2", "1"), 14, (("h", b""),))
     assert [("a", Change("2", "1"), 14, (("h", b""),))] == feed("b", Change("x"), 15)
