@@ -132,6 +132,7 @@ class BoundedServer(ThreadingHTTPServer):
     """Answers clients that know its name and its token; bounds the connections, and disconnects slow clients."""
 
     daemon_threads = True
+    request_queue_size = _MOST_CONNECTIONS  # with the default of 5, a burst of clients waits a second to connect
 
     def __init__(
         self,
