@@ -10,6 +10,8 @@ PYTEST := $(BIN)/python -m pytest
 export PYTHONHASHSEED ?= 0
 export PYSPARK_PYTHON := $(abspath $(BIN)/python)
 export PYSPARK_DRIVER_PYTHON := $(abspath $(BIN)/python)
+# Images of containers often set it; without compiled files, each process of a suite compiles what it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 # Which tests of notebooks run: "notebook and not slow and not spark" leaves out those that start Spark or a broker.
 NOTEBOOKS ?= notebook and not slow
