@@ -20,7 +20,7 @@ NOTEBOOKS ?= notebook and not slow
 # their names, because by default files with few tests, which may be the longest, come last.
 IN_PAIRS := -n 2 --dist loadfile --no-loadscope-reorder
 
-MEASURE := --cov=kstreamnb --cov-branch --cov-report= --cov-report=json:.artefacts/coverage.json
+MEASURE := --cov --cov-branch --cov-report= --cov-report=json:.artefacts/coverage.json
 
 .DEFAULT_GOAL := help
 .PHONY: help site test-site test-install classes crashes chromium postgres prometheus demo test check lint format types golden application test-spark test-kafka test-java test-notebook test-notebooks test-binder test-browser test-all bench lab lock coverage clean

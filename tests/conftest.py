@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator
+import sys
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
@@ -29,6 +30,30 @@ _USES_SPARK = {"kstreamnb.tools.parity.parity", "kstreamnb.spark.run.run"}
 """Examples in which the kit starts the session."""
 
 
+_UNTRACED = (
+    "tests/notebook/",
+    "tests/property/test_cells.py",
+    "tests/property/test_cluster.py",
+    "tests/property/test_nonsense.py",
+    "tests/property/test_time_travel.py",
+    "tests/spark/test_changelogs.py",
+    "tests/spark/test_levels.py",
+    "tests/spark/test_state_logs.py",
+    "tests/spark/test_task_files.py",
+    "tests/unit/course/test_exercises.py",
+    "tests/unit/simulation/",
+    "tests/unit/test_docs.py",
+    "tests/unit/test_docstrings.py",
+    "tests/unit/test_extras.py",
+    "tests/unit/test_requirements.py",
+    "tests/unit/test_tidy.py",
+    "tests/unit/widgets/",
+)
+"""Tests that coverage does not trace, because tracing makes them twice as long: they are about other packages, or take
+long, and reach few branches of the spine that no other test reaches.
+"""
+
+
 def _suite_of(example: pytest.DoctestItem) -> str | None:
     """Return the mark of the suite that a docstring's example belongs to, if it starts a broker or a session."""
     source = example.dtest.docstring or ""
@@ -49,6 +74,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(needs_java)
         if item.get_closest_marker("browser") and shutil.which("chromium") is None:
             item.add_marker(needs_chromium)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Pause coverage for some tests.
+
+    The marker ``no_cover`` has no effect in workers of xdist: each starts two measurements, and pausing one of them
+    resumes the other.
+    """
+    tracer = sys.gettrace()
+    if tracer is None or not item.nodeid.startswith(_UNTRACED):
+        return (yield)
+    sys.settrace(None)
+    try:
+        return (yield)
+    finally:
+        sys.settrace(tracer)
+        _call()
+
+
+def _call() -> None:
+    """Do nothing: a tracer that is set is active in running functions only after the next call."""
 
 
 @pytest.fixture(scope="session")
