@@ -1,9 +1,10 @@
 """Latency and throughput beside Kafka Streams: ``python -m tests.bench.streams [--only latency|throughput]``.
 
 Both run the same topology with four partitions, exactly once, on one local broker, one after the other in each round:
-the kit in a session of the profile "latency", Kafka Streams 4.3.1 in its own JVM with two threads and a commit interval
-of 100 ms. For latency another process sends and reads, so that it takes no time of either; for throughput the input is
-there before an engine starts. Printed are medians of the rounds; the CPU time is that of the measured engine alone.
+the kit in a session of the profile "latency" (for throughput "local", the default), Kafka Streams 4.3.1 in its own JVM
+with two threads and a commit interval of 100 ms. For latency another process sends and reads, so that it takes no time
+of either; for throughput the input is there before an engine starts. Printed are medians of the rounds; the CPU time is
+that of the measured engine alone.
 `make test-java` builds the application in Java.
 """
 
@@ -28,6 +29,7 @@ from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.broker_process import LocalBroker
 from kstreamnb.kafka.latency_probe import LatencyProbe
 from kstreamnb.kafka.producer import RecordProducer
+from kstreamnb.spark.jvm.profiles import PROFILES
 from tests.bench.spark import cpu_seconds
 from tests.java.runner import JARS, JavaStreams
 from tests.java.topologies import INPUTS, build
@@ -238,6 +240,9 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", choices=_CASES, default=["latency"])
     parser.add_argument("--topologies", nargs="*", choices=_FLOWS, default=["count", "regroup"])
     parser.add_argument("--engines", nargs="*", choices=_ENGINES, default=["kit", "java"])
+    parser.add_argument(
+        "--profile", choices=PROFILES, help='of the session; without it "latency", or "local" for throughput'
+    )
     parser.add_argument("--rates", nargs="*", type=int, default=[10, 1000])
     parser.add_argument("--seconds", type=float, default=10, help="of one measurement of latency")
     parser.add_argument("--warm", type=float, default=60, help="seconds before a measurement: compilers need them")
@@ -257,11 +262,11 @@ def main() -> None:
         ):
             process = broker._process  # only its CPU time is of interest
             assert process is not None
-            spark = ks.spark.spark_session("kstreamnb-bench", profile="latency")
-            field = Field(broker.bootstrap_servers, spark, java, process.pid, folder)
             for only in options.only:
-                _CASES[only](field, options)
-            spark.stop()
+                profile = options.profile or ("latency" if only == "latency" else "local")
+                spark = ks.spark.spark_session("kstreamnb-bench", profile=profile)
+                _CASES[only](Field(broker.bootstrap_servers, spark, java, process.pid, folder), options)
+                spark.stop()
 
 
 if __name__ == "__main__":
