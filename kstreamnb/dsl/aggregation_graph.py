@@ -146,15 +146,13 @@ def _aggregation(name: str, grouped: GroupFlow | CogroupFlow, store: StoreSpec, 
     return Table(name=name, operator=operator, grace_ms=windows.grace_ms, **rows)
 
 
-def _repartition(
-    graph: GraphBuilder, shared: GroupFlow | CogroupFlow, group: GroupFlow, store_name: str
-) -> Repartition:
+def _repartition(graph: GraphBuilder, shared: GroupFlow | CogroupFlow, group: GroupFlow, store: str) -> Repartition:
     """Return the repartition below a group, adding it if needed.
 
     A grouped stream has one for all its aggregations when its topic has a name, a cogrouped one in any case.
     """
-    node = graph.repartition(group.topic_name or store_name, key_serde=group.key_serde, value_serde=group.value_serde)
-    if group.topic_name is None and ("state store", store_name) in graph.unnamed:  # named after the store
+    node = graph.repartition(group.topic_name or store, key_serde=group.key_serde, value_serde=group.value_serde)
+    if group.topic_name is None and ("state store", store) in graph.unnamed:  # named after the store
         graph.note_unnamed("repartition topic", node.topic)
     key = None if shared is group else group
     if key in shared.repartitioned and (key or group.topic_name):

@@ -124,10 +124,8 @@ class Declaration:
         return f'"{self.word}" ({self.origin.place}, line {self.origin.line})'
 
 
-def _parents_first(
-    declarations: Iterable[Declaration], is_valid: Callable[[Declaration], bool]
-) -> tuple[Declaration, ...]:
-    """Return the valid ones of declarations and all that they were made from, each once and after its parents."""
+def _parents_first(found: Iterable[Declaration], is_valid: Callable[[Declaration], bool]) -> tuple[Declaration, ...]:
+    """Return the valid ones of some declarations and all that they were made from, each once and after its parents."""
     done: dict[Declaration, None] = {}
 
     def visit(declaration: Declaration) -> None:
@@ -136,7 +134,7 @@ def _parents_first(
                 visit(parent)
             done[declaration] = None
 
-    for declaration in declarations:
+    for declaration in found:
         visit(declaration)
     return tuple(done)
 

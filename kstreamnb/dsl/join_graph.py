@@ -25,20 +25,16 @@ from kstreamnb.operators.tables import MaterializedView
 
 
 def _repartitioned(
-    graph: GraphBuilder,
-    stream: StreamFlow,
-    prefix: str | None,
-    options: Joined | StreamJoined,
-    value_serde: Serde | None,
+    graph: GraphBuilder, stream: StreamFlow, prefix: str | None, named: Joined | StreamJoined, value_serde: Serde | None
 ) -> StreamFlow:
     """Return the stream with each key in its partition: as it is, or below a topic that joins of one name share."""
     if not stream.rekeyed:
         return stream
-    key_serde, value_serde = options.key_serde or stream.key_serde, value_serde or stream.value_serde
+    key_serde, value_serde = named.key_serde or stream.key_serde, value_serde or stream.value_serde
     new = graph.repartition(prefix or stream.name, key_serde=key_serde, value_serde=value_serde)
     if stream.repartitioned is None or prefix not in (None, stream.name):
         stream.repartitioned = graph.add(new, stream.node)
-    if options.name is None:
+    if named.name is None:
         graph.note_unnamed("repartition topic", new.topic)
     node = stream.repartitioned
     return StreamFlow(node.id, node.name, key_serde, value_serde, (node.name,))
@@ -283,9 +279,7 @@ def _through(
     return graph.add(node, *parents)
 
 
-def _answers(
-    graph: GraphBuilder, name: str | None, left: TableFlow, right: TableFlow, subscribed: Repartition
-) -> list[int]:
+def _answers(graph: GraphBuilder, name: str | None, left: TableFlow, right: TableFlow, sent: Repartition) -> list[int]:
     """Add the right table's side: it stores subscriptions and answers them, at once and at every change."""
     store = graph.name_or_new(name, f"{_FK}-STATE-STORE-", "-subscription-store")
     value_serde, extra = fk.SubscriptionSerde(left.key_serde), {"type": "subscriptions"}
@@ -295,7 +289,7 @@ def _answers(
     graph.add(StateStore(name=store, store=spec))
     serdes = (right.key_serde, left.key_serde)
     receive_name = graph.name_or_new(name, f"{_FK}-PROCESSOR-", "-subscription-receive")
-    receive = graph.step(receive_name, fk.SubscriptionReceive(store, *serdes), subscribed.id, stores=(store,))
+    receive = graph.step(receive_name, fk.SubscriptionReceive(store, *serdes), sent.id, stores=(store,))
     view = look_up(graph, right.node)
     join_name = graph.name_or_new(name, f"{_FK}-PROCESSOR-", "-subscription-join-foreign")
     joined = graph.step(join_name, fk.SubscriptionJoin(view), receive.id, stores=view.stores, uses=(right.node,))

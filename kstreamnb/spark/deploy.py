@@ -41,6 +41,7 @@ from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment, Wor
 from kstreamnb.spark.planning.deployment_plan import warn_of_uneven_stores
 from kstreamnb.spark.planning.placement import plan_deployment, useful_partitions
 from kstreamnb.spark.planning.preflight import refuse_what_cannot_run, refuse_what_is_too_large
+from kstreamnb.spark.query.control import QueryControl
 from kstreamnb.spark.query.query import Query
 from kstreamnb.spark.state.checkpoint_manifest import (
     Manifest,
@@ -305,20 +306,13 @@ def _placed(
     return deployment
 
 
-def start_query(
-    spark: SparkSession, deployment: Deployment, source: OffsetSource, sink: QuerySink, settings: StreamSettings
-) -> Query:
-    """Start the query of a deployment over any source of records, into any sink."""
-    return query_of(spark, deployment, source, sink, settings).restart()
-
-
 def query_of(
     spark: SparkSession, deployment: Deployment, source: OffsetSource, sink: QuerySink, settings: StreamSettings
 ) -> Query:
-    """Return the query of a deployment, not started yet."""
+    """Return the query of a deployment over any source of records, into any sink; `Query.restart` starts it."""
     refuse_what_is_too_large(len(deployment.packed), spark.sparkContext.getConf().get(LARGEST_FUNCTION, "1m") or "1m")
     sink.attach(deployment, spark)
-    return Query(spark, deployment, source, sink, settings)
+    return Query(QueryControl(spark, deployment, source, sink, settings))
 
 
 def _settings(config: Config | Mapping[str, object] | None, topology: Topology, application_id: str | None) -> Config:

@@ -44,16 +44,9 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
         self._size_bytes: int | None = None
 
     def put(
-        self,
-        time: int,
-        key: object,
-        new: object,
-        old: object,
-        timestamp: int,
-        headers: Headers,
-        metadata: RecordMetadata,
+        self, at: int, key: object, new: object, old: object, timestamp: int, headers: Headers, metadata: RecordMetadata
     ) -> None:
-        """Buffer a change of a key; its time (ms) counts only if none is buffered yet."""
+        """Buffer a change of a key; its place in time (ms) counts only if none is buffered yet."""
         encode, raw = self.values.encode, self.raw
         new, old = encode(new), encode(old)
         buffered = raw.get(key) if self.keys.direct else None
@@ -62,8 +55,8 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
             return
         raw_key, prior = self.keys.encode(key), old
         if buffered is not None or (buffered := raw.get(raw_key)) is not None:
-            time, prior = buffered[0], buffered[3]
-        self.write(raw_key, (time, new, old, prior, timestamp, headers, metadata))
+            at, prior = buffered[0], buffered[3]
+        self.write(raw_key, (at, new, old, prior, timestamp, headers, metadata))
 
     def min_time(self) -> int | None:
         """Return the least time of a buffered change, or None."""

@@ -2,13 +2,18 @@
 
 `StoreSpec.factory` makes it. It only gets and puts single rows, and lists all of them; order, ranges, retention, cache,
 changelog and journal are those of every other store. It receives wire keys and immutable opaque rows, as Kafka's custom
-stores get bytes.
+stores get bytes. None stands for no row; times are in ms.
+
+- A key-value store has ``get(key)``, ``put(key, row)`` and ``all()``, which returns pairs.
+- A window store has ``fetch(key, start)``, ``put(key, row, start)`` and ``all()``, which returns windows with rows.
+- A session store has ``fetch_session(key, start, end)``, ``put(window, row)``, ``remove(window)`` and ``fetch(None)``,
+  which returns all windows with rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, MutableMapping
-from typing import Any, Protocol
+from typing import Any
 
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.stores import StoreSpec
@@ -55,53 +60,11 @@ class StoredElsewhere(MutableMapping[Hashable, object]):
         return sum(1 for _ in self)
 
 
-class KeyValuePlace(Protocol):
-    """A user's key-value store."""
-
-    def get(self, key: Hashable, /) -> object:
-        """Return a row, or None."""
-
-    def put(self, key: Hashable, row: object, /) -> object:
-        """Keep a row; None deletes it."""
-
-    def all(self) -> Iterable[tuple[Hashable, object]]:
-        """Return all rows with their keys."""
-
-
-class WindowPlace(Protocol):
-    """A user's window store; times in ms."""
-
-    def fetch(self, key: Hashable, start: int, /) -> Any:
-        """Return the row of one window start, or None."""
-
-    def put(self, key: Hashable, row: object, start: int, /) -> object:
-        """Keep a row; None deletes it."""
-
-    def all(self) -> Iterable[tuple[Windowed[object], Any]]:
-        """Return all rows with their windows."""
-
-
-class SessionPlace(Protocol):
-    """A user's session store; times in ms."""
-
-    def fetch_session(self, key: Hashable, start: int, end: int, /) -> object:
-        """Return the aggregate of one session, or None."""
-
-    def put(self, session: Windowed[object], row: object, /) -> object:
-        """Keep an aggregate."""
-
-    def remove(self, session: Windowed[object], /) -> object:
-        """Delete a session."""
-
-    def fetch(self, key: None, /) -> Iterable[tuple[Windowed[object], object]]:
-        """Return all sessions."""
-
-
-def _key_values(store: KeyValuePlace) -> StoredElsewhere:
+def _key_values(store: Any) -> StoredElsewhere:
     return StoredElsewhere(store, store.get, store.put, store.all)
 
 
-def _windows(store: WindowPlace) -> StoredElsewhere:
+def _windows(store: Any) -> StoredElsewhere:
     """Convert raw keys of the form (key, window start)."""
 
     def write(raw_key: tuple[Hashable, int], row: object) -> None:
@@ -113,7 +76,7 @@ def _windows(store: WindowPlace) -> StoredElsewhere:
     return StoredElsewhere(store, lambda raw_key: store.fetch(*raw_key), write, read_all)
 
 
-def _duplicates(store: WindowPlace) -> StoredElsewhere:
+def _duplicates(store: Any) -> StoredElsewhere:
     """Convert raw keys of the form (key, window start << 31 | sequence); rows of one start are
     {sequence: row} pairs.
     """
@@ -134,7 +97,7 @@ def _duplicates(store: WindowPlace) -> StoredElsewhere:
     return StoredElsewhere(store, lambda raw_key: rows_at(*raw_key).get(raw_key[1]), write, read_all)
 
 
-def _sessions(store: SessionPlace) -> StoredElsewhere:
+def _sessions(store: Any) -> StoredElsewhere:
     """Convert raw keys of the form (key, (end, start))."""
 
     def read(raw_key: tuple[Hashable, tuple[int, int]]) -> object:

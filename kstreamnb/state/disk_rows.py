@@ -21,6 +21,7 @@ _GONE: Any = object()
 _PAGE = 1000
 _AT_ONCE = 1000
 _LONG = 1 << 16
+_TIME_BYTES = 8
 _CUT = (
     "SELECT substr(?1, value >> 32, value >> 16 & 65535), "
     "substr(?1, (value >> 32) + (value >> 16 & 65535), value & 65535) FROM json_each(?2)"
@@ -59,7 +60,7 @@ class DiskRows(MutableMapping[Hashable, Any]):
     def bind(self, key_bytes: Callable[[Any], bytes], key_from: Callable[[bytes], Any]) -> None:
         """Set how raw keys become bytes, equal for equal keys, and the inverse."""
         self._key_bytes, self._key_from = key_bytes, key_from
-        self._order = KeyOrder(self._changed, key_bytes)
+        self.discard()
 
     def get(self, raw_key: Hashable, default: Any = None) -> Any:
         """Return a row, or the default."""
@@ -201,6 +202,67 @@ class DiskRows(MutableMapping[Hashable, Any]):
     def in_memory(self) -> tuple[dict[Hashable, Any], ...]:
         """Return the rows that are in memory."""
         return self._changed, self._young, self._old
+
+
+class TimedDiskRows(DiskRows):
+    """Rows whose raw keys are a key and a position in time; they are found by time, too.
+
+    The raw key None has the time that the store has observed, which stays in memory.
+    """
+
+    _observed: Any = None
+
+    def bind(self, key_bytes: Callable[[Any], bytes], key_from: Callable[[bytes], Any], time_at: int = 8) -> None:
+        """Set the same; key bytes have eight bytes of time at a distance from their end, the None key has none."""
+        self._time_at, self._time = time_at, f"substr(key, -{time_at}, {_TIME_BYTES})"
+        self._index = '"times of {}"'.format(self._table.strip('"'))
+        super().bind(key_bytes, lambda data: key_from(data) if data else None)
+        self._index_times()
+
+    def _index_times(self) -> None:
+        self._database.execute(f"CREATE INDEX IF NOT EXISTS {self._index} ON {self._table} ({self._time})")
+
+    def _find(self, raw_key: Hashable) -> Any:
+        if raw_key is not None:
+            return super()._find(raw_key)
+        if self._observed is None:
+            found = self._database.execute(self._select, (b"",)).fetchone()
+            self._observed = _GONE if found is None else self._unpack(found[0])
+        return self._observed
+
+    def settle(self) -> None:
+        """Note that the table has all changes."""
+        self._observed = self._changed.get(None, self._observed)
+        super().settle()
+
+    def discard(self) -> None:
+        """Forget the changes since the last `settle`; the caller sets ``count``."""
+        super().discard()
+        self._times = KeyOrder(self._changed, self._time_bytes)
+
+    def _time_bytes(self, raw_key: Hashable) -> bytes:
+        data = self._key_bytes(raw_key)
+        return data[-self._time_at :][:_TIME_BYTES] + data
+
+    def positions(self, key: Hashable, key_bytes: bytes, from_ms: int) -> list[Any]:
+        """Return the positions of a key's rows from a time (ms), ascending; a negative position is left out."""
+        found = self.items_between(key_bytes + max(from_ms, 0).to_bytes(_TIME_BYTES), key_bytes + b"\xff")
+        return [raw_key[1] for raw_key, _ in found if raw_key[0] == key]  # type: ignore[index] # see `bind`
+
+    def keys_between(self, from_ms: int, to_ms: int) -> list[Any]:
+        """Return raw keys of a range of times (ms), both ends inclusive: each by time, those of the table first."""
+        least, end = (max(time, 0).to_bytes(_TIME_BYTES) for time in (from_ms, to_ms + 1))
+        query = f"SELECT key FROM {self._table} WHERE {self._time} >= ? AND {self._time} < ? ORDER BY {self._time}, key"
+        stored = (self._key_from(data) for (data,) in self._database.execute(query, (least, end)))
+        found = [raw_key for raw_key in stored if raw_key not in self._changed]
+        changed = self._times.between(least, end)
+        return found + [raw_key for raw_key in changed if self._changed[raw_key] is not _GONE]
+
+    def take_staged(self) -> None:
+        """Move all staged rows to the empty table, then index their times: sorted once, not with each row."""
+        self._database.execute(f"DROP INDEX {self._index}")
+        super().take_staged()
+        self._index_times()
 
 
 def _merged(stored: Iterator[Found], changed: Iterator[Found], *, reverse: bool) -> Iterator[tuple[Hashable, Any]]:

@@ -30,6 +30,9 @@ def detail(*, timestamps: bool, headers: bool) -> Detail:
     return "headers" if headers else "times" if timestamps else "values"
 
 
+ByWindow: TypeAlias = Iterator[tuple[Windowed[object], V]]
+"""Windows with their rows."""
+
 _FOREVER = (1 << 63) - 1
 
 
@@ -149,29 +152,27 @@ class WindowView(View[Windowed[object], V]):
         """Return ``(start, row)`` of all starts between two times, descending."""
         return self._of_key("backward_fetch", key, from_, to)
 
-    def fetch_keys(self, from_key: object, to_key: object, from_: int, to: int) -> Iterator[tuple[Windowed[object], V]]:
+    def fetch_keys(self, from_key: object, to_key: object, from_: int, to: int) -> ByWindow[V]:
         """Return rows between two keys and two times."""
         return self._merge("fetch_keys", from_key, to_key, from_, to)
 
-    def backward_fetch_keys(
-        self, from_key: object, to_key: object, from_: int, to: int
-    ) -> Iterator[tuple[Windowed[object], V]]:
+    def backward_fetch_keys(self, from_key: object, to_key: object, from_: int, to: int) -> ByWindow[V]:
         """Return the rows of `fetch_keys`, descending."""
         return self._merge("backward_fetch_keys", from_key, to_key, from_, to, reverse=True)
 
-    def fetch_all(self, from_: int, to: int) -> Iterator[tuple[Windowed[object], V]]:
+    def fetch_all(self, from_: int, to: int) -> ByWindow[V]:
         """Return rows of all keys between two times."""
         return self._merge("fetch_all", from_, to)
 
-    def backward_fetch_all(self, from_: int, to: int) -> Iterator[tuple[Windowed[object], V]]:
+    def backward_fetch_all(self, from_: int, to: int) -> ByWindow[V]:
         """Return the rows of `fetch_all`, descending."""
         return self._merge("backward_fetch_all", from_, to, reverse=True)
 
-    def all(self) -> Iterator[tuple[Windowed[object], V]]:
+    def all(self) -> ByWindow[V]:
         """Return all rows."""
         return self._merge("all")
 
-    def backward_all(self) -> Iterator[tuple[Windowed[object], V]]:
+    def backward_all(self) -> ByWindow[V]:
         """Return all rows, descending."""
         return self._merge("backward_all", reverse=True)
 
@@ -184,15 +185,15 @@ class WindowView(View[Windowed[object], V]):
 class SessionView(View[Windowed[object], V]):
     """Aggregates by session, over all partitions."""
 
-    def fetch(self, key: object, to_key: object = None) -> Iterator[tuple[Windowed[object], V]]:
+    def fetch(self, key: object, to_key: object = None) -> ByWindow[V]:
         """Return the sessions of a key, or of the keys between two."""
         return self._merge("fetch", key, to_key)
 
-    def backward_fetch(self, key: object, to_key: object = None) -> Iterator[tuple[Windowed[object], V]]:
+    def backward_fetch(self, key: object, to_key: object = None) -> ByWindow[V]:
         """Return the sessions of `fetch`, descending."""
         return self._merge("backward_fetch", key, to_key, reverse=True)
 
-    def all(self) -> Iterator[tuple[Windowed[object], V]]:
+    def all(self) -> ByWindow[V]:
         """Return sessions of all keys."""
         return self.find_sessions_between(None, None, 0, _FOREVER)
 
@@ -200,25 +201,23 @@ class SessionView(View[Windowed[object], V]):
         """Return the aggregate of one session, or None."""
         return self._find("fetch_session", key, start, end)
 
-    def find_sessions(self, key: object, earliest_end: int, latest_start: int) -> Iterator[tuple[Windowed[object], V]]:
+    def find_sessions(self, key: object, earliest_end: int, latest_start: int) -> ByWindow[V]:
         """Return sessions of a key that overlap a time."""
         return self._merge("find_sessions", key, earliest_end, latest_start)
 
-    def backward_find_sessions(
-        self, key: object, earliest_end: int, latest_start: int
-    ) -> Iterator[tuple[Windowed[object], V]]:
+    def backward_find_sessions(self, key: object, earliest_end: int, latest_start: int) -> ByWindow[V]:
         """Return the sessions of `find_sessions`, descending."""
         return self._merge("backward_find_sessions", key, earliest_end, latest_start, reverse=True)
 
     def find_sessions_between(
         self, from_key: object, to_key: object, earliest_end: int, latest_start: int
-    ) -> Iterator[tuple[Windowed[object], V]]:
+    ) -> ByWindow[V]:
         """Return sessions of the keys between two that overlap a time."""
         return self._merge("find_sessions_between", from_key, to_key, earliest_end, latest_start)
 
     def backward_find_sessions_between(
         self, from_key: object, to_key: object, earliest_end: int, latest_start: int
-    ) -> Iterator[tuple[Windowed[object], V]]:
+    ) -> ByWindow[V]:
         """Return the sessions of `find_sessions_between`, descending."""
         times = (earliest_end, latest_start)
         return self._merge("backward_find_sessions_between", from_key, to_key, *times, reverse=True)

@@ -156,13 +156,16 @@ class Store(Generic[RawKey, Row]):
         if self.keeps_headers and not self.timestamped:
             self.values = headers_in_values(self.values)
         if isinstance(self.raw, DiskRows):
-            self.raw.bind(self.keys.to_bytes, self._key_from)
+            self._bind_disk(self.raw)
         self._journal: Journal | None = None
         self._changes: list[ChangelogRecord] | None = [] if spec.logged else None
         self.watched = [self._recorder()]
 
     journal = _Hooked("_journal")
     changes = _Hooked("_changes")
+
+    def _bind_disk(self, rows: Any) -> None:
+        rows.bind(self.keys.to_bytes, self._key_from)
 
     def in_place(self) -> tuple[dict[RawKey | None, Any], list[ChangeListener | None]] | None:
         """Return the rows and a list with the listener to notify, if an operator may replace rows directly; else None.

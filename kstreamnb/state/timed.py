@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from kstreamnb.core.record import Headers, Windowed
 from kstreamnb.core.stores import StoreSpec
+from kstreamnb.state.disk_rows import TimedDiskRows
 from kstreamnb.state.store import Store, StoreContext
 
 P = TypeVar("P", bound=Any)
@@ -139,6 +140,9 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
     """
 
     _bits = -1
+    _table: TimedDiskRows | None = None
+    _time_at: int
+    """The distance of a row's time from the end of its key bytes."""
 
     def __init__(self, spec: StoreSpec, context: StoreContext, *, clamp_ms: int = 1) -> None:
         super().__init__(spec, context)
@@ -156,6 +160,10 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         indexes = 1 + bool(self._times) + bool(self._positions)
         return indexes * sum(map(getsizeof, self._segments.values()))
 
+    def _bind_disk(self, rows: TimedDiskRows) -> None:
+        self._table = rows
+        rows.bind(self.row_key, self._key_from, self._time_at)
+
     def _bind(self) -> None:
         """Create the closures that are called for each record."""
 
@@ -172,6 +180,8 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         raw, bits, segments, segment_ms = self.raw, self._bits, self._segments, self.retention.segment_ms
         positions, times = self._positions, self._times
         first = until = 0
+        if self._table is not None:  # finds its rows by time itself
+            return self._table.__setitem__, lambda raw_key: None
 
         def insert(raw_key: TimedKey[P], row: object) -> None:
             nonlocal first, until
@@ -244,6 +254,8 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
     def _expired(self) -> list[TimedKey[P]]:
         """Return raw keys of segments that are too old."""
         live_from = self.retention.live_from
+        if self._table is not None:
+            return self._table.keys_between(0, live_from - 1)
         return [raw_key for first in sorted(self._segments) if first < live_from for raw_key in self._segments[first]]
 
     def apply(self, raw_key: TimedKey[P] | None, row: Any) -> None:
@@ -265,11 +277,14 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
 
     def _positions_from(self, raw_key: Hashable, time: int) -> list[P]:
         """Return the visible positions of a key that are not before a time, ascending."""
+        time = max(time, self.retention.visible_from)
+        if self._table is not None:
+            return self._table.positions(raw_key, self.keys.to_bytes(raw_key), time)
         if not self._positions:
             for key, position in sorted((k for k in self.raw if k is not None), key=lambda raw_key: raw_key[1]):
                 self._positions.add(key, position)
         positions = self._positions.get(raw_key, [])
-        return positions[bisect_left(positions, self._position_at(max(time, self.retention.visible_from))) :]
+        return positions[bisect_left(positions, self._position_at(time)) :]
 
     def _between(self, from_: int, to: int) -> list[TimedKey[P]]:
         """Return raw keys of a range of times that are visible, unordered."""
@@ -277,6 +292,8 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
 
     def _by_time(self, from_: int, to: int) -> Iterator[TimedKey[P]]:
         """Return raw keys of a range of times, whether they are visible or not."""
+        if self._table is not None:
+            return iter(self._table.keys_between(from_, to))
         if not self._times:
             for segment in self._segments.values():
                 for raw_key in segment:
@@ -288,11 +305,7 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         as_bytes, encode = self.keys.to_bytes, self.keys.encode
         least = b"" if from_key is None else as_bytes(encode(from_key))
         most = None if to_key is None else as_bytes(encode(to_key))
-        found = []
-        for raw_key in raw_keys:
-            data = as_bytes(raw_key[0])
-            if data >= least and (most is None or data <= most):
-                found.append(raw_key)
+        found = [k for k in raw_keys if (data := as_bytes(k[0])) >= least and (most is None or data <= most)]
         return sorted(found, key=self._segment_rank if self.spec.persistent else self._time_rank)
 
     def _segment_rank(self, raw_key: TimedKey[P]) -> tuple[int, bytes]:

@@ -10,6 +10,7 @@ from kstreamnb.core.record import Headers
 from kstreamnb.core.stores import LATEST, NOT_PUT, StoreSpec, VersionedRecord
 from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.errors import ConfigError
+from kstreamnb.state.disk_rows import TimedDiskRows
 from kstreamnb.state.store import ChangelogRecord, Rows, Store, StoreContext
 from kstreamnb.state.timed import KeyIndex, TimeIndex
 
@@ -33,6 +34,8 @@ class VersionedRows(Store[SegmentKey, Any]):
     whose validity ended in that segment, and None to the observed stream time.
     """
 
+    _table: TimedDiskRows | None = None
+
     def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
         super().__init__(spec, context)
         self.history_ms = spec.history_ms or 0
@@ -40,6 +43,11 @@ class VersionedRows(Store[SegmentKey, Any]):
         self._observed_ms = -1
         self._segments_of: KeyIndex[int] = KeyIndex()
         self._keys_of = TimeIndex()
+
+    def _bind_disk(self, rows: TimedDiskRows) -> None:
+        self._table = rows
+        key_from = super()._key_from
+        rows.bind(self.row_key, lambda data: (key_from(data[:-8]), int.from_bytes(data[-8:], signed=True)))
 
     def put(self, key: object, value: object, timestamp: int) -> int:
         """Put a version; None ends the previous one. Return until when it is valid, `LATEST` or `NOT_PUT`."""
@@ -62,7 +70,8 @@ class VersionedRows(Store[SegmentKey, Any]):
     def _put(self, key: object, value: object, timestamp: int) -> int:
         if timestamp > self._observed_ms:
             self.write(None, timestamp)
-            for raw_key in list(self._keys_of.between(0, (timestamp - self.history_ms) // self._segment_ms - 1)):
+            find = self._keys_of.between if self._table is None else self._table.keys_between
+            for raw_key in list(find(0, (timestamp - self.history_ms) // self._segment_ms - 1)):
                 self.write(raw_key, None)
         latest = self.raw.get((key, LATEST_ROW))
         if latest is not None and timestamp >= latest[1]:
@@ -130,7 +139,7 @@ class VersionedRows(Store[SegmentKey, Any]):
         return b"" if raw_key is None else self.keys.to_bytes(raw_key[0]) + raw_key[1].to_bytes(8, signed=True)
 
     def _index(self, raw_key: SegmentKey | None, *, gone: bool) -> None:
-        if raw_key is None or raw_key[1] == LATEST_ROW:
+        if raw_key is None or raw_key[1] == LATEST_ROW or self._table is not None:
             return
         key, segment = raw_key
         if gone:
@@ -177,7 +186,7 @@ class VersionedRows(Store[SegmentKey, Any]):
             yield VersionedRecord(decode(latest[0]), latest[1])
         if to_ms < self._observed_ms - self.history_ms:
             return
-        for segment in reversed(self._segments_of.get(raw_key, ())):
+        for segment in self._segments_from(raw_key, 0):
             if segment <= to_ms // self._segment_ms:
                 valid_to, versions = self.raw[raw_key, segment]
                 for valid_from, value in versions:
@@ -186,8 +195,11 @@ class VersionedRows(Store[SegmentKey, Any]):
                     valid_to = valid_from
 
     def _segments_from(self, raw_key: Hashable, timestamp: int) -> list[int]:
+        first = timestamp // self._segment_ms
+        if self._table is not None:
+            return self._table.positions(raw_key, self.keys.to_bytes(raw_key), first)[::-1]
         segments = self._segments_of.get(raw_key, [])
-        return segments[bisect_left(segments, timestamp // self._segment_ms) :][::-1]
+        return segments[bisect_left(segments, first) :][::-1]
 
     def changelog_snapshot(self, timestamp: int) -> Iterator[ChangelogRecord]:
         """Yield every retained version and deletion, by time: put in this order, they restore the same history."""

@@ -33,6 +33,8 @@ class WindowRows(TimedRows[int]):
     With duplicates every put has a number, as in Kafka's changelogs: late records and null values, too.
     """
 
+    _time_at = 12
+
     def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
         self.window_size_ms = spec.window_size_ms or 0
         self._bits = SEQUENCE_BITS if spec.retain_duplicates else 0
@@ -216,6 +218,8 @@ class WindowRows(TimedRows[int]):
 class SessionRows(TimedRows[tuple[int, int]]):
     """Aggregates by session, both of whose ends are inclusive; a position is ``(end, start)``."""
 
+    _time_at = 16
+
     def _bind(self) -> None:
         raw, retention, watched, insert = self.raw, self.retention, self.watched, self._insert
         encode_key, encode, advance = self.keys.encode, self.values.encode, self._advance
@@ -250,9 +254,7 @@ class SessionRows(TimedRows[tuple[int, int]]):
         if self.watched[0]:
             self.watched[0](raw_key, old, None)
 
-    def rows_between(
-        self, key: object, earliest_end: int, latest_start: int
-    ) -> Iterable[tuple[Windowed[object], object]]:
+    def rows_between(self, key: object, earliest_end: int, latest_start: int) -> Iterable[tuple[Windowed[Any], object]]:
         """Return the rows of `find_sessions`, for operators."""
         decode_key, decode, row = self.keys.decode, self.values.decode, self._row
         found = self._of_key(key, earliest_end, latest_start)

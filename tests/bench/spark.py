@@ -28,7 +28,7 @@ import kstreamnb as ks
 from kstreamnb.kafka.output_batch import OutputBatch
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.spark.contracts import QueryBatch, QuerySink, StreamSettings
-from kstreamnb.spark.deploy import start_query
+from kstreamnb.spark.deploy import query_of
 from kstreamnb.spark.jvm.profiles import PROFILES
 from kstreamnb.spark.planning.placement import plan_application, plan_deployment
 from tests.bench.floor import plain_levels
@@ -155,7 +155,8 @@ def streamed(spark: Any, feed: Made, sink: QuerySink, *, levels: int = 1, slots:
         settings = StreamSettings(
             Path(folder), None, max_records=1, readers=slots or spark.sparkContext.defaultParallelism
         )
-        query = start_query(spark, replace(deployment, name=Path(folder).name), feed, sink, settings)  # type: ignore[arg-type]
+        named = replace(deployment, name=Path(folder).name)
+        query = query_of(spark, named, feed, sink, settings).restart()  # type: ignore[arg-type]
         query.await_termination(3600)
         return query
 

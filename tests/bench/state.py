@@ -1,4 +1,4 @@
-"""Cost of state: ``python -m tests.bench.state [--keys N …] [--disk] [--batches N] [--json FILE [--lines FILE]]``.
+"""Cost of state: ``python -m tests.bench.state [--keys N …] [--disk] [--windows] [--json FILE [--lines FILE]]``.
 
 Fills one task with counted keys through the level, state log and worker cache of a query, with the log in a file, and
 prints for each size: CPU seconds to fill, CPU milliseconds of a batch of 100 random keys, bytes of the log, memory
@@ -91,11 +91,16 @@ class LogInFile:
 
 
 class OneTask:
-    """A task that counts records by key, and the log of its state."""
+    """A task that counts records by key or by window, and the log of its state."""
 
-    def __init__(self, folder: Path, memory_limit: int) -> None:
+    def __init__(self, folder: Path, memory_limit: int, *, windows: bool) -> None:
         builder = ks.StreamsBuilder("counted")
-        builder.stream("in").group_by_key().count(store="counts").to_stream().to("out")
+        grouped = builder.stream("in").group_by_key()
+        if windows:
+            counts = grouped.windowed_by(ks.TimeWindows.of("1h")).count(store="counts").to_stream()
+            counts.select_key(lambda window, count: window.key).to("out")
+        else:
+            grouped.count(store="counts").to_stream().to("out")
         application = plan_application(builder.build(), Config(), {"in": 1}, direct=True)
         options = WorkerOptions(kafka=True, memory_limit=memory_limit)
         self.deployment = replace(plan_deployment("counted", [application], 1), options=options)
@@ -129,11 +134,13 @@ def process_bytes() -> tuple[int, int]:
     return int(lines["VmRSS"].split()[0]) << 10, int(lines["VmHWM"].split()[0]) << 10
 
 
-def measure(keys: int, *, on_disk: bool, memory_limit: int, batches: int, scattered: bool) -> Figures:
+def measure(
+    keys: int, *, on_disk: bool, memory_limit: int, batches: int, scattered: bool, windows: bool = False
+) -> Figures:
     """Measure one size in this process."""
     step = _PRIME if scattered else 1
     with tempfile.TemporaryDirectory(prefix="kstreamnb-bench-", dir="/var/tmp") as name:
-        task = OneTask(Path(name), memory_limit)
+        task = OneTask(Path(name), memory_limit, windows=windows)
         task.batch(["warm"])
         gc.collect()
         base, _ = process_bytes()
@@ -200,6 +207,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--keys", type=int, nargs="+", default=[100_000, 200_000, 1_000_000])
     parser.add_argument("--disk", action="store_true", help="keep the rows in a file from the beginning")
     parser.add_argument("--scattered", action="store_true", help="let keys come in no order when the store is filled")
+    parser.add_argument("--windows", action="store_true", help="count by windows of an hour instead of by key")
     parser.add_argument("--memory-limit", type=int, default=1 << 30)
     parser.add_argument("--batches", type=int, default=200)
     parser.add_argument("--json", type=Path, help="write charts to a file")
@@ -216,6 +224,7 @@ def main(arguments: list[str] | None = None) -> None:
             memory_limit=options.memory_limit,
             batches=options.batches,
             scattered=options.scattered,
+            windows=options.windows,
         )
         print(json.dumps(asdict(figures)))
         return
@@ -232,7 +241,7 @@ def main(arguments: list[str] | None = None) -> None:
             continue
         command = [sys.executable, "-m", "tests.bench.state", "--one", "--keys", str(keys)]
         command += ["--memory-limit", str(options.memory_limit), "--batches", str(options.batches)]
-        command += ["--disk"] * on_disk + ["--scattered"] * options.scattered
+        command += ["--disk"] * on_disk + ["--scattered"] * options.scattered + ["--windows"] * options.windows
         out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         found.append(Figures(**json.loads(out.splitlines()[-1])))
         print(json.dumps(asdict(found[-1])), flush=True)

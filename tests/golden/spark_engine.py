@@ -24,7 +24,7 @@ from kstreamnb.kafka.output_batch import OutputBatch
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.task.task import StateDelta
 from kstreamnb.spark.contracts import QueryBatch, QuerySink, StreamSettings
-from kstreamnb.spark.deploy import start_query
+from kstreamnb.spark.deploy import query_of
 from kstreamnb.spark.execution.record_batch import OrderKey
 from kstreamnb.spark.execution.state_codec import unpack_delta
 from kstreamnb.spark.io.offset_source import FileOffsetSource
@@ -204,7 +204,7 @@ def _run_on_spark(cases: list[_Case], batches: int | None) -> None:
         settings = StreamSettings(folder / "checkpoint", None, max_records=1)
         options = WorkerOptions(commit_every_record=True)
         deployment = plan_deployment(folder.name, applications, 2, options=options)
-        query = start_query(spark, deployment, source, sink, settings)
+        query = query_of(spark, deployment, source, sink, settings).restart()
         query.await_termination(1200)
         if os.environ.get("KSTREAMNB_TIMES"):
             print(

@@ -152,11 +152,11 @@ def on_spark(spark: Any) -> Runner:
 
     def run(deployment: Deployment, feed: FileOffsetSource, folder: Path) -> tuple[MemorySink, Callable[[str], Any]]:
         from kstreamnb.spark.contracts import StreamSettings
-        from kstreamnb.spark.deploy import start_query
+        from kstreamnb.spark.deploy import query_of
 
         sink = MemorySink()
         settings = StreamSettings(folder, None, max_records=1)
-        query = start_query(spark, replace(deployment, name=folder.name), feed, sink, settings)
+        query = query_of(spark, replace(deployment, name=folder.name), feed, sink, settings).restart()
         assert query.await_termination(300)
         return sink, query.store
 

@@ -55,6 +55,31 @@ def forget(number: int) -> None:
     Cluster.forget()
 
 
+def timed() -> ks.Topology:
+    """Windows, hopping, sliding and emitted on close, sessions, a join of two windows, and a join with versions."""
+    builder = ks.StreamsBuilder("timed")
+    left, right = builder.stream("left"), builder.stream("right")
+    grouped = left.group_by_key()
+    minutes = ks.TimeWindows.of("2m", grace="1m")
+    hopping = ks.Stores.in_memory_window_store("hopping", retention="10m", window_size="2m")
+    tables = {
+        "hops": grouped.windowed_by(minutes.advance_by("1m")).count(materialized=ks.Materialized(hopping)),
+        "slides": grouped.windowed_by(ks.SlidingWindows.of_time_difference_and_grace("90s", "1m")).count(
+            store="slides"
+        ),
+        "closed": grouped.windowed_by(minutes).emit_strategy(ks.EmitStrategy.on_window_close()).count(store="closed"),
+        "sessions": grouped.windowed_by(ks.SessionWindows.of("80s", grace="1m")).count(store="sessions"),
+    }
+    for topic, table in tables.items():
+        table.to_stream(lambda window, count: str(window)).to(topic, value_serde="long")
+    pairs = left.outer_join(right, lambda a, b: f"{a}-{b}", ks.JoinWindows.of("1m", grace="1m"))
+    pairs.to("pairs", value_serde="string")
+    versions = ks.Stores.persistent_versioned_key_value_store("versions", "5m")
+    prices = builder.table("prices", materialized=ks.Materialized(versions))
+    left.join(prices, lambda a, b: f"{a} at {b}").to("priced", value_serde="string")
+    return builder.build()
+
+
 SHAPES = [
     (two_levels, ["in"], ["totals", "windows"]),
     (three_levels, ["in"], ["out"]),

@@ -13,7 +13,7 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.contracts import StreamSettings
-from kstreamnb.spark.deploy import start_query
+from kstreamnb.spark.deploy import query_of
 from kstreamnb.spark.io.offset_source import FileOffsetSource
 from kstreamnb.spark.io.sinks import MemorySink
 from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment
@@ -125,7 +125,8 @@ def query_over(
     feed = FileOffsetSource.write(folder / "feed.pickle", batches)
     kept = sink or MemorySink()
     settings = StreamSettings(folder / "checkpoint", None, max_records=1, readers=readers)
-    return start_query(spark, replace(deployment, name=name or folder.name), feed, kept, settings), kept
+    query = query_of(spark, replace(deployment, name=name or folder.name), feed, kept, settings)
+    return query.restart(), kept
 
 
 def streamed(

@@ -7,6 +7,7 @@ import pickle
 import sqlite3
 import tracemalloc
 from collections import Counter
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from kstreamnb.spark.io.offset_source import FileOffsetSource
 from kstreamnb.spark.io.sinks import MemorySink
 from kstreamnb.spark.planning.deployment import WorkerOptions
 from tests.spark.inprocess import Cluster
-from tests.spark.level_runs import FEED, counted, kept_tasks, ran, run_in
+from tests.spark.level_runs import FEED, counted, kept_tasks, ran, run_in, timed
 from tests.spark.streams import Row, batched, driven, outputs, placed
 from tests.spark.test_streaming import disordered, three_levels, two_levels
 
@@ -42,18 +43,62 @@ def test_state_that_exceeds_memory_moves_to_files(tmp_path: Path) -> None:
     assert sum(task.memory for task in kept_tasks()) <= 2_000
 
 
-def on_disk(folder: Path) -> tuple[ks.Topology, list[Row], Cluster]:
-    """Return a topology with records, and a cluster that holds all state in files."""
-    deployment = placed(two_levels(), 3)
-    cluster = Cluster.of(deployment, folder.name, memory_limit=0, verify=True)
-    cluster.forget()
-    return two_levels(), disordered(["in"], 300), cluster
+TIMED = ["hops", "slides", "closed", "sessions", "pairs", "priced"]
+
+
+def over_hours(count: int) -> list[Row]:
+    """Return records in slight disorder, from hours of which segments of stores expire."""
+    return [(*row[:3], row[3] * 1000) for row in disordered(["left", "right", "prices"], count, keys=40)]
 
 
 @pytest.mark.usefixtures("few_rows")
-def test_a_batch_that_failed_leaves_nothing_in_a_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("batches", [1, 4, 25])
+@pytest.mark.parametrize("lost", [False, True], ids=["warm", "lost"])
+def test_rows_of_windows_sessions_and_versions_are_in_files(tmp_path: Path, batches: int, *, lost: bool) -> None:
+    """S1-10: they are found by key and by time, and expire; only buffers are read as a whole."""
+    topology, rows, cluster = on_disk(tmp_path, timed())
+    tables: set[str] = set()
+    whole: set[str] = set()
+
+    def look(number: int) -> None:
+        for path in (worker_cache.local_folder() / cluster.deployment.key).glob("*.sqlite"):
+            with closing(sqlite3.connect(path)) as file:
+                names = [name for (name,) in file.execute("SELECT name FROM sqlite_master WHERE name LIKE 'rows %'")]
+                tables.update(name for name in names if file.execute(f'SELECT 1 FROM "{name}" LIMIT 1').fetchone())
+                whole.update(name for (name,) in file.execute("SELECT DISTINCT store FROM loaded"))
+        if lost:
+            Cluster.forget()
+
+    found = run_in(cluster, tmp_path, batched(cluster.deployment, rows, batches), TIMED, look)
+    assert driven(topology, rows, 3, TIMED) == found
+    assert Counter(cluster.found)["rebuild"] <= Counter(cluster.found)["new"]
+    joins = ("KSTREAM-OUTERTHIS-0000000020-store", "KSTREAM-OUTEROTHER-0000000021-store")
+    named = ("hopping", "slides", "closed", "sessions", "versions", *joins)
+    assert batches == 1 or tables == {f"rows {name}" for name in named}
+    assert whole <= {"KSTREAM-OUTERSHARED-0000000020-store"}
+
+
+def on_disk(folder: Path, topology: ks.Topology | None = None) -> tuple[ks.Topology, list[Row], Cluster]:
+    """Return a topology with records, and a cluster that holds all state in files."""
+    topology, rows = (two_levels(), disordered(["in"], 300)) if topology is None else (topology, over_hours(400))
+    deployment = placed(topology, 3)
+    cluster = Cluster.of(deployment, folder.name, memory_limit=0, verify=True)
+    cluster.forget()
+    return topology, rows, cluster
+
+
+STORES = pytest.mark.parametrize(
+    ("topology", "topics"), [(None, ["totals"]), (timed(), TIMED)], ids=["key-value", "timed"]
+)
+
+
+@STORES
+@pytest.mark.usefixtures("few_rows")
+def test_a_batch_that_failed_leaves_nothing_in_a_file(
+    tmp_path: Path, topology: ks.Topology | None, topics: list[str]
+) -> None:
     """S0-23: a file has what was committed; an attempt whose log was lost is repeated from there, without a rebuild."""
-    topology, rows, cluster = on_disk(tmp_path)
+    topology, rows, cluster = on_disk(tmp_path, topology)
     committed: list[dict[Any, dict[Any, Any]]] = []
 
     def fail_after(number: int) -> None:
@@ -76,7 +121,7 @@ def test_a_batch_that_failed_leaves_nothing_in_a_file(tmp_path: Path) -> None:
     cluster.run = run_twice  # type: ignore[method-assign]
     for number, output in enumerate(cluster.batches(feed, fail_after)):
         sink.publish(QueryBatch(number, "", {}, 0, output))
-    assert driven(topology, rows, 3, ["totals"]) == outputs(cluster.deployment, sink, ["totals"])
+    assert driven(topology, rows, 3, topics) == outputs(cluster.deployment, sink, topics)
     assert Counter(cluster.found)["rebuild"] == 0
 
 
@@ -110,10 +155,11 @@ def test_a_file_that_is_not_what_was_committed_is_not_used(tmp_path: Path, damag
     assert Counter(cluster.found)["rebuild"] > 1
 
 
+@STORES
 @pytest.mark.usefixtures("few_rows")
-def test_workers_of_an_executor_share_files(tmp_path: Path) -> None:
+def test_workers_of_an_executor_share_files(tmp_path: Path, topology: ks.Topology | None, topics: list[str]) -> None:
     """S1-10: a task that changes between workers continues from its file, no matter which of them wrote it last."""
-    topology, rows, cluster = on_disk(tmp_path)
+    topology, rows, cluster = on_disk(tmp_path, topology)
     memories: list[dict[Any, Any]] = [{}, {}, {}]
     turns = (0, 1, 1, 0, 2, 2, 2, 0, 1, 0, 0, 2)
 
@@ -125,8 +171,8 @@ def test_workers_of_an_executor_share_files(tmp_path: Path) -> None:
         state.tasks = memories[turns[(number + 1) % 12]]
 
     cluster = Cluster.of(cluster.deployment, tmp_path.name, verify=True)
-    found = run_in(cluster, tmp_path, batched(cluster.deployment, rows, 24), ["totals"], swap)
-    assert driven(topology, rows, 3, ["totals"]) == found
+    found = run_in(cluster, tmp_path, batched(cluster.deployment, rows, 24), topics, swap)
+    assert driven(topology, rows, 3, topics) == found
     assert Counter(cluster.found)["rebuild"] <= Counter(cluster.found)["new"]
     assert sum(held.file is not None for memory in memories for held in memory.values()) > 6
 

@@ -153,11 +153,9 @@ def _key_and_value(context: TaskContext) -> tuple[object, object] | None:
     return key, value
 
 
-def punctuation_error(
-    context: TaskContext, locations: ErrorLocations, node: str, error: BaseException
-) -> ProcessingError:
+def punctuation_error(context: TaskContext, lines: ErrorLocations, node: str, error: BaseException) -> ProcessingError:
     """Make the error about a punctuator that failed."""
-    node = error.node if isinstance(error, HandledFailure) else locations.find(error.__traceback__) or node
+    node = error.node if isinstance(error, HandledFailure) else lines.find(error.__traceback__) or node
     where = f"punctuator, stream time {context.stream_time[0]} ms, task {context.plan.task_id}"
     return _error(context, node, original(error), where, f"Exception caught while punctuating processor '{node}'")
 

@@ -33,14 +33,12 @@ class RecordQueue:
 
     __slots__ = ("_chunks", "_head_from", "_read", "_record_context", "head", "partition", "process", "source", "topic")
 
-    def __init__(
-        self, source: str, topic: str, partition: int, process: Process, record_context: RecordContext
-    ) -> None:
+    def __init__(self, source: str, topic: str, partition: int, process: Process, context: RecordContext) -> None:
         self.source, self.topic, self.partition = source, topic, partition
         self.process = process
         self.head: WireRecord | None = None
         self._read: Read | None = None
-        self._record_context = record_context
+        self._record_context = context
         self._chunks: deque[tuple[str, list[WireRecord], Iterator[WireRecord]]] = deque()
         self._head_from: tuple[str, WireRecord] | None = None
 

@@ -279,12 +279,7 @@ def by_slot(batch: RecordBatch, slots: int) -> Iterator[tuple[int, RecordBatch]]
 
 
 def report_of(
-    placed: TaskPlacement | Replica,
-    cached: CachedTask,
-    before: Counters,
-    found: str,
-    out: dict[str, int],
-    seconds: float,
+    placed: TaskPlacement | Replica, cached: CachedTask, before: Counters, found: str, out: dict[str, int], took: float
 ) -> TaskReport:
     """Return what a task did since its counters were ``before``; ``out`` counts records by output topic."""
     after: Counters = cached.task.counters()  # type: ignore[assignment]
@@ -299,6 +294,6 @@ def report_of(
         "stream_time_ms": cached.task.context.stream_time[0],
         "state": found,
         "state_bytes": cached.state_bytes,
-        "seconds": seconds,
+        "seconds": took,
         "lateness_ms": (0.0, 0.0),
     }

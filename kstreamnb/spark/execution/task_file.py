@@ -1,8 +1,8 @@
 """The state of one task in a file of its executor.
 
-Rows of key-value stores are read where they are, those of other stores when the task is loaded. The file is written
-when the next batch begins: only then is it known that Spark committed the last one. So it holds committed state only,
-and a failed batch leaves nothing behind. Rows and the head, which names the entry of the state log, are one
+Rows of stores that users can name are read where they are, those of buffers when the task is loaded. The file is
+written when the next batch begins: only then is it known that Spark committed the last one. So it holds committed state
+only, and a failed batch leaves nothing behind. Rows and the head, which names the entry of the state log, are one
 transaction. The workers of an executor share the file; each batch reads one snapshot of it.
 """
 
@@ -22,10 +22,10 @@ from kstreamnb.runtime.task.task import StateDelta
 from kstreamnb.spark.execution.record_merge import Positions
 from kstreamnb.spark.execution.state_codec import Attributes, PackedDelta, pack_row, unpack_row
 from kstreamnb.state import InCache
-from kstreamnb.state.disk_rows import DiskRows
+from kstreamnb.state.disk_rows import DiskRows, TimedDiskRows
 
 CACHE_KIB = 8_192
-_ON_DISK = ("key_value", "timestamped_key_value")
+_ON_DISK = ("key_value", "timestamped_key_value", "window", "timestamped_window", "session", "versioned")
 
 
 class FileHead(NamedTuple):
@@ -70,7 +70,8 @@ class TaskFile:
 
             def table(_: StoreSpec) -> DiskRows:
                 codec = pack_row, unpack_row
-                self.tables[name] = found = DiskRows(self._database, f'"rows {name}"', codec, most_rows=self._most_rows)
+                kind = DiskRows if "key_value" in spec.kind else TimedDiskRows
+                self.tables[name] = found = kind(self._database, f'"rows {name}"', codec, most_rows=self._most_rows)
                 return found
 
             return table
@@ -104,7 +105,8 @@ class TaskFile:
         for rows in self.tables.values():
             rows.discard()  # what a processor's init has put
         self.recount(head)
-        found: dict[str, dict[Any, Any]] = {}
+        clocks = {name: rows.get(None) for name, rows in self.tables.items()}
+        found: dict[str, dict[Any, Any]] = {name: {None: clock} for name, clock in clocks.items() if clock is not None}
         for name, value in self._database.execute("SELECT store, value FROM loaded"):
             raw_key, row = pickle.loads(value)
             found.setdefault(name, {})[raw_key] = row

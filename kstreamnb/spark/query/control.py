@@ -56,15 +56,10 @@ class QueryControl:
     """
 
     def __init__(
-        self,
-        spark: SparkSession,
-        deployment: Deployment,
-        source: OffsetSource,
-        sink: QuerySink,
-        settings: StreamSettings,
+        self, spark: SparkSession, deployment: Deployment, source: OffsetSource, sink: QuerySink, stream: StreamSettings
     ) -> None:
-        self.application, self.files = deployment.application.id, settings.files
-        self.spark, self.deployment, self.source, self.settings = spark, deployment, source, settings
+        self.application, self.files = deployment.application.id, stream.files
+        self.spark, self.deployment, self.source, self.settings = spark, deployment, source, stream
         self.lifecycle = Lifecycle()
         stores = LiveStores(spark, deployment, self.files)
         log = QueryLog(self.application, deployment.key)

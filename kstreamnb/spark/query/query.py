@@ -8,14 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
-from pyspark.sql import SparkSession
-
 from kstreamnb.charts import Charts, CostPicture
 from kstreamnb.core.progress import under_way
 from kstreamnb.errors import KStreamError
 from kstreamnb.kafka.batch_offsets import Offsets, count_between
 from kstreamnb.kafka.storage.checkpoint_files import LocalFiles
-from kstreamnb.spark.contracts import OffsetSource, QuerySink, StreamSettings
 from kstreamnb.spark.planning.deployment import Deployment
 from kstreamnb.spark.query.active_queries import add_active, remove_active
 from kstreamnb.spark.query.batch_handler import BatchListener
@@ -29,7 +26,6 @@ from kstreamnb.spark.telemetry.metrics import BatchFigures, Metric, MetricsBook,
 from kstreamnb.spark.telemetry.query_charts import query_charts
 from kstreamnb.spark.telemetry.query_cost import query_cost
 from kstreamnb.suggesting import Suggesting
-from kstreamnb.topology.topology import Topology
 
 _LOOK_S = 0.1
 _UNKNOWN = -1
@@ -39,17 +35,12 @@ class Query(Suggesting):
     r"""A running topology; made by `deploy`. Printing it shows its state, positions and tasks.
 
     Args:
-        spark: the session that it runs in.
-        deployment: the topology, its plan and its settings.
-        source: reads the offsets of the input topics.
-        sink: publishes each batch.
-        settings: how the stream runs, and where its checkpoint is.
+        control: the stream with its session, source, sink and settings; starts and stops it.
 
     Attributes:
         application: the application's id.
         checkpoint: the folder of its state and positions, or its address.
         topology: the topology.
-        control: starts and stops its stream.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -76,19 +67,10 @@ class Query(Suggesting):
         "alerts": "ks.monitoring.alerts",
     }
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        deployment: Deployment,
-        source: OffsetSource,
-        sink: QuerySink,
-        settings: StreamSettings,
-    ) -> None:
-        self.application, files = deployment.application.id, settings.files
+    def __init__(self, control: QueryControl) -> None:
+        self.control, self.spark, files = control, control.spark, control.files
+        self.application, self.topology = control.application, control.deployment.application.topology
         self.checkpoint: Path | str = files.folder if isinstance(files, LocalFiles) else files.address
-        self.topology: Topology = deployment.application.topology
-        self.spark = spark
-        self.control = QueryControl(spark, deployment, source, sink, settings)
 
     @property
     def deployment(self) -> Deployment:

@@ -13,7 +13,7 @@ from kstreamnb.core.serde import complete
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.state import CacheBudget, make_store
-from kstreamnb.state.disk_rows import DiskRows
+from kstreamnb.state.disk_rows import DiskRows, TimedDiskRows
 
 __all__ = [
     "KINDS",
@@ -130,14 +130,11 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
-ON_DISK = ("key_value", "timestamped_key_value")
-"""Kinds whose rows may be on disk."""
-
-
 def on_disk(spec: StoreSpec) -> DiskRows:
     """Return the rows of a store in a file, no more than four of them in memory."""
     database = sqlite3.connect("", isolation_level=None)
-    return DiskRows(database, "rows", (pickle.dumps, pickle.loads), most_rows=4)
+    kind = DiskRows if "key_value" in spec.kind else TimedDiskRows
+    return kind(database, "rows", (pickle.dumps, pickle.loads), most_rows=4)
 
 
 def implementations(*kinds: str) -> list[Any]:
@@ -146,18 +143,20 @@ def implementations(*kinds: str) -> list[Any]:
     for kind in kinds:
         plain = StoreSpec("s", kind, **KINDS[kind])  # type: ignore[arg-type]
         specs += [plain, replace(plain, factory=OWN[kind])]
-        if kind in ON_DISK:
-            specs += [replace(plain, factory=on_disk), replace(plain, factory=on_disk, cached=True)]
         if kind != "versioned":
             specs += [replace(spec, persistent=False) for spec in specs[-2:]]
             specs += [replace(spec, cached=True) for spec in specs[-4:]]
+            specs += [replace(spec, factory=on_disk) for spec in specs[-8:] if spec.factory is None]
+        else:
+            specs += [replace(plain, factory=on_disk)]
         if kind in ("timestamped_key_value", "timestamped_window", "session"):
             specs += [replace(plain, headers="kept"), replace(plain, headers="kept", cached=True)]
             specs += [replace(plain, headers="kept", factory=OWN[kind])]
         if kind == "window":
             specs += [replace(plain, retain_duplicates=True), replace(plain, retain_duplicates=True, persistent=False)]
-            specs += [replace(plain, retain_duplicates=True, factory=OwnWindowStore)]
+            specs += [replace(plain, retain_duplicates=True, factory=factory) for factory in (OwnWindowStore, on_disk)]
             specs += [replace(plain, extra={"time_ordered": True})]
+            specs += [replace(plain, extra={"time_ordered": True}, factory=on_disk)]
     return specs
 
 

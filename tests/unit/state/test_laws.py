@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -65,6 +66,33 @@ def test_a_key_value_store_is_a_dict_sorted_by_bytes(life: list[Write], low: str
             assert rows[::-1] == list(store.reverse_all())
             assert [row for row in rows if low <= row[0] <= high] == list(store.range(low, high))
             assert [row for row in rows if row[0].startswith(low)] == list(store.prefix_scan(low))
+
+
+ON_DISK = [
+    StoreSpec("s", kind, **options, segment_ms=segment_ms)  # type: ignore[arg-type]
+    for kind, options in KINDS.items()
+    for segment_ms in ((None, 10) if "key_value" not in kind else (None,))
+]
+ON_DISK += [replace(spec, persistent=False) for spec in ON_DISK if "window" in spec.kind or spec.kind == "session"]
+ON_DISK += [replace(spec, retain_duplicates=True) for spec in ON_DISK if spec.kind == "window"]
+
+
+@pytest.mark.parametrize("spec", ON_DISK, ids=lambda spec: f"{title(spec)}-{spec.segment_ms}")
+@settings(max_examples=15)
+@given(life=writes)
+def test_rows_on_disk_are_read_as_those_in_memory(spec: StoreSpec, life: list[Write]) -> None:
+    """Whichever part of them is in the table: raw rows are the same after each write, and every read in the end."""
+    in_memory, stored = make_store(spec, StoreTask()), make_store(replace(spec, factory=on_disk), StoreTask())
+    for key, value, time, settles in life:
+        for store in (in_memory, stored):
+            write(store, key, value, time)
+        if settles:
+            stored.raw.write(stored.raw.changes())
+            stored.raw.settle()
+        assert in_memory.raw == dict(stored.raw.items())
+        if spec.kind == "session":
+            assert list(in_memory.find_sessions_by_end(0, time)) == list(stored.find_sessions_by_end(0, time))
+    assert look(in_memory) == look(stored)
 
 
 @given(life=writes, from_=times, to=times, retention=st.sampled_from([0, 10, 40]))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kstreamnb.core.record import Windowed
-from kstreamnb.state.memory import memory_bytes, rows_in_memory
+from kstreamnb.spark.execution.worker_cache import memory_bytes, rows_in_memory
 from tests.unit.state.stores_for_tests import StoreTask, on_disk
 
 ROWS = 20_000

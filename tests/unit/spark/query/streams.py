@@ -13,6 +13,7 @@ from kstreamnb.runtime.context.config import Config
 from kstreamnb.spark.contracts import QuerySink, StreamSettings
 from kstreamnb.spark.io.offset_source import FileOffsetSource
 from kstreamnb.spark.planning.placement import plan_application, plan_deployment
+from kstreamnb.spark.query.control import QueryControl
 from kstreamnb.spark.query.lifecycle import Actor, LifecycleEvent
 from kstreamnb.spark.query.query import Query
 from kstreamnb.spark.query.query_handle import QueryHandle
@@ -55,9 +56,8 @@ def query_without_spark(folder: Path, sink: QuerySink | None = None, *, trigger_
     deployment = plan_deployment("again", [plan_application(builder.build(), Config(), {"in": 1}, direct=True)], 1)
     source = FileOffsetSource.write(folder / "source.pickle", [])
     no_spark: Any = None
-    return Query(
-        no_spark, deployment, source, sink or UnreachableSink(), StreamSettings(folder / "checkpoint", trigger_ms)
-    )
+    settings = StreamSettings(folder / "checkpoint", trigger_ms)
+    return Query(QueryControl(no_spark, deployment, source, sink or UnreachableSink(), settings))
 
 
 def launch(query: Query, error: str | None) -> QueryHandle:
