@@ -84,14 +84,14 @@ _WindowOfKey: TypeAlias = tuple[int, int, tuple[Any, int], Windowed[object]]
 
 
 def _locating(places: dict[object, _WindowOfKey], size: int, *, keeps: bool) -> Callable[[object, int], _WindowOfKey]:
-    """Return ``locate(key, timestamp)``, which with ``keeps`` caches its result until a later window begins."""
+    """Return ``locate(key, timestamp)``, which with ``keeps`` caches some results until a later window begins."""
     newest = -1
 
     def locate(key: object, timestamp: int) -> _WindowOfKey:
         nonlocal newest
         start = timestamp - timestamp % size
-        if start > newest:
-            newest = start
+        if start > newest or len(places) == 50_000:  # state may be larger than memory
+            newest = max(start, newest)
             places.clear()
         found = start, start + size, (key, start), Windowed(key, start, start + size)
         if keeps:

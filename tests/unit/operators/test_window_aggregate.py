@@ -10,7 +10,7 @@ from kstreamnb.core.record import Change, Windowed
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.windows import TimeWindows, UnlimitedWindows
-from kstreamnb.operators.aggregates import WindowAggregate
+from kstreamnb.operators.aggregates import WindowAggregate, _locating
 from kstreamnb.operators.folding import count_up, zero
 from tests.unit.operators.fake_context import FakeContext, Fed
 
@@ -133,3 +133,14 @@ def test_on_close_what_the_store_has_forgotten_never_comes_out() -> None:
     _, count = bind(windows_of(10), emit_on_close=True, retention_ms=10)
     count("a", "x", 5)
     assert [] == count("a", "x", 45)
+
+
+def test_windows_of_many_keys_are_not_all_kept() -> None:
+    """The newest window of a key is computed again after 50,000 other keys, so memory does not follow their number."""
+    places: dict[object, Any] = {}
+    locate = _locating(places, 10, keeps=True)
+    for number in range(50_001):
+        locate(number, 25)
+    assert list(places) == [50_000]
+    assert locate(0, 25)[:3] == (20, 30, (0, 20))
+    assert list(places) == [50_000, 0]
