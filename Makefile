@@ -5,7 +5,8 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
-PYTEST := $(BIN)/python -m pytest
+# Importing nbval takes three seconds in every process, and only the runs of notebooks that tests start need it.
+PYTEST := $(BIN)/python -m pytest -p no:nbval
 
 export PYTHONHASHSEED ?= 0
 export PYSPARK_PYTHON := $(abspath $(BIN)/python)
