@@ -431,5 +431,7 @@ def _add_state_store(graph: GraphBuilder, store: StoreSpec) -> None:
     graph.add(StateStore(name=store.name, store=store))
 
 
-def _add_global_store(graph: GraphBuilder, store: StoreSpec, topic: str, make: UserFunction, options: Consumed) -> None:
-    _global(graph, topic, store, UserProcessor(make), options)
+def _add_global_store(
+    graph: GraphBuilder, store: StoreSpec, topic: str, supplier: UserFunction, options: Consumed
+) -> None:
+    _global(graph, topic, store, UserProcessor(supplier), options)

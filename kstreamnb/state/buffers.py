@@ -205,19 +205,17 @@ class JoinBuffer(_TimedStore[JoinKey, Any]):
         clock: tuple[int, int] = self.raw.get(None, (_NO_TIME, 0))
         return clock
 
-    def put(
-        self, timestamp: int, key: object, value: object, headers: Headers, metadata: RecordMetadata | None
-    ) -> bool:
+    def put(self, time: int, key: object, value: object, headers: Headers, metadata: RecordMetadata | None) -> bool:
         """Add a record; return False if it is too old to wait and must be joined now."""
         observed_ms, sequence = self._clock()
-        if timestamp < observed_ms - self.grace_ms:
+        if time < observed_ms - self.grace_ms:
             return False
         sequence = sequence + 1 & _SEQUENCE_MASK
-        clock = (max(observed_ms, timestamp), sequence)
+        clock = (max(observed_ms, time), sequence)
         self._note(None, self.raw.get(None), clock)
         self.apply(None, clock)
         row = (self.values.encode(value), headers, metadata)
-        self.write((timestamp, self.keys.encode(key), sequence), row)
+        self.write((time, self.keys.encode(key), sequence), row)
         return True
 
     def evict(self) -> list[tuple[int, object, object, Headers, RecordMetadata | None]]:
