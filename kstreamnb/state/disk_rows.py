@@ -246,8 +246,8 @@ class TimedDiskRows(DiskRows):
 
     def positions(self, key: Hashable, key_bytes: bytes, from_ms: int) -> list[Any]:
         """Return the positions of a key's rows from a time (ms), ascending; a negative position is left out."""
-        found = self.items_between(key_bytes + max(from_ms, 0).to_bytes(_TIME_BYTES), key_bytes + b"\xff")
-        return [raw_key[1] for raw_key, _ in found if raw_key[0] == key]  # type: ignore[index] # see `bind`
+        found: Any = self.items_between(key_bytes + max(from_ms, 0).to_bytes(_TIME_BYTES), key_bytes + b"\xff")
+        return [raw_key[1] for raw_key, _ in found if raw_key[0] == key]
 
     def keys_between(self, from_ms: int, to_ms: int) -> list[Any]:
         """Return raw keys of a range of times (ms), both ends inclusive: each by time, those of the table first."""
