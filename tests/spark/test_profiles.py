@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pyspark
 import pytest
 from pyspark.sql import SparkSession
@@ -91,6 +93,22 @@ def test_spark_binds_equal_encoders_of_plain_types_once(spark: SparkSession) -> 
     assert (1, first) == (reused, again)
     assert [0, 0] == [bind("parts array<int>")[0] for _ in range(2)]
     assert bind("other int")[1] != bind("other string")[1]
+
+
+@pytest.mark.spark
+def test_batches_for_python_keep_their_limit_of_bytes(spark: SparkSession) -> None:
+    """The agent has their size asked for every sixteenth row only, so a batch has at most fifteen rows too many."""
+    session = spark.newSession()
+    session.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", "100000")
+
+    def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield pa.RecordBatch.from_pydict({"rows": [batch.num_rows]}, pa.schema([("rows", pa.int32())]))
+
+    rows = session.range(1000, numPartitions=1).selectExpr("repeat('x', 1000) text")
+    counts = [row["rows"] for row in rows.mapInArrow(count, "rows int").collect()]
+    assert sum(counts) == 1000
+    assert 80 < max(counts) < 116
 
 
 @pytest.mark.spark

@@ -13,17 +13,19 @@ import org.apache.xbean.asm9.MethodVisitor;
 import org.apache.xbean.asm9.Opcodes;
 
 /**
- * Adds calls of {@link BatchCache} to two methods of Spark when it loads them. Spark repeats both for every batch, with
+ * Adds calls of {@link BatchCache} to three methods of Spark when it loads them. Spark repeats two for every batch, with
  * the same result: it runs its analyzer for each encoder of each copy of a stateful operator, and reads its own classes
- * to find out what its own closures refer to.
+ * to find out what its own closures refer to. The third, for every row that goes to Python, adds up the sizes of all
+ * columns of the rows before it, to limit the bytes of an Arrow batch.
  */
 public final class BatchAgent implements ClassFileTransformer {
     private static final String ENCODER = "org/apache/spark/sql/catalyst/encoders/ExpressionEncoder";
     private static final String CLEANER = "org/apache/spark/util/SparkClosureCleaner$";
+    private static final String INPUT = "org/apache/spark/sql/execution/python/BatchedPythonArrowInput$";
     private static final String CACHE = "kstreamnb/BatchCache";
     private static final String OBJECT = "java/lang/Object";
 
-    private final Set<String> waiting = new HashSet<>(Set.of(ENCODER, CLEANER));
+    private final Set<String> waiting = new HashSet<>(Set.of(ENCODER, CLEANER, INPUT));
     private final Instrumentation instrumentation;
 
     private BatchAgent(final Instrumentation instrumentation) {
@@ -37,7 +39,7 @@ public final class BatchAgent implements ClassFileTransformer {
     @Override
     public byte[] transform(final ClassLoader loader, final String name, final Class<?> before,
                             final ProtectionDomain domain, final byte[] bytes) {
-        if (!ENCODER.equals(name) && !CLEANER.equals(name)) {
+        if (!ENCODER.equals(name) && !CLEANER.equals(name) && !INPUT.equals(name)) {
             return null;
         }
         final ClassReader reader = new ClassReader(bytes);
@@ -49,7 +51,8 @@ public final class BatchAgent implements ClassFileTransformer {
                 final MethodVisitor next = super.visitMethod(access, method, descriptor, signature, exceptions);
                 final boolean encodes = method.equals("resolveAndBind") && descriptor.endsWith(")L" + ENCODER + ";");
                 final boolean cleans = method.equals("clean") && descriptor.equals("(Ljava/lang/Object;ZZ)Ljava/lang/Object;");
-                return encodes ? new Encodes(next) : cleans ? new Cleans(next) : next;
+                final boolean limits = name.equals(INPUT) && method.startsWith("underBatchSizeLimit");
+                return encodes ? new Encodes(next) : cleans ? new Cleans(next) : limits ? new Limits(next) : next;
             }
         }, ClassReader.EXPAND_FRAMES);
         synchronized (waiting) {
@@ -119,6 +122,26 @@ public final class BatchAgent implements ClassFileTransformer {
             visitInsn(Opcodes.ARETURN);
             visitLabel(other);
             visitFrame(Opcodes.F_NEW, 4, new Object[] {CLEANER, OBJECT, Opcodes.INTEGER, Opcodes.INTEGER}, 0, new Object[0]);
+        }
+    }
+
+    /** Lets most rows pass without a look at the size of the batch. */
+    private static final class Limits extends MethodVisitor {
+        Limits(final MethodVisitor next) {
+            super(Opcodes.ASM9, next);
+        }
+
+        @Override
+        public void visitCode() {
+            super.visitCode();
+            final Label due = new Label();
+            visitMethodInsn(Opcodes.INVOKESTATIC, CACHE, "isSizeDue", "()Z", false);
+            visitJumpInsn(Opcodes.IFNE, due);
+            visitInsn(Opcodes.ICONST_1);
+            visitInsn(Opcodes.IRETURN);
+            visitLabel(due);
+            final Object[] locals = {Opcodes.LONG, "org/apache/spark/sql/execution/arrow/ArrowWriter"};
+            visitFrame(Opcodes.F_NEW, 2, locals, 0, new Object[0]);
         }
     }
 }

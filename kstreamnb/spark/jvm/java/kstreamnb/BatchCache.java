@@ -21,6 +21,9 @@ public final class BatchCache {
     private static final int MOST = 1000;
     private static final Map<Key, Object> ENCODERS = new ConcurrentHashMap<>();
 
+    private static final int ROWS = 16;
+    private static final ThreadLocal<int[]> WRITTEN = ThreadLocal.withInitial(() -> new int[1]);
+
     private BatchCache() { }
 
     /** An encoder that is not bound yet, and the columns that it is to be bound to. Both compare by value. */
@@ -47,6 +50,11 @@ public final class BatchCache {
     /** Returns whether a closure is one of Spark SQL, which never refers to what Spark's cleaner removes. */
     public static boolean isClean(final Object closure) {
         return closure.getClass().getName().startsWith("org.apache.spark.sql.");
+    }
+
+    /** Returns whether this thread has written some rows since it last asked for their size, which is slow. */
+    public static boolean isSizeDue() {
+        return ++WRITTEN.get()[0] % ROWS == 0;
     }
 
     @SuppressWarnings("unchecked")
