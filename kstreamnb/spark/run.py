@@ -37,8 +37,8 @@ from kstreamnb.spark.execution.event_times import extracted_topics
 from kstreamnb.spark.execution.failures import raise_first, spark_failure
 from kstreamnb.spark.execution.record_batch import RecordBatch, pack, root_order
 from kstreamnb.spark.execution.rows import FAILURE, REPORT
-from kstreamnb.spark.io.dataframe_input import FrameInput, content_order, frame_of_records, uniform
-from kstreamnb.spark.jvm.session import query_session, refuse_connect, spark_session
+from kstreamnb.spark.io.dataframe_input import content_order, frame_of_records, uniform
+from kstreamnb.spark.jvm.session import refuse_connect, run_session, spark_session
 from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment
 from kstreamnb.spark.planning.deployment_plan import warn_of_uneven_stores
 from kstreamnb.spark.planning.placement import plan_application, plan_deployment
@@ -93,7 +93,7 @@ def run(
     refuse_connect(spark)
     check_arguments(run, locals())
     spark = spark or spark_session()
-    session = query_session(spark)
+    session = run_session(spark)
     settings = Config.of(config)
     count = partitions if isinstance(partitions, int) else 1
     given = partitions if isinstance(partitions, Mapping) else {}
@@ -156,8 +156,7 @@ def _frames(session: SparkSession, application: ApplicationPlan, inputs: Any) ->
         if topic not in wanted:
             _unused(topic, wanted)
         serdes, count = _reader_serdes(application, topic), application.partitions.get(topic, 1)
-        chosen = given if isinstance(given, FrameInput) else FrameInput(given)
-        frames[topic] = uniform(session, topic, chosen, serdes=serdes, partitions=count)
+        frames[topic] = uniform(session, topic, given, serdes=serdes, partitions=count)
     return frames, any("o0" in frames[topic].columns for topic in application.external if topic in frames)
 
 

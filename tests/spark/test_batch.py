@@ -11,7 +11,7 @@ import kstreamnb as ks
 from kstreamnb.core.codec import partition_for
 from kstreamnb.spark.io.dataframe_input import FrameInput, uniform
 from kstreamnb.spark.jvm.patches import DISABLED_VARIABLE
-from kstreamnb.spark.jvm.session import query_session
+from kstreamnb.spark.jvm.session import run_session
 from kstreamnb.spark.jvm.session_patches import KEY_PARTITION
 from tests.spark.streams import Row, by_partition, driven
 from tests.spark.test_streaming import disordered, joined, three_levels, two_levels
@@ -134,14 +134,16 @@ def test_pandas_frames_keep_their_order(spark: Any) -> None:
 def test_a_row_gets_the_partition_that_kafkas_producer_chooses(
     spark: Any, monkeypatch: pytest.MonkeyPatch, kind: str, disabled: str
 ) -> None:
-    """Keys of every length modulo four, bytes above 127, and none."""
+    """Keys of every length modulo four, bytes above 127, and none; from a frame of the user's own session."""
     texts = ["", *("Zürich 東京 🚀"[:length] for length in range(1, 12)), "k" * 1000, None]
     monkeypatch.setenv(DISABLED_VARIABLE, disabled)
-    session = query_session(spark)
+    session = run_session(spark)
     assert session.catalog.functionExists(KEY_PARTITION) is not bool(disabled)
+    assert not spark.catalog.functionExists(KEY_PARTITION)
     rows = [(text if text is None or kind == "string" else text.encode(), 1, 0) for text in texts]
-    frame = session.createDataFrame(rows, f"key {kind}, value bigint, timestamp bigint")
+    frame = spark.createDataFrame(rows, f"key {kind}, value bigint, timestamp bigint")
     found = uniform(session, "in", FrameInput(frame), serdes=(ks.Serdes.string(), ks.Serdes.long()), partitions=7)
+    assert ("MapInArrow" in found._jdf.queryExecution().toString()) is bool(disabled)
     expected = {text: 0 if text is None else partition_for(text.encode(), 7) for text in texts}
     shown = {
         key if key is None or kind == "string" else bytes(key).decode(): p

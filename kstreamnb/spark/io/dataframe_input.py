@@ -19,6 +19,7 @@ from kstreamnb.core.codec import SerializedValue, encoder, key_partitioner, to_b
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde, StringSerde
 from kstreamnb.errors import ConfigError, PartitionError
+from kstreamnb.spark.jvm.session import move_frame
 from kstreamnb.spark.jvm.session_patches import KEY_PARTITION
 
 _ROW = "__row"
@@ -58,7 +59,6 @@ def uniform(
     chosen = given if isinstance(given, FrameInput) else FrameInput(given)
     frame, chosen = _spark_frame(spark, topic, chosen, serdes)
     _check_columns(topic, frame, chosen)
-    order = [F.col(name) for name in chosen.columns()]
     key = F.lit(None).cast("string") if chosen.key is None else F.col(chosen.key)
     value = _value(frame, chosen)
     place = F.lit(-1) if chosen.partition is None else _existing(F.col(chosen.partition), topic, partitions)
@@ -68,11 +68,9 @@ def uniform(
         key.alias("k"),
         value.alias("v"),
         *(() if chosen.headers is None else (F.col(chosen.headers).alias("h"),)),  # nulls alone cost 20 µs a row
-        *(column.alias(f"o{number}") for number, column in enumerate(order)),
+        *(F.col(name).alias(f"o{number}") for number, name in enumerate(chosen.columns())),
     )
-    if chosen.partition is None:
-        picked = _partitioned(picked, serdes[0], partitions)
-    return picked
+    return picked if chosen.partition is not None else _partitioned(picked, serdes[0], partitions)
 
 
 def frame_of_records(
@@ -109,7 +107,7 @@ def _spark_frame(
 ) -> tuple[DataFrame, FrameInput]:
     package = type(chosen.frame).__module__.partition(".")[0]
     if package == "pyspark":
-        return chosen.frame, chosen
+        return move_frame(chosen.frame, spark), chosen  # the functions of patches belong to that session
     if package == "pandas":
         records = list(_pandas_records(topic, chosen))
         own = frame_of_records(spark, records, serdes, partitioned=chosen.partition is not None)

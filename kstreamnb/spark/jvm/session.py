@@ -330,6 +330,16 @@ def query_session(spark: SparkSession, *, local_files: bool = True) -> SparkSess
     return session
 
 
+def run_session(spark: SparkSession) -> SparkSession:
+    """Return a copy of the user's session for one run; only there SQL finds the functions of the patches.
+
+    The rows of a run come from frames of the user, and are read with the settings under which they were declared.
+    """
+    session = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())  # noqa: SLF001 - has no public name
+    apply_patches(QUERY_PATCHES, session, _disabled(session.conf.get(DISABLED_SETTING, None)))
+    return session
+
+
 def streaming_session(spark: SparkSession, *, local_files: bool = True) -> SparkSession:
     """Return a new session for one streaming query, whose batches are small."""
     session = query_session(spark, local_files=local_files)
