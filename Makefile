@@ -35,6 +35,7 @@ $(READY): requirements.lock pyproject.toml
 	@echo "Setting up $(VENV) (once; a few minutes on a slow line)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(BIN)/kstreamnb archive-classes || echo "Spark will start more slowly"
 	@touch $@
 
 demo: $(READY) ## Set up, then run the whole path on real data: build, see, replay, Spark, Kafka

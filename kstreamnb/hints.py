@@ -173,10 +173,7 @@ def _for_syntax(line: str) -> str | None:
     return None
 
 
-def explaining(
-    previous: Callable[[type[BaseException], BaseException, TracebackType | None], object],
-    known: Callable[[], list[str]],
-) -> Callable[[type[BaseException], BaseException, TracebackType | None], None]:
+def explaining(previous: ExceptHook, known: Callable[[], list[str]]) -> ExceptHook:
     """Return a ``sys.excepthook`` that adds the hint of `for_python` to an error, and calls the previous hook.
 
     Errors of modules that have imported nothing of the kit get no hint.

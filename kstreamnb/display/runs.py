@@ -96,10 +96,8 @@ def overlay_of_profile(profile: RunProfile) -> Overlay:
     total = sum(store.writes for store in profile.stores) or 1
     for store in profile.stores:
         name = f"store {store.store}"
-        heat[name], notes[name] = (
-            heat_of(store.writes / total),
-            f"{pluralize(store.writes, 'write')}, {store.rows:,} left",
-        )
+        heat[name] = heat_of(store.writes / total)
+        notes[name] = f"{pluralize(store.writes, 'write')}, {store.rows:,} left"
     return Overlay(notes=notes, heat=heat)
 
 
@@ -125,13 +123,9 @@ def _(model: TimeChart) -> dict[str, str]:
 
 
 @data_of.register
-def _(model: Explanation) -> dict[str, str]:
-    return {"text/plain": str(model), "text/html": f"<div>{_paragraph(model)}</div>"}
-
-
-@data_of.register
-def _(model: Explanations) -> dict[str, str]:
-    page = "".join(map(_paragraph, model)) or f"<p>{html.escape(model.nothing)}</p>"
+def _(model: Explanation | Explanations) -> dict[str, str]:
+    answers = [model] if isinstance(model, Explanation) else model
+    page = "".join(map(_paragraph, answers)) or f"<p>{html.escape(str(model))}</p>"
     return {"text/plain": str(model), "text/html": f"<div>{page}</div>"}
 
 

@@ -101,32 +101,6 @@ __all__ = [
     "unknown",
 ]
 
-for _kind in (
-    AccessDeniedError,
-    ApplicationStateError,
-    BrokerError,
-    BufferExhaustedError,
-    CheckpointError,
-    ConfigError,
-    DataLossError,
-    EngineError,
-    FencedError,
-    JvmGoneError,
-    KStreamError,
-    MissingJavaError,
-    MissingPackageError,
-    PartitionError,
-    ProcessingError,
-    RecordRefusedError,
-    SerdeError,
-    SinkError,
-    SparkError,
-    StateError,
-    StorageError,
-    TopicDeletedError,
-    TopologyError,
-    TransactionTimeoutError,
-    UnknownNameError,
-    UnknownTopicError,
-):
-    _kind.__module__ = __name__  # tracebacks and pickles name the place to import from
+for _name in __all__:
+    if _name.endswith("Error"):
+        globals()[_name].__module__ = __name__  # tracebacks and pickles name the place to import from

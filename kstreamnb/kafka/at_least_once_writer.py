@@ -74,29 +74,24 @@ class AtLeastOnceWriter:
         self, batch: int, source: str, output: Iterable[OutputColumns], positions: Offsets | None = None
     ) -> OutputBatch:
         """Send one batch and wait for its acknowledgements; then commit the positions for tools that show lag."""
+        return OutputBatch(batch, self._write(output, positions or {}))
+
+    def write(self, output: Iterable[OutputColumns]) -> int:
+        """Write records that belong to no batch, and wait for their acknowledgements; return their number."""
+        return self._write(output, {})
+
+    def _write(self, output: Iterable[OutputColumns], positions: Offsets) -> int:
         with self._publishing:
             if self._producer is None:
                 self.open()
             assert self._producer is not None
             try:
                 count = self._send(self._producer, output)
-                self._commit(positions or {})
+                self._commit(positions)
             except KafkaException as error:
                 self.close()
                 raise self._failure(error) from error
-        return OutputBatch(batch, count)
-
-    def write(self, output: Iterable[OutputColumns]) -> int:
-        """Write records that belong to no batch, and wait for their acknowledgements; return their number."""
-        with self._publishing:
-            if self._producer is None:
-                self.open()
-            assert self._producer is not None
-            try:
-                return self._send(self._producer, output)
-            except KafkaException as error:
-                self.close()
-                raise self._failure(error) from error
+        return count
 
     def _send(self, producer: Producer, output: Iterable[OutputColumns]) -> int:
         failures: list[KafkaError] = []

@@ -32,7 +32,7 @@ def java() -> str:
         raise MissingJavaError(
             "no Java was found",
             detail=f'JAVA_HOME is "{home}"' if home else "JAVA_HOME is not set and the PATH has no java",
-            hint="install a Java runtime 17 or later, or run without a broker",
+            hint="install a Java runtime, 17 or later; TopologyTestDriver and replays need none",
         )
     return found
 

@@ -28,13 +28,13 @@ from kstreamnb.core.serde import SerdeAround
 from kstreamnb.errors import ProcessingError, SerdeError
 from kstreamnb.operators.folding import Adder, Initializer, folding
 from kstreamnb.operators.stateless import check_pair
-from kstreamnb.operators.tables import NO_ROW, bind_get, bind_update
+from kstreamnb.operators.tables import NO_ROW, KeepsRows, bind_get, bind_update
 
 Compute: TypeAlias = Callable[[Any, Any], Any]
 """``compute(key, value)``: what is made of a row's value; None for no row, on both ways."""
 
 
-class DerivedTable(Operator):
+class DerivedTable(KeepsRows, Operator):
     """An operator that computes each row's value from another table's; subclasses are frozen and implement `computing`.
 
     New values are computed from new ones and old values from old ones; if the rows are kept in ``store``, the old value
@@ -46,11 +46,6 @@ class DerivedTable(Operator):
 
     store: str | None
     send_old: bool
-
-    @property
-    def traits(self) -> OperatorTraits:
-        """Replaces its rows, if it keeps any."""
-        return OperatorTraits("replace", self.store, sends_old=True)
 
     @property
     def skips(self) -> bool:

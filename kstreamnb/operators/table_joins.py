@@ -18,7 +18,7 @@ from kstreamnb.core.operator import (
 )
 from kstreamnb.core.record import Change, Headers
 from kstreamnb.operators.stream_joins import combiner
-from kstreamnb.operators.tables import NO_ROW, bind_update
+from kstreamnb.operators.tables import NO_ROW, KeepsRows, bind_update
 from kstreamnb.topology.java_order import hash_order
 
 How: TypeAlias = Literal["inner", "left", "outer"]
@@ -90,7 +90,7 @@ class TableTableJoin(Operator):
 
 
 @dataclass(frozen=True)
-class TableJoinMerge(Operator):
+class TableJoinMerge(KeepsRows, Operator):
     """Merge both sides' changes, in a store if the join is materialized.
 
     Shape: KTable[K, V] -> KTable[K, V]; 1 -> 1; key kept; store: the joined table's, if any; repartition: no.
@@ -101,11 +101,6 @@ class TableJoinMerge(Operator):
 
     store: str | None = None
     send_old: bool = False
-
-    @property
-    def traits(self) -> OperatorTraits:
-        """Replaces its rows, if it keeps any."""
-        return OperatorTraits("replace", self.store, sends_old=True)
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""

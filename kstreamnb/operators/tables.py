@@ -151,8 +151,19 @@ class SuppressView:
         return get
 
 
+class KeepsRows:
+    """An operator of a table that may keep its rows, as they are after each change."""
+
+    store: str | None
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """Replaces its rows, if it keeps any."""
+        return OperatorTraits("replace", self.store, sends_old=True)
+
+
 @dataclass(frozen=True)
-class TableSource(Operator):
+class TableSource(KeepsRows, Operator):
     """Takes each record as the new value of its key's row; a null value deletes the row.
 
     Without a store the old value is unknown and never forwarded. A record older than its row still replaces
@@ -165,11 +176,6 @@ class TableSource(Operator):
 
     store: str | None = None
     send_old: bool = False
-
-    @property
-    def traits(self) -> OperatorTraits:
-        """Replaces its rows, if it keeps any."""
-        return OperatorTraits("replace", self.store, sends_old=True)
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""

@@ -154,16 +154,6 @@ def describe_records(records: Iterable[TopicRecord], top: int = 3) -> SampleDesc
     return SampleDescription(tuple(every[:_MOST_FIELDS]), described, max(len(every) - _MOST_FIELDS, 0))
 
 
-def fields_of(values: Iterable[object]) -> dict[str, int]:
-    """Count the keys of the dicts among values, by name.
-
-    Example:
-        >>> fields_of([{"a": 1, "b": 2}, {"a": 3}, None])
-        {'a': 2, 'b': 1}
-    """
-    return dict(Counter(str(name) for value in values if isinstance(value, Mapping) for name in value))
-
-
 def _walk(fields: dict[str, _Field], path: str, value: object, depth: int) -> None:
     """Add a value and everything inside it."""
     found = fields.get(path)

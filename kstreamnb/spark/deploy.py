@@ -14,6 +14,7 @@ from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.time import Duration, Instant, duration_ms, instant_ms
 from kstreamnb.errors import ConfigError, TopologyError
 from kstreamnb.kafka.batch_offsets import Offsets
+from kstreamnb.kafka.java import java
 from kstreamnb.kafka.storage.checkpoint_files import Checkpoint, CheckpointFiles
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.spark.contracts import OffsetSource, QuerySink, StreamSettings
@@ -22,7 +23,7 @@ from kstreamnb.spark.execution.worker_progress import positions_folder
 from kstreamnb.spark.io.offset_source import KafkaOffsetSource, Starting
 from kstreamnb.spark.io.sinks import KafkaSink
 from kstreamnb.spark.jvm.constants import LARGEST_FUNCTION
-from kstreamnb.spark.jvm.session import find_java, refuse_connect, require_session, spark_session
+from kstreamnb.spark.jvm.session import refuse_connect, require_session, spark_session
 from kstreamnb.spark.operations.adoption import adopted_offsets, refuse_other_serdes
 from kstreamnb.spark.operations.application_topics import (
     create_missing,
@@ -165,7 +166,7 @@ def deploy(
     _refuse_nonsense(locals())
     settings, discover_ms = _settings(config, topology, application_id), duration_ms(discover, "discover")
     if spark is None and SparkSession.getActiveSession() is None:
-        find_java()  # a missing package is reported before waiting for a broker
+        java()  # a missing package is reported before waiting for a broker
     folder = checkpoint_files(checkpoint, spark)
     old = read_manifest(folder)
     servers = _servers(settings, bootstrap_servers)

@@ -72,7 +72,7 @@ def test_keep_checkpoints_in_an_object_store(
     servers = broker.bootstrap_servers
     produce(servers, "sales")
     places = {"s3a://bucket": f"s3a://{BUCKET}", '{"spark.jars.packages": "org.apache.hadoop:hadoop-aws:3.5.0"}': "s3"}
-    shop, lake = counting("stored"), counting("lake")
+    shop, lake = counting("warehouse"), counting("lake")
     given = {"ks": ks, "servers": servers, "spark": spark, "s3": s3}
     names = howto.run("object-storage", places, only=slice(2), sample=sample, topology=shop, **given)
     assert [record.key for record in names["sample"]] == ["shoe"]

@@ -133,6 +133,37 @@ spark.stop()
     assert "patch local-files = on (saves a chmod process for each file that Spark writes)" in lines
 
 
+ARCHIVED = """
+import kstreamnb as ks
+spark = ks.spark.spark_session()
+print("rows:", spark.range(3).count())
+management = spark._jvm.java.lang.management.ManagementFactory
+print(*management.getRuntimeMXBean().getInputArguments(), sep="\\n")
+print(ks.spark.spark_report())
+"""
+
+
+@pytest.mark.spark
+def test_sessions_start_from_the_classes_that_were_archived(tmp_path: Path) -> None:
+    """Once the command has run; before that, a session says which command it is."""
+
+    def output(*command: str) -> str:
+        environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+        done = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False, env=environment)
+        assert 0 == done.returncode, done.stderr
+        return done.stdout
+
+    before = output("-c", ARCHIVED)
+    assert "patch class-archive = off, kstreamnb archive-classes writes it" in before
+    archive = Path(output("-m", "kstreamnb.cli", "archive-classes").removesuffix(": written\n"))
+    assert archive.stat().st_size > 100_000_000
+    assert [archive] == list((tmp_path / "kstreamnb").glob("spark-*/classes-*"))
+    after = output("-c", ARCHIVED)
+    assert f"-XX:SharedArchiveFile={archive}" in after
+    assert "patch batch-agent = on" in after
+    assert "rows: 3" in after
+
+
 PROGRAM = """
 import os
 import kstreamnb as ks

@@ -9,7 +9,6 @@ import argparse
 import os
 import re
 import shlex
-import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -24,10 +23,11 @@ from pyspark.sql import DataFrame, SparkSession
 import kstreamnb
 from kstreamnb.core.arguments import check_arguments, expect
 from kstreamnb.core.progress import under_way
-from kstreamnb.errors import ConfigError, JvmGoneError, MissingJavaError, SparkError
+from kstreamnb.errors import ConfigError, JvmGoneError, SparkError
+from kstreamnb.kafka.java import java
 from kstreamnb.kafka.storage.temp_dirs import temp_dir
 from kstreamnb.spark.jvm.constants import LARGEST_FUNCTION, NO_JVM
-from kstreamnb.spark.jvm.launch_patches import LAUNCH_PATCHES, Launch
+from kstreamnb.spark.jvm.launch_patches import LAUNCH_PATCHES, OPTIONS, Launch
 from kstreamnb.spark.jvm.patches import DISABLED_SETTING, apply_patches, disabled_patches
 from kstreamnb.spark.jvm.profiles import Profile, profile_settings
 from kstreamnb.spark.jvm.session_patches import QUERY_PATCHES, SESSION_PATCHES, STREAMING_PATCHES
@@ -115,7 +115,7 @@ def spark_session(
     active = _active()
     if active is not None:
         return active
-    find_java()
+    java()  # the start script would fail in the log only
     with under_way("starting Spark"):
         return _new_session(app, master, cores, profile, settings)
 
@@ -201,13 +201,14 @@ def _gateway() -> ClientServer:
 
 def _start_jvm(settings: Mapping[str, str], launch: Launch) -> ClientServer:
     """Start a JVM with its output in the log of the session, and return the connection to it."""
-    _forget_jvm()  # pyspark would start the context in the JVM of a stopped session, with that session's heap
+    end_jvm()  # pyspark would start the context in the JVM of a stopped session, with that session's heap
     conf = SparkConf(loadDefaults=False)
     for name, value in settings.items():
         conf.set(name, value)
     log = launch.folder / "spark.log"
     _logs.append(log)
-    with log.open("ab") as out, _environment(launch.environment):
+    options = " ".join([os.environ.get(OPTIONS, ""), *map('"{}"'.format, launch.options)]).strip()
+    with log.open("ab") as out, _environment({**launch.environment, OPTIONS: options}):
         return launch_gateway(conf, {"stdout": out, "stderr": out})
 
 
@@ -263,11 +264,11 @@ def _active() -> SparkSession | None:
     except (Py4JError, OSError):
         SparkSession._instantiatedSession = SparkSession._activeSession = None  # noqa: SLF001
         SparkContext._active_spark_context = None  # noqa: SLF001
-        _forget_jvm()
+        end_jvm()
         return None
 
 
-def _forget_jvm() -> None:
+def end_jvm() -> None:
     """Close the connection to a JVM without a session, which then ends, and have pyspark start another one."""
     gateway: ClientServer | None = SparkContext._gateway  # noqa: SLF001
     SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
@@ -294,19 +295,6 @@ def spark_logs() -> Path:
             raise SparkError("spark-submit started this JVM and keeps its log", hint="read what spark-submit prints")
         raise SparkError("no Spark session was started here", hint="spark_session() starts one and keeps its log")
     return _logs[-1]
-
-
-def find_java() -> str:
-    """Return the path of the `java` program; raises MissingJavaError if there is none."""
-    home = os.environ.get("JAVA_HOME")
-    java = (shutil.which("java", path=f"{home}/bin") if home else None) or shutil.which("java")
-    if java is None:
-        raise MissingJavaError(
-            "Spark needs Java 17 or later, and there is none on this machine",
-            detail="neither JAVA_HOME nor PATH leads to a program named java",
-            hint="install a Java runtime (OpenJDK 17 or 21), or use TopologyTestDriver, which needs none",
-        )
-    return java
 
 
 def is_local(spark: SparkSession) -> bool:

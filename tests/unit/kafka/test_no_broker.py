@@ -43,7 +43,7 @@ def test_java_is_missed_before_a_broker_is_waited_for(monkeypatch: pytest.Monkey
     monkeypatch.setenv("PATH", str(tmp_path))
     builder = ks.StreamsBuilder("no-java")
     builder.stream("in").to("out")
-    with pytest.raises(MissingJavaError, match="Spark needs Java"):
+    with pytest.raises(MissingJavaError, match="no Java was found"):
         ks.deploy(builder.build(), bootstrap_servers=NOBODY, checkpoint=tmp_path / "checkpoint")
 
 
