@@ -292,3 +292,29 @@ def test_why_is_answered_with_the_question_about_drops() -> None:
     with pytest.raises(ks.errors.UnknownNameError) as caught:
         ks.replay(builder.build(), sample).why  # type: ignore[attr-defined]  # noqa: B018 - asked for its error
     assert caught.value.__notes__[0] == 'Hint: did you mean "why_dropped"?'
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [("sum", "reduce(lambda"), ("max", "reduce(max)"), ("mean", "a sum and a count")]
+)
+@pytest.mark.parametrize("windowed", [False, True])
+def test_sums_and_means_of_other_libraries_are_answered_with_reduce_and_aggregate(
+    name: str, hint: str, windowed: bool
+) -> None:
+    """Kafka Streams has no such methods, for groups and their windows alike."""
+    grouped: Any = ks.StreamsBuilder("slips").stream("orders").group_by_key()
+    if windowed:
+        grouped = grouped.windowed_by(ks.TimeWindows.of("1m"))
+    assert hint in _hint_of(lambda: getattr(grouped, name)())
+
+
+def test_the_calls_named_by_the_hints_about_sums_work() -> None:
+    """The largest and the sum of two values."""
+    builder = ks.StreamsBuilder("slips")
+    grouped = builder.stream("orders", value_serde="long").group_by_key()
+    grouped.reduce(max, store="largest")
+    grouped.reduce(lambda total, value: total + value, store="total")
+    driver = ks.TopologyTestDriver(builder.build())
+    for value in (5, 3):
+        driver.create_input_topic("orders").pipe_input("a", value, at=0)
+    assert (5, 8) == tuple(driver.get_key_value_store(name).get("a") for name in ("largest", "total"))
