@@ -20,7 +20,6 @@ from tests.cluster.application import RULES
 from tests.cluster.services import PATIENCE_S
 from tests.kafka.apps import settle
 
-_MAIN = "from tests.cluster.application import main; main()"
 SETTINGS = {
     "spark.driver.memory": "512m",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
@@ -92,11 +91,10 @@ class Deployment:
             self.sent += len(rows)
 
     def _supervise(self) -> None:
-        # On YARN, Spark gives executors the driver's PYTHONPATH, and they shall not find the kit by it.
-        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        environment |= {"PYSPARK_PYTHON": str(self._python), "PYSPARK_DRIVER_PYTHON": sys.executable, **self._variables}
-        program = f"import sys; sys.path.insert(0, {str(Path(__file__).parents[2])!r}); {_MAIN}"
-        command = [sys.executable, "-c", program, json.dumps(self._options)]
+        root = str(Path(__file__).parents[2])
+        environment = {**os.environ, "PYTHONPATH": root, "PYSPARK_PYTHON": str(self._python)}
+        environment |= {"PYSPARK_DRIVER_PYTHON": sys.executable, **self._variables}
+        command = [sys.executable, "-m", "tests.cluster.application", json.dumps(self._options)]
         while not self._stopping.is_set():
             with (self._folder / "driver.log").open("a") as log:
                 self._process = subprocess.Popen(
