@@ -42,5 +42,4 @@ def _load_classes(spark: SparkSession) -> None:
     records = spark.createDataFrame([(1, b"a", b"1")], "timestamp bigint, key binary, value binary")
     run(builder.build(), spark=spark, inputs={"in": records})
     ticks = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
-    query = ticks.writeStream.trigger(once=True).foreachBatch(lambda frame, _: frame.collect()).start()
-    query.awaitTermination()
+    ticks.writeStream.trigger(once=True).foreachBatch(lambda frame, _: frame.collect()).start().awaitTermination()

@@ -240,3 +240,20 @@ def test_executors_elsewhere_need_nothing_of_this_machine(tmp_path: Path) -> Non
     assert "session: local-cluster[1,2,1024] mine 2g" in lines
     assert "executors: None None None" in lines
     assert OUTPUT in lines
+
+
+@pytest.mark.spark
+def test_python_processes_beside_the_driver_find_what_ship_sends(tmp_path: Path) -> None:
+    """Spark sends files to executors only; the process that plans a source's batches is none."""
+    (tmp_path / "prices.py").write_text("SHOE = 5\n")
+    program = """
+import sys
+import kstreamnb as ks
+spark = ks.spark.spark_session()
+ks.spark.ship(spark, sys.argv[1])
+print(spark.sparkContext.environment["PYTHONPATH"].split(":")[0])
+"""
+    command = [sys.executable, "-c", program, str(tmp_path / "prices.py")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert 0 == done.returncode, done.stderr
+    assert Path(done.stdout.strip()).name.startswith("prices-")

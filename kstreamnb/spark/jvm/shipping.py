@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
@@ -89,8 +90,11 @@ def ship(spark: SparkSession, *modules: Module) -> tuple[str, ...]:
         missing = {name for executor in executors for name in executor.missing}
         _refuse_missing(executors, missing)
         sources = [*(_source(name) for name in (_KIT, *_PURE) if name in missing), *sources]
+    context = session.sparkContext
     for source in sources:
-        session.sparkContext.addPyFile(str(_packed(source)))
+        context.addPyFile(file := str(_packed(source)))
+        # Spark sends files to executors only: the process that plans batches, on this machine, gets the path.
+        context.environment["PYTHONPATH"] = os.pathsep.join([file, context.environment.get("PYTHONPATH", "")])
     return tuple(source.stem for source in sources)
 
 
