@@ -94,7 +94,8 @@ def ship(spark: SparkSession, *modules: Module) -> tuple[str, ...]:
     for source in sources:
         context.addPyFile(file := str(_packed(source)))
         # Spark sends files to executors only: the process that plans batches, on this machine, gets the path.
-        context.environment["PYTHONPATH"] = os.pathsep.join([file, context.environment.get("PYTHONPATH", "")])
+        paths = [file, context.environment.get("PYTHONPATH")]  # an empty entry would be the working directory
+        context.environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     return tuple(source.stem for source in sources)
 
 
