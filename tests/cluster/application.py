@@ -1,26 +1,40 @@
-"""Runs a deployment in a separate process, to be killed: ``python -m tests.cluster.application OPTIONS``.
+"""Runs a deployment in a separate process, to be killed; its argument is JSON.
 
-The options are JSON: ``name``, ``master``, ``servers``, ``checkpoint``, ``settings``, and ``modules``, a folder with
-the module ``rules`` that only the driver can import. One line of JSON reports that the query runs, another why it
-ended.
+The options are ``name``, ``master``, ``servers``, ``checkpoint``, ``settings``, and ``modules``, a folder with the
+module ``rules`` that only the driver can import. One line of JSON reports that the query runs, another why it ended. A
+batch is held at a point of `POINTS` as long as the test keeps a file of that name.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
 import kstreamnb as ks
+from tests.kafka.deployed import BEFORE, COMMITTED, INSIDE, STATE, WHILE
 
-__all__ = ["RULES", "build"]
+__all__ = ["HELD", "RULES", "build"]
 
-RULES = """
+HELD = "held"
+"""The file that tells the test that a batch has arrived at the point."""
+
+RULES = f"""
+import pathlib, time
+
+def pause(point):
+    folder = pathlib.Path(__FOLDER__)
+    while (folder / point).exists():
+        (folder / {HELD!r}).touch()
+        time.sleep(0.01)
+
 def first_letter(key, count):
+    pause({WHILE!r})
     return key[0]
 """
-"""The user's module."""
+"""The user's module; ``__FOLDER__`` is to be replaced."""
 
 
 def build(name: str) -> ks.Topology:
@@ -39,10 +53,33 @@ def say(**what: Any) -> None:
     print(json.dumps(what), flush=True)
 
 
+def hold_batches(pause: Callable[[str], None]) -> None:
+    """Call a function at the points of every batch that the driver passes."""
+    from pyspark.sql.classic.dataframe import DataFrame
+
+    from kstreamnb.kafka.transactional_writer import TransactionalWriter
+
+    collect, publish = DataFrame._collect_as_arrow, TransactionalWriter.publish
+
+    def collecting(self: Any, **options: Any) -> Any:
+        pause(BEFORE)
+        batches = collect(self, **options)
+        pause(STATE)
+        return batches
+
+    def publishing(self: Any, *arguments: Any, **options: Any) -> Any:
+        steps = {"offsets": INSIDE, "committed": COMMITTED}
+        return publish(self, *arguments, **options, between=lambda step: pause(steps.get(step, step)))
+
+    DataFrame._collect_as_arrow = collecting
+    TransactionalWriter.publish = publishing  # type: ignore[method-assign]
+
+
 def main() -> None:
     """Deploy, and wait until the query ends."""
     options = json.loads(sys.argv[1])
     sys.path.append(options["modules"])
+    hold_batches(import_module("rules").pause)
     spark = ks.spark.spark_session(options["name"], master=options["master"], settings=options["settings"])
     shipped = ks.spark.ship(spark, "rules")
     try:
@@ -59,7 +96,3 @@ def main() -> None:
     except ks.KStreamError as error:
         say(error=str(error), detail=error.detail, hint=error.hint)
         sys.exit(3)
-
-
-if __name__ == "__main__":
-    main()

@@ -16,10 +16,11 @@ from typing import Any
 import kstreamnb as ks
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.producer import produce
-from tests.cluster.application import RULES
+from tests.cluster.application import HELD, RULES
 from tests.cluster.services import PATIENCE_S
 from tests.kafka.apps import settle
 
+_MAIN = "from tests.cluster.application import main; main()"
 SETTINGS = {
     "spark.driver.memory": "512m",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
@@ -62,7 +63,7 @@ class Deployment:
         self.name, self.servers, self.admin = name, servers, Admin(servers)
         modules = folder / "modules"
         modules.mkdir(parents=True)
-        (modules / "rules.py").write_text(RULES)
+        (modules / "rules.py").write_text(RULES.replace("__FOLDER__", repr(str(folder))))
         self._options = {
             "name": name,
             "servers": servers,
@@ -91,10 +92,11 @@ class Deployment:
             self.sent += len(rows)
 
     def _supervise(self) -> None:
-        root = str(Path(__file__).parents[2])
-        environment = {**os.environ, "PYTHONPATH": root, "PYSPARK_PYTHON": str(self._python)}
-        environment |= {"PYSPARK_DRIVER_PYTHON": sys.executable, **self._variables}
-        command = [sys.executable, "-m", "tests.cluster.application", json.dumps(self._options)]
+        # On YARN, Spark gives executors the driver's PYTHONPATH, and they shall not find the kit by it.
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        environment |= {"PYSPARK_PYTHON": str(self._python), "PYSPARK_DRIVER_PYTHON": sys.executable, **self._variables}
+        program = f"import sys; sys.path.insert(0, {str(Path(__file__).parents[2])!r}); {_MAIN}"
+        command = [sys.executable, "-c", program, json.dumps(self._options)]
         while not self._stopping.is_set():
             with (self._folder / "driver.log").open("a") as log:
                 self._process = subprocess.Popen(
@@ -128,6 +130,19 @@ class Deployment:
             assert time.monotonic() < began + patience_s, (self.starts, self.ends, self.log())
             time.sleep(0.1)
         return time.monotonic() - began
+
+    def hold(self, point: str) -> None:
+        """Wait until a batch has arrived at a point; it stays there."""
+        (self._folder / HELD).unlink(missing_ok=True)
+        (self._folder / point).touch()
+        end = time.monotonic() + PATIENCE_S
+        while not (self._folder / HELD).exists():
+            assert time.monotonic() < end, (point, self.starts, self.ends, self.log())
+            time.sleep(0.01)
+
+    def release(self, point: str) -> None:
+        """Let batches pass a point."""
+        (self._folder / point).unlink()
 
     def log(self) -> str:
         """Return the last lines that the driver wrote."""

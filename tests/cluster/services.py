@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -24,7 +25,7 @@ from pathlib import Path
 
 from kstreamnb.kafka.java import cache_folder, java
 
-__all__ = ["Standalone", "Yarn", "bare_python", "hdfs", "s3_server", "s3_settings"]
+__all__ = ["Link", "Standalone", "Yarn", "bare_python", "hdfs", "may_unshare", "s3_server", "s3_settings"]
 
 HADOOP, SDK = "3.5.0", "2.35.4"  # those of pyspark 4.3.0
 PATIENCE_S = 300.0  # a busy machine
@@ -141,19 +142,66 @@ class Hdfs:
         self.process = _started(command, self.folder)
         _await(lambda: details.exists() and bool(json.loads(details.read_text() or "{}")), self.process, self.folder)
 
-    def freeze(self) -> None:
-        """Suspend it: calls are neither answered nor refused."""
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """It is suspended meanwhile: calls are neither answered nor refused."""
         assert self.process is not None
-        self.process.send_signal(signal.SIGSTOP)
-
-    def wake(self) -> None:
-        """Resume it."""
-        assert self.process is not None
-        self.process.send_signal(signal.SIGCONT)
+        with suspended(self.process):
+            yield
 
     def stop(self) -> None:
         """End it."""
         _ended(self.process)
+
+
+@contextmanager
+def suspended(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """A process does nothing meanwhile."""
+    process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        process.send_signal(signal.SIGCONT)
+
+
+class Link:
+    """The line from a node to the broker, which can be cut.
+
+    The broker goes by this machine's name. The node's table of hosts has another loopback address under that name,
+    where a process passes everything on.
+    """
+
+    _NODE = "127.0.0.3"
+
+    def __init__(self, folder: Path, port: int) -> None:
+        folder.mkdir()
+        name = socket.gethostname()
+        self.address = f"{name}:{port}"
+        """Where the broker has to listen."""
+        others = [line for line in Path("/etc/hosts").read_text().splitlines() if name not in line.split()]
+        (folder / "hosts").write_text("\n".join([f"{self._NODE} {name}", *others, ""]))
+        hide = f'mount --bind "{folder}/hosts" /etc/hosts && exec "$@"'
+        self.command = ("unshare", "-m", "sh", "-c", hide, "sh")
+        """The words before the command of a worker that is to use the line."""
+        self._process = _started([sys.executable, str(HERE / "link.py"), self._NODE, name, str(port)], folder)
+        _await(lambda: "ready" in (folder / "log").read_text(), self._process, folder)
+
+    @contextmanager
+    def cut(self) -> Iterator[None]:
+        """Nothing passes meanwhile, and no connection ends."""
+        with suspended(self._process):
+            yield
+
+    def stop(self) -> None:
+        """End it."""
+        _ended(self._process)
+
+
+def may_unshare() -> bool:
+    """Tell whether this process may hide files from another one."""
+    if shutil.which("unshare") is None:
+        return False
+    return not subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode
 
 
 class Yarn:
@@ -292,12 +340,12 @@ class Standalone:
         return worker
 
     def kill_worker(self) -> None:
-        """Kill a worker with its executors, as if its machine failed, and start another one."""
-        worker = self.workers.pop(0)
+        """Kill the first worker with its executors, as if its machine failed, and start another one."""
+        worker = self.workers[0]
         for pid in [*executors(worker.pid), worker.pid]:
             os.kill(pid, signal.SIGKILL)
         worker.wait()
-        self.workers.append(self.add_worker())
+        self.workers[0] = self.add_worker()
 
     def kill_executor(self) -> None:
         """Kill one executor; its worker starts another one."""

@@ -34,7 +34,7 @@ from kstreamnb.spark.jvm.session_patches import QUERY_PATCHES, SESSION_PATCHES, 
 
 _STATE = "spark.sql.streaming.stateStore"
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
-_MASTER, _NAME = "spark.master", "spark.app.name"
+_MASTER, _NAME, _PYTHON = "spark.master", "spark.app.name", "spark.pyspark.python"
 _LOCAL = re.compile(r"local(\[\s*(\d+|\*)\s*(,\s*\d+\s*)?\])?")
 _JVM_SETTINGS = {"spark.driver.memory", "spark.driver.extraJavaOptions", "spark.driver.extraClassPath"}
 _GATEWAY_PORT = "PYSPARK_GATEWAY_PORT"  # set by spark-submit, which starts the JVM before Python
@@ -128,8 +128,7 @@ def _new_session(
     submitted = _GATEWAY_PORT in os.environ
     gateway = _gateway() if submitted else None
     outside = dict(SparkConf(_jvm=gateway.jvm).getAll()) if gateway is not None else _outside_settings()
-    default_master = f"local[{cores},{_MOST_FAILURES}]"
-    chosen = {_MASTER: default_master, _NAME: "kstreamnb", **outside, **explicit}
+    chosen = {_MASTER: f"local[{cores},{_MOST_FAILURES}]", _NAME: "kstreamnb", **outside, **explicit}
     slots = _LOCAL.fullmatch(chosen[_MASTER])
     launch = Launch(local=slots is not None, submitted=submitted, folder=temp_dir("spark"))
     disabled = _disabled(chosen.get(DISABLED_SETTING))
@@ -139,6 +138,8 @@ def _new_session(
         _prepare_local_workers()
         count = slots.group(2) or "1"
         defaults |= _local_settings(launch.folder, os.cpu_count() or 1 if count == "*" else int(count))
+    elif _PYTHON in chosen:
+        chosen = _with_executors_python(chosen)
     if submitted:  # its JVM already has its memory, options and classes: setting them now would have no effect
         defaults = {name: value for name, value in defaults.items() if name not in _JVM_SETTINGS}
     chosen = {**defaults, **chosen}
@@ -149,8 +150,24 @@ def _new_session(
         if name in explicit or not conf.contains(name):
             conf.set(name, value)
     session = SparkSession(SparkContext(conf=conf, gateway=gateway))
+    session.sparkContext.environment.pop("PATH", None)  # it is that of executors, and of no process on this machine
     apply_patches(SESSION_PATCHES, session, disabled)
     return session
+
+
+def _with_executors_python(chosen: dict[str, str]) -> dict[str, str]:
+    """Name the Python of the executors where pyspark looks for it: without spark-submit it ignores the setting.
+
+    The driver starts the processes that plan batches by the same name, so a path within an archive, which only
+    executors have, becomes a name that both find.
+    """
+    folder, _, name = chosen[_PYTHON].rpartition("/")
+    if not folder or folder.startswith("/"):
+        os.environ["PYSPARK_PYTHON"] = chosen[_PYTHON]
+        return chosen
+    os.environ["PYSPARK_PYTHON"] = name
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    return {"spark.executorEnv.PATH": f"{folder}:/usr/local/bin:/usr/bin:/bin", **chosen}
 
 
 def _prepare_local_workers() -> None:
