@@ -153,6 +153,27 @@ def test_a_row_gets_the_partition_that_kafkas_producer_chooses(
     assert len(set(expected.values())) > 4
 
 
+def test_times_in_values_are_the_text_of_a_sample_in_sessions_of_any_zone(spark: Any) -> None:
+    """With a zone, without, days and decimals; a time zone that repeats an hour keeps the two apart."""
+    frame = spark.sql("""
+        SELECT key, timestamp_millis(ms) at, date'2026-10-25' day, 12.50BD price, 0L timestamp,
+            timestamp_ntz'2026-10-25 02:30:00' + make_dt_interval(0, 0, 0, ms / 1e5) local
+        FROM VALUES ('a', 1792888200000), ('b', 1792891800120), ('c', NULL) AS rows(key, ms)
+    """)
+    builder = ks.StreamsBuilder("times")
+    builder.stream("in").to("out")
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    try:
+        sample = ks.Sample.from_dataframe(frame, topic="in", key="key", timestamp="timestamp")
+        found = ks.run(builder.build(), spark=spark, inputs={"in": FrameInput(frame)}).records("out")
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+    assert ["2026-10-25T00:30:00Z", "2026-10-25T01:30:00.120Z", None] == [record.value["at"] for record in sample]
+    values = {record.key: record.value for part in found.values() for record in part}
+    assert {record.key: {**record.value} for record in sample} == values
+
+
 @pytest.mark.parametrize("place", ["3", "-1", "NULL"])
 def test_a_row_of_a_partition_that_does_not_exist_is_refused(spark: Any, place: str) -> None:
     """The error names the topic and the partition."""

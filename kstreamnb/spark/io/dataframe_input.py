@@ -23,6 +23,8 @@ from kstreamnb.spark.jvm.session import move_frame
 from kstreamnb.spark.jvm.session_patches import KEY_PARTITION
 
 _ROW = "__row"
+_SECOND = "yyyy-MM-dd'T'HH:mm:ss."
+_ISO = {"timeZone": "UTC", "timestampFormat": f"{_SECOND}SSS'Z'", "timestampNTZFormat": f"{_SECOND}SSSSSS"}
 
 
 @dataclass(frozen=True)
@@ -60,13 +62,12 @@ def uniform(
     frame, chosen = _spark_frame(spark, topic, chosen, serdes)
     _check_columns(topic, frame, chosen)
     key = F.lit(None).cast("string") if chosen.key is None else F.col(chosen.key)
-    value = _value(frame, chosen)
     place = F.lit(-1) if chosen.partition is None else _existing(F.col(chosen.partition), topic, partitions)
     picked = frame.select(
         place.cast("int").alias("p"),
         _time(frame, topic, chosen.timestamp).alias("ts"),
         key.alias("k"),
-        value.alias("v"),
+        _value(frame, chosen).alias("v"),
         *(() if chosen.headers is None else (F.col(chosen.headers).alias("h"),)),  # nulls alone cost 20 µs a row
         *(F.col(name).alias(f"o{number}") for number, name in enumerate(chosen.columns())),
     )
@@ -119,9 +120,8 @@ def _spark_frame(
 
 
 def _pandas_records(topic: str, chosen: FrameInput) -> Iterator[TopicRecord]:
-    frame = chosen.frame
-    if chosen.columns():
-        frame = frame.sort_values(list(chosen.columns()), kind="stable")
+    order = list(chosen.columns())
+    frame = chosen.frame.sort_values(order, kind="stable") if order else chosen.frame
     table = {name: frame[name].astype(object).where(frame[name].notna(), None).tolist() for name in frame.columns}
     names = _value_names(list(table), chosen)
     count = len(frame)
@@ -162,17 +162,16 @@ def _value_names(columns: Sequence[str], chosen: FrameInput) -> str | list[str]:
 
 def _value(frame: DataFrame, chosen: FrameInput) -> Column:
     names = _value_names(frame.columns, chosen)
-    if isinstance(names, str):
-        return F.col(names)
-    return F.struct(*(_plain(frame, name) for name in names))
+    return F.col(names) if isinstance(names, str) else F.struct(*(_plain(frame, name) for name in names))
 
 
 def _plain(frame: DataFrame, name: str) -> Column:
-    """Return a column as JSON can hold it: times and decimals become text."""
+    """Return a column as JSON can hold it: times and decimals become text, the same as in a sample."""
     kind = frame.schema[name].dataType
-    if isinstance(kind, T.TimestampType):
-        return F.date_format(name, "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'").alias(name)
-    if isinstance(kind, (T.DateType, T.DecimalType, T.TimestampNTZType)):
+    if isinstance(kind, (T.TimestampType, T.TimestampNTZType)):
+        text = F.regexp_replace(F.to_csv(F.struct(name), _ISO), r"\.0+(?=Z?$)", "")
+        return F.when(F.col(name).isNotNull(), text).alias(name)
+    if isinstance(kind, (T.DateType, T.DecimalType)):
         return F.col(name).cast("string").alias(name)
     if isinstance(kind, (T.DoubleType, T.FloatType)):
         return F.nanvl(F.col(name), F.lit(None).cast(kind)).alias(name)
