@@ -164,12 +164,9 @@ def _of_items(tests: list[_Test]) -> _Test:
         of_key, of_value = tests
         return lambda value: all(of_key(key) and of_value(item) for key, item in value.items())
     return lambda value: (
-        isinstance(value, Iterator) or all(map(tests[0], value if _is_plain(value) else islice(value, 1)))
+        isinstance(value, Iterator)
+        or all(map(tests[0], value if isinstance(value, list | tuple | set | frozenset) else islice(value, 1)))
     )
-
-
-def _is_plain(value: object) -> bool:
-    return isinstance(value, list | tuple | set | frozenset)
 
 
 def _choices(hint: Any) -> list[str]:

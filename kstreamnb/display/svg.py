@@ -171,10 +171,6 @@ def _text_of(drawing: ElementTree.Element) -> str:
     return ElementTree.tostring(drawing, encoding="unicode")
 
 
-def _style(view: GraphView) -> str:
-    return CSS + HEAT_CSS if any(item.heat for item in view.items()) else CSS
-
-
 def _below(body: str, notice: str, above: int) -> str:
     """Return the drawing below a notice; the drawing as it is without one."""
     if not notice:
@@ -203,12 +199,13 @@ def _framed(view: GraphView, body: str, shapes: str, *, width: float, height: fl
     sentences = (*([notice] if notice else []), view.summary(), *view.sentences())
     words = " ".join(f"{sentence}." for sentence in sentences)
     label = html.escape(clean(view.title))
+    style = CSS + HEAT_CSS if any(item.heat for item in view.items()) else CSS
     scale = min(_SCALE, max(_SMALLEST, _PAGE / width))
     size = f'width="{width * scale:.0f}" height="{total * scale:.0f}" viewBox="0 0 {width:g} {total:g}"'
     body = re.sub(r"transform=\"[^\"]*translate\(([^)]*)\)\"", r'transform="translate(\1)"', body, count=1)
     return (
         f'<svg xmlns="{_SVG}" class="ks-graph" role="img" aria-label="{label}" {size}>'
-        f"<title>{label}</title><desc>{html.escape(clean(words))}</desc><style>{_style(view)}</style>"
+        f"<title>{label}</title><desc>{html.escape(clean(words))}</desc><style>{style}</style>"
         f'<rect class="ks-ground" width="100%" height="100%" fill="none"/>{_below(body, notice, above)}'
         f'<g transform="translate({_MARGIN:g} {above + height + 6:g})" class="ks-legend">{shapes}</g></svg>'
     )

@@ -152,7 +152,7 @@ class Recording:
         if observe is None or isinstance(observe, Recording):
             return observe
         result = cls()
-        result.log, result.keep = _Teller(result, observe), _itself
+        result.log, result.keep = _Teller(result, observe), lambda value: value
         return result
 
     def handed_over(self) -> Recording:
@@ -260,10 +260,6 @@ class _StateVarWatch:
 
 
 STREAM_TIME = ("", "stream_time_ms")
-
-
-def _itself(value: object) -> object:
-    return value
 
 
 def _consumed(code: Code, entry: Entry) -> Event:

@@ -185,17 +185,17 @@ def deploy(
     start = _start(application, starting, adopted or reset)
     session = _proven(require_session(spark or spark_session()), folder)
     name = old.query if old is not None else str(uuid.uuid4())  # noqa: TID251 - a new checkpoint is a new identity
-    cores = session.sparkContext.defaultParallelism
-    spark_partitions = spark_partitions or _partitions(application, cores, old)
+    spark_partitions = spark_partitions or _partitions(application, session.sparkContext.defaultParallelism, old)
     slots = 0 if publish == "driver" else (old and old.slots) or spark_partitions
-    sink = sink or _kafka_sink(_writer(servers, application, name, guarantee, _own(settings, producer), slots))
+    as_given = {**_with_prefix(settings, "producer."), **(producer or {})}  # without the limits that the plan adds
+    sink = sink or _kafka_sink(_writer(servers, application, name, guarantee, as_given, slots))
     options = WorkerOptions(sink.kafka, memory_limit, verify=verify, changelogs=changelogs, slots=slots, live=live)
     options = _of_checkpoint(options, folder, adopts=is_new and adopted is not None)
     deployment = _placed(name, application, spark_partitions, options, old)
     refuse_foreign_progress(admin, deployment, folder, adopted, reset)
     tick_ms = duration_ms(tick, "tick") * any(task.punctuates for task in deployment.tasks)
     trigger_ms = None if available_now else _trigger_ms(trigger, settings, config)
-    stream = StreamSettings(folder, trigger_ms, max_records, tick_ms, cores)
+    stream = StreamSettings(folder, trigger_ms, max_records, tick_ms, session.sparkContext.defaultParallelism)
     if parity and old is None and (pre_deploy := hooks.current().pre_deploy):
         pre_deploy(topology, session, settings, application.partitions)
     ids = admin.identities(application.inputs)
@@ -342,11 +342,6 @@ def _servers(settings: Config, servers: Servers | None) -> Servers:
 
 def _with_prefix(settings: Config, prefix: str) -> dict[str, object]:
     return {name.removeprefix(prefix): value for name, value in settings.others.items() if name.startswith(prefix)}
-
-
-def _own(settings: Config, producer: Mapping[str, object] | None) -> Mapping[str, object]:
-    """Return the producer's settings as the user gave them, without the limits that the plan adds for its tasks."""
-    return {**_with_prefix(settings, "producer."), **(producer or {})}
 
 
 def _writer(

@@ -219,9 +219,8 @@ def test_stores_that_topics_of_different_partitions_reach_are_noted(left: Left) 
     wide = builder.stream(f"{left.name}-wide", value_serde="long")
     count(builder.stream(f"{left.name}-in", value_serde="long").merge(wide), left.name)
     found = ks.adopt(builder.build(), bootstrap_servers=left.servers, checkpoint=left.folder / "new", dry_run=True)
-    assert (
-        f'topic "{left.name}-counts-changelog" has {PARTITIONS} partitions, expected {PARTITIONS + 1}' in found.problems
-    )
+    topic = f'topic "{left.name}-counts-changelog"'
+    assert f"{topic} has {PARTITIONS} partitions, and the topology needs {PARTITIONS + 1}" in found.problems
     assert any('meet at store "counts" with 2 and 3 partitions' in note for note in found.notes)
 
 

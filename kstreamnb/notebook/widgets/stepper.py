@@ -62,6 +62,7 @@ class Stepper(GraphWidget):
     def make_facts(self) -> Facts:
         """Return everything about the present position."""
         replay, step, moment = self.replay, self.replay.current, self.replay.now
+        drops = () if step is None or step.elsewhere else step.dropped
         return {
             "position": replay.position,
             "total": len(replay.steps),
@@ -71,7 +72,7 @@ class Stepper(GraphWidget):
             "failed": str(replay.error) if replay.error is not None and replay.position == len(replay.steps) else "",
             "flight": list(self._flight(step)) if step and not step.elsewhere else [],
             "counts": self._counts(moment),
-            "drops": [{"node": self._place_of(drop), "reason": drop.reason} for drop in _drops(step)],
+            "drops": [{"node": self._place_of(drop), "reason": drop.reason} for drop in drops],
             "events": {"header": list(Step.header), "rows": [list(row) for row in step.table()] if step else []},
             "stores": list(self._stores(moment)),
             "times": list(self._times(moment)),
@@ -251,10 +252,6 @@ def _row(row: StoredRow, change: RowChange | None) -> tuple[list[str], str]:
     if change is not None:
         before, mark = ("", "new") if change.kind == "+I" else (format_value(change.old), "other")
     return [row.task, format_value(row.key), before, format_value(row.value), time, row.note], mark
-
-
-def _drops(step: Step | None) -> tuple[Drop, ...]:
-    return () if step is None or step.elsewhere else step.dropped
 
 
 def _windows(moment: Snapshot) -> dict[str, object]:

@@ -116,7 +116,7 @@ class SlotPublisher:
             whole = summed(output.columns())
             process = prepared.processes.get(str(slot), "")
             return PublishedSlot(slot, whole.records, whole.checksum, differs=False, times=times, process=process)
-        here = _process()
+        here = f"{socket.gethostname()} {os.getpid()}"
         sink, done = self._publish(batch, slot, is_open=prepared.processes.get(str(slot)) == here)
         return PublishedSlot(slot, done.records, sink.writer.marker.output, done.differs, times, here)
 
@@ -144,10 +144,6 @@ class SlotPublisher:
         while len(_open_sinks) > _MOST_OPEN:
             _open_sinks.popitem(last=False)[1].close()
         return found
-
-
-def _process() -> str:
-    return f"{socket.gethostname()} {os.getpid()}"
 
 
 @dataclass

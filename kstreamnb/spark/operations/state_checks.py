@@ -57,7 +57,7 @@ def other_partitions(expected: Mapping[str, int], existing: Mapping[str, int]) -
     """Yield topics that have another number of partitions than their tasks."""
     for topic, count in sorted(expected.items()):
         if topic in existing and existing[topic] != count:
-            yield f'topic "{topic}" has {existing[topic]} partitions, expected {count}'
+            yield f'topic "{topic}" has {existing[topic]} partitions, and the topology needs {count}'
 
 
 def other_policy(topic: OwnedTopic, settings: Mapping[str, str]) -> Iterator[str]:

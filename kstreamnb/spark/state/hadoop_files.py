@@ -159,12 +159,13 @@ class HadoopFiles(CheckpointFiles):
             yield
         except Py4JJavaError as error:
             cause = _innermost(error.java_exception)
+            version = self._jvm.org.apache.hadoop.util.VersionInfo.getVersion()
             missing = _is(error, "UnsupportedFileSystemException", "ClassNotFoundException")
             raise StorageError(
                 f'checkpoint "{self.address}" cannot be reached',
                 detail=f"{cause.getClass().getSimpleName()}: {str(cause.getMessage()).partition(chr(10))[0]}",
                 hint="add the classes of its file system, for s3a: "
-                f'settings={{"spark.jars.packages": "org.apache.hadoop:hadoop-aws:{self._version()}"}}'
+                f'settings={{"spark.jars.packages": "org.apache.hadoop:hadoop-aws:{version}"}}'
                 if missing
                 else "check the address, the settings spark.hadoop.* of the session, and the rights of its user",
             ) from error
@@ -174,9 +175,6 @@ class HadoopFiles(CheckpointFiles):
                 detail=NO_JVM,
                 hint="spark_session() starts another one",
             ) from error
-
-    def _version(self) -> str:
-        return str(self._jvm.org.apache.hadoop.util.VersionInfo.getVersion())
 
 
 class ManifestPresence:
