@@ -35,7 +35,8 @@ def taking(function: F, *arguments: str, key: bool = False) -> F:
     if not callable(function):
         raise ConfigError(f'{wanted}, got type "{type(function).__name__}"', hint=hint)
     try:
-        signature = inspect.signature(function, follow_wrapped=False)
+        # Their second argument, an encoding or a base, is never a record's; float takes one, and has a signature.
+        signature = inspect.signature(float if function in (str, bytes, int) else function, follow_wrapped=False)
     except (TypeError, ValueError):
         return function
     try:

@@ -105,6 +105,8 @@ MISFITS: list[tuple[Callable[[Shop], object], str, str]] = [
     (lambda shop: shop.orders.join(shop.rates, lambda value: value, pair), "(key, value)", "(value)"),
     (lambda shop: shop.names.group_by(lambda value: (value, value)), "(key, value)", "(value)"),
     (lambda shop: shop.names.map_values(lambda key, value: value), "(value)", "(key, value)"),
+    (lambda shop: shop.orders.select_key(str), "(key, value)", "(x=0, /)"),
+    (lambda shop: shop.names.to_stream(int), "(key, value)", "(x=0, /)"),
     (lambda shop: shop.names.join(shop.prices, lambda key, value: value, pair), "(value)", "(key, value)"),
     (lambda shop: shop.orders.group_by_key().cogroup(lambda total, value: total), "(key, value, aggregate)", "(total"),
     (lambda shop: shop.orders.group_by_key().aggregate(lambda key: 0, lambda *record: 0), "()", "(key)"),
