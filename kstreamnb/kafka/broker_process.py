@@ -203,6 +203,7 @@ class LocalBroker:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+            self._archive = None  # not all of it may have been written
         if self._archive is not None and self._archive.exists():
             self._archive.replace(self._archive.with_name("broker.jsa"))
 

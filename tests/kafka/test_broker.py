@@ -69,6 +69,17 @@ def test_a_stopped_broker_starts_again_and_shows_itself(own):
     assert own is own.start()
 
 
+@pytest.mark.parametrize("grace_s", [0.0, 60.0], ids=["killed", "ended"])
+def test_an_archive_of_classes_is_used_only_if_its_writer_ended(own, tmp_path, grace_s):
+    """A broker that takes too long to end is killed, perhaps while it writes."""
+    own.start()
+    own._archive = tmp_path / "broker.jsa.1"
+    own._archive.touch()
+    own.stop(grace_s=grace_s)
+    assert (tmp_path / "broker.jsa").exists() is bool(grace_s)
+    own.start()
+
+
 def test_a_broker_that_starts_slowly_keeps_its_address(own):
     """Clients know the old address: a startup that takes too long does not choose another."""
     address, timeout_s = own.bootstrap_servers, own.timeout_s
