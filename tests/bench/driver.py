@@ -38,7 +38,7 @@ ALONE = (ISOLATED, REGROUPED, "filter and map, 4 partitions", "keyed count, ever
 KAFKA_AIM = 5.0
 RECORDS, KEYS, START_MS = 200_000, 100, 1_700_000_000_000
 FEWER = {"sliding count": 20_000}
-"""Records of cases that take Kafka's test driver many minutes, because it compares each with all open windows."""
+"""Records of cases that take Kafka's test driver more than a quarter of an hour otherwise."""
 PEER = Path(__file__).with_name("peer_bytewax.py")
 JAVA = Path(__file__).with_name("java")
 KIT, BYTEWAX, KAFKA = "kstreamnb", "bytewax", "Kafka's driver"

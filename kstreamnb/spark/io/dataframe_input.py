@@ -61,12 +61,11 @@ def uniform(
     chosen = given if isinstance(given, FrameInput) else FrameInput(given)
     frame, chosen = _spark_frame(spark, topic, chosen, serdes)
     _check_columns(topic, frame, chosen)
-    key = F.lit(None).cast("string") if chosen.key is None else F.col(chosen.key)
     place = F.lit(-1) if chosen.partition is None else _existing(F.col(chosen.partition), topic, partitions)
     picked = frame.select(
         place.cast("int").alias("p"),
         _time(frame, topic, chosen.timestamp).alias("ts"),
-        key.alias("k"),
+        (F.lit(None).cast("string") if chosen.key is None else F.col(chosen.key)).alias("k"),
         _value(frame, chosen).alias("v"),
         *(() if chosen.headers is None else (F.col(chosen.headers).alias("h"),)),  # nulls alone cost 20 µs a row
         *(F.col(name).alias(f"o{number}") for number, name in enumerate(chosen.columns())),

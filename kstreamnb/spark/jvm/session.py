@@ -150,7 +150,8 @@ def _new_session(
         if name in explicit or not conf.contains(name):
             conf.set(name, value)
     session = SparkSession(SparkContext(conf=conf, gateway=gateway))
-    session.sparkContext.environment.pop("PATH", None)  # it is that of executors, and of no process on this machine
+    if slots is None:
+        session.sparkContext.environment.pop("PATH", None)  # it is that of executors
     apply_patches(SESSION_PATCHES, session, disabled)
     return session
 
@@ -162,10 +163,10 @@ def _with_executors_python(chosen: dict[str, str]) -> dict[str, str]:
     executors have, becomes a name that both find.
     """
     folder, _, name = chosen[_PYTHON].rpartition("/")
-    if not folder or folder.startswith("/"):
-        os.environ["PYSPARK_PYTHON"] = chosen[_PYTHON]
+    packed = folder and not folder.startswith("/")
+    os.environ["PYSPARK_PYTHON"] = name if packed else chosen[_PYTHON]
+    if not packed:
         return chosen
-    os.environ["PYSPARK_PYTHON"] = name
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     return {"spark.executorEnv.PATH": f"{folder}:/usr/local/bin:/usr/bin:/bin", **chosen}
 

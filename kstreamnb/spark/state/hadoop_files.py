@@ -159,8 +159,8 @@ class HadoopFiles(CheckpointFiles):
             yield
         except Py4JJavaError as error:
             cause = _innermost(error.java_exception)
-            version = self._jvm.org.apache.hadoop.util.VersionInfo.getVersion()
             missing = _is(error, "UnsupportedFileSystemException", "ClassNotFoundException")
+            version = self._jvm.org.apache.hadoop.util.VersionInfo.getVersion() if missing else ""
             raise StorageError(
                 f'checkpoint "{self.address}" cannot be reached',
                 detail=f"{cause.getClass().getSimpleName()}: {str(cause.getMessage()).partition(chr(10))[0]}",

@@ -37,7 +37,7 @@ import org.apache.kafka.streams.test.TestRecord;
 /** Prints the best rate of a case, in records by second of the driving thread's CPU time, and how many came out. */
 public final class Peer {
     private static final int RECORDS = 200_000;
-    private static final int FEWER = 20_000; // this driver compares a record with all open windows
+    private static final int FEWER = 20_000; // for cases that take this driver more than a quarter of an hour otherwise
     private static final int KEYS = 100;
     private static final long START_MS = 1_700_000_000_000L;
     private static final ObjectMapper JSON = new ObjectMapper();
