@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import cache
 from struct import Struct
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.serde import Serde, StringSerde, WholeSerde
 from kstreamnb.core.serdes import JsonSerde
 from kstreamnb.errors import ConfigError
+
+T = TypeVar("T")
 
 Wire: TypeAlias = Any
 """A plain value, `SerializedValue` bytes, a `CopiedValue`, or None."""
@@ -149,6 +151,26 @@ def partition_for(key: bytes, partitions: int) -> int:
     return (murmur2(key) & 0x7FFFFFFF) % partitions
 
 
+class ByText(dict[str, T]):
+    """Results of a function of text keys, remembered: looking up a known key costs no call.
+
+    Example:
+        >>> places = ByText(lambda key: partition_for(key.encode(), 4))
+        >>> places["KEY-1"], len(places)
+        (2, 1)
+    """
+
+    def __init__(self, find: Callable[[str], T]) -> None:
+        super().__init__()
+        self._find = find
+
+    def __missing__(self, key: str) -> T:
+        if len(self) >= _MEMO:
+            self.clear()
+        found = self[key] = self._find(key)
+        return found
+
+
 def key_partitioner(serde: Serde, partitions: int) -> Callable[[Wire], int]:
     """Return a function from a key's serialized form to its partition, for use once per record.
 
@@ -172,10 +194,7 @@ def key_partitioner(serde: Serde, partitions: int) -> Callable[[Wire], int]:
         known = memo.get(place) if kind in hashable else None
         if known is not None:
             return known
-        if type(key) is SerializedValue and direct:
-            data: bytes | None = key
-        else:
-            data = serde.partition_bytes(decode(serde, key))
+        data = key if direct and type(key) is SerializedValue else serde.partition_bytes(decode(serde, key))
         found = 0 if data is None else partition_for(data, partitions)
         if kind in hashable:
             if len(memo) >= _MEMO:

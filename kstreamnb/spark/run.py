@@ -1,7 +1,7 @@
-"""`run`: a topology over static DataFrames of any size, through the same tasks as a deployment.
+"""`run`: a topology over static DataFrames, through the same tasks as a deployment.
 
-Spark sorts the rows by task and time, each task runs over its stream once, and sub-topologies are chained through
-shuffles of batches. Nothing is written except the result.
+Spark brings the rows to their tasks, packed by the thousand; each task runs over its stream once, and sub-topologies
+are chained through shuffles of batches. Nothing is written except the result.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from functools import reduce
 from typing import Any
 
-import numpy as np
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -27,17 +26,17 @@ from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.execution.batch_operator import (
     BATCH_SCHEMA,
     BatchPlan,
-    TopicColumns,
-    column_values,
     first_level,
-    header_values,
     next_level,
+    packed_rows,
+    record_batch,
 )
 from kstreamnb.spark.execution.event_times import extracted_topics
 from kstreamnb.spark.execution.failures import raise_first, spark_failure
-from kstreamnb.spark.execution.record_batch import RecordBatch, pack, root_order
+from kstreamnb.spark.execution.frame_rows import by_partition, in_order
+from kstreamnb.spark.execution.record_batch import pack
 from kstreamnb.spark.execution.rows import FAILURE, REPORT
-from kstreamnb.spark.io.dataframe_input import content_order, frame_of_records, uniform
+from kstreamnb.spark.io.dataframe_input import frame_of_records, uniform
 from kstreamnb.spark.jvm.session import refuse_connect, run_session, spark_session
 from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment
 from kstreamnb.spark.planning.deployment_plan import warn_of_uneven_stores
@@ -62,6 +61,8 @@ def run(
     keep_stores: bool = True,
 ) -> RunResult:
     """Run a topology over all records of some topics, and return its output.
+
+    Rows of a task that overlap in time are held in memory while it runs: few if a frame is in the order of time.
 
     Args:
         topology: what ``builder.build()`` gave.
@@ -110,17 +111,12 @@ def run(
         raise ConfigError(f'there is no input for topic "{missing[0]}"', detail=f"inputs were given for {there}")
     plan = BatchPlan(
         deployment,
-        tuple(
-            TopicColumns(topic, f"k{n}", f"v{n}", f"h{n}" if "h" in frames[topic].columns else None)
-            for n, topic in enumerate(application.external)
-        ),
         spark.sparkContext.broadcast(_global_batches(deployment, frames)),
         instant_ms(wall_clock),
         arrival,
         keep_stores,
     )
-    rows = _levels(_sorted_rows(deployment, frames, arrival), plan)
-    return _execute(rows, spark, deployment)
+    return _execute(_levels(frames, plan), spark, deployment)
 
 
 def _check(application: ApplicationPlan) -> None:
@@ -173,38 +169,19 @@ def _reader_serdes(application: ApplicationPlan, topic: str) -> tuple[Serde, Ser
     return whole.key_serde(source.key_serde), whole.value_serde(source.value_serde)
 
 
-def _sorted_rows(deployment: Deployment, frames: Mapping[str, DataFrame], arrival: bool) -> DataFrame:
-    """Return all input rows, those of a task together, ordered by time, or by partition in order of arrival."""
-    application = deployment.application
-    parts = []
-    for number, topic in enumerate(application.external):
-        frame = frames[topic]
-        ranks = [deployment.input_ranks[0, topic, p] for p in range(application.partitions.get(topic, 1))]
-        groups = [deployment.routing_key_at(0, deployment.readers[0, topic, p], ranks[p]) for p in range(len(ranks))]
-        own = [name for name in frame.columns if name not in ("p", "ts")]
-        parts.append(
-            frame.select(
-                F.element_at(F.array(*map(F.lit, groups)), F.col("p") + 1).alias("g"),
-                (F.lit(ranks[0]) + F.col("p")).alias("input_rank"),
-                "ts",
-                *(F.col(name).alias(f"{name}{number}" if name in "kvh" else f"o{number}_{name}") for name in own),
-            )
-        )
-    rows = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), parts)
-    said = [name for name in rows.columns if name.startswith("o")]
-    content = content_order(rows, *(f"{name}{number}" for number in range(len(parts)) for name in "kv"))
-    keys = ["g", "input_rank", *said, "ts", *content] if arrival else ["g", "ts", "input_rank", *content]
-    return rows.repartition(deployment.spark_partitions, "g").sortWithinPartitions(*keys).drop(*said)
-
-
-def _levels(rows: DataFrame, plan: BatchPlan) -> DataFrame:
+def _levels(frames: Mapping[str, DataFrame], plan: BatchPlan) -> DataFrame:
     deployment = plan.deployment
-    frame = rows.mapInArrow(first_level(plan), BATCH_SCHEMA)
-    for level in deployment.levels if plan.arrival else deployment.levels[1:]:
+    serdes = {topic: _reader_serdes(deployment.application, topic)[0] for topic in deployment.application.external}
+    frame = reduce(
+        DataFrame.union,
+        (frames[topic].mapInArrow(packed_rows(plan, topic, serde), BATCH_SCHEMA) for topic, serde in serdes.items()),
+    )
+    later = deployment.levels if plan.arrival else deployment.levels[1:]
+    for work in (first_level(plan), *(next_level(plan, level.number) for level in later)):
         ordered = frame.repartition(deployment.spark_partitions, "g").sortWithinPartitions(
             "g", *_ORDER, "source", "seq"
         )
-        frame = ordered.mapInArrow(next_level(plan, level.number), BATCH_SCHEMA)
+        frame = ordered.mapInArrow(work, BATCH_SCHEMA)
     return frame
 
 
@@ -235,34 +212,15 @@ def _tasks_done(spark: SparkSession) -> tuple[int, int]:
 def _global_batches(deployment: Deployment, frames: Mapping[str, DataFrame]) -> dict[int, list[bytes]]:
     """Pack the content of global topics for every worker."""
     batches: list[bytes] = []
-    for topic in deployment.application.global_topics:
+    application = deployment.application
+    for topic in application.global_topics:
         if topic not in frames:
             continue
-        frame = frames[topic]
-        said = [name for name in frame.columns if name.startswith("o")]
-        table = frame.orderBy("p", *said, "ts", *content_order(frame, "k", "v")).toArrow()
-        batches += _batches_of(topic, table, deployment)
+        serde, _ = _reader_serdes(application, topic)
+        ranks = [deployment.input_ranks[0, topic, n] for n in range(application.partitions.get(topic, 1))]
+        table = frames[topic].toArrow()
+        parts = [part for arrow in table.to_batches() for part in by_partition(arrow, ranks, serde, sort=False)]
+        counted: dict[int, tuple[int, int]] = {}
+        for chunk in in_order(parts, arrival=True):
+            batches += [pack(record_batch(deployment, part, counted, {})) for part in chunk]
     return {0: batches}
-
-
-def _batches_of(topic: str, table: Any, deployment: Deployment) -> Iterable[bytes]:
-    places, times = table.column("p").to_numpy(), table.column("ts").to_numpy()
-    keys, values = (column_values(table.column(name).combine_chunks()) for name in ("k", "v"))
-    told = column_values(table.column("h").combine_chunks()) if "h" in table.column_names else None
-    headers = header_values(told) or [()] * len(keys)
-    for partition in np.unique(places).tolist():
-        index = np.flatnonzero(places == partition)
-        chosen = index.tolist()
-        stamps = times[index].astype(np.int64)
-        yield pack(
-            RecordBatch(
-                topic,
-                partition,
-                root_order(stamps, range(len(chosen)), deployment.input_ranks[0, topic, partition]),
-                stamps,
-                [keys[at] for at in chosen],
-                [values[at] for at in chosen],
-                [headers[at] for at in chosen],
-                np.arange(len(chosen), dtype=np.int64),
-            )
-        )

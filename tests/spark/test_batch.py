@@ -9,10 +9,7 @@ import pytest
 
 import kstreamnb as ks
 from kstreamnb.core.codec import partition_for
-from kstreamnb.spark.io.dataframe_input import FrameInput, uniform
-from kstreamnb.spark.jvm.patches import DISABLED_VARIABLE
-from kstreamnb.spark.jvm.session import run_session
-from kstreamnb.spark.jvm.session_patches import KEY_PARTITION
+from kstreamnb.spark.io.dataframe_input import FrameInput
 from tests.spark.streams import Row, by_partition, driven
 from tests.spark.test_streaming import disordered, joined, three_levels, two_levels
 from tests.spark.test_time_and_tables import with_global_table
@@ -129,27 +126,17 @@ def test_pandas_frames_keep_their_order(spark: Any) -> None:
     assert driven(topology, rows, 3, ["totals"]) == got(result, ["totals"])
 
 
-@pytest.mark.parametrize("disabled", ["", "key-partition"], ids=["in the JVM", "in Python"])
 @pytest.mark.parametrize("kind", ["string", "binary"])
-def test_a_row_gets_the_partition_that_kafkas_producer_chooses(
-    spark: Any, monkeypatch: pytest.MonkeyPatch, kind: str, disabled: str
-) -> None:
-    """Keys of every length modulo four, bytes above 127, and none; from a frame of the user's own session."""
+def test_a_row_gets_the_partition_that_kafkas_producer_chooses(spark: Any, kind: str) -> None:
+    """Keys of every length modulo four, bytes above 127, and none."""
     texts = ["", *("Zürich 東京 🚀"[:length] for length in range(1, 12)), "k" * 1000, None]
-    monkeypatch.setenv(DISABLED_VARIABLE, disabled)
-    session = run_session(spark)
-    assert session.catalog.functionExists(KEY_PARTITION) is not bool(disabled)
-    assert not spark.catalog.functionExists(KEY_PARTITION)
-    rows = [(text if text is None or kind == "string" else text.encode(), 1, 0) for text in texts]
+    builder = ks.StreamsBuilder("copies")
+    builder.stream("in", value_serde="long").to("out", value_serde="long")
+    rows = [(text if text is None or kind == "string" else text.encode(), at, 0) for at, text in enumerate(texts)]
     frame = spark.createDataFrame(rows, f"key {kind}, value bigint, timestamp bigint")
-    found = uniform(session, "in", FrameInput(frame), serdes=(ks.Serdes.string(), ks.Serdes.long()), partitions=7)
-    assert ("MapInArrow" in found._jdf.queryExecution().toString()) is bool(disabled)
-    expected = {text: 0 if text is None else partition_for(text.encode(), 7) for text in texts}
-    shown = {
-        key if key is None or kind == "string" else bytes(key).decode(): p
-        for p, key in found.select("p", "k").collect()
-    }
-    assert expected == shown
+    found = ks.run(builder.build(), spark=spark, inputs={"in": FrameInput(frame, value="value")}, partitions=7)
+    expected = {at: 0 if text is None else partition_for(text.encode(), 7) for at, text in enumerate(texts)}
+    assert expected == {record.value: record.partition for part in found.records("out").values() for record in part}
     assert len(set(expected.values())) > 4
 
 
@@ -213,3 +200,6 @@ def test_inputs_are_checked(spark: Any) -> None:
     with pytest.raises(ks.errors.ConfigError, match='input "in" has no column "key"') as caught:
         ks.run(two_levels(), spark=spark, inputs={"in": frame})
     assert "id, n" in (caught.value.detail or "")
+    shaped = spark.sql("SELECT 'a' key, 1L value, 0L timestamp, struct(1) place")
+    with pytest.raises(ks.errors.ConfigError, match="and gives no order"):
+        ks.run(two_levels(), spark=spark, inputs={"in": FrameInput(shaped, value="value", order_by="place")})

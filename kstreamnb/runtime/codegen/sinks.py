@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
-from kstreamnb.core.codec import encoded, encoder, key_partitioner, to_bytes
+from kstreamnb.core.codec import ByText, encoded, encoder, key_partitioner, to_bytes
 from kstreamnb.core.operator import Process
 from kstreamnb.core.record import Headers
 from kstreamnb.core.serde import Serde
@@ -53,8 +53,9 @@ def add_sink(builder: FunctionBuilder, sink: Sink, context: TaskContext) -> None
         key, value = "key", "value"
     if plan.count(topic) > 1:
         partition = "partition"
-        partitioner = builder.name(key_partitioner(key_serde, plan.count(topic)), "partition_of")
-        builder.add(sink.name, f"partition = {partitioner}(key)")
+        partition_of = key_partitioner(key_serde, plan.count(topic))
+        partitioner, known = builder.name(partition_of, "partition_of"), builder.name(ByText(partition_of), "known")
+        builder.add(sink.name, f"partition = {known}[key] if type(key) is str else {partitioner}(key)")
     if context.recorder is not None:
         add_produced(builder, context.recorder, plan.task_id, sink.name, topic, partition)
     builder.add(sink.name, f"{append}(({topic!r}, {partition}, timestamp, {key}, {value}, headers))")

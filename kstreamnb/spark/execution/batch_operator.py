@@ -1,32 +1,33 @@
-"""Levels over static DataFrames: what the workers do with rows that Spark has sorted.
+"""Levels over static DataFrames: what the workers do with packed rows and record batches.
 
-Spark sorts; a task gets its records as one stream in canonical order, a few thousand at a time, and returns batches.
-Between levels the batches are sorted by their first record and merged on the way in, so no level holds its input.
+Spark sorts both by their first record, and they are merged on the way in: a task gets its records as one stream in
+canonical order, a few thousand at a time, and returns batches. A level holds only what overlaps in time.
 """
 
 from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.heap import gc_relaxed
+from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import Clock
 from kstreamnb.errors import KStreamError
 from kstreamnb.runtime.context.event_time import EventTimes
 from kstreamnb.runtime.task.task import GlobalTask
 from kstreamnb.spark.execution.event_times import event_times_of
 from kstreamnb.spark.execution.failures import pack_failure
+from kstreamnb.spark.execution.frame_rows import FrameRows, by_partition, in_order
 from kstreamnb.spark.execution.record_batch import OrderKey, RecordBatch, pack, unpack
 from kstreamnb.spark.execution.record_merge import Arrival, partition_of
-from kstreamnb.spark.execution.rows import FAILURE, REPORT, STORE
+from kstreamnb.spark.execution.rows import FAILURE, REPORT, STORE, row_batch
 from kstreamnb.spark.execution.state_codec import pack_delta
 from kstreamnb.spark.execution.stateful_operator import addressed, report_of
 from kstreamnb.spark.execution.task_batch import Counters, commit, run_batches
@@ -42,27 +43,17 @@ _ARROW = pa.schema([(part.split()[0], kind) for part, kind in zip(BATCH_SCHEMA.s
 _PART = 20_000
 Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 Row9 = tuple[int, int, int, int, int, int, int, int, bytes]
-
-
-@dataclass(frozen=True)
-class TopicColumns:
-    """The columns of the sorted rows that hold one topic's records."""
-
-    topic: str
-    key: str
-    value: str
-    headers: str | None
+Part = TypeVar("Part", Arrival, FrameRows)
 
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """The input of the workers: deployment, columns by topic, packed batches of global topics, wall clock.
+    """The input of the workers: deployment, packed batches of global topics, wall clock.
 
     ``arrival``: rows come partition by partition in order of arrival, not merged by time.
     """
 
     deployment: Deployment
-    columns: tuple[TopicColumns, ...]
     global_batches: Any
     wall_clock_ms: int = 0
     arrival: bool = False
@@ -102,48 +93,90 @@ class _TaskRun:
     def _rows(self, batches: list[RecordBatch]) -> Iterator[Row9]:
         for target, batch in addressed(self.plan.deployment, self.placed, batches):
             self.out[batch.topic] = self.out.get(batch.topic, 0) + len(batch)
-            yield self._row(target, pack(batch), batch.order)
+            yield self._row(target, pack(batch), batch.order.first())
 
-    def _row(self, target: int, blob: bytes, order: OrderKey | None = None) -> Row9:
+    def _row(self, target: int, blob: bytes, first: tuple[int, int, int, int] = (0, 0, 0, 0)) -> Row9:
         self.seq += 1
-        return _row(self.plan.deployment, self.placed.level, target, self.source, self.seq, blob, order)
+        return _row(self.plan.deployment, self.placed.level, target, self.source, self.seq, blob, first)
+
+
+def packed_rows(plan: BatchPlan, topic: str, serde: Serde) -> Work:
+    """Return the function that packs the rows of a topic for the first level; ``serde`` is that of its keys."""
+
+    def run(arrows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        deployment = plan.deployment
+        count = deployment.application.partitions.get(topic, 1)
+        ranks = [deployment.input_ranks[0, topic, partition] for partition in range(count)]
+        targets = {rank: deployment.readers[0, topic, partition] for partition, rank in enumerate(ranks)}
+        for arrow in arrows:
+            parts = by_partition(arrow, ranks, serde, sort=not plan.arrival)
+            yield _batch(
+                [_row(deployment, -1, targets[each.rank], each.rank, 0, each.pack(), each.first()) for each in parts]
+            )
+
+    return run
+
+
+class _FirstLevel:
+    """The first level in one process: packed rows, sorted by group and first time, become records of tasks."""
+
+    def __init__(self, plan: BatchPlan) -> None:
+        self.plan = plan
+        self.task_run: _TaskRun | None = None
+        self._group: int | None = None
+        self._merge = _Merge[FrameRows]()
+        self._event_times = event_times_of(plan.deployment, plan.wall_clock_ms)
+        self._counted: dict[int, tuple[int, int]] = {}
+        self._seqs: dict[int, int] = {}
+
+    def add(self, row: Row9) -> Iterator[Row9]:
+        """Add packed rows; yields what the rows before them cause."""
+        group, _, rank, _, *first, blob = row
+        if group != self._group:
+            yield from self._process(self._merge.rest())
+            self._group = group
+        if not self.plan.arrival:
+            yield from self._process(self._merge.before(tuple(first)))
+        self._merge.add(FrameRows.unpack(rank, blob))
+
+    def finish(self) -> Iterator[Row9]:
+        """Process the remaining rows and end the last task."""
+        yield from self._process(self._merge.rest())
+        if self.task_run is not None:
+            yield from self.task_run.finish()
+
+    def _process(self, ready: list[FrameRows]) -> Iterator[Row9]:
+        deployment, arrival = self.plan.deployment, self.plan.arrival
+        for parts in in_order(ready, arrival=arrival):
+            here: list[Arrival] = []
+            for part in parts:
+                batch = record_batch(deployment, part, self._counted, self._event_times)
+                target = deployment.readers[deployment.input_partitions[part.rank]]
+                if deployment.tasks[target].level == 0 and not arrival:
+                    here.append(Arrival(part.rank, 0, batch))
+                    continue
+                seq = self._seqs[part.rank] = self._seqs.get(part.rank, -1) + 1
+                level = -1 if arrival else 0  # level 0 sorts what came in order of arrival
+                yield _row(deployment, level, target, part.rank, seq, pack(batch), batch.order.first())
+            if here:
+                target = deployment.readers[deployment.input_partitions[here[0].source]]
+                if self.task_run is None or self.task_run.placed.number != target:
+                    yield from self.task_run.finish() if self.task_run is not None else ()
+                    self.task_run = _TaskRun(self.plan, deployment.tasks[target])
+                yield from self.task_run.feed(here)
 
 
 def first_level(plan: BatchPlan) -> Work:
-    """Turn sorted rows of records into batches; records for later levels become batches unchanged."""
+    """Turn packed rows into batches; records for later levels become batches unchanged."""
 
     def run(arrows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        deployment, level = plan.deployment, -1 if plan.arrival else 0  # level 0 sorts what came in order of arrival
-        partitions = deployment.input_partitions
-        columns = {column.topic: column for column in plan.columns}
-        task_run: _TaskRun | None = None
-        counted: dict[int, tuple[int, int]] = {}
-        event_times = event_times_of(deployment, plan.wall_clock_ms)
-        seqs: dict[int, int] = {}
+        level = _FirstLevel(plan)
         try:
             for arrow in arrows:
-                rows: list[Row9] = []
-                for begin, end in _stretches(arrow.column("g").to_numpy(zero_copy_only=False)):
-                    arrivals = _arrivals(arrow.slice(begin, end - begin), partitions, columns, counted, event_times)
-                    here: list[Arrival] = []
-                    for arrival in arrivals:
-                        target = deployment.readers[partitions[arrival.source]]
-                        if deployment.tasks[target].level == 0 and not plan.arrival:
-                            here.append(arrival)
-                        else:
-                            seq = seqs[arrival.source] = seqs.get(arrival.source, -1) + 1
-                            producer = deployment, level, target, arrival.source, seq
-                            rows.append(_row(*producer, pack(arrival.batch), arrival.batch.order))
-                    if here:
-                        target = deployment.readers[partitions[here[0].source]]
-                        if task_run is None or task_run.placed.number != target:
-                            rows += task_run.finish() if task_run is not None else ()
-                            task_run = _TaskRun(plan, deployment.tasks[target])
-                        rows += task_run.feed(here)
-                yield _batch(rows)
-            yield _batch(list(task_run.finish()) if task_run is not None else [])
+                yield _batch([made for row in _rows_of(arrow) for made in level.add(row)])
+            yield _batch(list(level.finish()))
         except KStreamError as error:
-            yield _batch([_failed(plan, task_run, error)])
+            yield _batch([_failed(plan, level.task_run, error)])
 
     return _seldom_collecting(run)
 
@@ -154,11 +187,11 @@ def next_level(plan: BatchPlan, level: int) -> Work:
     def run(arrows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         deployment = plan.deployment
         task_run: _TaskRun | None = None
-        merge = _Merge()
+        merge = _Merge[Arrival]()
         try:
             for arrow in arrows:
                 rows: list[Row9] = []
-                for row in zip(*(column.to_pylist() for column in arrow.columns), strict=True):
+                for row in _rows_of(arrow):
                     target = row[1]
                     if target < 0 or deployment.tasks[target].level != level:
                         rows.append((deployment.routing_key_at(level + 1, target, row[2]), *row[1:]))
@@ -166,9 +199,9 @@ def next_level(plan: BatchPlan, level: int) -> Work:
                     if task_run is None or task_run.placed.number != target:
                         if task_run is not None:
                             rows += [*task_run.feed(merge.rest()), *task_run.finish()]
-                        task_run, merge = _TaskRun(plan, deployment.tasks[target]), _Merge()
+                        task_run, merge = _TaskRun(plan, deployment.tasks[target]), _Merge[Arrival]()
                     batch = unpack(row[8])
-                    rows += task_run.feed(merge.before(batch))
+                    rows += task_run.feed(merge.before(batch.order.first()))
                     merge.add(Arrival(row[2], row[3], batch))
                 yield _batch(rows)
             if task_run is not None:
@@ -187,59 +220,40 @@ def _seldom_collecting(run: Work) -> Work:
     return spared
 
 
-class _Merge:
-    """Overlapping record batches; records before the first record of the next batch are ready."""
+class _Merge(Generic[Part]):
+    """Overlapping sorted parts; what comes before the first record of the next part is ready."""
 
     def __init__(self) -> None:
-        self._open: list[Arrival] = []
-        self._waiting_records = 0
+        self._open: list[Part] = []
 
-    def add(self, arrival: Arrival) -> None:
-        """Add a batch; its first record is not before that of any other."""
-        self._open.append(arrival)
-        self._waiting_records += len(arrival.batch)
+    def add(self, part: Part) -> None:
+        """Add a part; its first record is not before that of any other."""
+        self._open.append(part)
 
-    def before(self, batch: RecordBatch) -> list[Arrival]:
-        """Return the records before a batch's first record, if enough records wait."""
-        if self._waiting_records < _PART or not len(batch):
+    def before(self, border: tuple[int, ...]) -> list[Part]:
+        """Return what comes before an order key, if enough records wait."""
+        if sum(map(len, self._open)) < _PART:
             return []
-        border = _first(batch.order)
-        ready, waiting = [], []
-        for arrival in self._open:
-            at = _position(arrival.batch.order, border)
-            if at:
-                ready.append(replace(arrival, batch=arrival.batch.part(0, at)))
-            if at < len(arrival.batch):
-                waiting.append(replace(arrival, batch=arrival.batch.part(at, len(arrival.batch))))
-        self._open = waiting
-        self._waiting_records = sum(len(arrival.batch) for arrival in waiting)
-        return ready
+        cuts = [(part, part.position(border)) for part in self._open]
+        self._open = [part.part(at, len(part)) for part, at in cuts if at < len(part)]
+        return [part.part(0, at) for part, at in cuts if at]
 
-    def rest(self) -> list[Arrival]:
+    def rest(self) -> list[Part]:
         """Return all remaining records."""
-        ready, self._open, self._waiting_records = self._open, [], 0
+        ready, self._open = self._open, []
         return ready
-
-
-def _position(order: OrderKey, border: tuple[int, int, int, int]) -> int:
-    """Count the sorted keys that are less than a key."""
-    low, high = 0, len(order)
-    for column, value in zip((order.max_timestamp, order.input_rank, order.offset, order.depth), border, strict=True):
-        part = column[low:high]
-        low, high = low + int(np.searchsorted(part, value, "left")), low + int(np.searchsorted(part, value, "right"))
-    return low
-
-
-def _first(order: OrderKey) -> tuple[int, int, int, int]:
-    return int(order.max_timestamp[0]), int(order.input_rank[0]), int(order.offset[0]), int(order.depth[0])
 
 
 def _row(
-    deployment: Deployment, level: int, target: int, source: int, seq: int, blob: bytes, order: OrderKey | None
+    deployment: Deployment,
+    level: int,
+    target: int,
+    source: int,
+    seq: int,
+    blob: bytes,
+    first: tuple[int, int, int, int] = (0, 0, 0, 0),
 ) -> Row9:
-    group = deployment.routing_key_at(level + 1, target, source)
-    first = _first(order) if order is not None and len(order) else (0, 0, 0, 0)
-    return group, target, source, seq, *first, blob
+    return deployment.routing_key_at(level + 1, target, source), target, source, seq, *first, blob
 
 
 def _failed(plan: BatchPlan, task_run: _TaskRun | None, error: KStreamError) -> Row9:
@@ -248,57 +262,37 @@ def _failed(plan: BatchPlan, task_run: _TaskRun | None, error: KStreamError) -> 
 
 
 def _batch(rows: list[Row9]) -> pa.RecordBatch:
-    columns: Sequence[Sequence[Any]] = list(zip(*rows, strict=True)) if rows else [()] * len(_KINDS)
-    return pa.RecordBatch.from_arrays(
-        [pa.array(column, kind) for column, kind in zip(columns, _KINDS, strict=True)], schema=_ARROW
-    )
+    return row_batch(rows, _ARROW)
 
 
-def _stretches(column: Any) -> Iterator[tuple[int, int]]:
-    """Return where runs of equal values begin."""
-    if len(column):
-        cuts = [0, *(np.flatnonzero(np.diff(column)) + 1).tolist(), len(column)]
-        yield from pairwise(cuts)
+def _rows_of(arrow: pa.RecordBatch) -> Iterator[Row9]:
+    return zip(*(column.to_pylist() for column in arrow.columns), strict=True)
 
 
-def _arrivals(
-    arrow: pa.RecordBatch,
-    partitions: Sequence[tuple[int, str, int]],
-    columns: dict[str, TopicColumns],
+def record_batch(
+    deployment: Deployment,
+    rows: FrameRows,
     counted: dict[int, tuple[int, int]],
     event_times: Mapping[tuple[int, str], EventTimes],
-) -> Iterator[Arrival]:
-    """Yield the records of each input partition; ``counted``: its records and greatest event time so far, by rank."""
-    ranks = arrow.column("input_rank").to_numpy(zero_copy_only=False)
-    times = arrow.column("ts").to_numpy(zero_copy_only=False)
-    for rank in np.unique(ranks).tolist():
-        index = np.flatnonzero(ranks == rank)
-        whole = len(index) == len(ranks)
-        application, topic, partition = partitions[rank]
-        column = columns[topic]
-        keys, values, headers = (
-            None if name is None else column_values(arrow.column(name), None if whole else index)
-            for name in (column.key, column.value, column.headers)
-        )
-        count, before = counted.get(rank, (0, -1))
-        timestamps = times[index].astype(np.int64)
-        offsets = np.arange(count, count + len(index), dtype=np.int64)
-        zeros = np.zeros(len(index), np.int64)
-        order = OrderKey(timestamps, zeros + rank, offsets, zeros)
-        batch = RecordBatch(
-            topic, partition, order, timestamps, keys or [], values or [], header_values(headers), offsets
-        )
-        extractor = event_times.get((application, topic))
-        merged_by = timestamps if extractor is None else extractor.of(topic, partition, batch.records())
-        order.max_timestamp = np.maximum(np.maximum.accumulate(np.asarray(merged_by, np.int64)), before)
-        counted[rank] = count + len(index), int(order.max_timestamp[-1])
-        yield Arrival(rank, 0, batch)
+) -> RecordBatch:
+    """Return rows as records; ``counted``: the records and the greatest event time of a partition so far, by rank."""
+    application, topic, partition = deployment.input_partitions[rows.rank]
+    timestamps, count = rows.times, len(rows)
+    there = rows.arrow.schema.names
+    keys, values, headers = (column_values(rows.arrow.column(name)) if name in there else None for name in "kvh")
+    done, before = counted.get(rows.rank, (0, -1))
+    offsets, zeros = np.arange(done, done + count, dtype=np.int64), np.zeros(count, np.int64)
+    order = OrderKey(timestamps, zeros + rows.rank, offsets, zeros)
+    batch = RecordBatch(topic, partition, order, timestamps, keys or [], values or [], header_values(headers), offsets)
+    extractor = event_times.get((application, topic))
+    merged_by = timestamps if extractor is None else extractor.of(topic, partition, batch.records())
+    order.max_timestamp = np.maximum(np.maximum.accumulate(np.asarray(merged_by, np.int64)), before)
+    counted[rows.rank] = done + count, int(order.max_timestamp[-1])
+    return batch
 
 
-def column_values(column: Any, index: Any = None) -> list[Any]:
+def column_values(column: Any) -> list[Any]:
     """Return Python values of an Arrow column; binary ones are Kafka's bytes."""
-    if index is not None:
-        column = column.take(pa.array(index))
     if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
         return [None if item is None else SerializedValue(item) for item in column.to_pylist()]
     kind = column.type

@@ -14,8 +14,7 @@ import pyarrow as pa
 from kstreamnb.kafka.output_batch import OutputColumns, OutputRecord
 from kstreamnb.spark.execution.failures import raise_first
 from kstreamnb.spark.execution.record_batch import Numbers, OrderKey, RecordBatch, unpack
-from kstreamnb.spark.execution.rows import DELTA, FAILURE, OUT, PUBLISHED, REPORT
-from kstreamnb.spark.execution.task_report import TaskReport
+from kstreamnb.spark.execution.rows import DELTA, FAILURE, OUT, PUBLISHED, REPORT, TaskReport
 
 
 class PublishedSlot(NamedTuple):

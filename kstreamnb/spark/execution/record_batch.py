@@ -57,6 +57,21 @@ class OrderKey:
         """Return the keys at some positions, in that order."""
         return OrderKey(self.max_timestamp[index], self.input_rank[index], self.offset[index], self.depth[index])
 
+    def first(self) -> tuple[int, int, int, int]:
+        """Return the first key; zeros if there is none."""
+        if not len(self):
+            return 0, 0, 0, 0
+        return int(self.max_timestamp[0]), int(self.input_rank[0]), int(self.offset[0]), int(self.depth[0])
+
+    def position(self, border: tuple[int, ...]) -> int:
+        """Count the sorted keys that are less than a key."""
+        low, high = 0, len(self)
+        columns = self.max_timestamp, self.input_rank, self.offset, self.depth
+        for column, value in zip(columns, border, strict=True):
+            part = column[low:high]
+            low, high = low + int(np.searchsorted(part, value)), low + int(np.searchsorted(part, value, "right"))
+        return low
+
     def deeper(self) -> OrderKey:
         """Return the same roots one internal topic further."""
         return OrderKey(self.max_timestamp, self.input_rank, self.offset, self.depth + 1)

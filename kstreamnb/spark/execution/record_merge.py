@@ -6,7 +6,7 @@ Records of one root and depth in several partitions are ordered as a task's queu
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -32,6 +32,17 @@ class Arrival:
     source: int
     seq: int
     batch: RecordBatch
+
+    def __len__(self) -> int:
+        return len(self.batch)
+
+    def part(self, begin: int, end: int) -> Arrival:
+        """Return the records from one position to another."""
+        return replace(self, batch=self.batch.part(begin, end))
+
+    def position(self, border: tuple[int, ...]) -> int:
+        """Count the records before an order key."""
+        return self.batch.order.position(border)
 
 
 def partition_of(batch: RecordBatch) -> PartitionKey:

@@ -1,10 +1,10 @@
-"""Rows between the operators of a streaming query: packed record batches, addressed to tasks."""
+"""Rows between the operators of a streaming query: packed record batches, addressed to tasks; and tasks' reports."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import TypeAlias
+from typing import Any, NotRequired, TypeAlias, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -25,14 +25,41 @@ Row5: TypeAlias = tuple[int, int, int, int, bytes]
 """Group value, target (a task or a negative address), producer, number among the producer's rows, packed batch."""
 
 
-def row_batch(rows: Sequence[Row5]) -> pa.RecordBatch:
-    """Convert rows to Arrow."""
-    # Buffers, because `pa.array` imports pandas, which a new worker pays for in a query's first batch.
-    *numbers, blobs = zip(*rows, strict=True) if rows else ((), (), (), (), ())
+class TaskReport(TypedDict):
+    """The counts of a task in a batch; ``topics`` counts records by output topic, inner ones among them.
+
+    ``consumed`` counts all records that the task processed, ``inputs`` those that were read from input topics.
+    ``stores`` has, for each store with a state log: its rows, an estimate of its bytes, and how many rows the batch
+    wrote and deleted.
+    """
+
+    task: str
+    level: int
+    consumed: int
+    inputs: NotRequired[int]
+    produced: int
+    topics: dict[str, int]
+    dropped: dict[tuple[str, str], int]
+    stream_time_ms: int
+    state: str
+    state_bytes: int
+    seconds: float
+    lateness_ms: tuple[float, float]
+    stores: NotRequired[dict[str, tuple[int, int, int, int]]]
+
+
+def row_batch(rows: Sequence[tuple[Any, ...]], schema: pa.Schema = _ARROW) -> pa.RecordBatch:
+    """Convert rows of whole numbers and, last, bytes to Arrow."""
+    # Buffers, because `pa.array` imports pandas, which a new worker pays for in a query's first batch, and copies bytes
+    # again whenever its buffer has to grow.
+    *numbers, blobs = zip(*rows, strict=True) if rows else ([()] * len(schema))
     ends = np.asarray([*accumulate(map(len, blobs), initial=0)], np.int32)
-    buffers = [[np.asarray(column, np.int32)] for column in numbers] + [[ends, b"".join(blobs)]]
-    arrays = [
-        pa.Array.from_buffers(kind.type, len(rows), [None, *map(pa.py_buffer, each)])
-        for kind, each in zip(_ARROW, buffers, strict=True)
+    kinds = [kind.to_pandas_dtype() for kind in schema.types[:-1]]
+    buffers = [[np.asarray(column, kind)] for column, kind in zip(numbers, kinds, strict=True)] + [
+        [ends, b"".join(blobs)]
     ]
-    return pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
+    arrays = [
+        pa.Array.from_buffers(kind, len(rows), [None, *map(pa.py_buffer, each)])
+        for kind, each in zip(schema.types, buffers, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

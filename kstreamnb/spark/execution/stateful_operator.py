@@ -28,12 +28,11 @@ from kstreamnb.spark.execution.failures import pack_failure
 from kstreamnb.spark.execution.processor_attributes import attributes_of, give_attributes
 from kstreamnb.spark.execution.record_batch import WALL, RecordBatch, pack, unpack
 from kstreamnb.spark.execution.record_merge import Arrival, partition_of
-from kstreamnb.spark.execution.rows import DELTA, FAILURE, OUT, REPORT, Row5, row_batch
+from kstreamnb.spark.execution.rows import DELTA, FAILURE, OUT, REPORT, Row5, TaskReport, row_batch
 from kstreamnb.spark.execution.seed import plant
 from kstreamnb.spark.execution.state_log import KEY_SCHEMA, LOG_SCHEMA, StateLog
 from kstreamnb.spark.execution.task_batch import Counters, changelog, commit, run_batches
 from kstreamnb.spark.execution.task_files import TaskFiles
-from kstreamnb.spark.execution.task_report import TaskReport
 from kstreamnb.spark.execution.worker_cache import (
     CachedTask,
     acquire,

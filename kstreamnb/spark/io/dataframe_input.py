@@ -6,7 +6,7 @@ records keep their own order. Binary columns hold Kafka's bytes, as Spark's own 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,12 +15,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from kstreamnb.core.codec import SerializedValue, encoder, key_partitioner, to_bytes
+from kstreamnb.core.codec import encoder, to_bytes
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.core.serde import Serde, StringSerde
+from kstreamnb.core.serde import Serde
 from kstreamnb.errors import ConfigError, PartitionError
 from kstreamnb.spark.jvm.session import move_frame
-from kstreamnb.spark.jvm.session_patches import KEY_PARTITION
 
 _ROW = "__row"
 _SECOND = "yyyy-MM-dd'T'HH:mm:ss."
@@ -56,13 +55,15 @@ def uniform(
 ) -> DataFrame:
     """Return a topic's rows as columns p, ts, k, v, h if there are headers, and o0, o1, … if an order was given.
 
+    p is -1 if the key chooses the partition.
+
     Raises: ConfigError when a column is missing or has a type that cannot serve.
     """
     chosen = given if isinstance(given, FrameInput) else FrameInput(given)
     frame, chosen = _spark_frame(spark, topic, chosen, serdes)
     _check_columns(topic, frame, chosen)
     place = F.lit(-1) if chosen.partition is None else _existing(F.col(chosen.partition), topic, partitions)
-    picked = frame.select(
+    return frame.select(
         place.cast("int").alias("p"),
         _time(frame, topic, chosen.timestamp).alias("ts"),
         (F.lit(None).cast("string") if chosen.key is None else F.col(chosen.key)).alias("k"),
@@ -70,7 +71,6 @@ def uniform(
         *(() if chosen.headers is None else (F.col(chosen.headers).alias("h"),)),  # nulls alone cost 20 µs a row
         *(F.col(name).alias(f"o{number}") for number, name in enumerate(chosen.columns())),
     )
-    return picked if chosen.partition is not None else _partitioned(picked, serdes[0], partitions)
 
 
 def frame_of_records(
@@ -107,7 +107,7 @@ def _spark_frame(
 ) -> tuple[DataFrame, FrameInput]:
     package = type(chosen.frame).__module__.partition(".")[0]
     if package == "pyspark":
-        return move_frame(chosen.frame, spark), chosen  # the functions of patches belong to that session
+        return move_frame(chosen.frame, spark), chosen  # read with that session's settings
     if package == "pandas":
         records = list(_pandas_records(topic, chosen))
         own = frame_of_records(spark, records, serdes, partitioned=chosen.partition is not None)
@@ -189,18 +189,6 @@ def _time(frame: DataFrame, topic: str, name: str) -> Column:
     )
 
 
-def content_order(frame: DataFrame, *names: str) -> list[Column]:
-    """Return columns as text to sort by; Spark compares them only if everything before is equal."""
-    return [_as_text(frame, name) for name in names]
-
-
-def _as_text(frame: DataFrame, name: str) -> Column:
-    kind = frame.schema[name].dataType
-    if isinstance(kind, (T.StructType, T.MapType, T.ArrayType)):
-        return F.to_json(F.struct(name), {"ignoreNullFields": "false"})
-    return F.coalesce(F.col(name).cast("string"), F.lit(""))
-
-
 def _check_columns(topic: str, frame: DataFrame, chosen: FrameInput) -> None:
     single = [chosen.key, chosen.timestamp, chosen.partition, chosen.headers]
     names = _value_names(frame.columns, chosen)
@@ -212,6 +200,12 @@ def _check_columns(topic: str, frame: DataFrame, chosen: FrameInput) -> None:
                 detail=f"its columns are {', '.join(frame.columns)}",
                 hint="name the columns: FrameInput(frame, key=…, value=…, timestamp=…)",
             )
+    for name in chosen.columns():
+        if isinstance(kind := frame.schema[name].dataType, (T.StructType, T.ArrayType, T.MapType)):
+            raise ConfigError(
+                f'column "{name}" of input "{topic}" has type "{kind.simpleString()}" and gives no order',
+                hint="order by its parts: select them as columns",
+            )
 
 
 def _existing(place: Column, topic: str, partitions: int) -> Column:
@@ -220,35 +214,3 @@ def _existing(place: Column, topic: str, partitions: int) -> Column:
     shown = F.coalesce(place.cast("string"), F.lit("NULL"))
     text = F.concat(F.lit(begin), shown, F.lit(f", expected 0 to {partitions - 1}\n"))
     return F.when(place.between(0, partitions - 1), place).otherwise(F.raise_error(text))
-
-
-def _partitioned(frame: DataFrame, serde: Serde, partitions: int) -> DataFrame:
-    """Return the frame with partitions as Kafka's producer would choose them."""
-    if partitions == 1:
-        return frame.withColumn("p", F.lit(0))
-    if _is_key_bytes(frame.schema["k"].dataType, serde) and frame.sparkSession.catalog.functionExists(KEY_PARTITION):
-        chosen = F.call_function(KEY_PARTITION, F.col("k").cast("binary"), F.lit(partitions))
-        return frame.withColumn("p", chosen)
-    return frame.mapInArrow(_choose(serde, partitions), frame.schema)
-
-
-def _is_key_bytes(kind: T.DataType, serde: Serde) -> bool:
-    """Return whether a column holds the bytes by which Kafka chooses the partition: Kafka's own, or those of text."""
-    if type(serde).partition_bytes is not Serde.partition_bytes:
-        return False
-    return isinstance(kind, T.BinaryType) or (isinstance(kind, T.StringType) and type(serde) is StringSerde)
-
-
-def _choose(serde: Serde, partitions: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        choose, write = key_partitioner(serde, partitions), encoder(serde)
-        for batch in batches:
-            keys = batch.column("k").to_pylist()
-            if pa.types.is_binary(batch.schema.field("k").type):
-                wires = [None if key is None else SerializedValue(key) for key in keys]
-            else:
-                wires = [write(key) for key in keys]
-            chosen = pa.array(map(choose, wires), pa.int32())
-            yield batch.set_column(batch.schema.get_field_index("p"), "p", chosen)
-
-    return run

@@ -34,6 +34,7 @@ from kstreamnb.spark.jvm.session_patches import QUERY_PATCHES, SESSION_PATCHES, 
 
 _STATE = "spark.sql.streaming.stateStore"
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
+_ARROW_ROWS, _FEW_ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch", "10000"  # with Spark's default
 _MASTER, _NAME, _PYTHON = "spark.master", "spark.app.name", "spark.pyspark.python"
 _LOCAL = re.compile(r"local(\[\s*(\d+|\*)\s*(,\s*\d+\s*)?\])?")
 _JVM_SETTINGS = {"spark.driver.memory", "spark.driver.extraJavaOptions", "spark.driver.extraClassPath"}
@@ -45,7 +46,7 @@ QUERY_SETTINGS = {
     f"{_STATE}.checkpointFormatVersion": "2",
     f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
     f"{_STATE}.rocksdb.trackTotalNumberOfRows": "false",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    _ARROW_ROWS: _FEW_ARROW_ROWS,
     "spark.sql.execution.arrow.transformWithStateInPySpark.maxStateRecordsPerBatch": "32",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.adaptive.enabled": "false",
@@ -335,11 +336,14 @@ def query_session(spark: SparkSession, *, local_files: bool = True) -> SparkSess
 
 
 def run_session(spark: SparkSession) -> SparkSession:
-    """Return a copy of the user's session for one run; only there SQL finds the functions of the patches.
+    """Return a copy of the user's session for one run, which hands more rows to Python at once unless the user has said
+    how many.
 
     The rows of a run come from frames of the user, and are read with the settings under which they were declared.
     """
     session = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())  # noqa: SLF001 - has no public name
+    if session.conf.get(_ARROW_ROWS) == _FEW_ARROW_ROWS:
+        session.conf.set(_ARROW_ROWS, "50000")
     apply_patches(QUERY_PATCHES, session, _disabled(session.conf.get(DISABLED_SETTING, None)))
     return session
 
@@ -356,6 +360,6 @@ def _disabled(setting: str | None) -> frozenset[str]:
 
 
 def move_frame(frame: DataFrame, spark: SparkSession) -> DataFrame:
-    """Return the same frame in another session of the same engine, so that the SQL of that session finds its views."""
+    """Return the same frame in another session of the same engine, whose settings and views count."""
     dataset = spark._jvm.org.apache.spark.sql.classic.Dataset  # noqa: SLF001 - has no public name
     return DataFrame(dataset.ofRows(spark._jsparkSession, frame._jdf.logicalPlan()), spark)  # noqa: SLF001

@@ -16,8 +16,6 @@ _NOISY = (  # these warn at each call about states that do not exist yet, or abo
     "org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkPythonPreInitRunner",
 )
 _CODEGEN_MODE = "spark.sql.codegen.factoryMode"
-KEY_PARTITION = "kstreamnb_key_partition"
-"""A function of the session's SQL: the partition of a key's bytes among a number of partitions."""
 _INTERPRETED = {_CODEGEN_MODE: "NO_CODEGEN", "spark.sql.codegen.wholeStage": "false"}
 
 
@@ -79,19 +77,6 @@ def _forget_setting_origins(session: SparkSession) -> None:
         origins.clear()
 
 
-def _is_elsewhere(session: SparkSession) -> str | None:
-    local = session.sparkContext.master.partition("[")[0] == "local"
-    return None if local else "the master is not local: executors elsewhere lack the kit's classes"
-
-
-def _choose_partitions(session: SparkSession) -> None:
-    """Register `java/kstreamnb/KeyPartition.java`, so that the rows of a run need not pass Python for their partition.
-
-    Otherwise Spark writes every row for Python, and reads it back, before it sorts the rows.
-    """
-    session.udf.registerJavaFunction(KEY_PARTITION, "kstreamnb.KeyPartition", "int")
-
-
 def _jvm(session: SparkSession) -> JVMView:
     """Return Py4J's view of the JVM: packages and classes are its attributes."""
     return session._jvm  # noqa: SLF001 - has no public name
@@ -103,6 +88,5 @@ SESSION_PATCHES = (
 )
 QUERY_PATCHES = (
     Patch("setting-origins", "packs Hadoop's settings for a batch in less time", _always, _forget_setting_origins),
-    Patch("key-partition", "chooses partitions of static rows without Python", _is_elsewhere, _choose_partitions),
 )
 STREAMING_PATCHES = (Patch("interpreted", "compiles no class for each task of each micro-batch", _always, _interpret),)

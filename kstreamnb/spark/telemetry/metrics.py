@@ -14,7 +14,7 @@ from kstreamnb.errors import ConfigError
 from kstreamnb.kafka.batch_offsets import Offsets, ranges
 from kstreamnb.kafka.output_batch import OutputBatch
 from kstreamnb.spark.contracts import QueryBatch
-from kstreamnb.spark.execution.task_report import TaskReport
+from kstreamnb.spark.execution.rows import TaskReport
 
 _WINDOW_S = 30.0  # Kafka's rates divide by their whole window, too: a lone batch does not make a rate of thousands
 _REMEMBERED = 120

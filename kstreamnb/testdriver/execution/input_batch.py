@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import count, islice
 from operator import itemgetter, le, lt
 from typing import Any
 
-from kstreamnb.core.codec import encoder, key_partitioner
+from kstreamnb.core.codec import ByText, encoder, key_partitioner
 from kstreamnb.core.formatting import format_value
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
@@ -122,25 +123,13 @@ def partitions_of(records: Iterable[TopicRecord], readers: Mapping[str, tuple[Se
     ``readers`` holds the key serde and the number of partitions of each topic.
     """
     finders = {topic: _finder(topic, *reader) for topic, reader in readers.items()}
-    known = {topic: _KeyPartitions(find) for topic, find in finders.items()}
+    known = {topic: ByText(partial(find, -1)) for topic, find in finders.items()}
     return [  # by index: looking up the fields of a named tuple by name would dominate this loop
         known[record[0]][record[4]]
         if type(record[4]) is str and record[1] < 0
         else finders[record[0]](record[1], record[4])
         for record in records
     ]
-
-
-class _KeyPartitions(dict[str, Partition]):
-    """Partitions of the keys of a topic, filled on demand."""
-
-    def __init__(self, find: Callable[[int, object], Partition]) -> None:
-        super().__init__()
-        self._find = find
-
-    def __missing__(self, key: str) -> Partition:
-        partition = self[key] = self._find(-1, key)
-        return partition
 
 
 def _finder(topic: str, serde: Serde, partitions: int) -> Callable[[int, object], Partition]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kstreamnb.core.codec import partition_for
 from kstreamnb.core.serdes import Serdes
-from kstreamnb.spark.execution.kafka_columns import column_from_kafka, column_to_kafka
+from kstreamnb.spark.execution.kafka_columns import column_from_kafka, column_partitions, column_to_kafka
 
 LONGS = st.integers(-(1 << 63), (1 << 63) - 1)
 
@@ -56,3 +58,11 @@ def test_unusual_values_are_left_to_their_serde(serde: Any, column: list[Any]) -
 def test_text_without_a_key_stays_without() -> None:
     """Null is not text."""
     assert [None, "a"] == column_from_kafka([None, b"a"], Serdes.string())
+
+
+def test_a_slice_of_a_column_of_keys_gets_the_partitions_of_the_whole() -> None:
+    """Keys of every length modulo four, and none."""
+    keys = ["", *("Zürich 東京"[:length] for length in range(1, 10)), None]
+    whole = column_partitions(pa.array(keys), 5).tolist()
+    assert [0 if key is None else partition_for(key.encode(), 5) for key in keys] == whole
+    assert column_partitions(pa.array(keys).slice(3, 5), 5).tolist() == whole[3:8]

@@ -1,0 +1,220 @@
+"""Rows of static frames on their way to the tasks: packed by partition, and back in the order in which they are read.
+
+To shuffle and sort a row costs Spark more than a task needs for it. So the rows of a partition travel together, as
+Arrow's bytes in one row of Spark, and are sorted where they arrive.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kstreamnb.core.codec import SerializedValue, encoder, key_partitioner
+from kstreamnb.core.serde import Serde, StringSerde
+from kstreamnb.spark.execution.kafka_columns import column_partitions
+from kstreamnb.spark.execution.record_batch import Numbers
+
+Places: TypeAlias = npt.NDArray[np.signedinteger[Any]]
+
+_CHUNK = 20_000
+_MOST_BYTES = 1 << 22  # of packed rows: Spark looks at the size of what it sends to Python after every sixteenth
+
+
+@dataclass(frozen=True, slots=True)
+class FrameRows:
+    """Rows of one input partition, given by its rank: columns ts, k, v, h if there are headers, and o0, o1, … if an
+    order was given. Without one, rows that are packed are sorted by time.
+    """
+
+    rank: int
+    arrow: pa.RecordBatch
+
+    def __len__(self) -> int:
+        return self.arrow.num_rows
+
+    @property
+    def times(self) -> Numbers:
+        """The times in ms; -1 where there is none."""
+        return _numbers(self.arrow.column("ts"))
+
+    def part(self, begin: int, end: int) -> FrameRows:
+        """Return the rows from one position to another."""
+        return FrameRows(self.rank, self.arrow.slice(begin, end - begin))
+
+    def position(self, border: tuple[int, ...]) -> int:
+        """Count the rows before a time, the first part of an order key."""
+        return int(np.searchsorted(self.times, border[0], "left"))
+
+    def first(self) -> tuple[int, int, int, int]:
+        """Return the order key by which packed rows are sorted: time and rank of the first row."""
+        return int(self.times[0]), self.rank, 0, 0
+
+    def pack(self) -> bytes:
+        """Serialize the rows."""
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, self.arrow.schema) as writer:
+            writer.write_batch(self.arrow)
+        return sink.getvalue().to_pybytes()
+
+    @classmethod
+    def unpack(cls, rank: int, data: bytes) -> FrameRows:
+        """Deserialize rows."""
+        with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+            return cls(rank, reader.read_next_batch())
+
+
+def by_partition(
+    arrow: pa.RecordBatch, ranks: Sequence[int], serde: Serde, *, sort: bool = True
+) -> Iterator[FrameRows]:
+    """Divide rows of one topic by their partition: the one in column p, or if that is negative the key's.
+
+    Args:
+        arrow: columns p, and those of `FrameRows`.
+        ranks: the rank of each partition.
+        serde: the topic's key serde.
+        sort: sort the rows of each partition by time.
+    """
+    places = _numbers(arrow.column("p"))
+    if len(places) and places[0] < 0:
+        places = _partitions(arrow.column("k"), serde, len(ranks))
+    times = _numbers(arrow.column("ts")) if sort else np.zeros(len(places), np.int64)
+    arrow = arrow.drop_columns(["p"])
+    order = np.lexsort((times, places))
+    if (np.diff(order) != 1).any():
+        arrow, places = arrow.take(pa.array(order)), places[order]
+    step = max(1, len(places) * _MOST_BYTES // max(1, arrow.nbytes))
+    for begin, end in _stretches(places):
+        for at in range(begin, end, step):
+            yield FrameRows(ranks[int(places[at])], arrow.slice(at, min(step, end - at)))
+
+
+def in_order(parts: Sequence[FrameRows], *, arrival: bool) -> Iterator[list[FrameRows]]:
+    """Yield rows in the order in which tasks read them, some thousands at a time, those of each partition together.
+
+    Equal rows of a partition by its sort keys follow each other by the text of key and value: an order is needed that
+    does not depend on how Spark has divided a frame.
+
+    Args:
+        parts: rows of any partitions.
+        arrival: whether one partition follows the other; otherwise they are merged by time.
+    """
+    if not sum(map(len, parts)):
+        return
+    source = np.repeat(np.arange(len(parts), dtype=np.int32), list(map(len, parts)))
+    row = np.concatenate([np.arange(len(part), dtype=np.int32) for part in parts])
+    ranks = np.asarray([part.rank for part in parts])[source]
+    keys = _key_table(parts, ranks)
+    keys = keys if arrival else keys.select(["ts", "rank"])
+    index = _sorted(keys).copy()
+    _sort_equal(index, keys, parts, source, row)
+    for begin in range(0, len(index), _CHUNK):
+        chosen = index[begin : begin + _CHUNK]
+        found = ranks[chosen]
+        yield [
+            FrameRows(rank, _gathered(parts, source[mine], row[mine]))
+            for rank in np.unique(found).tolist()
+            for mine in (chosen[found == rank],)
+        ]
+
+
+def _key_table(parts: Sequence[FrameRows], ranks: Places) -> pa.Table:
+    """Return the sort keys of all rows: the rank, the columns of the partitions' orders, nulls first, and the time."""
+    columns = {"rank": pa.array(ranks)}
+    for name in dict.fromkeys(name for part in parts for name in part.arrow.schema.names if name.startswith("o")):
+        there = [name in part.arrow.schema.names for part in parts]
+        tables = [
+            pa.table({name: part.arrow.column(name) if known else pa.nulls(len(part))})
+            for part, known in zip(parts, there, strict=True)
+        ]
+        column = pa.concat_tables(tables, promote_options="permissive").column(name)
+        columns |= {f"{name} is there": column.is_valid(), name: column}
+    return pa.table({**columns, "ts": np.concatenate([part.times for part in parts])})
+
+
+def _sorted(table: pa.Table) -> Places:
+    """Return the positions of rows sorted by all columns; equal rows stay in their order."""
+    index: Places = pc.sort_indices(table, [(name, "ascending") for name in table.column_names]).to_numpy()
+    return index
+
+
+def _sort_equal(index: Numbers, keys: pa.Table, parts: Sequence[FrameRows], source: Places, row: Places) -> None:
+    """Sort rows that are equal by all keys by the text of key and value."""
+    same = np.ones(len(index) - 1, bool)
+    for name in keys.column_names:
+        same &= np.diff(_codes(keys.column(name))[index]) == 0
+    equal = np.flatnonzero(np.append(same, False) | np.insert(same, 0, False))
+    group = np.insert(np.cumsum(~same), 0, 0)[equal]
+    ranks = _codes(keys.column("rank"))[index[equal]]
+    for rank in np.unique(ranks):  # keys and values of other topics may have other types
+        at = equal[ranks == rank]
+        rows = _gathered(parts, source[index[at]], row[index[at]])
+        texts = pa.table({"group": group[ranks == rank], "k": _text(rows.column("k")), "v": _text(rows.column("v"))})
+        index[at] = index[at[_sorted(texts)]]
+
+
+def _codes(column: pa.ChunkedArray) -> Numbers:
+    """Return numbers that are equal for equal items."""
+    if pa.types.is_integer(column.type) and not column.null_count:
+        return column.to_numpy()
+    codes: Numbers = column.combine_chunks().dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    return codes
+
+
+def _gathered(parts: Sequence[FrameRows], source: Places, row: Places) -> pa.RecordBatch:
+    """Return some rows of some parts, in that order."""
+    if source[0] == source[-1] and (source == source[0]).all():
+        arrow = parts[source[0]].arrow
+        if (np.diff(row) == 1).all():
+            return arrow.slice(int(row[0]), len(row))
+        return arrow.take(pa.array(row))
+    places = np.argsort(source, kind="stable")
+    cuts = _stretches(source[places])
+    taken = [parts[source[places[begin]]].arrow.take(pa.array(row[places[begin:end]])) for begin, end in cuts]
+    together = pa.Table.from_batches(taken).combine_chunks().to_batches()[0]
+    if (np.diff(places) == 1).all():
+        return together
+    back = np.empty(len(places), np.int64)
+    back[places] = np.arange(len(places))
+    return together.take(pa.array(back))
+
+
+def _text(column: pa.Array) -> pa.Array:
+    """Return a column as text to sort by; bytes are their own."""
+    if pa.types.is_nested(column.type):
+        items = (
+            None if item is None else json.dumps(item, ensure_ascii=False, default=repr) for item in column.to_pylist()
+        )
+        column = pa.array(items, pa.string())
+    elif not (pa.types.is_string(column.type) or pa.types.is_binary(column.type)):
+        column = column.cast(pa.string())
+    return column.cast(pa.binary()).fill_null(b"")
+
+
+def _partitions(keys: pa.Array, serde: Serde, count: int) -> Numbers:
+    """Return partitions as Kafka's producer would choose them."""
+    binary = pa.types.is_binary(keys.type)
+    direct = type(serde).partition_bytes is Serde.partition_bytes
+    if direct and (binary or (pa.types.is_string(keys.type) and type(serde) is StringSerde)):
+        return column_partitions(keys, count)
+    choose, write = key_partitioner(serde, count), encoder(serde)
+    wires = ((None if key is None else SerializedValue(key)) if binary else write(key) for key in keys.to_pylist())
+    return np.fromiter(map(choose, wires), np.int64, len(keys))
+
+
+def _numbers(column: pa.Array) -> Numbers:
+    numbers: Numbers = column.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    return numbers
+
+
+def _stretches(column: Places) -> Iterator[tuple[int, int]]:
+    """Return where runs of equal values begin and end."""
+    if len(column):
+        yield from pairwise([0, *(np.flatnonzero(np.diff(column)) + 1).tolist(), len(column)])
