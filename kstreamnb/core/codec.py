@@ -167,8 +167,7 @@ class ByText(dict[str, T]):
     def __missing__(self, key: str) -> T:
         if len(self) >= _MEMO:
             self.clear()
-        found = self[key] = self._find(key)
-        return found
+        return self.setdefault(key, self._find(key))
 
 
 def key_partitioner(serde: Serde, partitions: int) -> Callable[[Wire], int]:
@@ -182,17 +181,15 @@ def key_partitioner(serde: Serde, partitions: int) -> Callable[[Wire], int]:
     if partitions == 1:
         return lambda key: 0
     memo: dict[Any, int] = {}
-    # Only types whose equal values have equal bytes: 1, 1.0 and True are equal, and so are 0.0 and -0.0.
-    hashable = {str, bytes, SerializedValue, int} if isinstance(serde, WholeSerde) else {str, bytes, SerializedValue}
     direct = type(serde).partition_bytes is Serde.partition_bytes
-    if not direct:
-        hashable.discard(SerializedValue)  # bytes of a whole key must not be mistaken for those of an inner one
+    # Only types whose equal values have equal bytes: 1, 1.0 and True are equal, and so are 0.0 and -0.0. Bytes of a whole
+    # key must not be mistaken for those of an inner one.
+    hashable = {str, bytes, *([int] * isinstance(serde, WholeSerde)), *([SerializedValue] * direct)}
 
     def partition(key: Wire) -> int:
         place = key if direct or type(key) is not Windowed else key[0]
         kind = type(place[0]) if type(place) is Windowed else type(place)
-        known = memo.get(place) if kind in hashable else None
-        if known is not None:
+        if kind in hashable and (known := memo.get(place)) is not None:
             return known
         data = key if direct and type(key) is SerializedValue else serde.partition_bytes(decode(serde, key))
         found = 0 if data is None else partition_for(data, partitions)

@@ -85,7 +85,7 @@ _WindowOfKey: TypeAlias = tuple[int, int, tuple[Any, int], Windowed[object]]
 
 def _locating(places: dict[object, _WindowOfKey], size: int, *, keeps: bool) -> Callable[[object, int], _WindowOfKey]:
     """Return ``locate(key, timestamp)``, which with ``keeps`` caches some results until a later window begins."""
-    newest = -1
+    newest, make = -1, tuple.__new__
 
     def locate(key: object, timestamp: int) -> _WindowOfKey:
         nonlocal newest
@@ -93,7 +93,7 @@ def _locating(places: dict[object, _WindowOfKey], size: int, *, keeps: bool) -> 
         if start > newest or len(places) == 50_000:  # state may be larger than memory
             newest = max(start, newest)
             places.clear()
-        found = start, start + size, (key, start), Windowed(key, start, start + size)
+        found = start, start + size, (key, start), make(Windowed, (key, start, start + size))
         if keeps:
             places[key] = found
         return found

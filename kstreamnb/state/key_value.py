@@ -120,13 +120,15 @@ class KeyValueRows(Store[Hashable, Any]):
             return (decode(row[0]), row[1]) if type(row) is EncodedRow else slow_get(key)
 
         def put(key: object, value: object) -> None:
-            if type(value) is tuple and key in raw and not watched[0]:
+            if type(value) is tuple and (old := find(key)) is not None:
                 part = value[0]
                 kind = type(part)
                 if not ((kind is int and least < part < most) or (kind is text and part.isascii())):
                     value = stamped(encode(part), value[1])
                 if value is not None:
                     raw[key] = value
+                    if watched[0]:
+                        watched[0](key, old, value)
                     return
             slow_put(key, value)
 

@@ -69,7 +69,7 @@ class WindowRows(TimedRows[int]):
             return slow  # a row that is too old on arrival
 
         def put(key: Any, value: Any, window_start: int) -> None:
-            if value is None or watched[0] or not retention.accepted_from <= window_start < retention.next_expiry:
+            if value is None or not retention.accepted_from <= window_start < retention.next_expiry:
                 slow(key, value, window_start)
                 return
             part = value[0] if stamped_rows else value
@@ -86,12 +86,16 @@ class WindowRows(TimedRows[int]):
                 position = window_start << bits | self._newest
             if bits or window_start > retention.observed_ms:
                 retention.advance(max(window_start, retention.observed_ms))
-                raw[None] = self._clock(retention.observed_ms)
+                self._note(None, raw.get(None), clock := self._clock(retention.observed_ms))
+                raw[None] = clock
             raw_key = key, position
-            if raw_key in raw:
-                raw[raw_key] = value
-            else:
+            old = raw.get(raw_key)
+            if old is None:
                 insert(raw_key, value)
+            else:
+                raw[raw_key] = value
+            if watched[0]:
+                watched[0](raw_key, old, value)
 
         return put
 

@@ -54,8 +54,8 @@ def add_sink(builder: FunctionBuilder, sink: Sink, context: TaskContext) -> None
     if plan.count(topic) > 1:
         partition = "partition"
         partition_of = key_partitioner(key_serde, plan.count(topic))
-        partitioner, known = builder.name(partition_of, "partition_of"), builder.name(ByText(partition_of), "known")
-        builder.add(sink.name, f"partition = {known}[key] if type(key) is str else {partitioner}(key)")
+        find, known = builder.name(partition_of, "partition_of"), builder.name(ByText(partition_of), "known")
+        builder.add(sink.name, f"partition = {known}[key] if type(key) is str else {find}(key)")
     if context.recorder is not None:
         add_produced(builder, context.recorder, plan.task_id, sink.name, topic, partition)
     builder.add(sink.name, f"{append}(({topic!r}, {partition}, timestamp, {key}, {value}, headers))")

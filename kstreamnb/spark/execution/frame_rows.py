@@ -127,16 +127,15 @@ def in_order(parts: Sequence[FrameRows], *, arrival: bool) -> Iterator[list[Fram
 
 def _key_table(parts: Sequence[FrameRows], ranks: Places) -> pa.Table:
     """Return the sort keys of all rows: the rank, the columns of the partitions' orders, nulls first, and the time."""
-    columns = {"rank": pa.array(ranks)}
-    for name in dict.fromkeys(name for part in parts for name in part.arrow.schema.names if name.startswith("o")):
-        there = [name in part.arrow.schema.names for part in parts]
-        tables = [
-            pa.table({name: part.arrow.column(name) if known else pa.nulls(len(part))})
-            for part, known in zip(parts, there, strict=True)
-        ]
-        column = pa.concat_tables(tables, promote_options="permissive").column(name)
-        columns |= {f"{name} is there": column.is_valid(), name: column}
-    return pa.table({**columns, "ts": np.concatenate([part.times for part in parts])})
+    unsorted = ("k", "v", "h")
+    tables = [
+        pa.Table.from_batches([part.arrow]).drop_columns([n for n in part.arrow.schema.names if n in unsorted])
+        for part in parts
+    ]
+    keys, columns = pa.concat_tables(tables, promote_options="permissive"), {"rank": pa.array(ranks)}
+    for name in (*keys.column_names[1:], "ts"):
+        columns |= {f"{name} is there": keys.column(name).is_valid(), name: keys.column(name)}
+    return pa.table(columns)
 
 
 def _sorted(table: pa.Table) -> Places:
