@@ -182,8 +182,8 @@ def key_partitioner(serde: Serde, partitions: int) -> Callable[[Wire], int]:
         return lambda key: 0
     memo: dict[Any, int] = {}
     direct = type(serde).partition_bytes is Serde.partition_bytes
-    # Only types whose equal values have equal bytes: 1, 1.0 and True are equal, and so are 0.0 and -0.0. Bytes of a whole
-    # key must not be mistaken for those of an inner one.
+    # Only types whose equal values have equal bytes: 1, 1.0 and True are equal, and so are 0.0 and -0.0.
+    # Bytes of a whole key must not be mistaken for those of an inner one.
     hashable = {str, bytes, *([int] * isinstance(serde, WholeSerde)), *([SerializedValue] * direct)}
 
     def partition(key: Wire) -> int:
