@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pkgutil import get_data
-from traceback import extract_tb, walk_tb
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
@@ -112,6 +110,8 @@ def did_you_mean(word: object, known: Iterable[str]) -> str | None:
         >>> did_you_mean("cuonts", ["counts", "totals"])
         'did you mean "counts"?'
     """
+    import difflib  # here, because it takes a tenth of the package's import
+
     near = difflib.get_close_matches(str(word), list(known), 1)
     return f'did you mean "{near[0]}"?' if near else None
 
@@ -184,6 +184,8 @@ def explaining(previous: ExceptHook, known: Callable[[], list[str]]) -> ExceptHo
     """
 
     def show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        from traceback import extract_tb, walk_tb  # here, because they take a quarter of the package's import
+
         line = ["", *(frame.line or "" for frame in extract_tb(trace))][-1]
         frames = [frame for frame, _ in walk_tb(trace) if not frame.f_code.co_filename.startswith("<frozen importlib")]
         names = frames[-1].f_globals if frames else {}

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 Advance: TypeAlias = Callable[[int], None]
 """``advance(n)``: n more parts of a long operation are done."""
@@ -20,8 +19,7 @@ Poll: TypeAlias = "Callable[[], tuple[int, int | None]]"
 """How many parts are done, of how many; called now and then from another thread."""
 
 
-@dataclass(frozen=True)
-class Hooks:
+class Hooks(NamedTuple):
     """The installed functions; None if nothing is installed.
 
     Attributes:
@@ -67,7 +65,7 @@ def install(**changes: Any) -> None:
         'cell 1'
         >>> install(cell_of=before)
     """
-    _installed[0] = replace(_installed[0], **changes)
+    _installed[0] = _installed[0]._replace(**changes)
 
 
 def lazy(module: str, name: str) -> Callable[..., Any]:

@@ -7,10 +7,10 @@ cheap. (The library lazy_loader does the same for names inside one package; here
 from __future__ import annotations
 
 import ast
+import os
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from pathlib import Path
 from pkgutil import get_data
 
 from kstreamnb.errors import UnknownNameError, extra
@@ -27,7 +27,7 @@ def lazy_names(
         extra_name: the extra of the distribution that brings what the names need.
     """
     # By the loader: executors of a cluster import the kit from a zip file.
-    stub = ast.parse(get_data(package, Path(file).with_suffix(".pyi").name) or b"")
+    stub = ast.parse(get_data(package, f"{file.rpartition(os.sep)[2].rpartition('.')[0]}.pyi") or b"")
     imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
     module_of = {alias.name: str(node.module) for node in imports for alias in node.names}
 

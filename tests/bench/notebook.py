@@ -14,9 +14,9 @@ from statistics import median
 import kstreamnb as ks
 
 AIMS_S = {
-    "import kstreamnb": 0.3,
-    "first picture, renderer not loaded": 1.0,
-    "later picture, 100 nodes": 0.1,
+    "import kstreamnb": 0.02,
+    "first picture, renderer not loaded": 0.5,
+    "later picture, 100 nodes": 0.05,
     "preview of 1,000 records, stateless": 0.05,
     "preview of 1,000 records, windowed count": 0.05,
     "head() on 100,000 records, stateless": 0.05,

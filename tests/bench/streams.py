@@ -1,10 +1,10 @@
-"""Latency and throughput beside Kafka Streams: ``python -m tests.bench.streams [--only latency|throughput]``.
+"""Latency and throughput beside Kafka Streams: ``python -m tests.bench.streams [--only latency|throughput|clients]``.
 
-Both run the same topology with four partitions, exactly once, on one local broker, one after the other in each round:
-the kit in a session of the profile "latency" (for throughput "local", the default), Kafka Streams 4.3.1 in its own JVM
-with two threads and a commit interval of 100 ms. For latency another process sends and reads, so that it takes no time
-of either; for throughput the input is there before an engine starts. Printed are medians of the rounds; the CPU time is
-that of the measured engine alone.
+Both run the same topology with four partitions, exactly once unless an engine's name says more, on one local broker,
+one after the other in each round: the kit in a session of the profile "latency" (for throughput "local", the default),
+Kafka Streams 4.3.1 in its own JVM with two threads and a commit interval of 100 ms. For latency another process sends
+and reads, so that it takes no time of either; for throughput the input is there before an engine starts. Printed are
+medians of the rounds; the CPU time is that of the measured engine alone.
 `make test-java` builds the application in Java.
 """
 
@@ -42,7 +42,7 @@ _JAVA = ("-XX:+UseSerialGC", "-Xmx1g")
 _IN_MEMORY = (
     "dsl.store.suppliers.class=org.apache.kafka.streams.state.BuiltInDslStoreSuppliers$InMemoryDslStoreSuppliers"
 )
-_ENGINES: dict[str, tuple[str, ...]] = {"kit": (), "java": (), "java-memory": (_IN_MEMORY,)}
+_ENGINES: dict[str, tuple[str, ...]] = {"kit": (), "kit-at-least-once": (), "java": (), "java-memory": (_IN_MEMORY,)}
 """Engines, and settings of Kafka Streams, whose own default is RocksDB."""
 
 _FLOWS = {
@@ -67,14 +67,14 @@ class Field:
 
     def cpu(self, engine: str) -> float:
         """CPU seconds of one engine so far: the kit is everything that is neither Java, broker nor load."""
-        if engine != "kit":
+        if not engine.startswith("kit"):
             return cpu_seconds(self.java.pid)
         return cpu_seconds(os.getpid(), without=(self.java.pid, self.broker_pid))
 
     @contextmanager
     def running(self, engine: str, name: str, prefix: str, **options: Any) -> Iterator[None]:
         """An engine that runs a topology."""
-        if engine != "kit":
+        if not engine.startswith("kit"):
             self.java.start(prefix, name, prefix, *_ENGINES[engine])
             yield
             self.java.stop(prefix)
@@ -86,6 +86,7 @@ class Field:
             bootstrap_servers=self.servers,
             checkpoint=self.folder / prefix,
             parity=False,
+            guarantee="at_least_once" if engine == "kit-at-least-once" else "exactly_once",
             **options,
         )
         yield
@@ -109,7 +110,7 @@ def latency(field: Field, options: argparse.Namespace) -> None:
                     for engine, prefix in prefixes.items():
                         before = field.cpu(engine)
                         middle, high, own = _load(field, prefix, rate, options.seconds)
-                        spent = field.cpu(engine) - before - (own if engine == "kit" else 0)
+                        spent = field.cpu(engine) - before - (own if engine.startswith("kit") else 0)
                         found[engine].append((middle, high, spent * 60 / options.seconds))
                 _print(f"{_FLOWS[name]}, {rate:,} records/s", found)
 
@@ -188,7 +189,7 @@ def _flow(field: Field, engine: str, name: str, prefix: str, options: argparse.N
         Admin(field.servers).create_topic(f"{prefix}-{side}", partitions=_PARTITIONS)
         _fill(field.servers, f"{prefix}-{side}", results, b'{"amount":%d,"of":"v"}' if "json" in name else b"v%d")
     before, began = field.cpu(engine), time.perf_counter()
-    kit = {"max_records": options.batch} if engine == "kit" else {}
+    kit = {"max_records": options.batch} if engine.startswith("kit") else {}
     with field.running(engine, name, prefix, **kit):
         first_at, first = _await_results(field.servers, f"{prefix}-out", 1)
         end, _ = _await_results(field.servers, f"{prefix}-out", results)
@@ -227,7 +228,55 @@ def _await_results(servers: str, topic: str, count: int) -> tuple[float, int]:
     return time.perf_counter(), found
 
 
-_CASES: dict[str, Callable[[Field, argparse.Namespace], None]] = {"latency": latency, "throughput": throughput}
+def clients(field: Field, options: argparse.Namespace) -> None:
+    """Print how fast two processes copy records with Python's client: the floor of an engine that counts them."""
+    found: list[tuple[float, float]] = []
+    for at in range(options.rounds):
+        prefix = f"clients-{at}-{time.time_ns()}"
+        for topic in (f"{prefix}-left", f"{prefix}-out"):
+            Admin(field.servers).create_topic(topic, partitions=_PARTITIONS)
+        _fill(field.servers, f"{prefix}-left", options.records, b"v%d")
+        shares = [f"{first},{first + 1}" for first in range(0, _PARTITIONS, 2)]
+        command = [sys.executable, "-m", "tests.bench.streams", "--copy", field.servers, prefix]
+        began = time.perf_counter()
+        copying = [subprocess.Popen([*command, share], stdout=subprocess.PIPE, text=True) for share in shares]
+        spent = sum(float(each.communicate()[0]) for each in copying)
+        found.append((options.records / (time.perf_counter() - began), spent * 1e6 / options.records))
+    rate, cpu = (statistics.median(each) for each in zip(*found, strict=True))
+    print(f"clients alone: {rate:,.0f} records/s from start, {cpu:.1f} s of CPU for a million records", flush=True)
+
+
+def copy(servers: str, prefix: str, share: str) -> None:
+    """Copy partitions in transactions of 100,000 records; print the CPU seconds of this process."""
+    from confluent_kafka import Consumer, Producer, TopicPartition
+
+    settings = {"bootstrap.servers": servers, "group.id": prefix, "isolation.level": "read_committed"}
+    consumer = Consumer({**settings, "enable.auto.commit": False, "queued.min.messages": 100_000})
+    partitions = [TopicPartition(f"{prefix}-left", int(number), 0) for number in share.split(",")]
+    left = sum(consumer.get_watermark_offsets(each)[1] for each in partitions)
+    consumer.assign(partitions)
+    ids = {"transactional.id": f"{prefix}-{share}", "linger.ms": 5, "compression.type": "lz4"}
+    producer = Producer({"bootstrap.servers": servers, "queue.buffering.max.messages": 500_000, **ids})
+    producer.init_transactions()
+    send, topic = producer.produce, f"{prefix}-out"
+    while left:
+        producer.begin_transaction()
+        sent = 0
+        while sent < min(100_000, left):
+            messages = consumer.consume(min(5_000, left - sent), 1.0)
+            for each in messages:
+                send(topic, each.value(), each.key(), each.partition(), None, None, each.timestamp()[1])
+            sent += len(messages)
+        producer.commit_transaction()
+        left -= sent
+    print(time.process_time())
+
+
+_CASES: dict[str, Callable[[Field, argparse.Namespace], None]] = {
+    "latency": latency,
+    "throughput": throughput,
+    "clients": clients,
+}
 
 
 def main() -> None:
@@ -235,6 +284,9 @@ def main() -> None:
     if sys.argv[1:2] == ["--load"]:
         servers, prefix, rate, seconds = sys.argv[2:]
         load(servers, prefix, int(rate), float(seconds))
+        return
+    if sys.argv[1:2] == ["--copy"]:
+        copy(*sys.argv[2:])
         return
     parser = argparse.ArgumentParser(prog="python -m tests.bench.streams", description=__doc__)
     parser.add_argument("--only", nargs="*", choices=_CASES, default=["latency"])
