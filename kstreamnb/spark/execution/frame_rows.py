@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from kstreamnb.core.codec import SerializedValue, encoder, key_partitioner
 from kstreamnb.core.serde import Serde, StringSerde
+from kstreamnb.errors import EngineError
 from kstreamnb.spark.execution.kafka_columns import column_partitions
 from kstreamnb.spark.execution.record_batch import Numbers
 
@@ -177,7 +178,10 @@ def _gathered(parts: Sequence[FrameRows], source: Places, row: Places) -> pa.Rec
     places = np.argsort(source, kind="stable")
     cuts = _stretches(source[places])
     taken = [parts[source[places[begin]]].arrow.take(pa.array(row[places[begin:end]])) for begin, end in cuts]
-    together = pa.Table.from_batches(taken).combine_chunks().to_batches()[0]
+    together, *beyond = pa.Table.from_batches(taken).combine_chunks().to_batches()
+    if beyond:  # Arrow starts another piece where the text of a column exceeds 2 GB
+        hint = "if many rows have the same time, give an order that tells them apart: FrameInput(frame, order_by=…)"
+        raise EngineError("rows that have to be sorted at once have more than 2 GB of text in a column", hint=hint)
     if (np.diff(places) == 1).all():
         return together
     back = np.empty(len(places), np.int64)
