@@ -152,7 +152,7 @@ def partition_for(key: bytes, partitions: int) -> int:
 
 
 class ByText(dict[str, T]):
-    """Results of a function of text keys, remembered: looking up a known key costs no call.
+    """Caches a function's results by text key, so that a known key costs no call.
 
     Example:
         >>> places = ByText(lambda key: partition_for(key.encode(), 4))

@@ -31,7 +31,7 @@ from kstreamnb.kafka.partitioners import checked_partition, record_bytes
 DeliveryCallback: TypeAlias = Callable[[TopicRecord | None, Exception | None], None]
 """``delivered(record, error)``: the record with its partition and offset, or the error."""
 
-_PATIENCE = {"topic.metadata.propagation.max.ms": 5000}  # so long may a topic be unknown; 30 s by default
+_PATIENCE = {"topic.metadata.propagation.max.ms": 5000}  # how long a topic may be unknown; 30 s by default
 _TUNING = {"linger.ms": 5, "compression.type": "lz4", "enable.idempotence": True, **_PATIENCE}
 _POLL_S = 0.1
 

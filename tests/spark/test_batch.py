@@ -201,5 +201,5 @@ def test_inputs_are_checked(spark: Any) -> None:
         ks.run(two_levels(), spark=spark, inputs={"in": frame})
     assert "id, n" in (caught.value.detail or "")
     shaped = spark.sql("SELECT 'a' key, 1L value, 0L timestamp, struct(1) place")
-    with pytest.raises(ks.errors.ConfigError, match="and gives no order"):
+    with pytest.raises(ks.errors.ConfigError, match="and cannot order rows"):
         ks.run(two_levels(), spark=spark, inputs={"in": FrameInput(shaped, value="value", order_by="place")})

@@ -1,7 +1,7 @@
 """Rows of static frames on their way to the tasks: packed by partition, and back in the order in which they are read.
 
-To shuffle and sort a row costs Spark more than a task needs for it. So the rows of a partition travel together, as
-Arrow's bytes in one row of Spark, and are sorted where they arrive.
+Shuffling and sorting a row costs Spark more than processing it costs a task. So the rows of a partition travel
+together, as Arrow's bytes in one row of Spark, and are sorted where they arrive.
 """
 
 from __future__ import annotations
@@ -100,21 +100,25 @@ def by_partition(
 def in_order(parts: Sequence[FrameRows], *, arrival: bool) -> Iterator[list[FrameRows]]:
     """Yield rows in the order in which tasks read them, some thousands at a time, those of each partition together.
 
-    Equal rows of a partition by its sort keys follow each other by the text of key and value: an order is needed that
-    does not depend on how Spark has divided a frame.
+    Rows with equal sort keys are ordered by the text of key and value, so that the order does not depend on how Spark
+    has divided the frame.
 
     Args:
         parts: rows of any partitions.
-        arrival: whether one partition follows the other; otherwise they are merged by time.
+        arrival: yield one partition after the other; otherwise they are merged by time.
     """
-    if not sum(map(len, parts)):
-        return
+    groups = [[part for part in parts if part.rank == rank] for rank in sorted({part.rank for part in parts})]
+    for group in groups if arrival else [parts]:  # the columns that order another topic may have other types
+        if sum(map(len, group)):
+            yield from _merged(group)
+
+
+def _merged(parts: Sequence[FrameRows]) -> Iterator[list[FrameRows]]:
     source = np.repeat(np.arange(len(parts), dtype=np.int32), list(map(len, parts)))
     row = np.concatenate([np.arange(len(part), dtype=np.int32) for part in parts])
     ranks = np.asarray([part.rank for part in parts])[source]
     keys = _key_table(parts, ranks)
-    keys = keys if arrival else keys.select(["ts", "rank"])
-    index = _sorted(keys).copy()
+    index = _sorted(keys)
     _sort_equal(index, keys, parts, source, row)
     for begin in range(0, len(index), _CHUNK):
         chosen = index[begin : begin + _CHUNK]
@@ -127,22 +131,21 @@ def in_order(parts: Sequence[FrameRows], *, arrival: bool) -> Iterator[list[Fram
 
 
 def _key_table(parts: Sequence[FrameRows], ranks: Places) -> pa.Table:
-    """Return the sort keys of all rows: the rank, the columns of the partitions' orders, nulls first, and the time."""
+    """Return the sort keys of all rows: the columns of a given order, nulls first, the time, and the rank."""
     unsorted = ("k", "v", "h")
     tables = [
         pa.Table.from_batches([part.arrow]).drop_columns([n for n in part.arrow.schema.names if n in unsorted])
         for part in parts
     ]
-    keys, columns = pa.concat_tables(tables, promote_options="permissive"), {"rank": pa.array(ranks)}
+    keys, columns = pa.concat_tables(tables), dict[str, Any]()
     for name in (*keys.column_names[1:], "ts"):
         columns |= {f"{name} is there": keys.column(name).is_valid(), name: keys.column(name)}
-    return pa.table(columns)
+    return pa.table({**columns, "rank": ranks})
 
 
 def _sorted(table: pa.Table) -> Places:
     """Return the positions of rows sorted by all columns; equal rows stay in their order."""
-    index: Places = pc.sort_indices(table, [(name, "ascending") for name in table.column_names]).to_numpy()
-    return index
+    return np.array(pc.sort_indices(table, [(name, "ascending") for name in table.column_names]))
 
 
 def _sort_equal(index: Numbers, keys: pa.Table, parts: Sequence[FrameRows], source: Places, row: Places) -> None:
@@ -181,7 +184,7 @@ def _gathered(parts: Sequence[FrameRows], source: Places, row: Places) -> pa.Rec
     together, *beyond = pa.Table.from_batches(taken).combine_chunks().to_batches()
     if beyond:  # Arrow starts another piece where the text of a column exceeds 2 GB
         hint = "if many rows have the same time, give an order that tells them apart: FrameInput(frame, order_by=…)"
-        raise EngineError("rows that have to be sorted at once have more than 2 GB of text in a column", hint=hint)
+        raise EngineError("a column of rows that are sorted together has more than 2 GB of text", hint=hint)
     if (np.diff(places) == 1).all():
         return together
     back = np.empty(len(places), np.int64)
@@ -213,8 +216,7 @@ def _partitions(keys: pa.Array, serde: Serde, count: int) -> Numbers:
 
 
 def _numbers(column: pa.Array) -> Numbers:
-    numbers: Numbers = column.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
-    return numbers
+    return np.asarray(column.fill_null(-1), np.int64)
 
 
 def _stretches(column: Places) -> Iterator[tuple[int, int]]:

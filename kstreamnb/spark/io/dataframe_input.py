@@ -203,7 +203,7 @@ def _check_columns(topic: str, frame: DataFrame, chosen: FrameInput) -> None:
     for name in chosen.columns():
         if isinstance(kind := frame.schema[name].dataType, (T.StructType, T.ArrayType, T.MapType)):
             raise ConfigError(
-                f'column "{name}" of input "{topic}" has type "{kind.simpleString()}" and gives no order',
+                f'column "{name}" of input "{topic}" has type "{kind.simpleString()}" and cannot order rows',
                 hint="order by its parts: select them as columns",
             )
 

@@ -69,6 +69,13 @@ def test_rows_in_order_of_arrival_go_partition_by_partition_and_nulls_first() ->
     assert 2 == len({rank for rank, *_ in found})
 
 
+def test_topics_may_be_ordered_by_columns_of_different_types() -> None:
+    """One by text, one by numbers, of which 10 follows 9."""
+    texts = packed([(0, "a", 1, "y"), (0, "a", 2, "x")], "ts", "k", "v", "o0", ranks=[1], sort=False)
+    numbers = packed([(0, "a", 3, 10), (0, "a", 4, 9)], "ts", "k", "v", "o0", ranks=[0], sort=False)
+    assert [(0, 4), (0, 3), (1, 2), (1, 1)] == read([*texts, *numbers], "v", arrival=True)
+
+
 def test_equal_rows_follow_each_other_by_the_text_of_structures_and_bytes() -> None:
     """Values are dicts, or bytes that are no text."""
     dicts, data = [{"n": 2}, {"n": 10}, None], [b"\xff", b"a", None]
