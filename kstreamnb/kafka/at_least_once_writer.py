@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable, Mapping
+from typing import ClassVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
@@ -35,7 +36,12 @@ class AtLeastOnceWriter:
         application: id of the application, which is also its group.
         config: further settings of the producer, which replace those of ``servers``.
         patience_s: how many seconds a batch may take to be acknowledged.
+
+    Attributes:
+        fences: opening another one for the same application ends this one.
     """
+
+    fences: ClassVar[bool] = False
 
     def __init__(
         self,

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from typing import ClassVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
@@ -88,6 +89,7 @@ class TransactionalWriter:
         slot: the slot that this writer publishes; default None, it is the writer of whole batches.
 
     Attributes:
+        fences: opening another one for the same application ends this one.
         config: the further settings.
         marker: the last batch that is known to be in Kafka, None before the first.
         lost: the marker whose transaction has no end in Kafka; None if there is no such transaction.
@@ -96,6 +98,8 @@ class TransactionalWriter:
         without_output: numbers of batches that the checkpoint has, but that never had input, such as a rescaling.
         claim: read before each fencing; a writer without one fences any other.
     """
+
+    fences: ClassVar[bool] = True
 
     def __init__(
         self,

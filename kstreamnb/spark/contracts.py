@@ -103,6 +103,11 @@ class QuerySink:
     without_output: Container[int] = ()
     owner: Claim | None = None
 
+    @property
+    def pipelined(self) -> bool:
+        """Whether another thread may publish a batch while Spark computes the next."""
+        return False
+
     def attach(self, deployment: Deployment, spark: SparkSession) -> None:
         """Bind the sink to a query, whose identity is the deployment's name; called before anything else."""
 

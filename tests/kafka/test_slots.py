@@ -142,11 +142,12 @@ def test_stores_are_read_from_the_checkpoint_if_the_driver_gets_no_changes(bench
 
 
 @pytest.mark.parametrize("live", [True, False])
-def test_watchers_read_the_state_of_their_batch_or_nothing(bench: Bench, live: bool) -> None:
-    """They are called before Spark commits the batch: without the changes, no state of it can be read yet."""
-    name, seen = f"told-{live}", list[tuple[int, Any]]()
+@pytest.mark.parametrize("publish", ["driver", "executors"])
+def test_watchers_read_the_state_of_their_batch_or_nothing(bench: Bench, publish: str, live: bool) -> None:
+    """If Spark commits a batch after its watchers were called, they need the changes that came with it."""
+    name, seen = f"told-{publish}-{live}", list[tuple[int, Any]]()
     records = bench.fill(f"{name}-in", 200, 2)
-    query = bench.deploy(counting(name), live=live)
+    query = bench.deploy(counting(name), live=live, publish=publish)
     store = query.store("counts")
 
     def read(figures: Any) -> None:
@@ -159,7 +160,10 @@ def test_watchers_read_the_state_of_their_batch_or_nothing(bench: Bench, live: b
     assert query.await_input(PATIENCE_S)
     assert counts(records) == dict(store.all())
     query.stop()
-    assert [(0, counts(records))] == seen if live else "watchers need live=True to read stores" in seen[0][1]
+    if live or publish == "driver":
+        assert [(0, counts(records))] == seen
+    else:
+        assert "watchers need live=True to read stores" in seen[0][1]
 
 
 @pytest.mark.parametrize(

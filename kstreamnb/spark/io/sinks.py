@@ -37,6 +37,11 @@ class KafkaSink(QuerySink):
     kafka: bool = True
     _closing: threading.Event = field(default_factory=threading.Event, repr=False)
 
+    @property
+    def pipelined(self) -> bool:
+        """Whether a newer deployment, which cannot stop this process, can keep it from publishing: by fencing."""
+        return bool(self.writer.fences)
+
     def claim(self, files: CheckpointFiles) -> Claim:
         """Claim the transactions of the application; without transactions, the checkpoint."""
         in_file = super().claim(files)  # an unwritable storage is detected before anything is fenced

@@ -157,6 +157,11 @@ class SlotSink(KafkaSink):
 
     processes: dict[str, str] = field(default_factory=dict, repr=False)
 
+    @property
+    def pipelined(self) -> bool:
+        """Never: the tasks of the next batch would publish before this one is marked."""
+        return False
+
     def open(self) -> None:
         """Fence older deployments with all their slots."""
         super().open()

@@ -15,10 +15,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from py4j.clientserver import ClientServer  # type: ignore[import-untyped]
+from py4j.java_gateway import JavaObject  # type: ignore[import-untyped]
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 import kstreamnb
 from kstreamnb.core.arguments import check_arguments, expect
@@ -30,7 +32,13 @@ from kstreamnb.spark.jvm.constants import LARGEST_FUNCTION, NO_JVM
 from kstreamnb.spark.jvm.launch_patches import LAUNCH_PATCHES, OPTIONS, Launch
 from kstreamnb.spark.jvm.patches import DISABLED_SETTING, apply_patches, disabled_patches
 from kstreamnb.spark.jvm.profiles import Profile, profile_settings
-from kstreamnb.spark.jvm.session_patches import QUERY_PATCHES, SESSION_PATCHES, STREAMING_PATCHES
+from kstreamnb.spark.jvm.session_patches import (
+    QUERY_PATCHES,
+    SESSION_PATCHES,
+    STREAM_PATCHES,
+    STREAMING_PATCHES,
+    RunningStream,
+)
 
 _STATE = "spark.sql.streaming.stateStore"
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
@@ -71,7 +79,7 @@ _START_SETTINGS = {
 }
 PATCHES = tuple(
     (patch.name, patch.benefit)
-    for patches in (LAUNCH_PATCHES, SESSION_PATCHES, QUERY_PATCHES, STREAMING_PATCHES)
+    for patches in (LAUNCH_PATCHES, SESSION_PATCHES, QUERY_PATCHES, STREAMING_PATCHES, STREAM_PATCHES)
     for patch in patches
 )
 """Name and benefit of every patch."""
@@ -353,6 +361,13 @@ def streaming_session(spark: SparkSession, *, local_files: bool = True) -> Spark
     session = query_session(spark, local_files=local_files)
     apply_patches(STREAMING_PATCHES, session, _disabled(session.conf.get(DISABLED_SETTING, None)))
     return session
+
+
+def late_commits(spark: SparkSession, stream: StreamingQuery) -> JavaObject | None:
+    """Return a running stream's log of finished batches, if a batch can be kept back in it."""
+    running = RunningStream(spark, stream)
+    apply_patches(STREAM_PATCHES, running, _disabled(spark.conf.get(DISABLED_SETTING, None)))
+    return running.commits
 
 
 def _disabled(setting: str | None) -> frozenset[str]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 
 from py4j import java_gateway  # type: ignore[import-untyped]
-from py4j.java_gateway import JVMView  # type: ignore[import-untyped]
+from py4j.java_gateway import JavaObject, JVMView  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from kstreamnb.spark.jvm.patches import Patch
 
@@ -19,7 +21,7 @@ _CODEGEN_MODE = "spark.sql.codegen.factoryMode"
 _INTERPRETED = {_CODEGEN_MODE: "NO_CODEGEN", "spark.sql.codegen.wholeStage": "false"}
 
 
-def _always(_: SparkSession) -> None:
+def _always(_: object) -> None:
     return None
 
 
@@ -77,6 +79,29 @@ def _forget_setting_origins(session: SparkSession) -> None:
         origins.clear()
 
 
+@dataclass
+class RunningStream:
+    """A stream that was just started.
+
+    Attributes:
+        session: its session.
+        stream: Spark's handle of it.
+        commits: the object that replaces its log of finished batches; None if there is none.
+    """
+
+    session: SparkSession
+    stream: StreamingQuery
+    commits: JavaObject | None = None
+
+
+def _delay_commits(running: RunningStream) -> None:
+    """Have Spark note a batch as finished when its output is published, so that it need not wait for that.
+
+    This uses `java/kstreamnb/LateCommitLog.java`.
+    """
+    running.commits = _jvm(running.session).kstreamnb.LateCommitLog.of(running.stream._jsq)  # noqa: SLF001 - no public name
+
+
 def _jvm(session: SparkSession) -> JVMView:
     """Return Py4J's view of the JVM: packages and classes are its attributes."""
     return session._jvm  # noqa: SLF001 - has no public name
@@ -90,3 +115,4 @@ QUERY_PATCHES = (
     Patch("setting-origins", "packs Hadoop's settings for a batch in less time", _always, _forget_setting_origins),
 )
 STREAMING_PATCHES = (Patch("interpreted", "compiles no class for each task of each micro-batch", _always, _interpret),)
+STREAM_PATCHES = (Patch("late-commits", "publishes a batch while Spark computes the next", _always, _delay_commits),)

@@ -89,7 +89,8 @@ def scaling_decision(
         if needed > partitions:
             reason += f"; {pluralize(partitions, 'partition')} allow no more instances"
         return ScalingDecision(wanted, reason, arrival, capacity)
-    busy = max(_total(reading, "process-ratio") + _total(reading, "commit-ratio") for reading in readings)
+    # Batches are computed while others are published, so both together can be more than all of the time.
+    busy = max(min(1.0, _total(each, "process-ratio") + _total(each, "commit-ratio")) for each in readings)
     if max(lags) > 0:
         return ScalingDecision(instances, "records waited for a moment only", arrival, None)
     wanted = min(instances, max(1, math.ceil(instances * busy / _BUSY)))

@@ -43,12 +43,14 @@ class SlowBatches:
     def _look(self, now_s: float) -> SlowBatch | None:
         query, files = self._query, self._query.control.files
         try:
-            number = last_begun(files)
+            begun = last_begun(files)
         except EngineError:  # the storage does not answer now: if that lasts, the query reports it
             return None
-        if number <= query.control.action.last.number:
+        done = query.control.action.last.number
+        if begun <= done:
             self._number = -1
             return None
+        number = max(begun - 1, done + 1)  # the one before the last may still be published
         if number != self._number:
             self._number, self._begun_s, self._moved_s, self._told_s = number, now_s, now_s, self._slow_s
         positions = tuple(each for each in task_positions(positions_folder(files)) if each.alive)

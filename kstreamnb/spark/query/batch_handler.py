@@ -11,11 +11,14 @@ from dataclasses import dataclass
 from kstreamnb.core.time import format_duration
 from kstreamnb.errors import ApplicationStateError, KStreamError, SinkError
 from kstreamnb.hints import message_of
+from kstreamnb.kafka.batch_offsets import Offsets, count_between
+from kstreamnb.kafka.output_batch import OutputBatch
 from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles
 from kstreamnb.spark.contracts import Action, QueryBatch, QuerySink, from_json
 from kstreamnb.spark.execution.batch_output import BatchOutput
 from kstreamnb.spark.execution.worker_progress import TaskPosition
 from kstreamnb.spark.query.lifecycle import Actor, Lifecycle, LifecycleEvent
+from kstreamnb.spark.query.pipeline import Pipeline
 from kstreamnb.spark.state.checkpoint_reader import last_batch
 from kstreamnb.spark.state.live_stores import LiveStores
 from kstreamnb.spark.telemetry.metrics import BatchFigures, MetricsBook
@@ -80,8 +83,9 @@ class BatchAction:
     """Hands batches to the sink, one at a time, and counts them.
 
     Attributes:
-        last: the last finished batch, without its output; number -1 before the first.
+        last: the last published batch, without its output; number -1 before the first.
         busy: held while a batch is published.
+        pipeline: publishes a batch while Spark computes the next; None if Spark waits for each of them.
         slow: the batch that runs longer than it should; None if there is none.
         watchers: functions that are called with the figures of each batch.
     """
@@ -94,12 +98,17 @@ class BatchAction:
         self.last = QueryBatch(-1, "", {}, 0, BatchOutput())
         self.watchers: list[BatchListener] = []
         self.busy = threading.Lock()
+        self._turn = threading.Lock()  # held from the arrival of a batch until its watchers were called
+        self.pipeline: Pipeline | None = None
         self.slow: SlowBatch | None = None
         self._clock_ahead = False
+        self._failure: KStreamError | None = None
+        self._read: Offsets = {}  # the input positions after the last batch that Spark computed
         self._check = check  # raises if a batch must not be published
 
     def resume(self, checkpoint: CheckpointFiles) -> None:
         """Set the last batch to the checkpoint's last committed one; called before a start."""
+        self._failure, self._read = None, {}
         number = last_batch(checkpoint)
         if number < 0:
             return
@@ -107,6 +116,7 @@ class BatchAction:
             entry = checkpoint.last_line(f"offsets/{number}")
             end = json.loads(entry)
             self.last = QueryBatch(number, entry, from_json(end["offsets"]), int(end["clock"]), BatchOutput())
+            self._read = self.last.positions
         except (OSError, ValueError, LookupError) as error:  # damaged: Spark repairs it, or ends with an error
             self.log.warn("checkpoint unread", batch=number, error=str(error))
 
@@ -120,22 +130,65 @@ class BatchAction:
             raise
 
     def publish(self, batch: QueryBatch) -> None:
-        """Publish a batch; called in Spark's thread."""
-        with self.busy:
-            began = time.perf_counter()
+        """Publish a batch, or hand it to the pipeline once the batch before is published; called in Spark's thread.
+
+        A batch that moved the positions by one record at most is not handed over. Its record did not have to wait, the
+        next will not either, and publishing beside Spark's work at the end of a batch would only take longer.
+        """
+        self._turn.acquire()
+        self.busy.acquire()  # publish_now releases both, in whatever thread
+        before, self._read = self._read, batch.positions
+        pipeline = self.pipeline if count_between(before, batch.positions) > 1 else None
+        try:
+            if self._failure is not None:
+                raise self._failure
+            if pipeline is not None:
+                pipeline.put(batch)
+        except BaseException:
+            self.busy.release()
+            self._turn.release()
+            raise
+        if pipeline is None and not self.publish_now(batch):
+            assert self._failure is not None
+            raise self._failure
+
+    def publish_now(self, batch: QueryBatch, note: Callable[[], None] | None = None) -> bool:
+        """Publish a batch that has its turn, and tell everybody of it; returns False if that failed.
+
+        Args:
+            batch: the batch.
+            note: notes in the checkpoint that it is published; by default Spark does, after this call.
+        """
+        try:
             try:
-                self._check()
-                done = self.sink.publish(batch)
+                done, figures = self._published(batch, note)
             except KStreamError as error:
                 self.failed(error)
-                raise
-            except BaseException as error:  # a user's function may raise anything: Py4J passes on Exceptions alone
-                failure = self._of_sink(error, batch.number)
-                self.failed(failure)
-                raise failure from error
-            figures = self.book.add(batch, done, time.perf_counter() - began)
-            self.stores.take(batch.number, batch.output.deltas)
-            self.last = QueryBatch(batch.number, batch.source, batch.positions, batch.clock_ms, BatchOutput())
+                return False
+            finally:
+                self.busy.release()
+            self._tell(batch, done, figures)
+            return True
+        finally:
+            self._turn.release()
+
+    def _published(self, batch: QueryBatch, note: Callable[[], None] | None) -> tuple[OutputBatch, BatchFigures]:
+        began = time.perf_counter()
+        try:
+            self._check()
+            done = self.sink.publish(batch)
+            if note is not None:
+                note()
+        except KStreamError:
+            raise
+        except BaseException as error:  # a user's function may raise anything: Py4J passes on Exceptions alone
+            raise self._of_sink(error, batch.number) from error
+        figures = self.book.add(batch, done, time.perf_counter() - began)
+        self.stores.take(batch.number, batch.output.deltas, noted=note is not None)
+        self.last = QueryBatch(batch.number, batch.source, batch.positions, batch.clock_ms, BatchOutput())
+        return done, figures
+
+    def _tell(self, batch: QueryBatch, done: OutputBatch, figures: BatchFigures) -> None:
         self.lifecycle.apply(LifecycleEvent.READY, Actor.STREAM)
         self.log.batch(figures)
         self._tell_of_clock(batch.clock_ms - figures.at_ms)
@@ -164,7 +217,8 @@ class BatchAction:
         return error
 
     def failed(self, error: KStreamError) -> None:
-        """Record the reason why the stream ends."""
+        """Record the reason why the stream ends; no further batch is accepted."""
+        self._failure = error
         self.note_failure(error, Actor.STREAM)
 
     def note_failure(self, error: KStreamError, actor: Actor) -> bool:

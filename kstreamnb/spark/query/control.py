@@ -21,10 +21,11 @@ from kstreamnb.errors import EngineError, KStreamError
 from kstreamnb.spark.contracts import Companion, OffsetSource, QuerySink, StreamSettings
 from kstreamnb.spark.execution.failures import TOO_SLOW, is_damage, jvm_gone, spark_failure, worker_died
 from kstreamnb.spark.execution.worker_progress import forget_positions, positions_folder, task_positions
-from kstreamnb.spark.jvm.session import require_session
+from kstreamnb.spark.jvm.session import late_commits, require_session
 from kstreamnb.spark.planning.deployment import Deployment
 from kstreamnb.spark.query.batch_handler import BatchAction, Relay
 from kstreamnb.spark.query.lifecycle import Actor, Lifecycle, LifecycleEvent, State
+from kstreamnb.spark.query.pipeline import Pipeline
 from kstreamnb.spark.query.query_handle import QueryHandle
 from kstreamnb.spark.query.streaming_query import start_stream
 from kstreamnb.spark.state.checkpoint_manifest import checkpoint_missing
@@ -129,12 +130,25 @@ class QueryControl:
                     stream = start_stream(self.spark, self.deployment, self.source, relay, self.settings, last_stage)
                     on_failure.pop_all()
                 self.handle = QueryHandle(stream, lock)
+                self.action.pipeline = self._pipeline(self.handle)
                 return
             except _SPARK_ERRORS as error:  # Spark's text has a hundred lines and more
                 self._halt()
                 require_session(self.spark)
                 if actor is Actor.USER or not self._may_start_again(str(error)):
                     raise spark_failure(f'starting "{self.application}"', error) from None
+
+    def _pipeline(self, handle: QueryHandle) -> Pipeline | None:
+        """Return what publishes the batches of a stream beside it; None if Spark has to wait for each of them."""
+        action = self.action
+        commits = late_commits(self.spark, handle.streaming) if action.sink.pipelined else None
+
+        def died(error: BaseException) -> None:
+            action.failed(spark_failure(f'publishing for "{self.application}"', error))
+            handle.stop()
+            raise error
+
+        return None if commits is None else Pipeline(commits, action.busy, action.publish_now, handle.stop, died)
 
     def _prepare(self, *, takes_over: bool) -> None:
         """Wait for the end of the previous stream, repair the checkpoint and open the sink."""
@@ -143,6 +157,9 @@ class QueryControl:
             end = time.monotonic() + _LATE_S
             while self.handle.active() and time.monotonic() < end:  # two cannot work on one checkpoint
                 time.sleep(0.02)
+            if self.action.pipeline is not None:
+                self.action.pipeline.end()
+                self.action.pipeline = None
             if not self.files.exists("metadata"):  # Spark would start with empty state
                 raise checkpoint_missing(self.files, self.application)
         error = None if takes_over else self._overtaken()
@@ -175,11 +192,13 @@ class QueryControl:
 
         The error of any of them is the query's: it would seem to continue, unguarded.
         """
-        handle = self.handle
+        handle, pipeline = self.handle, self.action.pipeline
         assert handle is not None
 
         def await_end() -> None:
             handle.await_end()
+            if pipeline is not None:
+                pipeline.end()
             relay.detach()
             self.on_end(handle)
 
@@ -220,6 +239,10 @@ class QueryControl:
         elif self.lifecycle.state in _LAUNCHED:
             self.action.log.note("stopped", batch=self.action.last.number)
             self.lifecycle.apply(LifecycleEvent.END, Actor.QUERY)
+
+    def idle(self) -> bool:
+        """Return whether the stream waits for records, and no batch is being published."""
+        return self.handle is not None and self.handle.idle() and not self.action.busy.locked()
 
     def _failure(self, found: Exception) -> KStreamError:
         what = f'the query of "{self.application}"'

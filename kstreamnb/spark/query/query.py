@@ -185,8 +185,8 @@ class Query(Suggesting):
         )
 
     def _state(self) -> State:
-        lifecycle, handle = self.control.lifecycle, self.control.handle
-        if lifecycle.state is State.LAUNCHED and handle is not None and handle.idle():
+        lifecycle = self.control.lifecycle
+        if lifecycle.state is State.LAUNCHED and self.control.idle():
             lifecycle.apply(LifecycleEvent.READY, Actor.STREAM)
         return lifecycle.state
 
@@ -218,7 +218,7 @@ class Query(Suggesting):
         return query_cost(self.topology, self.metrics())
 
     def watch(self, function: BatchListener) -> Callable[[], None]:
-        """Call a function with the figures of every batch, in Spark's thread.
+        """Call a function with the figures of every batch, in the thread that publishes it.
 
         Args:
             function: the function; its errors are logged and do not end the query.
@@ -286,8 +286,7 @@ class Query(Suggesting):
         """Return the number of waiting records; -1 if no broker answers, or before the first batch begins."""
         last = self.control.action.last
         if last.number < 0:
-            handle = self.control.handle
-            return 0 if handle is not None and handle.idle() else _UNKNOWN
+            return 0 if self.control.idle() else _UNKNOWN
         end = self.control.source.glance()
         return _UNKNOWN if end is None else count_between(last.positions, end)
 

@@ -17,7 +17,7 @@ from kstreamnb.spark.execution.stateful_operator import StatefulOperator, statel
 from kstreamnb.spark.io.stream_source import SourceSettings, source_class
 from kstreamnb.spark.jvm.session import streaming_session
 from kstreamnb.spark.planning.deployment import Deployment
-from kstreamnb.spark.state.checkpoint_recovery import entries_again
+from kstreamnb.spark.state.checkpoint_recovery import entries_again, forget_later_batches
 
 _STOP_MS = 4500  # stopping takes 5 s at most
 
@@ -51,6 +51,7 @@ def start_stream(
         frame = frame.repartition(deployment.spark_partitions, "g").mapInArrow(last_stage, ROW_SCHEMA)
     writer = frame.writeStream.outputMode("append").foreachBatch(_on_batch(deployment, action, settings))
     writer = writer.option("checkpointLocation", settings.files.address).queryName(name)
+    forget_later_batches(settings.files)  # an older deployment, fenced a moment ago, has written its last one by now
     if settings.trigger_ms is None:
         return writer.trigger(availableNow=True).start()
     return writer.trigger(processingTime=f"{settings.trigger_ms} milliseconds").start()

@@ -50,6 +50,18 @@ def finish(checkpoint: CheckpointFiles) -> None:
     _write_plan(checkpoint, plan)
 
 
+def forget_later_batches(checkpoint: CheckpointFiles) -> None:
+    """Of two unfinished batches leave the first, which the next start runs again.
+
+    Spark had begun the second while the first was being published; nothing of it is published. More of them are no
+    result of that, so they are left for Spark to report.
+    """
+    second = last_batch(checkpoint) + 2
+    if last_begun(checkpoint) == second:
+        for name in list(_numbered(checkpoint, "offsets", second)):
+            checkpoint.delete(name)
+
+
 def entries_again(checkpoint: CheckpointFiles) -> dict[int, str]:
     """Return the entries in the log of offsets of batches that run again, by number."""
     return {int(batch): entry for batch, entry in _read_plan(checkpoint).items() if batch != _BACK_TO}

@@ -54,18 +54,21 @@ class LiveStores:
         self.batch = -1
         self._trust = trust
         self._spark, self._lock = spark, Lock()
-        self._stream_thread: int | None = None  # Spark's thread, which commits a batch after its watchers were called
+        self._stream_thread: int | None = None  # the thread that commits a batch after its watchers were called
         self._copies: dict[int, _StoreCopy] = {}
         self._lanes = len(deployment.input_ranks)
 
-    def take(self, batch: int, deltas: Iterable[tuple[int, int, bytes]]) -> None:
-        """Note the changes of a batch: (producer, number of the entry, delta)."""
+    def take(self, batch: int, deltas: Iterable[tuple[int, int, bytes]], *, noted: bool = False) -> None:
+        """Note the changes of a batch: (producer, number of the entry, delta).
+
+        ``noted``: its commit does not wait for the thread that calls.
+        """
         with self._lock:
             for source, seq, delta in deltas:
                 copy = self._copies.setdefault(source - self._lanes, _StoreCopy())
                 copy.waiting.append((seq, delta))
                 copy.size += len(delta)
-            self.batch, self._stream_thread = batch, get_ident()
+            self.batch, self._stream_thread = batch, None if noted else get_ident()
             waiting = sum(copy.size for copy in self._copies.values())
             while waiting > _MOST_WAITING_BYTES:
                 most = max(self._copies.values(), key=lambda copy: copy.size)

@@ -243,7 +243,7 @@ class MetricsBook:
         return reading
 
     def _in_window(self) -> list[BatchFigures]:
-        """Return the batches of the last half minute; copied first, for Spark's thread may add one meanwhile."""
+        """Return the batches of the last half minute; copied first, because another thread may add one meanwhile."""
         now = time.monotonic()
         return [figures for ended, figures in list(self._window) if now - ended <= _WINDOW_S]
 

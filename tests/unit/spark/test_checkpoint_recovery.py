@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kstreamnb.kafka.storage.checkpoint_files import LocalFiles
-from kstreamnb.spark.state.checkpoint_recovery import entries_again, roll_back
+from kstreamnb.spark.state.checkpoint_recovery import entries_again, forget_later_batches, roll_back
 
 SIZE = 512
 
@@ -95,4 +95,17 @@ def test_nothing_is_touched_where_the_log_of_offsets_does_not_reach_back(checkpo
     (checkpoint / "offsets" / "2").unlink()
     before = files(checkpoint)
     assert roll_back(LocalFiles(checkpoint)) is None
+    assert before == files(checkpoint)
+
+
+def test_of_two_unfinished_batches_the_first_runs_again(checkpoint: Path) -> None:
+    """Spark computed the second while the first was being published; nothing of it is in Kafka."""
+    keep(checkpoint / "offsets" / "4", b"v1")
+    forget_later_batches(LocalFiles(checkpoint))
+    assert [0, 1, 2, 3] == LocalFiles(checkpoint).numbers("offsets")
+    assert not (checkpoint / "offsets" / ".4.crc").exists()
+    keep(checkpoint / "offsets" / "4", b"v1")
+    keep(checkpoint / "offsets" / "5", b"v1")
+    before = files(checkpoint)
+    forget_later_batches(LocalFiles(checkpoint))  # the log of finished batches lacks some: Spark reports it
     assert before == files(checkpoint)

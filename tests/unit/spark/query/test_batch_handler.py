@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
 import kstreamnb as ks
+from kstreamnb.kafka.output_batch import OutputBatch
 from kstreamnb.spark.contracts import QueryBatch, QuerySink
 from kstreamnb.spark.execution.batch_output import BatchOutput
+from kstreamnb.spark.query.batch_handler import BatchAction
+from kstreamnb.spark.query.pipeline import Pipeline
+from kstreamnb.spark.telemetry.metrics import BatchFigures
 from tests.unit.spark.query.streams import launch, query_without_spark
 
 
@@ -36,3 +42,158 @@ def test_whatever_a_sink_raises_is_the_error_of_the_query(tmp_path: Path, raised
     assert isinstance(error, ks.errors.SinkError)
     assert isinstance(error.__cause__, raised)
     assert "failed" == query.status(lag=False).state
+
+
+class Slow(QuerySink):
+    """Publishes a batch when a test permits it."""
+
+    def __init__(self, log: list[str]) -> None:
+        self.log, self.may, self.stopped = log, threading.Semaphore(0), threading.Event()
+        self.error: Exception | None = None
+
+    def publish(self, batch: QueryBatch) -> OutputBatch:
+        """Wait for the permission."""
+        self.may.acquire()
+        if self.error is not None:
+            raise self.error
+        self.log.append(f"published {batch.number}")
+        return OutputBatch(batch.number, 0)
+
+
+class Commits:
+    """Notes what the log of finished batches would."""
+
+    def __init__(self, log: list[str]) -> None:
+        self.log, self.held = log, -1
+
+    def hold(self, batch: int) -> None:
+        """Keep a batch back."""
+        self.held = batch
+
+    def release(self) -> None:
+        """Note it."""
+        self.log.append(f"finished {self.held}")
+
+
+def _pipelined(folder: Path, log: list[str]) -> tuple[BatchAction, Slow]:
+    """The handler of a query whose batches are published beside its stream."""
+    sink = Slow(log)
+    query = query_without_spark(folder, sink)
+    launch(query, None)
+    action = query.control.action
+    action.pipeline = Pipeline(Commits(log), action.busy, action.publish_now, sink.stopped.set)
+    return action, sink
+
+
+def _batch(number: int) -> QueryBatch:
+    return QueryBatch(number, "", {"in": {0: 10 * number + 10}}, 0, BatchOutput())
+
+
+def _apart(call: Callable[[], object]) -> threading.Thread:
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_a_batch_is_published_while_the_next_is_computed(tmp_path: Path) -> None:
+    """Its commit is noted after it is published, and before anybody sees that; the next waits for that, too."""
+    log: list[str] = []
+    action, sink = _pipelined(tmp_path, log)
+    action.watchers.append(lambda figures: log.append(f"told of {figures.number}"))
+    action.publish(_batch(0))
+    assert (-1, []) == (action.last.number, log)  # Spark continues
+    second = _apart(lambda: action.publish(_batch(1)))
+    second.join(0.1)
+    assert second.is_alive()
+    sink.may.release()
+    second.join(10)
+    assert not second.is_alive()
+    sink.may.release()
+    assert action.pipeline is not None
+    action.pipeline.end()
+    assert 1 == action.last.number
+    done = [line for line in log if not line.startswith("told")]
+    assert ["published 0", "finished 0", "published 1", "finished 1"] == done
+    assert log.index("finished 0") < log.index("told of 0")
+
+
+def test_after_a_failure_beside_the_stream_nothing_is_published(tmp_path: Path) -> None:
+    """The stream is stopped, and a batch that was computed meanwhile is refused for the same reason."""
+    log: list[str] = []
+    action, sink = _pipelined(tmp_path, log)
+    sink.error = ks.errors.BrokerError("no broker answers")
+    action.publish(_batch(0))
+    sink.may.release(2)
+    with pytest.raises(ks.errors.BrokerError, match="no broker answers"):
+        action.publish(_batch(1))
+    assert sink.stopped.wait(10)
+    assert (sink.error, -1, []) == (action.lifecycle.error, action.last.number, log)
+
+
+def test_no_batch_is_accepted_after_the_end_of_its_stream(tmp_path: Path) -> None:
+    """Spark may still wait to hand one over when the stream is stopped."""
+    log: list[str] = []
+    action, sink = _pipelined(tmp_path, log)
+    action.publish(_batch(0))
+    assert action.pipeline is not None
+    ending = _apart(action.pipeline.end)
+    ending.join(0.1)
+    assert ending.is_alive()  # it waits for the publication
+    sink.may.release(2)
+    ending.join(10)
+    with pytest.raises(ks.errors.ApplicationStateError, match="the query has ended"):
+        action.publish(_batch(1))
+    assert 0 == action.last.number
+    assert not action.busy.locked()
+
+
+def test_a_record_that_came_alone_is_published_by_the_stream_itself(tmp_path: Path) -> None:
+    """Nothing waits behind it, so Spark waits for it and notes it."""
+    log: list[str] = []
+    action, sink = _pipelined(tmp_path, log)
+    sink.may.release(2)
+    action.publish(QueryBatch(0, "", {"in": {0: 1}}, 0, BatchOutput()))
+    action.publish(QueryBatch(1, "", {"in": {0: 2}}, 0, BatchOutput()))
+    assert ["published 0", "published 1"] == log
+
+
+def test_a_watcher_may_wait_for_the_end_of_all_publishing(tmp_path: Path) -> None:
+    """As a check of all stores does, while the next batch waits for its turn; that one comes after the watcher."""
+    log: list[str] = []
+    action, sink = _pipelined(tmp_path, log)
+    sink.may.release(2)
+    waiting = threading.Event()
+
+    def check(figures: BatchFigures) -> None:
+        assert waiting.wait(10)
+        with action.busy:
+            log.append(f"checked {figures.number}")
+
+    action.watchers.append(check)
+    action.publish(_batch(0))
+    second = _apart(lambda: action.publish(_batch(1)))
+    second.join(0.1)
+    waiting.set()
+    second.join(10)
+    assert not second.is_alive()
+    assert action.pipeline is not None
+    action.pipeline.end()
+    assert ["published 0", "finished 0", "checked 0", "published 1", "finished 1"] == log[:5]
+
+
+def test_the_thread_that_publishes_does_not_die_unseen() -> None:
+    """An error that nobody expects ends the query, too."""
+    errors = list[BaseException]()
+    died = threading.Event()
+
+    def note(error: BaseException) -> None:
+        errors.append(error)
+        died.set()
+
+    def publish(batch: QueryBatch, done: Callable[[], None]) -> bool:
+        raise RuntimeError(f"batch {batch.number}")
+
+    pipeline = Pipeline(Commits([]), threading.Lock(), publish, lambda: None, note)
+    pipeline.put(_batch(3))
+    assert died.wait(10)
+    assert ["batch 3"] == list(map(str, errors))
