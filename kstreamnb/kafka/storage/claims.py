@@ -68,14 +68,17 @@ class TopicClaim:
             return b""
 
     def _write(self, token: bytes) -> None:
-        """Write a claim outside of transactions: it counts before anything is fenced."""
+        """Write a claim outside of transactions: it counts before anything is fenced.
+
+        A claim that a retry writes twice says the same; librdkafka would take half a second to prevent that.
+        """
         failures: list[KafkaError] = []
 
         def note(error: KafkaError | None, message: object) -> None:
             if error is not None:
                 failures.append(error)
 
-        producer = client(Producer, connection(self._servers, defaults={"enable.idempotence": True}))
+        producer = client(Producer, connection(self._servers))
         producer.produce(self._topic, token, _KEY, _PARTITION, on_delivery=note)
         if producer.flush(_SEND_S) or failures:
             error = failures[0] if failures else KafkaError(KafkaError._TIMED_OUT)  # noqa: SLF001
