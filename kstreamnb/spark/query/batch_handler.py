@@ -133,12 +133,14 @@ class BatchAction:
         """Publish a batch, or hand it to the pipeline once the batch before is published; called in Spark's thread.
 
         A batch that moved the positions by one record at most is not handed over. Its record did not have to wait, the
-        next will not either, and publishing beside Spark's work at the end of a batch would only take longer.
+        next will not either, and publishing beside Spark's work at the end of a batch would only take longer. Without
+        live stores all are, because their watchers may read the checkpoint.
         """
         self._turn.acquire()
         self.busy.acquire()  # publish_now releases both, in whatever thread
         before, self._read = self._read, batch.positions
-        pipeline = self.pipeline if count_between(before, batch.positions) > 1 else None
+        alone = self.stores.deployment.options.live and count_between(before, batch.positions) <= 1
+        pipeline = None if alone else self.pipeline
         try:
             if self._failure is not None:
                 raise self._failure

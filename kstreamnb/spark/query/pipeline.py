@@ -62,9 +62,8 @@ class Pipeline:
     def end(self) -> None:
         """Wait for the publication in progress; no batch is accepted after it."""
         with self._busy:
-            if not self._ended:
-                self._ended = True
-                self._batches.put(None)
+            self._ended = True
+            self._batches.put(None)
 
     def _run(self) -> None:
         while (batch := self._batches.get()) is not None:
