@@ -106,7 +106,7 @@ def doctor() -> None:
 
 @main.command("archive-classes")
 def archive_spark_classes() -> None:
-    """Run Spark once, and archive the classes that it loads: later sessions start in half the time (165 MB)."""
+    """Run Spark once, and archive the classes that it loads: later sessions start in half the time (180 MB)."""
     from kstreamnb.tools.class_archive import archive_classes
 
     click.echo(f"{archive_classes()}: written")

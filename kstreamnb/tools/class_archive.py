@@ -10,9 +10,15 @@ from pyspark.sql import SparkSession
 
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.kafka.storage.temp_dirs import temp_dir
+from kstreamnb.runtime.context.config import Config
+from kstreamnb.spark.contracts import StreamSettings
+from kstreamnb.spark.deploy import query_of
+from kstreamnb.spark.io.offset_source import FileOffsetSource
+from kstreamnb.spark.io.sinks import MemorySink
 from kstreamnb.spark.jvm.launch_patches import OPTIONS, Launch
 from kstreamnb.spark.jvm.patches import DISABLED_VARIABLE
 from kstreamnb.spark.jvm.session import end_jvm, spark_session
+from kstreamnb.spark.planning.placement import plan_application, plan_deployment
 from kstreamnb.spark.run import run
 
 
@@ -28,7 +34,7 @@ def archive_classes() -> Path:
         new = Path(work, "classes.jsa")
         os.environ |= {OPTIONS: f'"-XX:ArchiveClassesAtExit={new}"', DISABLED_VARIABLE: "class-archive,batch-agent"}
         spark = spark_session("classes")
-        _load_classes(spark)
+        _load_classes(spark, Path(work))
         jvm = spark.sparkContext._gateway.proc  # noqa: SLF001
         spark.stop()
         end_jvm()
@@ -36,10 +42,15 @@ def archive_classes() -> Path:
         return new.replace(archive)
 
 
-def _load_classes(spark: SparkSession) -> None:
+def _load_classes(spark: SparkSession, folder: Path) -> None:
+    """Run a topology over a frame, and as a query with state and records of a file."""
     builder = StreamsBuilder("classes")
     builder.stream("in").group_by_key().count().to_stream().to("out")
+    topology = builder.build()
     records = spark.createDataFrame([(1, b"a", b"1")], "timestamp bigint, key binary, value binary")
-    run(builder.build(), spark=spark, inputs={"in": records})
-    ticks = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
-    ticks.writeStream.trigger(once=True).foreachBatch(lambda frame, _: frame.collect()).start().awaitTermination()
+    run(topology, spark=spark, inputs={"in": records})
+    deployment = plan_deployment("classes", [plan_application(topology, Config(), {"in": 2}, direct=False)], 2)
+    batches = [{("in", part): [(at, "a", 1, ())] for part in range(2)} for at in range(3)]
+    source = FileOffsetSource.write(folder / "records", batches)
+    settings = StreamSettings(folder / "checkpoint", None, max_records=1)
+    query_of(spark, deployment, source, MemorySink(), settings).restart().await_termination()
