@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import kstreamnb as ks
 from kstreamnb.kafka.producer import refuse_closing
 from kstreamnb.kafka.transactional_writer import TransactionalWriter
 from kstreamnb.spark.state.checkpoint_reader import last_batch, last_begun
@@ -91,3 +92,27 @@ def test_a_failure_beside_the_stream_ends_an_idle_query(bench: Bench, monkeypatc
     monkeypatch.undo()
     assert query.restart().await_input(PATIENCE_S)
     assert 10 + len(records) == len(bench.read("unlucky-out"))
+
+
+@pytest.mark.parametrize("off", [False, True])
+def test_the_overlap_is_a_patch_that_can_be_switched_off(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, off: bool
+) -> None:
+    """Spark then waits for each batch; the results are the same."""
+    name = f"switched-{off}"
+    monkeypatch.setenv("KSTREAMNB_DISABLE_PATCHES", "late-commits" if off else "")
+    records = bench.fill(f"{name}-in", 100)
+    query = bench.run(counting(name), max_records=25)
+    patches = [line for line in ks.spark.spark_report().splitlines() if line.startswith("patch late-commits")]
+    assert [f"patch late-commits = {'off, switched off' if off else 'on'}"] == [p.partition(" (")[0] for p in patches]
+    assert off == (query.control.action.pipeline is None)
+    assert last_begun(query.control.files) == last_batch(query.control.files)
+    assert counts(records) == final(bench.read(f"{name}-out"))
+
+
+def test_only_what_a_newer_deployment_can_fence_is_published_beside_its_stream(bench: Bench) -> None:
+    """At-least-once delivery has nothing that would stop an older process."""
+    records = bench.fill("unfenced-in", 100)
+    query = bench.run(counting("unfenced"), max_records=25, guarantee="at_least_once")
+    assert query.control.action.pipeline is None
+    assert counts(records) == final(bench.read("unfenced-out"))
