@@ -105,7 +105,7 @@ class QuerySink:
 
     @property
     def pipelined(self) -> bool:
-        """Whether another thread may publish a batch while Spark computes the next."""
+        """True if another thread may publish a batch while Spark computes the next one."""
         return False
 
     def attach(self, deployment: Deployment, spark: SparkSession) -> None:

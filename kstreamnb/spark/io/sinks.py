@@ -39,7 +39,7 @@ class KafkaSink(QuerySink):
 
     @property
     def pipelined(self) -> bool:
-        """Whether a newer deployment, which cannot stop this process, can keep it from publishing: by fencing."""
+        """True for a writer that newer deployments fence: nothing else keeps another process from publishing."""
         return bool(self.writer.fences)
 
     def claim(self, files: CheckpointFiles) -> Claim:
