@@ -33,6 +33,7 @@ hooks.install(
     spark_frame=hooks.lazy("kstreamnb.samples.frames", "spark_frame"),
     node_seconds=hooks.lazy("kstreamnb.tools.cpu_profile", "node_seconds"),
     preview=hooks.lazy("kstreamnb.tools.preview", "first_records"),
+    warm_up=hooks.lazy("kstreamnb.spark.query.warm_up_job", "run_warm_up"),
 )
 
 

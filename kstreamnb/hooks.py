@@ -32,6 +32,7 @@ class Hooks(NamedTuple):
         spark_frame: ``(columns, session)`` to a Spark frame.
         node_seconds: ``(replay)`` to CPU seconds by node, measured in another run of its input.
         progress: ``(unit, total, poll)`` to a context that watches a long operation and yields ``advance``.
+        warm_up: ``(session, wanted)`` runs a small job in a new session of Spark, as long as ``wanted()``.
         pre_deploy: ``(topology, session, config, partitions)``, called before a deployment; it raises to prevent it.
     """
 
@@ -44,6 +45,7 @@ class Hooks(NamedTuple):
     spark_frame: Callable[[dict[str, list[object]], Any], Any] | None = None
     node_seconds: Callable[[Any], dict[str, float]] | None = None
     progress: Callable[[str, int | None, Poll | None], AbstractContextManager[Advance]] | None = None
+    warm_up: Callable[[Any, Callable[[], bool]], None] | None = None
     pre_deploy: Callable[[Any, Any, Any, Mapping[str, int]], None] | None = None
 
 

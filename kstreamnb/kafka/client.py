@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TypeAlias, TypeVar
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kstreamnb.errors import AccessDeniedError, BrokerError, ConfigError, RecordRefusedError
 from kstreamnb.masking import without_secrets
@@ -103,6 +104,12 @@ def client(kind: Callable[[dict[str, object]], Client], settings: Mapping[str, o
         ) from error
     except SystemError as error:  # a text that has no UTF-8
         raise ConfigError(f"Kafka's client refuses its settings: {error.__cause__}") from error
+
+
+def await_broker(producer: Producer, topic: str) -> None:
+    """Wait a second for a broker: a new producer gets its number at once if it has a connection, else 0.5 s later."""
+    with suppress(KafkaException):  # what the producer does next has more patience, and says what is wrong
+        producer.list_topics(topic, timeout=1.0)
 
 
 def _translated(name: str, value: object) -> tuple[str, object]:

@@ -24,7 +24,7 @@ from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import serde_of
 from kstreamnb.core.time import duration_ms, format_duration
 from kstreamnb.errors import ApplicationStateError, BufferExhaustedError
-from kstreamnb.kafka.client import Servers, client, connection, kafka_error, sendable_time, shown_servers
+from kstreamnb.kafka.client import Servers, await_broker, client, connection, kafka_error, sendable_time, shown_servers
 from kstreamnb.kafka.output_batch import OutputColumns
 from kstreamnb.kafka.partitioners import checked_partition, record_bytes
 
@@ -221,9 +221,11 @@ def produce(
         2
     """
     check_arguments(produce, locals())
-    futures = []
+    futures = list[Future[TopicRecord]]()
     with RecordProducer(servers, key_serde=key_serde, value_serde=value_serde) as producer:
         for record in records:
+            if not futures:
+                await_broker(producer._producer, record.topic)  # noqa: SLF001 - of this module
             futures.append(
                 producer.send(
                     record.topic,

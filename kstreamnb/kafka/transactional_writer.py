@@ -28,7 +28,7 @@ from kstreamnb.errors import ApplicationStateError, BrokerError, EngineError, Tr
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.batch_marker import MARKER_KEY, PublishedOutput, last_marker, marker_value, parsed_marker, summed
 from kstreamnb.kafka.batch_offsets import Offsets
-from kstreamnb.kafka.client import Servers, as_settings, client, connection, kafka_error
+from kstreamnb.kafka.client import Servers, as_settings, await_broker, client, connection, kafka_error
 from kstreamnb.kafka.output_batch import BatchHistory, Marker, OutputBatch, OutputColumns, checksum_of
 from kstreamnb.kafka.producer import refuse_closing, send_all
 from kstreamnb.kafka.storage.checkpoint_files import Claim
@@ -52,7 +52,6 @@ from kstreamnb.kafka.transaction_end import (
 _FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}  # noqa: SLF001
 _CALL_S = 5.0
 _ABORT_S = 10.0
-_CONNECT_S = 1.0
 _PAUSE_S = 0.05
 _SETTLE_S = 60.0
 _END_S = 5.0
@@ -162,7 +161,7 @@ class TransactionalWriter:
             self._refuse_overtaken()
         between("checked")
         try:
-            self._await_broker(producer)
+            await_broker(producer, self.marker_topic)
             repeat_call(producer.init_transactions, 120.0)
         except KafkaException as error:
             raise self._error(error) from error
@@ -200,7 +199,7 @@ class TransactionalWriter:
         self._admin, producer, written = Admin(self.servers), self.new_producer(), FirstRecords()
         create_commits_topic(self._admin, self.marker_topic, self.replicas)
         try:
-            self._await_broker(producer)
+            await_broker(producer, self.marker_topic)
             repeat_call(producer.init_transactions, 120.0)
             producer.begin_transaction()
             self._send(producer, Marker(self.query, -1, "", ""), written)
@@ -228,11 +227,6 @@ class TransactionalWriter:
                 raise never_ended(self.application, place, open_[place])
             time.sleep(0.02)
         return None
-
-    def _await_broker(self, producer: Producer) -> None:
-        """Wait for a broker: librdkafka asks for its coordinator at once if one is connected, else 0.5 s later."""
-        with suppress(KafkaException):  # `init_transactions` has more patience, and says what is wrong
-            producer.list_topics(self.marker_topic, timeout=_CONNECT_S)
 
     def close(self) -> None:
         """Close the connections. A batch that another thread is publishing is aborted first."""

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
+LOCAL_MASTER = re.compile(r"local(\[\s*(\d+|\*)\s*(,\s*\d+\s*)?\])?")
+"""Masters whose executors are threads of the session's JVM; group 2 is the number of their slots."""
+
 LARGEST_FUNCTION = "spark.broadcast.UDFCompressionThreshold"
 """Spark's limit for the size of a function; larger ones become broadcasts, which stateful operators cannot read."""
 
 NO_JVM = "the JVM does not answer: it was killed or ran out of memory"
+
+WORKER_SETTINGS = {"spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false"}
+"""Settings of sessions for queries and runs: Spark hands this one to workers of some operators only, and keeps workers
+whose environments differ apart.
+"""

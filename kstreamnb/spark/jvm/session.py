@@ -12,6 +12,8 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 from py4j.clientserver import ClientServer  # type: ignore[import-untyped]
@@ -23,12 +25,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import kstreamnb
+from kstreamnb.background import background
 from kstreamnb.core.arguments import check_arguments, expect
 from kstreamnb.core.progress import under_way
 from kstreamnb.errors import ConfigError, JvmGoneError, SparkError
 from kstreamnb.kafka.java import java
 from kstreamnb.kafka.storage.temp_dirs import temp_dir
-from kstreamnb.spark.jvm.constants import LARGEST_FUNCTION, NO_JVM
+from kstreamnb.spark.jvm.constants import LARGEST_FUNCTION, LOCAL_MASTER, NO_JVM, WORKER_SETTINGS
 from kstreamnb.spark.jvm.launch_patches import LAUNCH_PATCHES, OPTIONS, Launch
 from kstreamnb.spark.jvm.patches import DISABLED_SETTING, apply_patches, disabled_patches
 from kstreamnb.spark.jvm.profiles import Profile, profile_settings
@@ -39,12 +42,12 @@ from kstreamnb.spark.jvm.session_patches import (
     STREAMING_PATCHES,
     RunningStream,
 )
+from kstreamnb.spark.jvm.warm_up import end_warm_up
 
 _STATE = "spark.sql.streaming.stateStore"
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 _ARROW_ROWS, _FEW_ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch", "10000"  # with Spark's default
 _MASTER, _NAME, _PYTHON = "spark.master", "spark.app.name", "spark.pyspark.python"
-_LOCAL = re.compile(r"local(\[\s*(\d+|\*)\s*(,\s*\d+\s*)?\])?")
 _JVM_SETTINGS = {"spark.driver.memory", "spark.driver.extraJavaOptions", "spark.driver.extraClassPath"}
 _GATEWAY_PORT = "PYSPARK_GATEWAY_PORT"  # set by spark-submit, which starts the JVM before Python
 
@@ -99,7 +102,7 @@ def spark_session(
     Under ``spark-submit``, its ``--master``, ``--name``, ``--conf`` and the other options win over the kit's defaults,
     as do ``PYSPARK_SUBMIT_ARGS`` and ``spark-defaults.conf``; the arguments of this function win over all of them.
     A new session on this machine prints nothing; its log is the file that `spark_logs` returns, which exists as long as
-    this process.
+    this process. It runs a small job in the background, after which the first batch of a query comes sooner.
 
     Args:
         app: the application's name in Spark's own lists; by default that of ``spark-submit``, else "kstreamnb".
@@ -138,7 +141,7 @@ def _new_session(
     gateway = _gateway() if submitted else None
     outside = dict(SparkConf(_jvm=gateway.jvm).getAll()) if gateway is not None else _outside_settings()
     chosen = {_MASTER: f"local[{cores},{_MOST_FAILURES}]", _NAME: "kstreamnb", **outside, **explicit}
-    slots = _LOCAL.fullmatch(chosen[_MASTER])
+    slots = LOCAL_MASTER.fullmatch(chosen[_MASTER])
     launch = Launch(local=slots is not None, submitted=submitted, folder=temp_dir("spark"))
     disabled = _disabled(chosen.get(DISABLED_SETTING))
     apply_patches(LAUNCH_PATCHES, launch, disabled)
@@ -235,8 +238,12 @@ def _start_jvm(settings: Mapping[str, str], launch: Launch) -> ClientServer:
     log = launch.folder / "spark.log"
     _logs.append(log)
     options = " ".join([os.environ.get(OPTIONS, ""), *map('"{}"'.format, launch.options)]).strip()
-    with log.open("ab") as out, _environment({**launch.environment, OPTIONS: options}):
-        return launch_gateway(conf, {"stdout": out, "stderr": out})
+    imports = background(partial(import_module, "pyspark.testing.utils"), "imports")  # pyspark's first call needs it
+    try:
+        with log.open("ab") as out, _environment({**launch.environment, OPTIONS: options}):
+            return launch_gateway(conf, {"stdout": out, "stderr": out})
+    finally:
+        imports.join()
 
 
 @contextmanager
@@ -324,7 +331,7 @@ def spark_logs() -> Path:
 
 def is_local(spark: SparkSession) -> bool:
     """Return whether the executors of a session are threads of the JVM on this machine."""
-    return _LOCAL.fullmatch(spark.sparkContext.master) is not None
+    return LOCAL_MASTER.fullmatch(spark.sparkContext.master) is not None
 
 
 def query_session(spark: SparkSession, *, local_files: bool = True) -> SparkSession:
@@ -337,7 +344,7 @@ def query_session(spark: SparkSession, *, local_files: bool = True) -> SparkSess
     session = spark.newSession()
     if not local_files:
         session.conf.unset(FILE_MANAGER)
-    for name, value in QUERY_SETTINGS.items():
+    for name, value in {**QUERY_SETTINGS, **WORKER_SETTINGS}.items():
         session.conf.set(name, value)
     apply_patches(QUERY_PATCHES, session, _disabled(session.conf.get(DISABLED_SETTING, None)))
     return session
@@ -349,9 +356,12 @@ def run_session(spark: SparkSession) -> SparkSession:
 
     The rows of a run come from frames of the user, and are read with the settings under which they were declared.
     """
+    end_warm_up(spark)
     session = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())  # noqa: SLF001 - has no public name
     if session.conf.get(_ARROW_ROWS) == _FEW_ARROW_ROWS:
         session.conf.set(_ARROW_ROWS, "50000")
+    for name, value in WORKER_SETTINGS.items():
+        session.conf.set(name, value)
     apply_patches(QUERY_PATCHES, session, _disabled(session.conf.get(DISABLED_SETTING, None)))
     return session
 

@@ -1,4 +1,4 @@
-"""Patches of a running JVM: fewer log lines, interpreted expressions, smaller settings for each batch."""
+"""Patches of a running JVM: fewer log lines, a warm start, interpreted expressions, smaller settings for each batch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from py4j.java_gateway import JavaObject, JVMView  # type: ignore[import-untyped
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from kstreamnb.spark.jvm.constants import LOCAL_MASTER
 from kstreamnb.spark.jvm.patches import Patch
+from kstreamnb.spark.jvm.warm_up import warm_up
 
 _LOG = logging.getLogger(__name__)
 _NOISY = (  # these warn at each call about states that do not exist yet, or about sockets of finished tasks
@@ -23,6 +25,13 @@ _INTERPRETED = {_CODEGEN_MODE: "NO_CODEGEN", "spark.sql.codegen.wholeStage": "fa
 
 def _always(_: object) -> None:
     return None
+
+
+def _has_no_free_slot(session: SparkSession) -> str | None:
+    local = LOCAL_MASTER.fullmatch(session.sparkContext.master)
+    if local is None:
+        return "the master is not local: its workers are elsewhere"
+    return "work would wait for the only slot" if local[2] in (None, "1") else None
 
 
 def _silence_connections(session: SparkSession) -> None:
@@ -109,6 +118,7 @@ def _jvm(session: SparkSession) -> JVMView:
 SESSION_PATCHES = (
     Patch("quiet-connections", "prints no traceback when the JVM ends first", _always, _silence_connections),
     Patch("quiet-state-servers", "keeps warnings about new states out of the log", _always, _silence_state_servers),
+    Patch("warm-up", "the first batch of a session comes seconds sooner", _has_no_free_slot, warm_up),
 )
 QUERY_PATCHES = (
     Patch("setting-origins", "packs Hadoop's settings for a batch in less time", _always, _forget_setting_origins),

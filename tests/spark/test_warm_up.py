@@ -1,0 +1,117 @@
+"""The warm-up of a session: the first query gets its processes, and nobody sees it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.spark.test_profiles import OUTPUT, printed
+
+BEGIN = """
+import logging
+import os
+import sys
+import threading
+import time
+import psutil
+import kstreamnb as ks
+
+def warm_ups():
+    return [thread for thread in threading.enumerate() if thread.name == "warm-up"]
+
+def daemons():
+    found = {each.pid: each.info for each in psutil.process_iter(["cmdline", "ppid"]) if each.info["cmdline"]}
+    (java,) = [pid for pid, info in found.items() if "pyspark-shell" in info["cmdline"] and info["ppid"] == os.getpid()]
+    return {pid for pid, info in found.items() if "pyspark.daemon" in info["cmdline"] and info["ppid"] == java}
+"""
+
+
+def run(program: str, **variables: str) -> str:
+    """Return what a program prints in a new process; it must not write to its error stream."""
+    command = [sys.executable, "-c", BEGIN + program]
+    root = str(Path(__file__).parents[2])
+    environment = {**os.environ, "PYTHONPATH": root, **variables}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=200)
+    assert (0, "") == (done.returncode, done.stderr)
+    return done.stdout
+
+
+QUERY = """
+from pathlib import Path
+from tests.spark.streams import batched, outputs, placed, query_over
+spark = ks.spark.spark_session()
+for thread in warm_ups():
+    thread.join()
+before = daemons()
+builder = ks.StreamsBuilder("totals")
+builder.stream("sales", value_serde="long").group_by_key().reduce(int.__add__).to_stream().to("totals")
+deployment = placed(builder.build(), 2)
+rows = [("sales", key, at, 1) for at, key in enumerate("abcdabcd")]
+query, sink = query_over(spark, Path(sys.argv[-1]), deployment, batched(deployment, rows, 2))
+query.await_termination(300)
+print("before:", len(before), "more:", len(daemons() - before))
+print(next(line for line in ks.spark.spark_report().splitlines() if line.startswith("patch warm-up")))
+spark.stop()
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("off", "processes"), [(False, "before: 4 more: 0"), (True, "before: 0 more: 4")])
+def test_the_first_query_needs_no_other_python_daemon(tmp_path: Path, off: bool, processes: str) -> None:
+    """All its operators share one pool of workers, with and without the warm-up; it can be switched off."""
+    disabled = "warm-up" if off else ""
+    lines = run(QUERY.replace("sys.argv[-1]", repr(str(tmp_path))), KSTREAMNB_DISABLE_PATCHES=disabled).splitlines()
+    assert processes == lines[0]
+    assert lines[1].startswith(f"patch warm-up = {'off, switched off' if off else 'on'} (")
+
+
+STOPPED = """
+logging.basicConfig(level=logging.WARNING)
+spark = ks.spark.spark_session()
+assert 1 == len(warm_ups())
+time.sleep({seconds})
+spark.stop()
+for thread in warm_ups():
+    thread.join(60)
+print("running:", len(warm_ups()))
+again = ks.spark.spark_session()
+print("rows:", again.range(3).count())
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("seconds", [0.0, 1.5, 3.0])
+def test_a_session_may_be_stopped_while_it_is_warmed_up(seconds: float) -> None:
+    """Whatever step is under way: it ends, prints nothing, and the next session is another one."""
+    assert "running: 0\nrows: 3\n" == run(STOPPED.format(seconds=seconds))
+
+
+RUN = """
+spark = ks.spark.spark_session()
+builder = ks.StreamsBuilder("totals")
+builder.stream("sales", value_serde="long").group_by_key().reduce(int.__add__).to_stream().to("totals")
+sales = [ks.TopicRecord("sales", 0, at, at, "a", at) for at in range(3)]
+time.sleep({seconds})
+result = ks.run(builder.build(), spark=spark, inputs=sales)
+print(len(warm_ups()), [record.value for record in result.records("totals")[0]])
+spark.stop()
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("seconds", [0.0, 1.5])
+def test_a_run_takes_the_slots_of_the_warm_up(seconds: float) -> None:
+    """It does not wait for steps that it does not take; its result is the same."""
+    assert "0 [0, 1, 3]\n" == run(RUN.format(seconds=seconds))
+
+
+@pytest.mark.spark
+def test_a_session_with_one_slot_is_not_warmed_up(tmp_path: Path) -> None:
+    """Its work would wait for the only slot."""
+    lines = printed(tmp_path, [sys.executable], "cores=1")
+    assert OUTPUT in lines
+    assert any(line.startswith("patch warm-up = off, work would wait for the only slot (") for line in lines)
