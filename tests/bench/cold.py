@@ -72,8 +72,8 @@ def _query(servers: str) -> Callable[[], object]:
     from kstreamnb.spark.deploy import deploy
     from tests.bench.kafka import counting
 
-    topology, folder = counting(f"cold{os.getpid()}"), tempfile.mkdtemp()
-    return lambda: deploy(topology, bootstrap_servers=servers, checkpoint=folder, parity=False).await_input()
+    topology, folder = counting(f"cold{os.getpid()}"), tempfile.TemporaryDirectory()
+    return lambda: deploy(topology, bootstrap_servers=servers, checkpoint=folder.name, parity=False).await_input()
 
 
 def _run(_: str) -> Callable[[], object]:

@@ -102,7 +102,7 @@ def spark_session(
     Under ``spark-submit``, its ``--master``, ``--name``, ``--conf`` and the other options win over the kit's defaults,
     as do ``PYSPARK_SUBMIT_ARGS`` and ``spark-defaults.conf``; the arguments of this function win over all of them.
     A new session on this machine prints nothing; its log is the file that `spark_logs` returns, which exists as long as
-    this process. It runs a small job in the background, after which the first batch of a query comes sooner.
+    this process. It runs a small job in the background, job 0, after which a first batch comes sooner.
 
     Args:
         app: the application's name in Spark's own lists; by default that of ``spark-submit``, else "kstreamnb".
@@ -238,7 +238,8 @@ def _start_jvm(settings: Mapping[str, str], launch: Launch) -> ClientServer:
     log = launch.folder / "spark.log"
     _logs.append(log)
     options = " ".join([os.environ.get(OPTIONS, ""), *map('"{}"'.format, launch.options)]).strip()
-    imports = background(partial(import_module, "pyspark.testing.utils"), "imports")  # pyspark's first call needs it
+    # pyspark's first call needs it; that call reports an error.
+    imports = background(partial(import_module, "pyspark.testing.utils"), "imports", died=lambda error: None)
     try:
         with log.open("ab") as out, _environment({**launch.environment, OPTIONS: options}):
             return launch_gateway(conf, {"stdout": out, "stderr": out})
@@ -361,7 +362,7 @@ def run_session(spark: SparkSession) -> SparkSession:
     if session.conf.get(_ARROW_ROWS) == _FEW_ARROW_ROWS:
         session.conf.set(_ARROW_ROWS, "50000")
     for name, value in WORKER_SETTINGS.items():
-        session.conf.set(name, value)
+        session.conf.set(name, spark.sparkContext.getConf().get(name, value))
     apply_patches(QUERY_PATCHES, session, _disabled(session.conf.get(DISABLED_SETTING, None)))
     return session
 

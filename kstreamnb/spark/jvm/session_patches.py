@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
 from dataclasses import dataclass
 
 from py4j import java_gateway  # type: ignore[import-untyped]
+from py4j.clientserver import ClientServer  # type: ignore[import-untyped]
 from py4j.java_gateway import JavaObject, JVMView  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -31,7 +33,10 @@ def _has_no_free_slot(session: SparkSession) -> str | None:
     local = LOCAL_MASTER.fullmatch(session.sparkContext.master)
     if local is None:
         return "the master is not local: its workers are elsewhere"
-    return "work would wait for the only slot" if local[2] in (None, "1") else None
+    if not isinstance(session.sparkContext._gateway, ClientServer):  # noqa: SLF001
+        return "PYSPARK_PIN_THREAD is off: its jobs would seem to be the program's"
+    slots = os.cpu_count() if local[2] == "*" else int(local[2] or 1)
+    return "work would wait for the only slot" if slots in (None, 1) else None
 
 
 def _silence_connections(session: SparkSession) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import atexit
 import logging
-from contextlib import suppress
+import threading
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 from kstreamnb import hooks
@@ -14,7 +13,7 @@ from kstreamnb.background import background
 from kstreamnb.spark.jvm.constants import WORKER_SETTINGS
 
 _LOG = logging.getLogger(__name__)
-_TAG = "kstreamnb-warm-up"
+_PATIENCE_S = 5.0
 _warm_ups: list[WarmUp] = []
 
 
@@ -29,40 +28,49 @@ def warm_up(session: SparkSession) -> None:
 def end_warm_up(session: SparkSession) -> None:
     """End the job if it still runs, for work that takes other steps and needs the slots."""
     for each in _warm_ups:
-        if each.thread.is_alive() and each.application == session.sparkContext.applicationId:
-            each.cancel()
+        if each.application == session.sparkContext.applicationId:
+            each.unwanted.set()
 
 
 @atexit.register
 def _end_all() -> None:
     """Wait for every thread: one in the middle of an import, or of native code, would abort a process that ends."""
     for each in _warm_ups:
-        if each.thread.is_alive():
-            with suppress(Py4JError, OSError, AttributeError):  # its JVM is gone or stopped, which ends the thread, too
-                each.cancel()
-            each.thread.join()
+        each.unwanted.set()
+        each.thread.join(_PATIENCE_S)  # the JVM may have stopped answering
 
 
 class WarmUp:
-    """The job of one session, in a thread and a session that nothing else uses."""
+    """The job of one session, in a thread and a session that nothing else uses.
+
+    Steps that have not begun are left out when it is ``unwanted``; another thread cancels the last one, because the
+    call to the JVM may take long.
+    """
 
     def __init__(self, session: SparkSession) -> None:
         # Here: pyspark may take a session that another thread makes for that of the program.
-        self._session = session.newSession()
+        own = session.newSession()
         for name, value in WORKER_SETTINGS.items():
-            self._session.conf.set(name, value)
-        self.application, self._wanted = session.sparkContext.applicationId, True
-        self.thread = background(self._run, "warm-up", died=self._note)
+            own.conf.set(name, value)
+        self.application, self.unwanted = session.sparkContext.applicationId, threading.Event()
+        group = f"kstreamnb-warm-up-{self.application}"
 
-    def cancel(self) -> None:
-        """Leave out the steps that have not begun, each of which takes a second, and cancel the last one."""
-        self._wanted = False
-        self._session.sparkContext.cancelJobsWithTag(_TAG)
+        def run() -> None:
+            try:
+                own.sparkContext.setJobGroup(group, "warms the session up")
+                if (job := hooks.current().warm_up) is not None:
+                    job(own, lambda: not self.unwanted.is_set())
+            finally:
+                self.unwanted.set()
 
-    def _run(self) -> None:
-        self._session.sparkContext.addJobTag(_TAG)
-        if (job := hooks.current().warm_up) is not None:
-            job(self._session, lambda: self._wanted)
+        def cancel() -> None:
+            self.unwanted.wait()
+            if self.thread.is_alive():
+                own.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(group)  # noqa: SLF001 - has no public name
 
-    def _note(self, error: BaseException) -> None:
-        _LOG.debug("the session was not warmed up", exc_info=error)
+        self.thread = background(run, "warm-up", died=_note)
+        background(cancel, "warm-up's end", died=_note)
+
+
+def _note(error: BaseException) -> None:
+    _LOG.debug("the session was not warmed up", exc_info=error)

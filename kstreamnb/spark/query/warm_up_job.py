@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from pyspark import SparkContext
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
@@ -32,7 +33,9 @@ def run_warm_up(session: SparkSession, wanted: Callable[[], bool]) -> None:
     session.conf.set("spark.sql.shuffle.partitions", str(_SLOTS))
     session.dataSource.register(_Source)
     frame = session.read.format(_NAME).load()
-    if wanted():
+    with SparkContext._lock:  # noqa: SLF001 - without a context, because the session was stopped, this step would start one
+        if SparkContext._active_spark_context is not session.sparkContext or not wanted():  # noqa: SLF001
+            return
         frame = frame.groupBy("g").transformWithState(_Processor(), _SCHEMA, "append", "none")
     if wanted():
         frame.toArrow()
