@@ -107,7 +107,7 @@ def client(kind: Callable[[dict[str, object]], Client], settings: Mapping[str, o
 
 
 def await_broker(producer: Producer, topic: str) -> None:
-    """Wait a second for a broker: a new producer gets its number at once if it has a connection, else 0.5 s later."""
+    """Wait up to a second for a broker: a new producer that has a connection gets its id at once, else 0.5 s later."""
     with suppress(KafkaException):  # what the producer does next has more patience, and says what is wrong
         producer.list_topics(topic, timeout=1.0)
 

@@ -53,7 +53,7 @@ builder = ks.StreamsBuilder("totals")
 builder.stream("sales", value_serde="long").group_by_key().reduce(int.__add__).to_stream().to("totals")
 deployment = placed(builder.build(), 2)
 rows = [("sales", key, at, 1) for at, key in enumerate("abcdabcd")]
-query, sink = query_over(spark, Path(sys.argv[-1]), deployment, batched(deployment, rows, 2))
+query, sink = query_over(spark, Path({folder!r}), deployment, batched(deployment, rows, 2))
 query.await_termination(300)
 print("before:", len(before), "more:", len(daemons() - before))
 print(next(line for line in ks.spark.spark_report().splitlines() if line.startswith("patch warm-up")))
@@ -66,7 +66,7 @@ spark.stop()
 def test_the_first_query_needs_no_other_python_daemon(tmp_path: Path, off: bool, processes: str) -> None:
     """All its operators share one pool of workers, with and without the warm-up; it can be switched off."""
     disabled = "warm-up" if off else ""
-    lines = run(QUERY.replace("sys.argv[-1]", repr(str(tmp_path))), KSTREAMNB_DISABLE_PATCHES=disabled).splitlines()
+    lines = run(QUERY.format(folder=str(tmp_path)), KSTREAMNB_DISABLE_PATCHES=disabled).splitlines()
     assert processes == lines[0]
     assert lines[1].startswith(f"patch warm-up = {'off, switched off' if off else 'on'} (")
 

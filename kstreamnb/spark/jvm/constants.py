@@ -13,6 +13,6 @@ LARGEST_FUNCTION = "spark.broadcast.UDFCompressionThreshold"
 NO_JVM = "the JVM does not answer: it was killed or ran out of memory"
 
 WORKER_SETTINGS = {"spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false"}
-"""Settings of sessions for queries and runs: Spark hands this one to workers of some operators only, and keeps workers
-whose environments differ apart.
+"""Settings of sessions for queries and runs. Only some of Spark's operators pass this one to their workers, and workers
+with different environments are not shared.
 """
