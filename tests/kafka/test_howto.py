@@ -91,14 +91,12 @@ def test_from_json_to_an_alert(servers: str, tmp_path: Path) -> None:
     assert (alert.key, alert.value) == ("oven", {"above": 80, "times": 3})
 
 
-def test_deploy_to_spark(servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deploy_to_spark(servers: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The query counts the order, on a broker of the page and on the cluster; the data is where the page says."""
-    application(monkeypatch, "application", "deployed", "orders")
     produce(servers, "orders", {"shoe": 1})
-    places = {"broker-1:9092,broker-2:9092": servers, "/data/checkpoints": str(tmp_path)}
-    sample = ks.Sample.from_records([ks.TopicRecord("orders", 0, 0, START_MS, "shoe", 1)])
-    names = howto.run("deploy", places, sample=sample)
+    names = howto.run("deploy", {"broker-1:9092,broker-2:9092": servers, "/data/checkpoints": str(tmp_path)})
     names["broker"].stop()
+    assert capsys.readouterr().out.startswith("1\n")
     assert (tmp_path / "kafka-data" / "broker.log").exists()
     assert names["query"].store("counts")["shoe"] == 1
     assert (tmp_path / "shop" / "metadata").exists()
