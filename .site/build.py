@@ -26,7 +26,7 @@ from links import broken_links  # noqa: E402
 from reference_check import missing  # noqa: E402
 
 import kstreamnb as ks  # noqa: E402 - from this checkout
-from tests.unit.public_names import public_names  # noqa: E402
+from tests.unit.public_names import is_internal, public_names, returned_classes  # noqa: E402
 
 WORK = ROOT / ".artefacts" / "site"
 SOURCE, HTML = WORK / "source", WORK / "html"
@@ -149,28 +149,66 @@ def write_reference() -> None:
             classes = {name: names[name] for name in own if inspect.isclass(names[name])}
             for name, kind in classes.items():
                 (folder / f"{name}.rst").write_text(entry(name, kind))
-                summary = (inspect.getdoc(kind) or "").partition("\n\n")[0].replace("\n", " ")
-                parts.append(f"- :doc:`ks.{name} <{name}>`: {summary}")
+                parts.append(f"- :doc:`ks.{name} <{name}>`: {summary(kind)}")
             parts.append("\n.. toctree::\n   :hidden:\n\n" + "".join(f"   {name}\n" for name in classes))
             own = [name for name in own if name not in classes]
         parts += [entry(name, names[name]) for name in own]
         (folder / f"{page}.rst").write_text("\n".join(parts))
         written.append(page)
+    write_results(folder)
     contents = REFERENCE + "\n".join(
         f"- [{NAMESPACES[page if page != 'root' else '']}]({page}.rst)" for page in written
     )
-    others = {"Errors": "errors/index", "Settings": "settings", "Metrics": "metrics", "Java's names": "java-names"}
-    contents += "".join(f"\n- [{title}](../{page}.md)" for title, page in others.items()) + "\n"
+    others = {
+        "Results": "reference/results",
+        "Errors": "errors/index",
+        "Settings": "settings",
+        "Metrics": "metrics",
+        "Java's names": "java-names",
+    }
+    contents += "".join(f"\n- [{title}](/{page})" for title, page in others.items()) + "\n"
     (folder / "index.md").write_text(
-        contents + toctree("Namespaces", [*written, *(f"../{page}" for page in others.values())])
+        contents + toctree("Namespaces", [*written, *(f"/{page}" for page in others.values())])
     )
+
+
+def write_results(folder: Path) -> None:
+    """Write a page for each class whose objects users get from a call, and a list of these classes."""
+    (folder / "results").mkdir()
+    title = "Results"
+    parts = [f"{title}\n{'=' * len(title)}\n", "The objects that calls return, with their fields and methods.\n"]
+    kinds = sorted(returned_classes().items(), key=lambda item: item[0].__name__.lower())
+    results = {kind.__name__ for kind, _ in kinds}
+    for kind, sources in kinds:
+        name = kind.__name__
+        shown = [f"``{source}``" if source.partition(".")[0] in results else f"``ks.{source}``" for source in sources]
+        shown[3:] = ["and others"] if len(shown) > 3 else []
+        directive = class_directive(f"{kind.__module__}.{name}", kind)
+        text = f"{name}\n{'-' * len(name)}\n\nReturned by {', '.join(shown)}.\n\n{directive}"
+        (folder / "results" / f"{name}.rst").write_text(text)
+        parts.append(f"- :doc:`{name} <results/{name}>`: {summary(kind)}")
+    parts.append("\n.. toctree::\n   :hidden:\n\n" + "".join(f"   results/{kind.__name__}\n" for kind, _ in kinds))
+    (folder / "results.rst").write_text("\n".join(parts))
+
+
+def summary(kind: type) -> str:
+    """Return the first paragraph of a class's docstring, as one line."""
+    return (inspect.getdoc(kind) or "").partition("\n\n")[0].replace("\n", " ")
 
 
 def entry(name: str, value: object) -> str:
     """Return the directive for one public name."""
-    kind = "autoclass" if inspect.isclass(value) else "autofunction"
-    title = f"ks.{name}"
-    return f"{title}\n{'-' * len(title)}\n\n.. {kind}:: kstreamnb.{name}\n"
+    title, path = f"ks.{name}", f"kstreamnb.{name}"
+    directive = class_directive(path, value) if inspect.isclass(value) else f".. autofunction:: {path}\n"
+    return f"{title}\n{'-' * len(title)}\n\n{directive}"
+
+
+def class_directive(path: str, kind: type) -> str:
+    """Return the directive for a class, without members that only the package calls, and fields without a text."""
+    hidden = [member for member in dir(kind) if is_internal(kind, member)]
+    hidden += getattr(kind, "_fields", ())  # of named tuples; the signature or the section "Attributes" has them
+    options = f"   :exclude-members: {', '.join(hidden)}\n" if hidden else ""
+    return f".. autoclass:: {path}\n{options}"
 
 
 def write_settings() -> None:

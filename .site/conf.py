@@ -1,18 +1,27 @@
 """Sphinx's configuration: Markdown and notebooks as they are in the repository, and a generated reference."""
 
+import builtins
+import inspect
 import re
 import sys
+from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any
+
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.application import Sphinx
+from sphinx.util.inspect import stringify_signature
 
 import kstreamnb
 
-sys.path.insert(0, str(Path(kstreamnb.__file__).parents[1] / ".site"))
+ROOT = Path(kstreamnb.__file__).parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / ".site")]
 
 from java_counterparts import java_line
 
 from kstreamnb.dsl.declarations import Handle
 from kstreamnb.dsl.keywords import documented_arguments
+from tests.unit.public_names import returned_classes
 
 project = "kstreamnb"
 author = "The kstreamnb developers"
@@ -29,8 +38,7 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_default_options = {
     "members": True,
-    "inherited-members": True,
-    "exclude-members": "with_traceback, add_note, args",
+    "inherited-members": "BaseException, dict, list, object, tuple",  # all but Python's own
 }
 napoleon_custom_sections = ["Shape", "Units", "Lateness", "Source"]
 napoleon_use_rtype = False
@@ -104,7 +112,7 @@ def add_arguments(app: object, what: str, name: str, thing: type, options: objec
 
 
 def hide_constructor(app: object, what: str, name: str, thing: object, *_: object) -> tuple[str, None] | None:
-    """Leave out the arguments of streams and tables, which no user makes.
+    """Leave out the arguments of streams, tables and results, which no user makes; of results, show the fields.
 
     Args:
         app: Sphinx.
@@ -112,7 +120,43 @@ def hide_constructor(app: object, what: str, name: str, thing: object, *_: objec
         name: its full name.
         thing: the object.
     """
-    return ("", None) if what == "class" and isinstance(thing, type) and issubclass(thing, Handle) else None
+    if what != "class" or not isinstance(thing, type):
+        return None
+    if thing in returned_classes() and (is_dataclass(thing) or issubclass(thing, tuple)):
+        made = inspect.signature(thing)
+        fields = [field for field in made.parameters.values() if not field.name.startswith("_")]
+        return stringify_signature(made.replace(parameters=fields, return_annotation=made.empty)), None
+    return ("", None) if thing in returned_classes() or issubclass(thing, Handle) else None
+
+
+def keep_first_line(app: object, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
+    """Keep a property's first line, which napoleon would split at a colon into a type and a text.
+
+    Args:
+        app: Sphinx.
+        what: the kind of the documented object.
+        name: its full name.
+        thing: the object.
+        options: those of the directive.
+        lines: the docstring, which is changed in place.
+    """
+    if what == "property":
+        lines.insert(0, "")
+
+
+def mend_names(app: Sphinx, page: nodes.document) -> None:
+    """Show results without their modules, and link no builtin type: a field of the same name may be on some page.
+
+    Args:
+        app: Sphinx.
+        page: the page.
+    """
+    for reference in list(page.findall(addnodes.pending_xref)):
+        if hasattr(builtins, reference["reftarget"]):
+            reference.replace_self(reference.children)
+    if app.env.docname.startswith("reference/results/"):
+        for module in list(page.findall(addnodes.desc_addname)):
+            module.parent.remove(module)
 
 
 def name_java(app: object, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
@@ -133,13 +177,15 @@ def name_java(app: object, what: str, name: str, thing: object, options: object,
         lines[number] = re.sub(r"^:param (\w+)_:", r":param \1\\_:", text)
 
 
-def setup(app: Any) -> None:
-    """Register the changes, one before and one after napoleon's, which comes at 500.
+def setup(app: Sphinx) -> None:
+    """Register the changes; those of docstrings come before or after napoleon's, which comes at 500.
 
     Args:
         app: Sphinx.
     """
     app.connect("autodoc-process-docstring", join_facts, priority=400)
     app.connect("autodoc-process-docstring", add_arguments, priority=450)
+    app.connect("autodoc-process-docstring", keep_first_line, priority=460)
     app.connect("autodoc-process-signature", hide_constructor)
     app.connect("autodoc-process-docstring", name_java, priority=600)
+    app.connect("doctree-read", mend_names)

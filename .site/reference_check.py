@@ -10,7 +10,7 @@ from pathlib import Path
 from java_counterparts import java_line
 
 from kstreamnb.dsl.declarations import Handle
-from tests.unit.public_names import public_names
+from tests.unit.public_names import is_internal, public_names, returned_classes
 from tests.unit.test_docstrings import callables, described
 
 __all__ = ["entries", "missing"]
@@ -34,9 +34,8 @@ def is_handle(value: object) -> bool:
 
 def missing(html: Path) -> Iterator[str]:
     """Yield public names without an entry, arguments that an entry lacks, and counterparts that it does not name."""
-    names = public_names()
-    shown = entries((html / "reference").glob("*.html"))
-    for name, value in names.items():
+    shown = entries((html / "reference").rglob("*.html"))
+    for name, value in public_names().items():
         if name.startswith("errors."):
             if not (html / "errors" / f"{name.partition('.')[2].lower()}.html").exists():
                 yield f"{name} has no page"
@@ -46,8 +45,19 @@ def missing(html: Path) -> Iterator[str]:
             java = java_line(f"kstreamnb.{name}", inspect.getdoc(value) or "")
             if java is not None and "Java: " not in shown.get(name, ""):
                 yield f"{name} does not name Java's class"
+    for kind in returned_classes():
+        if f"{kind.__module__.partition('.')[2]}.{kind.__name__}" not in shown:
+            yield f"{kind.__name__} is not in the reference"
+    yield from _missing_arguments(shown)
+
+
+def _missing_arguments(shown: dict[str, str]) -> Iterator[str]:
+    names = public_names()
     for name, _, doc in callables():
-        if name.startswith(("errors.", "samples.")) or name.endswith(".add_note"):  # Python's own
+        owner, _, member = name.rpartition(".")
+        kind = names.get(owner)
+        hidden = name.endswith(".add_note") or (inspect.isclass(kind) and is_internal(kind, member))
+        if hidden or name.startswith(("errors.", "samples.")):
             continue
         text = shown.get(name)
         if text is None:

@@ -206,6 +206,11 @@ def idioms(parsed: Collection[Module]) -> list[str]:
         f"{module.path.relative_to(ROOT)}:{line}: Whether … of a function"
         for module in parsed
         for line in _whether(module)
+    ] + [
+        f"{path.relative_to(ROOT)}: {idiom}"
+        for path in sorted(path for path in PACKAGE.rglob("*") if path.suffix in (".java", ".js", ".tsv"))
+        for idiom, pattern in IDIOMS.items()
+        if pattern.search(path.read_text())
     ]
 
 

@@ -20,7 +20,9 @@ class TimestampExtractor(Protocol):
     def extract(self, record: TopicRecord, partition_time_ms: int) -> int:
         """Return the event time in ms; a negative one drops the record.
 
-        ``partition_time_ms`` is the greatest time so far in the record's partition, -1 before the first.
+        Args:
+            record: the record, with the timestamp that Kafka stores.
+            partition_time_ms: the greatest time so far in the record's partition, -1 before the first.
         """
 
 

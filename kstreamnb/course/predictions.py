@@ -35,6 +35,9 @@ class Prediction:
     def give(self, answer: object) -> None:
         """Keep an answer; the number of an option stands for its text.
 
+        Args:
+            answer: the answer, or the number of an option.
+
         Raises: KStreamError if the question has options and the answer is none of them.
         """
         options = self.question.options

@@ -27,7 +27,11 @@ class Breakpoint:
     when: StepCondition | None = None
 
     def hits(self, step: Step) -> bool:
-        """Return whether the breakpoint stops at a step."""
+        """Return whether the breakpoint stops at a step.
+
+        Args:
+            step: a step of the same run.
+        """
         if self.node is not None and step.elsewhere:
             return False
         if self.node is not None and not any(self.node in (hop.node, hop.child) for hop in step.forwarded):

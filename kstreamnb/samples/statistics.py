@@ -46,7 +46,11 @@ class Lateness:
         return self.sorted_ms[-1] if self.sorted_ms else 0
 
     def quantile_ms(self, share: float) -> int:
-        """Return the distance that a share of the records stays within."""
+        """Return the distance that a share of the records stays within.
+
+        Args:
+            share: a share of the records, 0 to 1.
+        """
         return self.sorted_ms[max(0, ceil(share * len(self.sorted_ms)) - 1)] if self.sorted_ms else 0
 
     def classes(self) -> tuple[tuple[str, int], ...]:
@@ -63,7 +67,11 @@ class Lateness:
         return tuple(zip(names, counts, strict=True))[: last + 1]
 
     def suggested_grace_ms(self, share: float = 0.999) -> int:
-        """Return the least round duration that keeps a share of the records, whatever their windows."""
+        """Return the least round duration that keeps a share of the records, whatever their windows.
+
+        Args:
+            share: a share of the records, 0 to 1. Default: 0.999.
+        """
         wanted = self.quantile_ms(share)
         return next((step for step in (0, *_STEPS_MS) if step >= wanted), ceil(wanted / 86_400_000) * 86_400_000)
 
@@ -89,7 +97,11 @@ class TopicStatistics:
     bytes: tuple[tuple[int, int], ...] = ()
 
     def bars(self, of: str) -> Iterator[Bars]:
-        """Yield charts of lateness, keys and partitions; ``of`` ends their titles."""
+        """Yield charts of lateness, keys and partitions; ``of`` ends their titles.
+
+        Args:
+            of: the end of each title.
+        """
         others = self.records - self.null_keys - sum(count for _, count in self.top_keys)
         rest = ((f"{self.keys - len(self.top_keys):,} other keys", others),) if others else ()
         yield Bars(f"behind stream time on arrival{of}", "records", self.lateness.classes())

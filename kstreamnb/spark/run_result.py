@@ -46,7 +46,11 @@ class RunResult(Displayed):
         self.outputs: Mapping[str, DataFrame] = {topic: move_frame(self._output(topic), spark) for topic in topics}
 
     def records(self, topic: str) -> dict[int, list[TopicRecord]]:
-        """Return the records of an output topic by partition, in their order."""
+        """Return the records of an output topic by partition, in their order.
+
+        Args:
+            topic: the output topic.
+        """
         key_serde, value_serde = self._serdes(topic)
         read_key, read_value = decoder(key_serde), decoder(value_serde)
         found: dict[int, list[TopicRecord]] = {}
@@ -61,7 +65,13 @@ class RunResult(Displayed):
         return merge_batches(topic, (each for each in batches if each[2].topic == topic))
 
     def store(self, name: str, *, timestamps: bool = False, headers: bool = False) -> StoreView:
-        """Return a store at the end of the run, over all its partitions; options as in `Query.store`."""
+        """Return a store at the end of the run, over all its partitions.
+
+        Args:
+            name: the store.
+            timestamps: return rows of timestamped stores as `ValueAndTimestamp`. Default: False.
+            headers: return rows of stores with headers with them. Default: False.
+        """
         placed = tasks_with(self._deployment, name)
         source = {len(self._deployment.input_ranks) + task.number: task for task in placed}
         rows = self._addressed(STORE).where(F.col("source").isin(list(source))).collect()

@@ -63,7 +63,11 @@ class View(Suggesting, Generic[K, V]):
         self.name, self.stores, self._show = name, stores, show
 
     def partition(self, number: int) -> Any:
-        """Return the store of one partition alone."""
+        """Return the store of one partition alone.
+
+        Args:
+            number: the number of the partition.
+        """
         return self.stores[number]
 
     def _find(self, method: str, *args: object) -> V | None:
@@ -96,7 +100,11 @@ class KeyValueView(View[K, V]):
     """Rows by key, over all partitions."""
 
     def get(self, key: object) -> V | None:
-        """Return the row of a key, or None."""
+        """Return the row of a key, or None.
+
+        Args:
+            key: the key.
+        """
         return self._find("get", key)
 
     def __getitem__(self, key: object) -> V:
@@ -123,15 +131,29 @@ class KeyValueView(View[K, V]):
         return self._merge("reverse_all", reverse=True)
 
     def range(self, from_key: object, to_key: object) -> Iterator[tuple[K, V]]:
-        """Return rows between two keys, both inclusive; None is open."""
+        """Return rows between two keys, both inclusive; None is open.
+
+        Args:
+            from_key: the first key, inclusive. None: from the least one.
+            to_key: the last key, inclusive. None: to the greatest one.
+        """
         return self._merge("range", from_key, to_key)
 
     def reverse_range(self, from_key: object, to_key: object) -> Iterator[tuple[K, V]]:
-        """Return the rows of `range`, descending."""
+        """Return the rows of `range`, descending.
+
+        Args:
+            from_key: the first key, inclusive. None: from the least one.
+            to_key: the last key, inclusive. None: to the greatest one.
+        """
         return self._merge("reverse_range", from_key, to_key, reverse=True)
 
     def prefix_scan(self, prefix: object) -> Iterator[tuple[K, V]]:
-        """Return rows whose key bytes begin with those of ``prefix``."""
+        """Return rows whose key bytes begin with those of ``prefix``.
+
+        Args:
+            prefix: the beginning of the keys; the store's key serde makes its bytes.
+        """
         return self._merge("prefix_scan", prefix)
 
     def approximate_num_entries(self) -> int:
@@ -143,29 +165,65 @@ class WindowView(View[Windowed[object], V]):
     """Rows by key and window start, over all partitions."""
 
     def fetch(self, key: object, from_: int, to: int | None = None) -> V | Iterator[tuple[int, V]] | None:
-        """Return the row of one window start or, with two times, ``(start, row)`` of all starts between them."""
+        """Return the row of one window start or, with two times, ``(start, row)`` of all starts between them.
+
+        Args:
+            key: the key.
+            from_: the window start in ms since 1970, or the first of several, inclusive.
+            to: the last window start, inclusive. Default: only ``from_``, and the result is one row or None.
+        """
         if to is None:
             return self._find("fetch", key, from_)
         return self._of_key("fetch_between", key, from_, to)
 
     def backward_fetch(self, key: object, from_: int, to: int) -> Iterator[tuple[int, V]]:
-        """Return ``(start, row)`` of all starts between two times, descending."""
+        """Return ``(start, row)`` of all starts between two times, descending.
+
+        Args:
+            key: the key.
+            from_: the first window start, in ms since 1970, inclusive.
+            to: the last window start, inclusive.
+        """
         return self._of_key("backward_fetch", key, from_, to)
 
     def fetch_keys(self, from_key: object, to_key: object, from_: int, to: int) -> ByWindow[V]:
-        """Return rows between two keys and two times."""
+        """Return rows between two keys and two times.
+
+        Args:
+            from_key: the first key, inclusive. None: from the least one.
+            to_key: the last key, inclusive. None: to the greatest one.
+            from_: the first window start, in ms since 1970, inclusive.
+            to: the last window start, inclusive.
+        """
         return self._merge("fetch_keys", from_key, to_key, from_, to)
 
     def backward_fetch_keys(self, from_key: object, to_key: object, from_: int, to: int) -> ByWindow[V]:
-        """Return the rows of `fetch_keys`, descending."""
+        """Return the rows of `fetch_keys`, descending.
+
+        Args:
+            from_key: the first key, inclusive. None: from the least one.
+            to_key: the last key, inclusive. None: to the greatest one.
+            from_: the first window start, in ms since 1970, inclusive.
+            to: the last window start, inclusive.
+        """
         return self._merge("backward_fetch_keys", from_key, to_key, from_, to, reverse=True)
 
     def fetch_all(self, from_: int, to: int) -> ByWindow[V]:
-        """Return rows of all keys between two times."""
+        """Return rows of all keys between two times.
+
+        Args:
+            from_: the first window start, in ms since 1970, inclusive.
+            to: the last window start, inclusive.
+        """
         return self._merge("fetch_all", from_, to)
 
     def backward_fetch_all(self, from_: int, to: int) -> ByWindow[V]:
-        """Return the rows of `fetch_all`, descending."""
+        """Return the rows of `fetch_all`, descending.
+
+        Args:
+            from_: the first window start, in ms since 1970, inclusive.
+            to: the last window start, inclusive.
+        """
         return self._merge("backward_fetch_all", from_, to, reverse=True)
 
     def all(self) -> ByWindow[V]:
@@ -186,11 +244,21 @@ class SessionView(View[Windowed[object], V]):
     """Aggregates by session, over all partitions."""
 
     def fetch(self, key: object, to_key: object = None) -> ByWindow[V]:
-        """Return the sessions of a key, or of the keys between two."""
+        """Return the sessions of a key, or of the keys between two.
+
+        Args:
+            key: the key, or the first of several. None: from the least one.
+            to_key: the last key, inclusive. Default: only ``key``.
+        """
         return self._merge("fetch", key, to_key)
 
     def backward_fetch(self, key: object, to_key: object = None) -> ByWindow[V]:
-        """Return the sessions of `fetch`, descending."""
+        """Return the sessions of `fetch`, descending.
+
+        Args:
+            key: the key, or the first of several. None: from the least one.
+            to_key: the last key, inclusive. Default: only ``key``.
+        """
         return self._merge("backward_fetch", key, to_key, reverse=True)
 
     def all(self) -> ByWindow[V]:
@@ -198,27 +266,59 @@ class SessionView(View[Windowed[object], V]):
         return self.find_sessions_between(None, None, 0, _FOREVER)
 
     def fetch_session(self, key: object, start: int, end: int) -> V | None:
-        """Return the aggregate of one session, or None."""
+        """Return the aggregate of one session, or None.
+
+        Args:
+            key: the key.
+            start: the start of the session, in ms since 1970.
+            end: its end, which belongs to it.
+        """
         return self._find("fetch_session", key, start, end)
 
     def find_sessions(self, key: object, earliest_end: int, latest_start: int) -> ByWindow[V]:
-        """Return sessions of a key that overlap a time."""
+        """Return sessions of a key that overlap a time.
+
+        Args:
+            key: the key.
+            earliest_end: the least end of a session, in ms since 1970, inclusive.
+            latest_start: the greatest start of a session, inclusive.
+        """
         return self._merge("find_sessions", key, earliest_end, latest_start)
 
     def backward_find_sessions(self, key: object, earliest_end: int, latest_start: int) -> ByWindow[V]:
-        """Return the sessions of `find_sessions`, descending."""
+        """Return the sessions of `find_sessions`, descending.
+
+        Args:
+            key: the key.
+            earliest_end: the least end of a session, in ms since 1970, inclusive.
+            latest_start: the greatest start of a session, inclusive.
+        """
         return self._merge("backward_find_sessions", key, earliest_end, latest_start, reverse=True)
 
     def find_sessions_between(
         self, from_key: object, to_key: object, earliest_end: int, latest_start: int
     ) -> ByWindow[V]:
-        """Return sessions of the keys between two that overlap a time."""
+        """Return sessions of the keys between two that overlap a time.
+
+        Args:
+            from_key: the first key, inclusive. None: from the least one.
+            to_key: the last key, inclusive. None: to the greatest one.
+            earliest_end: the least end of a session, in ms since 1970, inclusive.
+            latest_start: the greatest start of a session, inclusive.
+        """
         return self._merge("find_sessions_between", from_key, to_key, earliest_end, latest_start)
 
     def backward_find_sessions_between(
         self, from_key: object, to_key: object, earliest_end: int, latest_start: int
     ) -> ByWindow[V]:
-        """Return the sessions of `find_sessions_between`, descending."""
+        """Return the sessions of `find_sessions_between`, descending.
+
+        Args:
+            from_key: the first key, inclusive. None: from the least one.
+            to_key: the last key, inclusive. None: to the greatest one.
+            earliest_end: the least end of a session, in ms since 1970, inclusive.
+            latest_start: the greatest start of a session, inclusive.
+        """
         times = (earliest_end, latest_start)
         return self._merge("backward_find_sessions_between", from_key, to_key, *times, reverse=True)
 
@@ -227,13 +327,25 @@ class VersionedView(View[K, V]):
     """Rows with their history, over all partitions."""
 
     def get(self, key: object, as_of: int | None = None) -> V | None:
-        """Return the latest version of a key, or the one valid at a time; None if there is none."""
+        """Return the latest version of a key, or the one valid at a time; None if there is none.
+
+        Args:
+            key: the key.
+            as_of: the time at which the version was valid, in ms since 1970. Default: the latest version.
+        """
         return self._find("get", key, as_of)
 
     def history(
         self, key: object, from_: int | None = None, to: int | None = None, *, ascending: bool = True
     ) -> Iterator[V]:
-        """Return versions of a key that were valid between two times."""
+        """Return versions of a key that were valid between two times.
+
+        Args:
+            key: the key.
+            from_: the beginning of the period, in ms since 1970. Default: the whole history.
+            to: its end. Default: no end.
+            ascending: the oldest version first. Default: True.
+        """
         return iter([row for store in self.stores for row in store.history(key, from_, to, ascending=ascending)])
 
 

@@ -14,7 +14,6 @@ from kstreamnb.suggesting import Suggesting
 
 Write: TypeAlias = Callable[[list[TopicRecord]], None]
 
-_MISSING: Any = object()
 _NEGATIVE = "advance must be positive"
 
 
@@ -38,7 +37,7 @@ class InputTopic(Suggesting):
     def pipe_input(
         self,
         key: object,
-        value: object = _MISSING,
+        value: object = ...,
         at: Instant | None = None,
         *,
         headers: AnyHeaders = (),
@@ -48,7 +47,7 @@ class InputTopic(Suggesting):
 
         Args:
             key: the key; or the value of a record without a key, or a `Record` or `TopicRecord`, if it is alone.
-            value: the value.
+            value: the value. Default: the record has no key, and ``key`` is its value.
             at: the time of the record: epoch milliseconds, ISO text or an aware datetime. Default: the topic's clock.
             headers: pairs of a name and bytes, or a mapping. Default: none.
             partition: the partition. Default: the one that the key chooses.
@@ -67,7 +66,7 @@ class InputTopic(Suggesting):
         """
         if not (partition is None or type(partition) is int):
             raise ConfigError(f'partition must be a whole number, got "{partition}"')
-        if value is _MISSING and isinstance(key, (Record, TopicRecord)):
+        if value is ... and isinstance(key, (Record, TopicRecord)):
             arguments = {"at": at, "partition": partition, "headers": headers or None}
             ignored = [name for name, argument in arguments.items() if argument is not None]
             if ignored:
@@ -77,7 +76,7 @@ class InputTopic(Suggesting):
                 )
             self._write([self._record(key)])
             return
-        if value is _MISSING:
+        if value is ...:
             key, value = None, key
         timestamp = self._tick() if at is None else _instant(at)
         expect(partition, int | None, "partition")
@@ -85,7 +84,11 @@ class InputTopic(Suggesting):
         self._write([TopicRecord(*place, timestamp, key, value, headers_of(headers))])
 
     def pipe_record_list(self, records: Iterable[Record[Any, Any] | TopicRecord | Sequence[Any]]) -> None:
-        """Pipe records: `Record`, `TopicRecord`, or tuples ``(key, value)`` and ``(key, value, time)``."""
+        """Pipe records: `Record`, `TopicRecord`, or tuples ``(key, value)`` and ``(key, value, time)``.
+
+        Args:
+            records: the records; those without a time get the topic's clock.
+        """
         expect(records, Iterable, "records")
         self._write([self._record(record) for record in records])
 
@@ -123,12 +126,22 @@ class InputTopic(Suggesting):
     def pipe_value_list(
         self, values: Iterable[object], *, start: Instant | None = None, advance: timedelta | str | None = None
     ) -> None:
-        """Pipe values without keys; ``start`` and ``advance`` are those of `pipe_key_value_list`."""
+        """Pipe values without keys.
+
+        Args:
+            values: the values, each a record.
+            start: the time of the first record. Default: the topic's clock.
+            advance: the time between two records. Default: the topic's ``auto_advance``.
+        """
         expect(values, Iterable, "values")
         self.pipe_key_value_list([(None, value) for value in values], start=start, advance=advance)
 
     def advance_time(self, by: timedelta | str) -> None:
-        """Advance the topic's clock by a duration."""
+        """Advance the topic's clock by a duration.
+
+        Args:
+            by: a duration such as "5m".
+        """
         step = duration_ms(by, "advance of the topic's clock")
         if step < 0:
             raise ConfigError(

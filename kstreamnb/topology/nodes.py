@@ -46,7 +46,11 @@ class Source(NamesSerdes):
     traits: ClassVar[OperatorTraits] = NO_TRAITS
 
     def reads(self, topic: str) -> bool:
-        """Return whether records of ``topic`` enter here."""
+        """Return whether records of ``topic`` enter here.
+
+        Args:
+            topic: the name of a topic.
+        """
         if self.pattern is not None:
             return re.fullmatch(self.pattern, topic) is not None
         return topic in self.topics

@@ -95,7 +95,7 @@ def test_of_three_places_for_two_partitions_one_stands_by() -> None:
     places = ks.plan(counted(), {"in": 2}, spark_partitions=3).tasks_by_partition
     assert [1, 1, 0] == [len(tasks) for tasks in places]
     answer = ks.config_report({"num.standby.replicas": 1})["num.standby.replicas"]
-    assert ("not needed", "state lies in the checkpoint, which every worker reaches") == (answer.answer, answer.words)
+    assert ("not needed", "the checkpoint holds the state, and every worker reads it") == (answer.answer, answer.words)
 
 
 @pytest.mark.parametrize(("places", "loads"), [(1, [6]), (2, [3, 3]), (3, [2, 2, 2]), (8, [1] * 6 + [0] * 2)])

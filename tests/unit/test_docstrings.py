@@ -9,6 +9,7 @@ import pkgutil
 import re
 import textwrap
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from kstreamnb import operators as operator_room
 from kstreamnb.dsl.declarations import Handle
 from kstreamnb.dsl.keywords import documented_arguments
 from kstreamnb.dsl.option_fields import Options
-from tests.unit.public_names import public_names
+from tests.unit.public_names import is_internal, public_names, returned_classes
 
 # `export` writes the cells of a notebook: outside one there is no example.
 WITHOUT_EXAMPLE = {"notebook.export"}
@@ -158,6 +159,25 @@ def callables() -> Iterator[tuple[str, object, str | None]]:
                 yield f"{name}.{key}", getattr(value, key), inspect.getdoc(method)
 
 
+def methods_of_results() -> Iterator[tuple[str, object, str | None]]:
+    """Yield the methods of the objects that public calls return, with their docstrings."""
+    for kind in returned_classes():
+        for key in dir(kind):
+            method = inspect.unwrap(getattr(found := inspect.getattr_static(kind, key), "__func__", found))
+            ours = inspect.isfunction(method) and method.__module__.startswith("kstreamnb")
+            if ours and not key.startswith("_") and not is_internal(kind, key):
+                yield f"{kind.__name__}.{key}", getattr(kind, key), inspect.getdoc(method)
+
+
+def test_the_results_of_public_calls_are_found() -> None:
+    """Those of the driver, of a replay and of a query, and what is reached through them."""
+    found = {kind.__name__: sources for kind, sources in returned_classes().items()}
+    assert found["InputTopic"][0] == "TopologyTestDriver.create_input_topic"
+    assert "Snapshot.store" in found["StoreTable"]
+    assert {"OutputTopic", "Explanations", "Step", "QueryStatus", "LiveView", "SampleDescription"} <= found.keys()
+    assert not {"Declaration", "Deployment", "KStream", "ConfigError"} & found.keys()
+
+
 def described(doc: str | None) -> dict[str, str]:
     """Return the sentences on the arguments; those of a result may be in its section "Attributes"."""
     text = inspect.cleandoc(doc or "")
@@ -170,7 +190,7 @@ STATES_A_DEFAULT = re.compile(r"[Dd]efault|Required|not allowed")
 def test_every_argument_of_every_public_name_is_documented_with_its_default() -> None:
     """Functions, methods and constructors alike; a result's constructor may document its fields as attributes."""
     wrong = []
-    for name, value, doc in callables():
+    for name, value, doc in chain(callables(), methods_of_results()):
         entries, parameters = described(doc), inspect.signature(value).parameters  # type: ignore[arg-type]
         for argument, parameter in parameters.items():
             text = entries.get(argument, "")

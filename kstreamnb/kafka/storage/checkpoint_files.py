@@ -46,11 +46,19 @@ class CheckpointFiles(ABC):
 
     @abstractmethod
     def read(self, name: str) -> bytes | None:
-        """Return the content of a file; None if there is none."""
+        """Return the content of a file; None if there is none.
+
+        Args:
+            name: the file.
+        """
 
     @abstractmethod
     def write(self, name: str, content: bytes) -> None:
         """Write a file completely or not at all; replaces an older one.
+
+        Args:
+            name: the file.
+            content: all of its bytes.
 
         Raises:
             StorageError: nothing can be written there.
@@ -58,19 +66,36 @@ class CheckpointFiles(ABC):
 
     @abstractmethod
     def names(self, folder: str = "") -> list[str]:
-        """Return the names in a folder in alphabetical order; none if there is no such folder."""
+        """Return the names in a folder in alphabetical order; none if there is no such folder.
+
+        Args:
+            folder: the folder. Default: the checkpoint.
+        """
 
     @abstractmethod
     def exists(self, name: str = "") -> bool:
-        """Tell whether there is a file or folder; by default, the checkpoint itself."""
+        """Tell whether there is a file or folder; by default, the checkpoint itself.
+
+        Args:
+            name: the file or folder. Default: the checkpoint.
+        """
 
     @abstractmethod
     def delete(self, name: str = "") -> None:
-        """Delete a file, or a folder with its content; by default, the checkpoint. What does not exist is ignored."""
+        """Delete a file, or a folder with its content; by default, the checkpoint. What does not exist is ignored.
+
+        Args:
+            name: the file or folder. Default: the checkpoint.
+        """
 
     @abstractmethod
     def move(self, name: str, to: str) -> None:
-        """Give a file another name, in a folder that is created if it is missing."""
+        """Give a file another name, in a folder that is created if it is missing.
+
+        Args:
+            name: the file.
+            to: its new name, relative to the checkpoint, too.
+        """
 
     @abstractmethod
     def hold(self) -> Presence:
@@ -83,6 +108,9 @@ class CheckpointFiles(ABC):
     def last_line(self, name: str) -> str:
         """Return the last line of a text file, which has the content in Spark's logs.
 
+        Args:
+            name: the file.
+
         Raises:
             FileNotFoundError: there is no such file.
         """
@@ -92,7 +120,11 @@ class CheckpointFiles(ABC):
         return content.decode().splitlines()[-1]
 
     def numbers(self, folder: str) -> list[int]:
-        """Return the numbers among the names in a folder, in ascending order."""
+        """Return the numbers among the names in a folder, in ascending order.
+
+        Args:
+            folder: the folder.
+        """
         return sorted(int(name) for name in self.names(folder) if name.isdigit())
 
     def __str__(self) -> str:

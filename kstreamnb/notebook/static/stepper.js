@@ -181,7 +181,7 @@ function stepper({ root, send, follow, guarded, model, ends }) {
     trail();
   };
 
-  // --- event time: the picture holds every step; what lies in the future is hidden ---
+  // --- event time: the picture holds every step; later parts are hidden ---
   let scene = null;
   const paintTimeline = () => {
     const svg = model.get("timeline");

@@ -58,7 +58,11 @@ class RunProfile(Tabular):
         return f"profile{name}: {pluralize(len(self.nodes), 'node')}, {pluralize(len(self.stores), 'store')}{most}"
 
     def weight(self, cost: NodeCost) -> float:
-        """Return a node's share of the cost: of CPU time if it was measured, otherwise of the bytes."""
+        """Return a node's share of the cost: of CPU time if it was measured, otherwise of the bytes.
+
+        Args:
+            cost: one of ``nodes``.
+        """
         if cost.cpu_share is not None:
             return cost.cpu_share
         return cost.bytes / (sum(each.bytes for each in self.nodes) or 1)

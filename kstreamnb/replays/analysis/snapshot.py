@@ -47,7 +47,12 @@ class StoreTable(Tabular, Framed):
         return len(self.rows)
 
     def get(self, key: object, default: object = None) -> Any:
-        """Return the value of a key, or ``default``."""
+        """Return the value of a key, or ``default``.
+
+        Args:
+            key: the key.
+            default: the result if there is no such row. Default: None.
+        """
         return next((row.value for row in self.rows if row.key == key), default)
 
     def to_dict(self) -> dict[Any, Any]:
@@ -84,7 +89,11 @@ class Snapshot(Tabular):
         return tuple(dict.fromkeys(name for task in self._run.tasks.values() for name in task.stores))
 
     def store(self, name: str) -> StoreTable:
-        """Return the rows of a store; raise StateError if no store has this name."""
+        """Return the rows of a store; raise StateError if no store has this name.
+
+        Args:
+            name: the store.
+        """
         expect(name, str, "name of a store")
         kinds = [(task_id, task.stores[name]) for task_id, task in self._run.tasks.items() if name in task.stores]
         if not kinds:
@@ -101,7 +110,11 @@ class Snapshot(Tabular):
         return self._run.index.rows(task, store, self.step)
 
     def state_vars(self, task: str) -> dict[tuple[str, str], Any]:
-        """Return the state variables of a task's nodes, by node and name."""
+        """Return the state variables of a task's nodes, by node and name.
+
+        Args:
+            task: a task id such as "0_1".
+        """
         expect(task, str, "task")
         return self._run.index.state_vars(task, self.step)
 
@@ -111,7 +124,11 @@ class Snapshot(Tabular):
         return {task: self._run.index.stream_time(task, self.step) for task in self._run.tasks}
 
     def windows(self, store: str | None = None) -> tuple[OpenWindow, ...]:
-        """Return windows that can still change, of one store or of all."""
+        """Return windows that can still change, of one store or of all.
+
+        Args:
+            store: the store of the windows. Default: all stores.
+        """
         return tuple(window for window in open_windows(self._run, self.step) if store in (None, window.store))
 
     def waiting(self) -> tuple[Waiting, ...]:
@@ -119,7 +136,11 @@ class Snapshot(Tabular):
         return tuple(self._run.waiting(self.step))
 
     def first_waiting(self, n: int) -> tuple[Waiting, ...]:
-        """Return the first ``n`` records that no task had consumed yet."""
+        """Return the first ``n`` records that no task had consumed yet.
+
+        Args:
+            n: the greatest number of records.
+        """
         return tuple(islice(self._run.waiting(self.step), n))
 
     def count_waiting(self) -> int:
@@ -131,7 +152,11 @@ class Snapshot(Tabular):
         return len(self._run.taken[0]) - taken - (len(self._run.taken[1]) - between) + written - between
 
     def output(self, topic: str) -> Records:
-        """Return the records written to a topic so far."""
+        """Return the records written to a topic so far.
+
+        Args:
+            topic: a topic that the run has written.
+        """
         return Records(map(self._run.produced, self._run.output_positions(topic, self.step)))
 
     def counts(self) -> dict[tuple[str, str], int]:

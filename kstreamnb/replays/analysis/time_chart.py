@@ -58,7 +58,11 @@ class TimeSpan(NamedTuple):
         return self.values[0][0]
 
     def value_at(self, step: int) -> str | None:
-        """Return the value after a number of steps; None if there is none."""
+        """Return the value after a number of steps; None if there is none.
+
+        Args:
+            step: how many steps the run has made.
+        """
         at = bisect_right(self.values, step, key=lambda value: value[0])
         return self.values[at - 1][1] if at else None
 
@@ -86,7 +90,11 @@ class Lane:
         return [span for span in self.spans if span.values[-1][1] is not None]
 
     def until(self, step: int) -> Lane:
-        """Return the lane as it was after a number of steps."""
+        """Return the lane as it was after a number of steps.
+
+        Args:
+            step: how many steps the run has made.
+        """
         spans = tuple(
             span._replace(values=tuple(value for value in span.values if value[0] <= step))._replace(
                 closed_step=None if span.closed_step is None or span.closed_step > step else span.closed_step
@@ -117,7 +125,11 @@ class TaskTime:
         return sorted((record for lane in self.lanes for record in lane.records), key=lambda record: record.step)
 
     def until(self, step: int) -> TaskTime:
-        """Return the task as it was after a number of steps."""
+        """Return the task as it was after a number of steps.
+
+        Args:
+            step: how many steps the run has made.
+        """
         times = tuple(each for each in self.stream_times if each[0] <= step)
         return TaskTime(self.task, tuple(lane.until(step) for lane in self.lanes), times)
 
@@ -145,7 +157,11 @@ class TimeChart(Tabular):
     span_ms: tuple[int, int]
 
     def at(self, step: int) -> TimeChart:
-        """Return the chart as it was after ``step`` steps, on the same scale."""
+        """Return the chart as it was after ``step`` steps, on the same scale.
+
+        Args:
+            step: how many steps the run has made.
+        """
         return replace(self, tasks=tuple(task.until(step) for task in self.tasks))
 
     @property

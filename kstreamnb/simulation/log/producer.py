@@ -195,6 +195,13 @@ class LogProducer:
         """Buffer a record; its future and ``delivered(record, error)`` report its offset or failure once.
 
         Waiting for the future advances the log's clock.
+
+        Args:
+            topic: the topic.
+            key: the key; None for none.
+            value: the value.
+            partition: the partition. Default: the one that the producer's partitioner chooses.
+            delivered: a function ``(record, error)``, called once. Default: none.
         """
         check_arguments(LogProducer.send, locals())
         data = record_bytes(topic, key, value, self.log.key_serde, self.log.value_serde)
@@ -213,6 +220,9 @@ class LogProducer:
 
     def lose(self, requests: int = 1) -> None:
         """Lose the next requests.
+
+        Args:
+            requests: how many requests. Default: 1.
 
         Example: B overtakes A, because this producer is not idempotent.
             >>> from kstreamnb.simulation import Log

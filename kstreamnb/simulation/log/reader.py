@@ -29,7 +29,11 @@ class LogReader:
         return dict(self._positions)
 
     def read(self, limit: int | None = None) -> list[TopicRecord]:
-        """Return the next records, at most ``limit``, partition by partition."""
+        """Return the next records, partition by partition.
+
+        Args:
+            limit: the greatest number of records. Default: all.
+        """
         check_arguments(LogReader.read, locals())
         result: list[TopicRecord] = []
         for partition, at in self._positions.items():
@@ -40,7 +44,12 @@ class LogReader:
         return result
 
     def seek(self, partition: str, offset: int) -> None:
-        """Move a position, also backwards."""
+        """Move a position, also backwards.
+
+        Args:
+            partition: the partition, such as "orders-0".
+            offset: the offset of the next record to read.
+        """
         check_arguments(LogReader.seek, locals())
         at_least(0, offset, "offset")
         if partition not in self._positions:

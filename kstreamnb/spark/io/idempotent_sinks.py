@@ -33,7 +33,12 @@ class Cursor(Protocol):
     """The part of a DB-API cursor that a `DatabaseSink` uses."""
 
     def execute(self, statement: str, parameters: Sequence[object] = ..., /) -> object:
-        """Run a statement."""
+        """Run a statement.
+
+        Args:
+            statement: an SQL statement.
+            parameters: values for its placeholders. Default: none.
+        """
 
     def fetchone(self) -> Sequence[object] | None:
         """Return the next row."""

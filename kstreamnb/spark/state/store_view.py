@@ -28,11 +28,12 @@ class _ReadRows(TabularRows):
 
 
 class StoreView(Displayed, Framed):
-    """A store of any kind, read only: it has the interface of the test driver's stores, over all partitions.
+    """A store of any kind, read only, over all partitions.
 
-    Rows of timestamped stores are their values; with ``timestamps`` they are `ValueAndTimestamp`, and with
-    ``headers`` those of stores with headers are `ValueTimestampHeaders` or `AggregationWithHeaders`. ``batch`` is the
-    last batch that the view has seen, None for a run over static data.
+    Its methods are those of `DisplayedKeyValueView`, `DisplayedWindowView`, `DisplayedSessionView` or
+    `DisplayedVersionedView`. Rows of timestamped stores are their values; with ``timestamps`` they are
+    `ValueAndTimestamp`, and with ``headers`` those of stores with headers are `ValueTimestampHeaders` or
+    `AggregationWithHeaders`. ``batch`` is the last batch that the view has seen, None for a run over static data.
 
     Example: ``view["shoe"]``, ``view.get("shoe")``, ``dict(view.all())``, ``list(view.fetch_all(0, 60_000))``.
     """

@@ -17,7 +17,7 @@ public final class LateCommitLog extends CommitLog {
         super(stream.sparkSession(), stream.commitLog().metadataPath().toString(), false);
     }
 
-    /** Has a stream use such a log instead of its own. */
+    /** Replaces the log of a stream by such a log. */
     public static LateCommitLog of(final StreamingQueryWrapper query) throws ReflectiveOperationException {
         final StreamExecution stream = query.streamingQuery();
         final LateCommitLog log = new LateCommitLog(stream);
