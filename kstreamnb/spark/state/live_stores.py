@@ -140,7 +140,7 @@ def _catch_up(copy: _StoreCopy, *, trust: bool) -> bool:
 
 
 class LiveView(StoreView):
-    """A view that shows the last batch whenever it is read.
+    """A `StoreView` that shows the last batch whenever it is read.
 
     ``batch`` is the batch that the last answer was from, ``lag`` the records that wait in the input topics.
     """
