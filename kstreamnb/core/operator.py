@@ -88,6 +88,12 @@ class BindContext(Protocol):
     def schedule(self, interval_ms: int, kind: str, punctuate: Punctuate, start_ms: int | None = None) -> Cancellable:
         """Call ``punctuate`` every ``interval_ms`` of "stream_time" or "wall_clock_time"."""
 
+    def timestamp(self) -> int:
+        """Return the timestamp of the current record (ms)."""
+
+    def headers(self) -> Headers:
+        """Return the headers of the current record."""
+
     def metadata(self) -> RecordMetadata | None:
         """Return topic, partition and offset of the current record; (None, -1, -1) in a punctuator."""
 

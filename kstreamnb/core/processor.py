@@ -114,8 +114,8 @@ class ProcessorContext(Suggesting):
             interval: time between two calls, such as "10s"; at least 1 ms.
             kind: `PunctuationType.STREAM_TIME` or `PunctuationType.WALL_CLOCK_TIME`.
             callback: function ``(now_ms) -> None``; gets the time of the clock in epoch milliseconds.
-            start: instant of the first call. Default: the first record in stream time, one interval from now on the
-                wall clock.
+            start: instant of the first call; if it has passed, the first call is at the next ``start + k * interval``.
+                Default: the next record in stream time, one interval from now on the wall clock.
         """
         start_ms = None if start is None else instant_ms(start, "start of a punctuator")
         return self._context.schedule(duration_ms(interval, "interval of a punctuator"), kind, callback, start_ms)

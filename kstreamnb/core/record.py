@@ -117,6 +117,19 @@ class RecordMetadata(NamedTuple):
     offset: int
 
 
+class OutputMetadata(RecordMetadata):
+    """What a function that chooses a topic learns of a record: its origin, ``timestamp`` (ms) and ``headers``."""
+
+    timestamp: int
+    headers: Headers
+
+    def __new__(cls, origin: RecordMetadata, timestamp: int, headers: Headers) -> OutputMetadata:
+        """Add timestamp and headers of the record to the position of the record that caused it."""
+        metadata = super().__new__(cls, *origin)
+        metadata.timestamp, metadata.headers = timestamp, headers
+        return metadata
+
+
 class ValueAndTimestamp(NamedTuple):
     """A value of a timestamped store and the event time (ms) it is valid from.
 

@@ -374,7 +374,8 @@ class StreamOperators(Handle, Generic[K, V]):
         Shape: KStream[K, V] -> topic; 1 -> 1; key kept; store: no; repartition: no.
 
         Args:
-            topic: name of the topic, or a function ``(key, value, metadata)`` that returns it for each record.
+            topic: name of the topic, or a function ``(key, value, metadata)`` that returns it for each record; metadata
+                are topic, partition and offset of the input record, timestamp and headers of this one.
             produced: how to write. Default: as the stream and the application say.
 
         Example:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, TypeAlias, TypeVar
 
-from kstreamnb.core.record import Record, RecordMetadata
+from kstreamnb.core.record import OutputMetadata, Record
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -32,7 +32,7 @@ Aggregator: TypeAlias = Callable[[K, V, A], A]
 Merger: TypeAlias = Callable[[K, A, A], A]
 """``(key, left, right)``: the aggregate of two sessions that became one."""
 
-TopicChooser: TypeAlias = Callable[[K, V, RecordMetadata], str]
+TopicChooser: TypeAlias = Callable[[K, V, OutputMetadata], str]
 """``(key, value, metadata)``: the topic of a record."""
 
 

@@ -174,6 +174,18 @@ def _may_not_forward(key: object, value: object, timestamp: int, headers: Header
     raise ProcessingError("a transformer of values may not forward records; it returns the new value", java=java)
 
 
+class TransformerContext(ProcessorContext):
+    """The context of a transformer of values, which gets no record: time and headers are asked of it."""
+
+    def timestamp(self) -> int:
+        """Return the timestamp of the current record in epoch milliseconds."""
+        return self._context.timestamp()
+
+    def headers(self) -> Headers:
+        """Return the headers of the current record."""
+        return self._context.headers()
+
+
 @dataclass(frozen=True)
 class TableTransformValues(DerivedTable):
     """Forwards changes with a transformer's results in place of the values; deleted rows reach it, too.
@@ -200,7 +212,7 @@ class TableTransformValues(DerivedTable):
         transform = getattr(transformer, "transform", None)
         if transform is None:
             return transformer  # type: ignore[no-any-return] # a plain function (key, value)
-        start(transformer, context, ProcessorContext(context, _may_not_forward))
+        start(transformer, context, TransformerContext(context, _may_not_forward))
         return transform  # type: ignore[no-any-return]
 
 

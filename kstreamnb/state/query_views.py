@@ -148,13 +148,14 @@ class KeyValueView(View[K, V]):
         """
         return self._merge("reverse_range", from_key, to_key, reverse=True)
 
-    def prefix_scan(self, prefix: object) -> Iterator[tuple[K, V]]:
+    def prefix_scan(self, prefix: object, serialize: Callable[[Any], bytes] | None = None) -> Iterator[tuple[K, V]]:
         """Return rows whose key bytes begin with those of ``prefix``.
 
         Args:
-            prefix: the beginning of the keys; the store's key serde makes its bytes.
+            prefix: the beginning of the keys.
+            serialize: makes the bytes of the prefix. Default: the store's key serde.
         """
-        return self._merge("prefix_scan", prefix)
+        return self._merge("prefix_scan", prefix, serialize)
 
     def approximate_num_entries(self) -> int:
         """Return the number of rows."""
@@ -243,21 +244,21 @@ class WindowView(View[Windowed[object], V]):
 class SessionView(View[Windowed[object], V]):
     """Aggregates by session, over all partitions."""
 
-    def fetch(self, key: object, to_key: object = None) -> ByWindow[V]:
+    def fetch(self, key: object, to_key: object = ...) -> ByWindow[V]:
         """Return the sessions of a key, or of the keys between two.
 
         Args:
-            key: the key, or the first of several. None: from the least one.
-            to_key: the last key, inclusive. Default: only ``key``.
+            key: the key, or the first of several. None: from the least one, if there is a last one.
+            to_key: the last key, inclusive. None: to the greatest one. Default: only ``key``.
         """
         return self._merge("fetch", key, to_key)
 
-    def backward_fetch(self, key: object, to_key: object = None) -> ByWindow[V]:
+    def backward_fetch(self, key: object, to_key: object = ...) -> ByWindow[V]:
         """Return the sessions of `fetch`, descending.
 
         Args:
-            key: the key, or the first of several. None: from the least one.
-            to_key: the last key, inclusive. Default: only ``key``.
+            key: the key, or the first of several. None: from the least one, if there is a last one.
+            to_key: the last key, inclusive. None: to the greatest one. Default: only ``key``.
         """
         return self._merge("backward_fetch", key, to_key, reverse=True)
 

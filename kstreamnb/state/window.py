@@ -296,15 +296,15 @@ class SessionRows(TimedRows[tuple[int, int]]):
             return self._rows(sorted(self._between(earliest_end, latest_end), key=self._time_rank))
         return self._rows(sorted(self._by_time(earliest_end, latest_end), key=self._time_ordered_rank))
 
-    def fetch(self, key: object, to_key: object = None) -> Rows:
-        """Return all sessions of a key, or of a range of keys."""
-        if to_key is None and key is not None:
+    def fetch(self, key: object, to_key: object = ...) -> Rows:
+        """Return all sessions of a key, or of a range of keys, of which None is open."""
+        if to_key is ...:
             return self.find_sessions(key, 0, MAX_TIME_MS)
         return self.find_sessions_between(key, to_key, 0, MAX_TIME_MS)
 
-    def backward_fetch(self, key: object, to_key: object = None) -> Rows:
+    def backward_fetch(self, key: object, to_key: object = ...) -> Rows:
         """Return the sessions of `fetch` in reverse order."""
-        if to_key is None and key is not None:
+        if to_key is ...:
             return self.backward_find_sessions(key, 0, MAX_TIME_MS)
         return self.backward_find_sessions_between(key, to_key, 0, MAX_TIME_MS)
 

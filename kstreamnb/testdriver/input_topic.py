@@ -161,7 +161,7 @@ class InputTopic(Suggesting):
         if not 2 <= len(record) <= 4:
             raise ConfigError(f"a record has {len(record)} fields", hint="give (key, value[, time[, headers]])")
         key, value, *rest = record
-        timestamp = _instant(rest[0]) if rest else self._tick()
+        timestamp = _instant(rest[0]) if rest and rest[0] is not None else self._tick()
         headers = headers_of(rest[1]) if len(rest) > 1 else ()
         return TopicRecord(self.topic, -1, -1, timestamp, key, value, headers)
 

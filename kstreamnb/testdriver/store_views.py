@@ -2,29 +2,114 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeAlias, cast
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias, cast
 
+from kstreamnb.core.codec import encoder, key_partitioner
+from kstreamnb.core.record import Windowed
+from kstreamnb.errors import StateError
 from kstreamnb.frames import TabularRows
 from kstreamnb.state import Store
-from kstreamnb.state.query_views import VIEWS, Detail, KeyValueView, SessionView, VersionedView, View, WindowView
+from kstreamnb.state.query_views import VIEWS, Detail, KeyValueView, SessionView, VersionedView, View, WindowView, plain
 from kstreamnb.state.query_views import view_of as state_view_of
 
+StoreChange: TypeAlias = Callable[[Sequence[Any]], None]
+"""Changes a store, given as the store of each partition."""
 
-class DisplayedKeyValueView(TabularRows, KeyValueView):
+_NO_TIME = -1
+
+
+class Writable:
+    """Lets a test write rows, as Kafka's test driver does; ``apply`` is set for the stores of such a driver."""
+
+    apply: Callable[[StoreChange], object] | None = None
+
+    def _put(self, owner: object, key: object, value: object, *time: int) -> None:
+        """Put a row into the store of the partition that ``owner`` chooses."""
+        if self.apply is None:
+            raise StateError("this store can only be read", hint="TopologyTestDriver.store returns one to write")
+        row = (value, _NO_TIME) if value is not None and getattr(self, "_show", None) is plain else value
+
+        def change(stores: Sequence[Any]) -> None:
+            serde = stores[0].context.key_serde(stores[0].spec.key_serde)
+            store = stores[key_partitioner(serde, len(stores))(encoder(serde)(owner))]
+            store = store.for_user if hasattr(row, "headers") else store
+            store.put(key, row, *time)
+
+        self.apply(change)
+
+
+class DisplayedKeyValueView(TabularRows, Writable, KeyValueView):
     """Rows by key, over all partitions."""
 
+    def put(self, key: object, value: object) -> None:
+        """Keep a row; None removes it.
 
-class DisplayedWindowView(TabularRows, WindowView):
+        Args:
+            key: the key.
+            value: the value; a plain value of a timestamped store gets the time -1, as in Kafka Streams.
+        """
+        self._put(key, key, value)
+
+    def put_all(self, entries: Iterable[tuple[object, object]]) -> None:
+        """Keep several rows.
+
+        Args:
+            entries: pairs of a key and a value.
+        """
+        for key, value in entries:
+            self.put(key, value)
+
+    def delete(self, key: object) -> object:
+        """Remove a row and return it; None if there was none.
+
+        Args:
+            key: the key.
+        """
+        row = self.get(key)
+        self.put(key, None)
+        return row
+
+
+class DisplayedWindowView(TabularRows, Writable, WindowView):
     """Rows by key and window start, over all partitions."""
 
+    def put(self, key: object, value: object, window_start: int) -> None:
+        """Keep a row; None removes it.
 
-class DisplayedSessionView(TabularRows, SessionView):
+        Args:
+            key: the key.
+            value: the value.
+            window_start: the start of the window, in ms since 1970.
+        """
+        self._put(key, key, value, window_start)
+
+
+class DisplayedSessionView(TabularRows, Writable, SessionView):
     """Aggregates by session, over all partitions."""
 
+    def put(self, session: Windowed[object], aggregate: object) -> None:
+        """Keep an aggregate; None removes it.
 
-class DisplayedVersionedView(TabularRows, VersionedView):
+        Args:
+            session: the key with start and end of the session.
+            aggregate: its aggregate.
+        """
+        self._put(session.key, session, aggregate)
+
+
+class DisplayedVersionedView(TabularRows, Writable, VersionedView):
     """Rows with their history, over all partitions."""
+
+    def put(self, key: object, value: object, timestamp: int) -> None:
+        """Add a version; None ends the version before it.
+
+        Args:
+            key: the key.
+            value: the value.
+            timestamp: the time from which it is valid, in ms since 1970.
+        """
+        self._put(key, key, value, timestamp)
 
 
 AnyView: TypeAlias = DisplayedKeyValueView | DisplayedWindowView | DisplayedSessionView | DisplayedVersionedView

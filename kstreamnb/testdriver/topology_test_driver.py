@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from operator import itemgetter
 from typing import Any, ClassVar, Self, TypeAlias, TypeVar, get_args
 
@@ -39,6 +40,7 @@ from kstreamnb.testdriver.store_views import (
     DisplayedSessionView,
     DisplayedVersionedView,
     DisplayedWindowView,
+    StoreChange,
     view_of,
 )
 from kstreamnb.topology.topology import Topology
@@ -266,8 +268,7 @@ class TopologyTestDriver(Suggesting, Displayed):
             >>> driver.store("counts")["shoe"]
             1
         """
-        stores = self._stores(name)
-        view = view_of(name, stores, show=detail(timestamps=timestamps, headers=headers))
+        view = self._view_of(name, detail(timestamps=timestamps, headers=headers))
         if view is None:
             hint = f'driver.get_state_store("{name}") returns the store of the first task as it is'
             raise StateError(f'store "{name}" serves an operator and has no view', hint=hint)
@@ -286,9 +287,8 @@ class TopologyTestDriver(Suggesting, Displayed):
         Raises:
             StateError: no store has this name.
         """
-        stores = self._stores(name)
-        view = view_of(name, stores, show="headers")
-        return stores[0] if view is None else view  # an empty view is false
+        view = self._view_of(name, "headers")
+        return self._stores(name)[0] if view is None else view  # an empty view is false
 
     def get_key_value_store(self, name: str) -> DisplayedKeyValueView:
         """Return a key-value store with plain values.
@@ -495,10 +495,23 @@ class TopologyTestDriver(Suggesting, Displayed):
             raise unknown("store", name, [*topology.stores, *topology.global_stores], error=StateError)
         return stores
 
+    def _view_of(self, name: str, show: Detail) -> AnyView | None:
+        """Return a view that a test may write through; None if the store has no rows for users."""
+        view = view_of(name, self._stores(name), show=show)
+        if view is not None:
+            view.apply = partial(self._change, name)
+        return view
+
+    def _change(self, name: str, change: StoreChange) -> None:
+        """Change a store between records, and remember that for a repetition."""
+        self._refuse_closed()
+        self._done.append(lambda driver: change(driver._stores(name)))  # noqa: SLF001 - itself
+        change(self._stores(name))
+
     def _view(self, name: str, view: type[ViewT], *kinds: str, show: Detail = "values") -> ViewT:
         stores = self._stores(name)
         kind = stores[0].spec.kind
-        found = view_of(name, stores, show=show)
+        found = self._view_of(name, show)
         if kind not in kinds or not isinstance(found, view):
             expected = " or ".join(each.replace("_", " ") for each in kinds)
             hint = f'driver.store("{name}") returns a store of any kind'

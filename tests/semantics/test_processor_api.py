@@ -278,3 +278,69 @@ SORTED = Scenario(
 def test_a_buffer_puts_records_in_order_within_ten_seconds(engine: Engine) -> None:
     """S3-25: records are forwarded by time; a record older than those already forwarded is diverted."""
     engine.check(SORTED)
+
+
+def test_a_topic_is_chosen_by_header_and_time() -> None:
+    """The function gets the headers and the time of the record that is written, and where its input came from."""
+    builder = ks.StreamsBuilder("routed")
+    stream = builder.stream("in")
+    stream.to(
+        lambda key, value, metadata: f"{dict(metadata.headers)['route'].decode()}{metadata.timestamp}-{metadata.topic}"
+    )
+    with ks.TopologyTestDriver(builder.build()) as driver:
+        driver.create_input_topic("in").pipe_input("k", 1, at=5, headers={"route": b"A"})
+        assert [("k", 1)] == [
+            (record.key, record.value) for record in driver.create_output_topic("A5-in").read_records()
+        ]
+
+
+def test_a_transformer_of_values_asks_its_context_for_time_and_headers() -> None:
+    """It gets no record, so the context has what `ValueTransformerWithKey` finds there in Java."""
+
+    class Stamp:
+        def init(self, context: Any) -> None:
+            self.context = context
+
+        def transform(self, key: object, value: object) -> object:
+            return f"{value}@{self.context.timestamp()} {dict(self.context.headers())}"
+
+    builder = ks.StreamsBuilder("stamped")
+    builder.table("in").transform_values(Stamp).to_stream().to("out")
+    with ks.TopologyTestDriver(builder.build()) as driver:
+        driver.create_input_topic("in").pipe_input("k", 1, at=21, headers={"n": b"1"})
+        assert "1@21 {'n': b'1'}" == driver.create_output_topic("out").read_value()
+
+
+def test_a_row_put_before_the_first_record_has_the_wall_clock_in_the_changelog() -> None:
+    """There is no record yet whose time it could have."""
+
+    class Seeds(ks.Processor):
+        def init(self, context: ks.ProcessorContext) -> None:
+            super().init(context)
+            context.get_state_store("seeds").put("k", "v")
+
+        def process(self, record: ks.Record) -> None:
+            """Take the record."""
+
+    builder = ks.StreamsBuilder("app")
+    builder.add_state_store(
+        ks.Stores.key_value_store_builder(ks.Stores.in_memory_key_value_store("seeds"), "string", "string")
+    )
+    builder.stream("in").process(Seeds, "seeds")
+    with ks.TopologyTestDriver(builder.build(), wall_clock=1000, changelogs=True) as driver:
+        driver.create_input_topic("in").pipe_input("a", 1, at=5)
+        assert 1000 == driver.create_output_topic("app-seeds-changelog").read_record().timestamp
+
+
+def test_a_processor_that_fills_a_global_store_has_no_punctuators() -> None:
+    """Kafka Streams refuses them, too."""
+
+    class Ticks(ks.Processor):
+        def init(self, context: ks.ProcessorContext) -> None:
+            context.schedule("1s", "stream_time", lambda now: None)
+
+    builder = ks.StreamsBuilder("global")
+    supplier = ks.Stores.in_memory_key_value_store("all")
+    builder.add_global_store(ks.Stores.key_value_store_builder(supplier, "string", "string"), "in", Ticks)
+    with pytest.raises(ks.errors.ProcessingError, match="fills a global store, so it has no punctuators"):
+        ks.TopologyTestDriver(builder.build())

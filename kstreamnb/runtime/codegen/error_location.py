@@ -15,8 +15,8 @@ from typing import Any
 
 from kstreamnb.core.codec import decode, to_bytes
 from kstreamnb.core.processor import Processor
-from kstreamnb.core.record import Headers
-from kstreamnb.errors import KStreamError, ProcessingError, SerdeError
+from kstreamnb.core.record import Headers, Record
+from kstreamnb.errors import KStreamError, ProcessingError, RecordRefusedError, SerdeError
 from kstreamnb.hints import for_python, message_of
 from kstreamnb.java_texts import CANNOT_READ
 from kstreamnb.runtime.context.handlers import ErrorContext, answer_of
@@ -224,11 +224,16 @@ def guard_of(context: TaskContext) -> Guard | None:
 
     def guard(node: str, error: BaseException, key: object, value: object, timestamp: int, headers: Headers) -> None:
         writes = isinstance(nodes[node], Sink)
+        if writes and not isinstance(error, SerdeError | RecordRefusedError):
+            raise error  # the choice of a topic or partition: as in Kafka Streams, the node above has failed
         handler = config.production_handler if writes else config.processing_handler
-        failure = _error_context(context, node, "production" if writes else "processing", timestamp, headers)
+        record = Record(key, value, timestamp, headers)
+        failure = _error_context(context, node, "production" if writes else "processing", record)
         answer = answer_of(handler, failure, error, config.dead_letter_topic)
         context.emit(tuple(letter) for letter in answer.dead_letters)
         if answer.action == "fail":
+            if writes:
+                raise error  # next, the processing handler decides about the node above, as in Kafka Streams
             raise HandledFailure(node, error) from error
         reason = "production error" if writes else "processing error"
         context.drop(node, reason, key, value, timestamp, {"error": type(error).__name__})
@@ -236,15 +241,17 @@ def guard_of(context: TaskContext) -> Guard | None:
     return guard
 
 
-def _error_context(context: TaskContext, node: str, stage: str, timestamp: int, headers: Headers) -> ErrorContext:
-    plan, record = context.plan, context.record_context
-    metadata, source = context.metadata(), plan.topology.nodes.get(record.source)
+def _error_context(context: TaskContext, node: str, stage: str, record: Record[Any, Any]) -> ErrorContext:
+    plan, current = context.plan, context.record_context
+    metadata, source = context.metadata(), plan.topology.nodes.get(current.source)
     raw: tuple[bytes | None, bytes | None] = (None, None)
     if metadata.topic is None:
         stage = "punctuation" if stage == "processing" else stage
-    elif isinstance(source, Source) and metadata == record.metadata():  # otherwise a store held it, without its bytes
-        (key_serde, value_serde), wire = plan.serdes(source), record.raw or record.record()
+    elif isinstance(source, Source) and metadata == current.metadata():  # otherwise a store held it, without its bytes
+        (key_serde, value_serde), wire = plan.serdes(source), current.raw or current.record()
         raw = to_bytes(key_serde, wire[2]), to_bytes(value_serde, wire[3])
-    return ErrorContext(
-        stage, node, plan.task_id, metadata.topic, record.partition, metadata.offset, timestamp, headers, *raw
-    )
+    place = metadata.topic, current.partition, metadata.offset, record.timestamp, record.headers
+    is_none = stage == "punctuation" and (record.key, record.value) == (None, None)
+    topic = getattr(plan.topology.nodes[node], "topic", None)  # of a sink
+    target = plan.topic(topic) if isinstance(topic, str) else None
+    return ErrorContext(stage, node, plan.task_id, *place, *raw, None if is_none else record, target)

@@ -9,6 +9,7 @@ from typing import Any
 
 from kstreamnb.core.operator import Cancellable, Forward, Punctuate
 from kstreamnb.core.processor import PunctuationType
+from kstreamnb.core.record import Headers
 from kstreamnb.errors import ProcessingError, StateError
 from kstreamnb.java_texts import STORE_NOT_CONNECTED
 from kstreamnb.runtime.context.punctuation import Schedule, first_due
@@ -69,16 +70,27 @@ class NodeContext:
     def schedule(self, interval_ms: int, kind: str, punctuate: Punctuate, start_ms: int | None = None) -> Cancellable:
         """Call ``punctuate`` every ``interval_ms`` of "stream_time" or "wall_clock_time"."""
         context, name = self._task_context, f"schedule {self._scheduled}"
-        due = first_due(interval_ms, kind, start_ms, context.clock.now_ms)
+        if context.plan.is_global:
+            java = "schedule() not supported in global processors."
+            raise ProcessingError(f'node "{self.node}" fills a global store, so it has no punctuators', java=java)
+        stream = kind == PunctuationType.STREAM_TIME
+        due = first_due(interval_ms, kind, start_ms, context.stream_time[0] if stream else context.clock.now_ms)
         is_new = (self.node, name) not in context.state_vars and (self.node, name) not in context.restored
         state_var = context.state_var(self.node, name, None)
         if is_new:
             state_var[0] = due
         self._scheduled += 1
         schedule = Schedule(self.node, interval_ms, punctuate, state_var)
-        stream = kind == PunctuationType.STREAM_TIME
         (context.stream_schedules if stream else context.wall_schedules).add(schedule)
         return schedule
+
+    def timestamp(self) -> int:
+        """Return the timestamp of the current record (ms)."""
+        return self._task_context.timestamp()
+
+    def headers(self) -> Headers:
+        """Return the headers of the current record."""
+        return self._task_context.headers()
 
     def commit(self) -> None:
         """Request a commit after this record."""

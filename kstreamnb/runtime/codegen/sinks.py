@@ -8,7 +8,7 @@ from typing import Any
 
 from kstreamnb.core.codec import ByText, encoded, encoder, key_partitioner, to_bytes
 from kstreamnb.core.operator import Process
-from kstreamnb.core.record import Headers
+from kstreamnb.core.record import Headers, OutputMetadata
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import EngineError
 from kstreamnb.runtime.codegen.event_lines import add_produced
@@ -78,7 +78,9 @@ def bind_sink(sink: Sink, context: TaskContext) -> Process:
     check_of = cache(lambda topic: RecordLimits.of(plan.config, topic).checker(context.clock))
 
     def write(key: object, value: object, timestamp: int, headers: Headers) -> None:
-        topic = name_topic(key, value, metadata()) if fixed is None else fixed  # type: ignore[operator]
+        topic = fixed
+        if topic is None:
+            topic = name_topic(key, value, OutputMetadata(metadata(), timestamp, headers))  # type: ignore[operator]
         if not isinstance(topic, str):
             raise EngineError(f'sink "{sink.name}" chose {topic!r} instead of a topic')
         wire_key, wire_value = write_key(key), write_value(value)

@@ -45,10 +45,12 @@ class TaskCompiler:
             node = self._nodes[name]
             if not self._inlines(name) and not isinstance(node, Source):
                 self.process(name)
+        context.record_context.set((-1, context.clock.now_ms, None, None, ()), None, -1, "")  # of puts in `init`
         for name in nodes:  # children are bound first, but Kafka Streams initializes parents first
             for begin in context.starters.pop(name, ()):
                 with self._starting(name):
                     begin()
+        context.record_context.clear()
 
     def entry(self, source: str, *, decoded: bool) -> Process:
         """Return the function that takes a record of a source, serialised or decoded, through all nodes below."""

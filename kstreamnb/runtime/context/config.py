@@ -92,6 +92,7 @@ def check_setting_name(name: str) -> None:
     if name not in client_setting_names():
         known = sorted({*_DOTTED, *streams_settings(), *client_setting_names()})
         detail = "neither Kafka Streams nor its clients have it; those of other clients take a prefix such as consumer."
+        detail += f"; one that only your code reads is passed as others={{{name!r}: …}}"
         raise unknown("setting", name, known, error=ConfigError, detail=detail)
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from kstreamnb.core.codec import encoded
-from kstreamnb.core.record import Headers
+from kstreamnb.core.record import Headers, Record
 from kstreamnb.errors import ConfigError
 from kstreamnb.hints import message_of
 
@@ -47,6 +47,9 @@ class ErrorContext:
 
     ``stage`` is "deserialization", "processing", "punctuation" or "production". ``raw_key`` and ``raw_value`` are the
     bytes of the source record; in a punctuator there is none, and topic, partition and offset are None, -1, -1.
+    ``record`` is the record at the node: its key and value are objects, those of a table's node `Change`; None in a
+    punctuator itself, and for bytes that cannot be read. ``target_topic`` is the topic of a sink that always writes to
+    the same one.
     """
 
     stage: str
@@ -59,6 +62,8 @@ class ErrorContext:
     headers: Headers
     raw_key: bytes | None
     raw_value: bytes | None
+    record: Record[Any, Any] | None = None
+    target_topic: str | None = None
 
 
 @dataclass(frozen=True)

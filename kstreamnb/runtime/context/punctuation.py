@@ -144,11 +144,11 @@ class PunctuationQueue:
         self.due[0] = NEVER if first is None or self._held else first.due_ms
 
 
-def first_due(interval_ms: int, kind: str, start_ms: int | None, wall_clock_ms: int) -> int:
-    """Return when a new schedule fires first.
+def first_due(interval_ms: int, kind: str, start_ms: int | None, now_ms: int) -> int:
+    """Return when a new schedule fires first; ``now_ms`` is the time of its clock.
 
-    Stream time: at ``start_ms``, 0 by default, so the first record fires it. Wall clock: one interval from now, or
-    at ``start_ms``, or, if that has passed, at the next ``start_ms + k * interval_ms``.
+    At ``start_ms`` or, if that has passed, at the next ``start_ms + k * interval_ms``. Without a start, stream time: at
+    once, so the next record fires it; wall clock: one interval from now.
     """
     if kind not in (PunctuationType.STREAM_TIME, PunctuationType.WALL_CLOCK_TIME):
         raise ConfigError(f'unknown punctuation type "{kind}"', hint='pass "stream_time" or "wall_clock_time"')
@@ -158,10 +158,8 @@ def first_due(interval_ms: int, kind: str, start_ms: int | None, wall_clock_ms: 
     if start_ms is not None and start_ms < 0:
         java = "The minimum supported start time is Instant.EPOCH."
         raise ConfigError(f"a punctuation must not start before the epoch, got {start_ms} ms", java=java)
-    if kind == PunctuationType.STREAM_TIME:
-        return 0 if start_ms is None else start_ms
     if start_ms is None:
-        return wall_clock_ms + interval_ms
-    if start_ms >= wall_clock_ms:
+        return 0 if kind == PunctuationType.STREAM_TIME else now_ms + interval_ms
+    if start_ms >= now_ms:
         return start_ms
-    return start_ms + ((wall_clock_ms - start_ms) // interval_ms + 1) * interval_ms
+    return start_ms + ((now_ms - start_ms) // interval_ms + 1) * interval_ms

@@ -292,7 +292,10 @@ class Executor:
                     raise
                 if guard is None or not isinstance(error, Exception) or isinstance(error, HandledFailure):
                     raise punctuation_error(context, self._locations, schedule.node, error) from original(error)
-                guard(schedule.node, error, None, None, now_ms, ())
+                try:
+                    guard(schedule.node, error, None, None, now_ms, ())
+                except HandledFailure as failure:
+                    raise punctuation_error(context, self._locations, schedule.node, failure) from error
 
         try:
             return schedules.fire(now_ms, run)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kstreamnb.core.processor import Processor
+from kstreamnb.core.processor import Processor, ProcessorContext, PunctuationType
 from kstreamnb.core.record import Record, TopicRecord
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.dsl.builder import StreamsBuilder
@@ -317,3 +317,89 @@ def test_limits_are_whole_numbers() -> None:
     """A mistyped limit is refused before the first record."""
     with pytest.raises(ConfigError, match="expected a whole number"):
         sized(**{"max.request.size": "1MB"})
+
+
+class Failing(Processor):
+    """A processor whose punctuator on the wall clock fails."""
+
+    def init(self, context: ProcessorContext) -> None:
+        context.schedule("10ms", PunctuationType.WALL_CLOCK_TIME, self.tick)
+
+    def tick(self, now_ms: int) -> None:
+        raise ValueError("bang")
+
+
+@pytest.mark.parametrize(
+    "config", [{}, {"dead_letter_topic": "dead"}, {"processing_handler": lambda context, error: "fail"}]
+)
+def test_a_failing_punctuator_names_its_node_whatever_is_configured(config: dict[str, Any]) -> None:
+    """Also if a handler or a dead-letter topic took part in the decision."""
+    builder = StreamsBuilder("ticking")
+    builder.stream("in").process(Failing, name="ticker")
+    driver = TopologyTestDriver(builder.build(), config)
+    with pytest.raises(ProcessingError, match='node "ticker" failed with ValueError') as error:
+        driver.advance_wall_clock_time("10ms")
+    assert isinstance(error.value.__cause__, ValueError)
+
+
+def sink_that_fails(kind: str, **config: Any) -> TopologyTestDriver:
+    """Passes texts on; the record "bad" fails at the sink: its topic, its partition or its bytes cannot be made."""
+
+    def refuse(value: object, *_: object) -> Any:
+        if "bad" in str(value):
+            raise ValueError(value)
+        return {"topic": "out", "partition": 0}.get(kind)
+
+    builder = StreamsBuilder("sinks")
+    stream = builder.stream("in", value_serde="string").map_values(lambda value: value)
+    if kind == "topic":
+        stream.to(lambda key, value, metadata: refuse(value), value_serde="string")
+    elif kind == "partition":
+        stream.to("out", value_serde="string", partitioner=lambda topic, key, value, number: refuse(value))
+    else:
+        stream.to("out", value_serde=Serdes.serde_from(lambda value: (refuse(value), value.encode())[1], bytes.decode))
+    return TopologyTestDriver(builder.build(), config)
+
+
+@pytest.mark.parametrize(
+    ("kind", "handler", "continues"),
+    [
+        ("topic", "processing_handler", True),
+        ("partition", "processing_handler", True),
+        ("bytes", "processing_handler", True),
+        ("topic", "production_handler", False),
+        ("partition", "production_handler", False),
+        ("bytes", "production_handler", True),
+    ],
+)
+def test_the_production_handler_decides_about_bytes_and_the_processing_handler_about_the_rest(
+    kind: str, handler: str, continues: bool
+) -> None:
+    """As in Java: who chooses a topic or partition fails in the node above; bytes go to both handlers in turn."""
+    driver = sink_that_fails(kind, **{handler: "continue"})
+    topic = driver.create_input_topic("in", value_serde=Serdes.string())
+    topic.pipe_input("k", "x", at=1)
+    if continues:
+        topic.pipe_input("k", "bad", at=2)
+    else:
+        with pytest.raises(ProcessingError):
+            topic.pipe_input("k", "bad", at=2)
+    topic.pipe_input("k", "y", at=3)
+    out = driver.create_output_topic("out", value_serde=Serdes.string())
+    assert ["x", "y"] == out.read_values_to_list()
+
+
+def test_a_handler_gets_the_record_at_the_node_and_the_topic_of_the_sink() -> None:
+    """The record as the node got it, not the source record; of a sink also the topic."""
+    seen: list[ErrorContext] = []
+
+    def note(context: ErrorContext, error: BaseException) -> str:
+        seen.append(context)
+        return "continue"
+
+    run(driver(processing_handler=note, production_handler=note), 3, 0, 200)
+    processing, production = seen
+    assert Record("k", 0, 7, (("h", b"1"),)) == processing.record
+    assert processing.target_topic is None
+    assert Record("k", 0.5, 7, (("h", b"1"),)) == production.record
+    assert ("production", "out") == (production.stage, production.target_topic)

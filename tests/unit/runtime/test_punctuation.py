@@ -27,6 +27,15 @@ def test_wall_clock_starts_later(start: int | None, now: int, due: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("interval", "start", "due"),
+    [(10, 75, 85), (10, 70, 90), (10, 0, 90), (7, 5, 82), (100, 79, 179), (10, 80, 80), (10, 81, 81)],
+)
+def test_a_start_in_stream_time_that_has_passed_keeps_its_steps(interval: int, start: int, due: int) -> None:
+    """At stream time 80 a schedule fires at its start or, if that has passed, at the next step from it, as in Java."""
+    assert due == first_due(interval, "stream_time", start, 80)
+
+
+@pytest.mark.parametrize(
     ("interval", "kind", "start"), [(0, "stream_time", None), (1, "stream_time", -1), (1, "moon", 0)]
 )
 def test_schedules_that_make_no_sense_are_refused(interval: int, kind: str, start: int | None) -> None:

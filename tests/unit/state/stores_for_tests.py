@@ -183,7 +183,7 @@ def seen(store: Any, keys: tuple[Any, ...] = ("a", "ab", "b", "B"), last: int = 
         return {"all": list(store.all()), "back": list(store.backward_all()), "keys": by_key, "points": points}
     if kind == "session":
         by_key = {key: (list(store.fetch(key)), list(store.backward_fetch(key))) for key in keys}
-        return {"all": list(store.fetch(None)), "back": list(store.backward_fetch(None)), "keys": by_key}
+        return {"all": list(store.fetch(None, None)), "back": list(store.backward_fetch(None, None)), "keys": by_key}
     return {
         "all": list(store.all()),
         "back": list(store.reverse_all()),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import kstreamnb as ks
 
 
@@ -29,3 +31,70 @@ def test_sessions_and_windows_of_several_partitions_are_read_backwards() -> None
             rows = list(forwards)
             assert len(rows) in (2, 6)
             assert rows[::-1] == list(backwards)
+
+
+def test_a_test_writes_rows_before_the_first_record() -> None:
+    """A count continues from the row that was put, in the partition of its key, and so does a replay of the driver."""
+    builder = ks.StreamsBuilder("seeded")
+    builder.stream("in").group_by_key().count(store="counts").to_stream().to("out")
+    with ks.TopologyTestDriver(builder.build(), partitions=3) as driver:
+        counts = driver.get_key_value_store("counts")
+        counts.put_all([("a", 21), ("b", 1)])
+        assert counts.delete("b") == 1
+        driver.create_input_topic("in").pipe_input("a", "x", at=5)
+        assert (22, None) == (counts.get("a"), counts.get("b"))
+        again = ks.Replay.of(driver)
+        assert [22] == [record.value for record in again.output("out")]
+        assert again.now.store("counts").to_dict() == {"a": 22}
+
+
+def test_rows_of_every_kind_of_store_are_written() -> None:
+    """Windows, sessions and versions, with the times that they are put with."""
+    builder = ks.StreamsBuilder("kinds")
+    grouped = builder.stream("in").group_by_key()
+    grouped.windowed_by(ks.SessionWindows.of(gap="5ms", grace="1s")).count(store="sessions")
+    grouped.windowed_by(ks.TimeWindows.of(size="10ms", grace="1s")).count(store="windows")
+    builder.table("table", store="versions", versioned="1m")
+    with ks.TopologyTestDriver(builder.build(), partitions=2) as driver:
+        sessions, windows = driver.get_session_store("sessions"), driver.get_window_store("windows")
+        versions = driver.get_versioned_key_value_store("versions")
+        sessions.put(ks.Windowed("a", 3, 7), 2)
+        windows.put("a", 4, 10)
+        versions.put("a", "old", 100)
+        versions.put("a", "new", 200)
+        assert (2, 4) == (sessions.fetch_session("a", 3, 7), windows.fetch("a", 10))
+        assert ("new", "old") == (versions.get("a").value, versions.get("a", 150).value)
+
+
+def test_a_range_of_session_keys_may_be_open() -> None:
+    """Two keys are a range, of which None is open; one key is never None."""
+    builder = ks.StreamsBuilder("sessions")
+    grouped = builder.stream("in").group_by_key()
+    grouped.windowed_by(ks.SessionWindows.of(gap="5ms", grace="1s")).count(store="sessions")
+    with ks.TopologyTestDriver(builder.build()) as driver:
+        driver.create_input_topic("in").pipe_key_value_list([(key, 1) for key in "abc"])
+        sessions = driver.get_session_store("sessions")
+        assert ["b", "c"] == [session.key for session, _ in sessions.fetch("b", None)]
+        assert ["b"] == [session.key for session, _ in sessions.fetch("b")]
+        with pytest.raises(ks.errors.StateError, match="must not be None"):
+            sessions.fetch(None)
+
+
+def test_a_prefix_may_have_other_bytes_than_a_key() -> None:
+    """A function makes them."""
+    builder = ks.StreamsBuilder("prefixes")
+    builder.stream("in", key_serde="long").group_by_key().count(store="counts")
+    with ks.TopologyTestDriver(builder.build()) as driver:
+        driver.create_input_topic("in").pipe_key_value_list([(1, 1), (1 << 40, 1)])
+        rows = driver.get_key_value_store("counts").prefix_scan(0, serialize=lambda number: bytes(4))
+        assert [(1, 1)] == list(rows)
+
+
+def test_a_record_with_headers_may_take_the_clock_of_its_topic() -> None:
+    """A time of None is that of a record without one."""
+    builder = ks.StreamsBuilder("headers")
+    builder.stream("in").to("out")
+    with ks.TopologyTestDriver(builder.build()) as driver:
+        driver.create_input_topic("in", start=9).pipe_record_list([("a", 1, None, {"h": b"1"})])
+        record = driver.create_output_topic("out").read_record()
+        assert (9, (("h", b"1"),)) == (record.timestamp, record.headers)
