@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from kstreamnb.core.arguments import check_arguments
@@ -110,11 +112,8 @@ class DeploymentPlan(Displayed):
     @property
     def max_parallelism(self) -> dict[int, int]:
         """The most tasks of each sub-topology that can run at the same time: one for each partition that it reads."""
-        found: dict[int, int] = {}
-        for task in self.deployment.tasks:
-            for id_ in {id_ for plan in task.plans for id_ in plan.subtopologies}:
-                found[id_] = found.get(id_, 0) + 1
-        return dict(sorted(found.items()))
+        ids = ({id_ for plan in task.plans for id_ in plan.subtopologies} for task in self.deployment.tasks)
+        return dict(sorted(Counter(chain.from_iterable(ids)).items()))
 
     def __str__(self) -> str:
         stale = self.deployment.application.topology.stale

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
@@ -143,10 +144,7 @@ def useful_partitions(application: ApplicationPlan, cores: int) -> int:
 
     A state partition without a task costs a Python worker and a state store in every batch.
     """
-    widths: dict[int, int] = {}
-    for plans in _plans(application):
-        level = application.levels[plans[0].subtopologies[0]]
-        widths[level] = widths.get(level, 0) + 1
+    widths = Counter(application.levels[plans[0].subtopologies[0]] for plans in _plans(application))
     return max(1, min(cores, max(widths.values(), default=1)))
 
 
@@ -169,13 +167,10 @@ def _plans(application: ApplicationPlan) -> Iterator[tuple[TaskPlan, ...]]:
 
 
 def _levels_of(tasks: list[TaskPlacement]) -> tuple[Level, ...]:
-    by_level: dict[int, list[TaskPlacement]] = {}
-    for task in tasks:
-        by_level.setdefault(task.level, []).append(task)
-    return tuple(
-        Level(number, any(t.stateful for t in by_level[number]), any(t.uses_global for t in by_level[number]))
-        for number in range(len(by_level))
-    )
+    stateful = {task.level for task in tasks if task.stateful}
+    uses_global = {task.level for task in tasks if task.uses_global}
+    levels = sorted({task.level for task in tasks})
+    return tuple(Level(number, number in stateful, number in uses_global) for number in levels)
 
 
 def _input_ranks(applications: tuple[ApplicationPlan, ...]) -> dict[tuple[int, str, int], int]:
