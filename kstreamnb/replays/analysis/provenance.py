@@ -129,12 +129,10 @@ class _Trace:
 
     def _handed(self, position: int, code: Code) -> _Parts:
         """Return the parts of a forwarded record."""
-        node = self._run.topology.nodes[code.node]
+        node, came = self._run.topology.nodes[code.node], self._arrival(code.task, code.node, position)
         if isinstance(node, Source):
-            came = self._arrival(code.task, code.node, position)
             return _NO_PARTS if came is None else self._parts(came)
         assert isinstance(node, ProcessorNode)
-        came = self._arrival(code.task, code.node, position)
         parts = self._outside_records(position) if came is None else self._parts(came)
         use, traits = node.row_use, node.traits
         if use in ("fold", "fold by time"):
