@@ -16,7 +16,7 @@ from kstreamnb.core.displayed import Displayed
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.spark.execution.batch_output import merge_batches
-from kstreamnb.spark.execution.record_batch import RecordBatch, repeated, unpack
+from kstreamnb.spark.execution.record_batch import ORDER, RecordBatch, repeated, unpack
 from kstreamnb.spark.execution.rows import OUT, STORE
 from kstreamnb.spark.execution.state_codec import unpack_delta
 from kstreamnb.spark.execution.worker_cache import empty_task
@@ -25,8 +25,6 @@ from kstreamnb.spark.jvm.session import move_frame
 from kstreamnb.spark.planning.deployment import Deployment
 from kstreamnb.spark.planning.output_topics import writer_serdes
 from kstreamnb.spark.state.store_view import StoreView, stores_named, tasks_with
-
-_ORDER = ("max_timestamp", "input_rank", "offset", "depth")
 
 
 class RunResult(Displayed):
@@ -98,7 +96,7 @@ class RunResult(Displayed):
         columns = f"timestamp bigint, key {kinds[0]}, value {kinds[1]}, headers {headers}"
         order = "max_timestamp bigint, input_rank bigint, offset bigint, depth bigint, source int, number bigint"
         exploded = self._addressed(OUT).mapInArrow(_explode(topic, serdes), f"partition int, {order}, {columns}")
-        ordered = exploded.repartition("partition").sortWithinPartitions("partition", *_ORDER, "source", "number")
+        ordered = exploded.repartition("partition").sortWithinPartitions("partition", *ORDER, "source", "number")
         named = ordered.select("partition", "timestamp", "key", "value", "headers")
         return named.mapInArrow(_number, f"partition int, offset bigint, {columns}")
 
@@ -122,7 +120,7 @@ def _rows(source: int, seq: int, batch: RecordBatch, serdes: tuple[Serde, Serde]
     pairs = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
     columns = {
         "partition": pa.array(repeated(batch.partition, count), pa.int32()),
-        **{name: pa.array(getattr(order, name), pa.int64()) for name in _ORDER},
+        **{name: pa.array(getattr(order, name), pa.int64()) for name in ORDER},
         "source": pa.array(np.full(count, source), pa.int32()),
         "number": pa.array(np.arange(count) + (seq << 20), pa.int64()),
         "timestamp": pa.array(batch.timestamps, pa.int64()),

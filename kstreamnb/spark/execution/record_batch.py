@@ -23,6 +23,8 @@ from kstreamnb.spark.execution.kafka_columns import column_to_kafka
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
 
+ORDER = ("max_timestamp", "input_rank", "offset", "depth")
+"""The columns of an order key, the most significant first."""
 TICK = 1 << 61
 """The ``max_timestamp`` of a wall-clock tick: after every record of its batch."""
 COMMIT = TICK + 1
@@ -91,8 +93,7 @@ class OrderKey:
         """Concatenate keys."""
         if len(orders) == 1:
             return orders[0]
-        names = ("max_timestamp", "input_rank", "offset", "depth")
-        return cls(*(np.concatenate([getattr(order, name) for order in orders]) for name in names))
+        return cls(*(np.concatenate([getattr(order, name) for order in orders]) for name in ORDER))
 
     @classmethod
     def of_root(cls, max_timestamp: int, count: int) -> OrderKey:
