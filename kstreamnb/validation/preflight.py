@@ -15,7 +15,7 @@ from kstreamnb.core.windows import UnlimitedWindows
 from kstreamnb.errors import TopologyError
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan
-from kstreamnb.topology.nodes import ProcessorNode, Sink, Source
+from kstreamnb.topology.nodes import ProcessorNode, Sink, Source, walk
 from kstreamnb.topology.partitions import uneven_fact, uneven_remedy, uneven_stores
 from kstreamnb.topology.topology import Topology
 from kstreamnb.validation.changelog_checks import changelog_findings
@@ -182,14 +182,10 @@ def _astray(topology: Topology) -> Iterator[Issue]:
 
 def _above(topology: Topology, node: ProcessorNode) -> Iterator[ProcessorNode]:
     """Yield the processors between a node and the last topic, nearest first."""
-    waiting, seen = list(node.parents), set[str]()
-    while waiting:
-        name = waiting.pop(0)
+    for name in walk(node.parents, lambda name: topology.nodes[name].parents):
         parent = topology.nodes[name]
-        if name not in seen and isinstance(parent, ProcessorNode):
-            seen.add(name)
+        if isinstance(parent, ProcessorNode):
             yield parent
-            waiting += parent.parents
 
 
 def _unbounded(topology: Topology) -> Iterator[Issue]:

@@ -17,7 +17,7 @@ from kstreamnb.replays.replay import Replay
 from kstreamnb.replays.replay_sample import replay
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan
-from kstreamnb.topology.nodes import ProcessorNode, Source
+from kstreamnb.topology.nodes import ProcessorNode, Source, walk
 from kstreamnb.topology.topology import Topology
 from kstreamnb.validation.issue import Issue
 from kstreamnb.validation.key_changes import key_change_findings
@@ -110,24 +110,14 @@ def _null_hint(topology: Topology, name: str, drop: Drop) -> str:
     """Return the remedy for a failure: session merges and deletions send null values."""
     if drop.value is not None:
         return "make the function accept such values, or filter them out first"
-    merges = any(isinstance(topology.nodes[above].traits.windows, SessionWindows) for above in _above(topology, name))
+    above = walk(topology.nodes[name].parents, lambda each: topology.nodes[each].parents)
+    merges = any(isinstance(topology.nodes[each].traits.windows, SessionWindows) for each in above)
     why = (
         "a session merge emits null for the session that it replaces"
         if merges
         else "a table emits null for a deleted row"
     )
     return f"{why}; test value is not None first"
-
-
-def _above(topology: Topology, name: str) -> list[str]:
-    result: list[str] = []
-    ahead = list(topology.nodes[name].parents)
-    while ahead:
-        each = ahead.pop()
-        if each not in result:
-            result.append(each)
-            ahead += topology.nodes[each].parents
-    return result
 
 
 def _behind(drop: Explanation) -> int:

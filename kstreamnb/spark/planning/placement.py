@@ -53,7 +53,7 @@ def plan_application(
         named = {topic for node in topology.sources() for topic in node.topics} - internal
         known = {**dict.fromkeys(sorted(named), default_partitions), **topics}
     counts = partition_counts(topology, known)
-    reads = {group.id: source_topics(topology, group, counts) for group in groups}
+    reads = {group.id: source_topics(topology, group.nodes, counts) for group in groups}
     read = {topic for names in reads.values() for topic in names}
     writers = _writers(topology, groups)
     both = (read & writers.keys()) - internal
