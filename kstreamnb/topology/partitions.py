@@ -52,6 +52,16 @@ def source_topics(topology: NodeGraph, nodes: Iterable[str], topics: Iterable[st
     return tuple(found)
 
 
+def topic_writers(topology: NodeGraph) -> dict[str, dict[int, list[Sink]]]:
+    """Return the sinks of each topic by the id of their sub-topology; without those that choose topics by record."""
+    writers: dict[str, dict[int, list[Sink]]] = {}
+    for sub in topology.subtopologies():
+        for node in map(topology.nodes.__getitem__, sub.nodes):
+            if isinstance(node, Sink) and isinstance(node.topic, str):
+                writers.setdefault(node.topic, {}).setdefault(sub.id, []).append(node)
+    return writers
+
+
 def check_fixed_partitions(topology: NodeGraph) -> None:
     """Require that co-partitioned repartition topics with fixed counts have the same one.
 
@@ -80,7 +90,7 @@ def partition_counts(topology: NodeGraph, topics: Mapping[str, int]) -> dict[str
     for sub in subs:
         _check_present(topology, sub, reads[sub.id], topics)
     known = {topic: topics[topic] for read in reads.values() for topic in read if topic in topics}
-    known |= _repartition_counts(topology, subs, reads, known)
+    known |= _repartition_counts(topology, reads, known)
     for group in _copartition_groups(topology, topics):
         known |= _enforced(topology, group, known)
     return known
@@ -160,24 +170,19 @@ def _check_present(topology: NodeGraph, sub: Subtopology, read: tuple[str, ...],
 
 
 def _repartition_counts(
-    topology: NodeGraph, subs: list[Subtopology], reads: Mapping[int, tuple[str, ...]], known: Mapping[str, int]
+    topology: NodeGraph, reads: Mapping[int, tuple[str, ...]], known: Mapping[str, int]
 ) -> dict[str, int]:
     """Return fixed counts and, for the others, the greatest upstream count, in as many rounds as
     chains of topics need.
     """
     wanted = [topic for read in reads.values() for topic in read if topic in topology.internal_topics]
     counts = {topic: fixed for topic in wanted if (fixed := _fixed(topology, topic)) is not None}
-    writers: dict[str, list[Subtopology]] = {}
-    for sub in subs:
-        for name in sub.nodes:
-            node = topology.nodes[name]
-            if isinstance(node, Sink) and isinstance(node.topic, str):
-                writers.setdefault(node.topic, []).append(sub)
+    writers = topic_writers(topology)
     while open_topics := [topic for topic in wanted if topic not in counts]:
         progress = False
         for topic in open_topics:
             above = {**known, **counts}
-            candidates = [above[read] for sub in writers.get(topic, ()) for read in reads[sub.id] if read in above]
+            candidates = [above[read] for sub in writers.get(topic, ()) for read in reads[sub] if read in above]
             if candidates:
                 counts[topic], progress = max(candidates), True
         if not progress:

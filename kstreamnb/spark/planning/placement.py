@@ -19,8 +19,8 @@ from kstreamnb.spark.planning.deployment import (
     WorkerOptions,
 )
 from kstreamnb.spark.planning.key_routing import RoutingKeys
-from kstreamnb.topology.nodes import Sink, Source, Subtopology
-from kstreamnb.topology.partitions import partition_counts, source_topics
+from kstreamnb.topology.nodes import Source
+from kstreamnb.topology.partitions import partition_counts, source_topics, topic_writers
 from kstreamnb.topology.topology import Topology
 
 
@@ -55,7 +55,7 @@ def plan_application(
     counts = partition_counts(topology, known)
     reads = {group.id: source_topics(topology, group.nodes, counts) for group in groups}
     read = {topic for names in reads.values() for topic in names}
-    writers = _writers(topology, groups)
+    writers = topic_writers(topology)
     both = (read & writers.keys()) - internal
     inner = (read & internal) | (both if direct else set())
     global_topics = [topic for node in topology.sources() if node.is_global for topic in node.topics]
@@ -194,17 +194,6 @@ def _readers(applications: tuple[ApplicationPlan, ...], tasks: list[TaskPlacemen
         for topic in topics
         for partition in range(application.partitions.get(topic, 1))
     }
-
-
-def _writers(topology: Topology, groups: list[Subtopology]) -> dict[str, set[int]]:
-    """Return the sub-topologies that write each topic."""
-    writers: dict[str, set[int]] = {}
-    for group in groups:
-        for name in group.nodes:
-            node = topology.nodes[name]
-            if isinstance(node, Sink) and isinstance(node.topic, str):
-                writers.setdefault(node.topic, set()).add(group.id)
-    return writers
 
 
 def _cycles(upstream: Mapping[int, set[int]]) -> tuple[frozenset[int], ...]:
