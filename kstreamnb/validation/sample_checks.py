@@ -86,24 +86,18 @@ def _failures(topology: Topology, result: Replay) -> Iterator[Issue]:
         if drop.reason in _FAILURES:
             groups.setdefault((drop.node, drop.reason), []).append(drop)
     for (name, reason), drops in groups.items():
-        first = drops[0]
-        node = topology.nodes[name]
+        first, records = drops[0], pluralize(len(drops), "record")
         if reason == "deserialization":
-            fact = f"{pluralize(len(drops), 'record')} cannot be read by its serdes"
+            fact = f"{records} cannot be read by its serdes"
             remedy = "check the serdes of the topic"
         elif reason == "production error":
-            fact = (
-                f"{pluralize(len(drops), 'record')} cannot be written, the first with value {format_value(first.value)}"
-            )
+            fact = f"{records} cannot be written, the first with value {format_value(first.value)}"
             remedy = "give the sink a serde for such values, or convert them with map_values()"
         else:
             kind = first.details.get("error", "an error")
-            fact = (
-                f"it failed on {pluralize(len(drops), 'record')} with {kind}, first on value "
-                f"{format_value(first.value)}"
-            )
+            fact = f"it failed on {records} with {kind}, first on value {format_value(first.value)}"
             remedy = _null_hint(topology, name, first)
-        yield Issue("error", f'"{name}"', fact, remedy, node.origin)
+        yield Issue("error", f'"{name}"', fact, remedy, topology.nodes[name].origin)
 
 
 def _null_hint(topology: Topology, name: str, drop: Drop) -> str:
