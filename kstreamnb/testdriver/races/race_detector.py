@@ -133,13 +133,10 @@ class RaceReport(Tabular):
     race: Race | None
     seed: int
 
+    header = Race.header
+
     def __bool__(self) -> bool:
         return self.race is not None
-
-    @property
-    def header(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Column names of the race's table."""
-        return Race.header
 
     @property
     def title(self) -> str:
