@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -12,6 +12,7 @@ from kstreamnb.display.names import identifier
 from kstreamnb.topology.cuts import Cut, cuts_of, internal_topics, separation
 from kstreamnb.topology.description import DescribedNode, DescribedSubtopology, TopologyDescription
 from kstreamnb.topology.labels import node_label, store_label, topic_label
+from kstreamnb.topology.nodes import walk
 
 ItemKind = Literal["source", "processor", "sink", "topic", "internal topic", "store"]
 _NODES = ("source", "processor", "sink")
@@ -136,15 +137,14 @@ def graph_view(
 def upstream_of(description: TopologyDescription, *names: str) -> TopologyDescription:
     """Return the part of a topology that the named nodes depend on, through topics too."""
     nodes = description.nodes()
-    needed, open_nodes = set(names), list(names)
-    while open_nodes:
-        node = nodes[open_nodes.pop()]
+
+    def needs(name: str) -> Iterable[str]:
+        node = nodes[name]
         writers = [other.name for other in nodes.values() if other.topic is not None and other.topic in node.topics]
         sharing = [other.name for other in nodes.values() if set(other.stores) & set(node.stores)]
-        for name in (*node.predecessors, *writers, *sharing):
-            if name not in needed:
-                needed.add(name)
-                open_nodes.append(name)
+        return (*node.predecessors, *writers, *sharing)
+
+    needed = set(walk(names, needs))
     subs = []
     for sub in description.subtopologies:
         kept = tuple(_trimmed(node, needed) for node in sub.nodes if node.name in needed)

@@ -6,6 +6,7 @@ Text and HTML hold the same facts. Displaying a run never runs it again.
 from __future__ import annotations
 
 import html
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,11 +33,10 @@ _Lines = list[Sequence[str]]
 
 def overlay_of_run(replay: Replay) -> Overlay:
     """Return records per edge, drops by node, and the node that failed."""
-    drops: dict[str, dict[str, int]] = {}
+    drops: dict[str, Counter[str]] = defaultdict(Counter)
     for drop in replay.drops:
         place = drop.node if drop.node in replay.topology.nodes else f"store {drop.node}"
-        reasons = drops.setdefault(place, {})
-        reasons[drop.reason] = reasons.get(drop.reason, 0) + 1
+        drops[place][drop.reason] += 1
     notes = {
         place: ", ".join(f"{number:,} {reason}" for reason, number in counts.items()) for place, counts in drops.items()
     }

@@ -124,7 +124,7 @@ class Declaration:
         return f'"{self.word}" ({self.origin.place}, line {self.origin.line})'
 
 
-def _parents_first(found: Iterable[Declaration], is_valid: Callable[[Declaration], bool]) -> tuple[Declaration, ...]:
+def parents_first(found: Iterable[Declaration], is_valid: Callable[[Declaration], bool]) -> tuple[Declaration, ...]:
     """Return the valid ones of some declarations and all that they were made from, each once and after its parents."""
     done: dict[Declaration, None] = {}
 
@@ -218,7 +218,7 @@ class DeclarationLog:
 
     def declarations(self) -> tuple[Declaration, ...]:
         """Return the valid declarations, parents before children and otherwise in order."""
-        return _parents_first(sorted(self._declarations.values(), key=lambda each: each.position), self.holds)
+        return parents_first(sorted(self._declarations.values(), key=lambda each: each.position), self.holds)
 
     def sound(self) -> tuple[Declaration, ...]:
         """Return the valid declarations that are neither stale nor made from something stale."""
@@ -365,7 +365,7 @@ class Handle(Suggesting):
 
     def upstream(self) -> Iterator[Declaration]:
         """Return the declarations that this one depends on, itself last."""
-        return iter(_parents_first([self.declaration], lambda each: True))
+        return iter(parents_first([self.declaration], lambda each: True))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__} from {self.declaration.word} ({self.declaration.origin})"

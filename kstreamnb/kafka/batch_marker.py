@@ -26,7 +26,14 @@ _crc = zlib.crc32
 def last_marker(admin: Admin, topic: str, partition: int = 0) -> Marker | None:
     """Return the last committed marker of a partition."""
     value = last_value(admin, topic, partition)
-    return None if value is None else _marker(topic, value)
+    try:
+        return None if value is None else _parsed(value)
+    except (ValueError, LookupError, TypeError) as error:
+        raise CheckpointError(
+            f'the marker in topic "{topic}" cannot be read',
+            detail=f"{type(error).__name__}: {error}",
+            hint="reset the application, or give it a new id and checkpoint",
+        ) from error
 
 
 def last_value(admin: Admin, topic: str, partition: int) -> bytes | None:
@@ -69,17 +76,6 @@ def _parsed(value: bytes) -> Marker:
     found = json.loads(value)
     marker = Marker(str(found["query"]), int(found["batch"]), str(found["source"]), str(found["output"]))
     return replace(marker, lacking=tuple((str(topic), int(number)) for topic, number in found.get("lacking", ())))
-
-
-def _marker(topic: str, value: bytes) -> Marker:
-    try:
-        return _parsed(value)
-    except (ValueError, LookupError, TypeError) as error:
-        raise CheckpointError(
-            f'the marker in topic "{topic}" cannot be read',
-            detail=f"{type(error).__name__}: {error}",
-            hint="reset the application, or give it a new id and checkpoint",
-        ) from error
 
 
 def _last_between(consumer: Consumer, servers: Servers, start: TopicPartition, end: int) -> bytes | None:

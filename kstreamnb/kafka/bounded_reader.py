@@ -9,7 +9,7 @@ import json
 import re
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby
 from operator import itemgetter
@@ -17,7 +17,6 @@ from typing import NamedTuple, TypeAlias
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.record import Headers
 from kstreamnb.errors import BrokerError, ConfigError, DataLossError
 from kstreamnb.kafka.admin import Admin
@@ -25,7 +24,7 @@ from kstreamnb.kafka.batch_offsets import Offsets, batch_end_by_time, ranges
 from kstreamnb.kafka.client import Servers, client, connection, kafka_error
 
 RawRecord: TypeAlias = tuple[int, int, bytes | None, bytes | None, Headers]
-"""``(offset, timestamp, key, value, headers)``; for a task, key and value are `SerializedValue`."""
+"""``(offset, timestamp, key, value, headers)``."""
 
 _EOF = KafkaError._PARTITION_EOF  # noqa: SLF001 - librdkafka's own codes have such names
 _NO_RESET = KafkaError._AUTO_OFFSET_RESET  # noqa: SLF001
@@ -58,28 +57,12 @@ def pieces_between(start: Offsets, end: Offsets) -> list[Piece]:
     return [Piece(*each) for each in ranges(start, end) if each[3] > each[2]]
 
 
-def raw_record(message: Message) -> RawRecord:
-    """Convert a message of librdkafka to a record for a task."""
-    key, value, headers = message.key(), message.value(), message.headers()
-    return (
-        message.offset(),
-        message.timestamp()[1],
-        None if key is None else SerializedValue(key),
-        None if value is None else SerializedValue(value),
-        tuple(headers) if headers else (),
-    )
-
-
-def plain_records(messages: list[Message]) -> list[RawRecord]:
-    """Convert messages to records with plain bytes, column by column: no object is made for each field."""
+def raw_records(messages: list[Message]) -> list[RawRecord]:
+    """Convert messages of librdkafka to records, column by column: no object is made for each field."""
     offsets, keys, values = (map(read, messages) for read in (Message.offset, Message.key, Message.value))
     times = map(itemgetter(1), map(Message.timestamp, messages))
     headers = [tuple(each) if each else () for each in map(Message.headers, messages)]
     return list(zip(offsets, times, keys, values, headers, strict=True))
-
-
-def _raw_records(messages: list[Message]) -> list[RawRecord]:
-    return list(map(raw_record, messages))
 
 
 def bounded_consumer(servers: Servers) -> Consumer:
@@ -198,7 +181,6 @@ def fetch(
     pieces: Sequence[Piece],
     *,
     chunk: int = 5000,
-    convert: Callable[[list[Message]], list[RawRecord]] = _raw_records,
     skip_lost: bool = False,
 ) -> Iterator[tuple[str, int, list[RawRecord]]]:
     """Read the records of all pieces through one consumer, as ``(topic, partition, records)``.
@@ -210,7 +192,6 @@ def fetch(
         servers: ``host:port,…``, or settings with ``bootstrap.servers`` among them.
         pieces: what to read.
         chunk: records at most that are returned at once; default 5000.
-        convert: makes records from many messages at once.
         skip_lost: skip records that the cluster has removed, instead of raising DataLossError; default False.
     """
     settings = bounded_settings(servers)
@@ -219,12 +200,11 @@ def fetch(
     consumer, known = _idle.pop(name) if name in _idle else (client(Consumer, settings), set())
     try:
         for topic in sorted({piece.topic for piece in pieces} - known):
-            with suppress(
-                KafkaException
-            ):  # optional: librdkafka itself asks for topics that are new to it once a second
+            # optional: librdkafka itself asks for topics that are new to it once a second
+            with suppress(KafkaException):
                 consumer.list_topics(topic, timeout=_CALL_S)
             known.add(topic)
-        yield from _fetch(consumer, servers, pieces, chunk, convert, skip_lost=skip_lost)
+        yield from _fetch(consumer, servers, pieces, chunk, skip_lost=skip_lost)
     except BaseException:
         consumer.close()
         raise
@@ -232,13 +212,7 @@ def fetch(
 
 
 def _fetch(
-    consumer: Consumer,
-    servers: Servers,
-    pieces: Sequence[Piece],
-    chunk: int,
-    convert: Callable[[list[Message]], list[RawRecord]],
-    *,
-    skip_lost: bool,
+    consumer: Consumer, servers: Servers, pieces: Sequence[Piece], chunk: int, *, skip_lost: bool
 ) -> Iterator[tuple[str, int, list[RawRecord]]]:
     # Not pause and resume: librdkafka looks at a resumed partition only after a second.
     consumer.incremental_assign([TopicPartition(each.topic, each.partition, each.start) for each in pieces])
@@ -269,7 +243,7 @@ def _fetch(
                 del ends[partition]
                 consumer.incremental_unassign([TopicPartition(*partition)])
             while len(rows) >= chunk or (rows and partition not in ends):
-                yield *partition, convert(rows[:chunk])
+                yield *partition, raw_records(rows[:chunk])
                 del rows[:chunk]
         if time.monotonic() - last_message > _PATIENCE_S:
             raise BrokerError(f"no record arrived within {_PATIENCE_S:.0f} s", detail=f"still to read: {ends}")
@@ -399,7 +373,7 @@ class TopicFollower:
             offsets = list(map(Message.offset, messages))
             messages = messages[bisect_left(offsets, piece.start) : bisect_left(offsets, piece.end)]
             if messages:
-                found.append((piece.topic, piece.partition, plain_records(messages)))
+                found.append((piece.topic, piece.partition, raw_records(messages)))
         return found
 
     def close(self) -> None:

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from confluent_kafka import Consumer, Message, TopicPartition
 
+from kstreamnb.core.codec import encoded
 from kstreamnb.core.progress import Done, under_way
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
@@ -16,7 +17,7 @@ from kstreamnb.core.serdes import serde_of
 from kstreamnb.core.time import Instant
 from kstreamnb.errors import ConfigError, SerdeError
 from kstreamnb.kafka.batch_offsets import Offsets, ranges
-from kstreamnb.kafka.bounded_reader import BoundedReader, arrived, at_end, bounded_consumer, raw_record
+from kstreamnb.kafka.bounded_reader import BoundedReader, RawRecord, arrived, at_end, bounded_consumer, raw_records
 from kstreamnb.kafka.client import Servers
 
 Progress: TypeAlias = Callable[[int, int, float], None]
@@ -185,7 +186,8 @@ def capture(
     if last is not None and reading.ended == _ALL_READ and ends != end:
         reading.ended = f"limit of {limits.records:,} records reached"
     serdes = serde_of(key_serde or "string"), serde_of(value_serde or "json")
-    records = tuple(_record(message, *serdes) for message in reading.messages)
+    rows = zip(reading.messages, raw_records(reading.messages), strict=True)
+    records = tuple(_record(message, row, *serdes) for message, row in rows)
     return Captured(records, reading.ended, _bounds(positions, reading.positions, end))
 
 
@@ -225,8 +227,8 @@ def _read(consumer: Consumer, servers: Servers, reading: _Reading, progress: Pro
             progress(len(reading.messages), reading.bytes, seconds)
 
 
-def _record(message: Message, key_serde: Serde, value_serde: Serde) -> TopicRecord:
-    offset, timestamp, key, value, headers = raw_record(message)
+def _record(message: Message, row: RawRecord, key_serde: Serde, value_serde: Serde) -> TopicRecord:
+    offset, timestamp, key, value, headers = row
     position = message.topic(), message.partition(), offset, timestamp
     return TopicRecord(*position, _decoded(key_serde, key), _decoded(value_serde, value), headers)
 
@@ -235,7 +237,7 @@ def _decoded(serde: Serde, data: bytes | None) -> object:
     try:
         return serde.deserialize(data)
     except SerdeError:
-        return data
+        return encoded(data)
 
 
 def _bounds(start: dict[tuple[str, int], int], positions: dict[tuple[str, int], int], end: Offsets) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from heapq import heapify, heappop, heappush
@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 from kstreamnb.errors import TopologyError
 from kstreamnb.logical.nodes import LogicalNode
+from kstreamnb.topology.nodes import walk
 
 
 @dataclass(frozen=True)
@@ -95,15 +96,12 @@ class LogicalGraph:
         """Return the ids of the nodes that these depend on, themselves included: their parents, and the other nodes
         they use.
         """
-        found: set[int] = set()
-        waiting = list(ids)
-        while waiting:
-            id_ = waiting.pop()
-            if id_ not in found:
-                found.add(id_)
-                waiting.extend(self.by_id[id_].parents)
-                waiting.extend(self.by_id[id_].uses if through_uses else ())
-        return found
+
+        def needs(id_: int) -> Iterable[int]:
+            node = self.by_id[id_]
+            return (*node.parents, *node.uses) if through_uses else node.parents
+
+        return set(walk(ids, needs))
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from html import escape
 
 from kstreamnb.display import GraphPicture, Overlay
 from kstreamnb.dsl.builder import StreamsBuilder
-from kstreamnb.dsl.declarations import Declaration, DeclarationLog, replay
+from kstreamnb.dsl.declarations import Declaration, DeclarationLog, parents_first, replay
 from kstreamnb.errors import KStreamError
 from kstreamnb.logical.lowering import lower
 from kstreamnb.notebook.handle_display import declared_in
@@ -33,27 +33,12 @@ def show_builder(builder: StreamsBuilder) -> tuple[dict[str, str], GraphPicture 
 
 def _drawn(log: DeclarationLog) -> tuple[Topology, tuple[Declaration, ...]]:
     """Return the topology including lost parents of stale declarations; without both if that cannot be built."""
-    whole = _with_lost(log)
+    whole = parents_first(log.declarations(), lambda each: True)  # with lost parents
     try:
         return lower(replay(whole, persistent=log.persistent).graph.freeze(), name=log.name), whole
     except KStreamError:
         sound = log.sound()
         return lower(replay(sound, persistent=log.persistent).graph.freeze(), name=log.name), sound
-
-
-def _with_lost(log: DeclarationLog) -> tuple[Declaration, ...]:
-    """Return the current declarations and their lost parents, parents first."""
-    done: dict[Declaration, None] = {}
-
-    def visit(declaration: Declaration) -> None:
-        if declaration not in done:
-            for parent in declaration.parents:
-                visit(parent)
-            done[declaration] = None
-
-    for declaration in log.declarations():
-        visit(declaration)
-    return tuple(done)
 
 
 def _marks(

@@ -124,16 +124,13 @@ class JoinView:
     right: TableView
     joiner: ValueJoiner
 
+    versioned = False
+
     @property
     def stores(self) -> tuple[str, ...]:
         """Stores of both sides, each once, in the order of the hash set in which Kafka Streams collects them."""
         both = (*self.left.stores, *self.right.stores)
         return tuple(hash_order(both, capacity=len(both)))
-
-    @property
-    def versioned(self) -> bool:
-        """A joined table has no history."""
-        return False
 
     def bind(self, context: BindContext) -> GetRow:
         """Return ``get(key)``, which returns the joined value and the later of both times."""

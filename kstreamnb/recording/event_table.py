@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING
 
 from kstreamnb.core.formatting import format_time, format_value
+from kstreamnb.recording.record_text import record_id
 from kstreamnb.recording.store_rows import StoredRow, stored_rows, without_cache
 from kstreamnb.recording.trace import Code, Entry, shown
 from kstreamnb.state.store import Store
@@ -23,21 +24,17 @@ def event_row(run: RecordedRun, position: int) -> RowText:
     return _CELLS[code.kind](run, position, code, entry)
 
 
+def _content(key: object, value: object, timestamp: int) -> RowText:
+    return format_value(shown(key)), format_value(shown(value)), format_time(timestamp)
+
+
 def _consumed(run: RecordedRun, position: int, code: Code, entry: Entry) -> RowText:
     topic, partition = code.other
-    about = format_value(shown(entry[3])), format_value(shown(entry[4])), format_time(entry[2])
-    return "taken", f"{topic}-{partition}@{entry[1]}", code.node, *about
+    return "taken", f"{topic}-{partition}@{entry[1]}", code.node, *_content(entry[3], entry[4], entry[2])
 
 
 def _forwarded(run: RecordedRun, position: int, code: Code, entry: Entry) -> RowText:
-    return (
-        "handed on",
-        code.node,
-        code.other,
-        format_value(shown(entry[1])),
-        format_value(shown(entry[2])),
-        format_time(entry[3]),
-    )
+    return "handed on", code.node, code.other, *_content(*entry[1:4])
 
 
 def _written(run: RecordedRun, position: int, code: Code, entry: Entry) -> RowText:
@@ -49,14 +46,8 @@ def _written(run: RecordedRun, position: int, code: Code, entry: Entry) -> RowTe
     shown_row = (now or was)[0] if now or was else None
     key = "" if shown_row is None else format_value(shown_row.key)
     value = format_value(now[-1].value) if now else "deleted"
-    return (
-        "written",
-        f"store {code.node}",
-        "",
-        key,
-        f"{value}{f' instead of {format_value(was[-1].value)}' if was else ''}",
-        "",
-    )
+    value += f" instead of {format_value(was[-1].value)}" if was else ""
+    return "written", f"store {code.node}", "", key, value, ""
 
 
 def _rows(task: str, store: Store, raw_key: Hashable, row: object) -> list[StoredRow]:
@@ -66,13 +57,11 @@ def _rows(task: str, store: Store, raw_key: Hashable, row: object) -> list[Store
 
 def _produced(run: RecordedRun, position: int, code: Code, entry: Entry) -> RowText:
     record = run.produced(position)
-    where = f"{record.topic}-{record.partition}@{record.offset}"
-    return "produced", "", where, format_value(record.key), format_value(record.value), format_time(record.timestamp)
+    return "produced", "", record_id(record), *_content(record.key, record.value, record.timestamp)
 
 
 def _dropped(run: RecordedRun, position: int, code: Code, entry: Entry) -> RowText:
-    about = format_value(shown(entry[1])), format_value(shown(entry[2])), format_time(entry[3])
-    return f"dropped: {code.other}", code.node, "", *about
+    return f"dropped: {code.other}", code.node, "", *_content(*entry[1:4])
 
 
 def _state_var_changed(run: RecordedRun, position: int, code: Code, entry: Entry) -> RowText:

@@ -60,9 +60,7 @@ def without_cache(rows: Mapping[Any, Any]) -> tuple[dict[Hashable, object], set[
     """Return rows as readers see them through the cache, and the keys that are not flushed yet."""
     merged = {key: row for key, row in rows.items() if key is not None and type(key) is not InCache}
     dirty = {key.raw_key: entry.row for key, entry in rows.items() if type(key) is InCache and entry.dirty}
-    for key, row in dirty.items():
-        merged[key] = row
-    return {key: row for key, row in merged.items() if row is not None}, set(dirty)
+    return {key: row for key, row in {**merged, **dirty}.items() if row is not None}, set(dirty)
 
 
 def raw_order(store: Store) -> Callable[[Any], Any]:

@@ -157,11 +157,10 @@ class Replay(Navigation, Queries, Suggesting, Displayed):
         return run_profile(self.run, measure(self) if cpu and measure is not None else None)
 
     def __str__(self) -> str:
-        taken = [code.other[0] in self.run.fed for code, _ in self.run.index.of_kind("consumed")]
-        positions = [positions for _, positions in self.run.index.of_kind("consumed")]
-        records = sum(len(result) for result, fed in zip(positions, taken, strict=True) if fed) + self.run.refused
+        consumed = self.run.index.of_kind("consumed")
+        records = sum(len(positions) for code, positions in consumed if code.other[0] in self.run.fed)
         out = sum(len(self.run.output_positions(topic)) for topic in self.topics)
-        parts = [f"{pluralize(records, 'record')} in", f"{out:,} out", self._dropped()]
+        parts = [f"{pluralize(records + self.run.refused, 'record')} in", f"{out:,} out", self._dropped()]
         name = f' of "{self.topology.name}"' if self.topology.name else ""
         progress = f"step {self.position:,} of {len(self.steps):,}"
         stale = f"stale: {self.topology.stale}" if self.topology.stale else None

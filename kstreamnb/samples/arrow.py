@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kstreamnb.core.arguments import expect
+from kstreamnb.core.heap import collector_paused
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import ConfigError
-from kstreamnb.samples.columns import Roles, dicts, make_records, plain_value, timestamps_ms, without_gc
+from kstreamnb.samples.columns import Roles, dicts, make_records, plain_value, timestamps_ms
 from kstreamnb.samples.text import parse_cell, stored_cell
 
 if TYPE_CHECKING:  # an optional dependency
@@ -32,7 +33,7 @@ def records_of_table(
 ) -> tuple[TopicRecord, ...]:
     """Return the rows of an Arrow table as records, in their order."""
     roles.check(table.column_names)
-    with without_gc():
+    with collector_paused():
         columns = {name: _values(table.column(name)) for name in roles.value_columns(table.column_names)}
         for role, name in roles.named().items():
             column = table.column(name)
@@ -178,7 +179,7 @@ def read_parquet(
             hint="name its columns with topic=, key= and timestamp=",
         )
     metadata = json.loads(mark)
-    with without_gc():
+    with collector_paused():
         columns = {name: _values(table.column(name)) for name in _OWN[:6]}
         for name in metadata["cells"]:
             columns[name] = [None if cell is None else parse_cell(cell) for cell in columns[name]]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -197,15 +195,3 @@ def plain_value(value: object) -> Any:
     if isinstance(value, (list, tuple, set)):
         return [plain_value(item) for item in value]
     return plain_value(value.item()) if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value
-
-
-@contextmanager
-def without_gc() -> Iterator[None]:
-    """Create many objects without a search for cycles in between: records have none."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kstreamnb.core.heap import collector_paused
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import Instant, instant_ms
 from kstreamnb.errors import ConfigError, extra
 from kstreamnb.frames import TIMES
 from kstreamnb.samples.arrow import records_of_table
-from kstreamnb.samples.columns import Roles, make_records, number_offsets, plain_value, timestamps_ms, without_gc
+from kstreamnb.samples.columns import Roles, make_records, number_offsets, plain_value, timestamps_ms
 from kstreamnb.samples.text import format_cell
 
 Schema = tuple[tuple[str, str], ...]
@@ -41,7 +42,7 @@ def records_of_pandas(
     roles.check(list(frame.columns), order_by)
     if order_by:
         frame = frame.sort_values(list(order_by), kind="stable")
-    with without_gc():
+    with collector_paused():
         columns = {name: _pandas_values(frame[name]) for name in roles.value_columns(list(frame.columns))}
         for role, name in roles.named().items():
             if role == "timestamp":

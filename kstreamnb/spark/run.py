@@ -34,7 +34,7 @@ from kstreamnb.spark.execution.batch_operator import (
 from kstreamnb.spark.execution.event_times import extracted_topics
 from kstreamnb.spark.execution.failures import raise_first, spark_failure
 from kstreamnb.spark.execution.frame_rows import by_partition, in_order
-from kstreamnb.spark.execution.record_batch import pack
+from kstreamnb.spark.execution.record_batch import ORDER, pack
 from kstreamnb.spark.execution.rows import FAILURE, REPORT
 from kstreamnb.spark.io.dataframe_input import frame_of_records, uniform
 from kstreamnb.spark.jvm.session import refuse_connect, run_session, spark_session
@@ -46,7 +46,6 @@ from kstreamnb.spark.run_result import RunResult
 from kstreamnb.topology.topology import Topology
 
 _runs = itertools.count()
-_ORDER = ("max_timestamp", "input_rank", "offset", "depth")
 
 
 def run(
@@ -178,16 +177,14 @@ def _levels(frames: Mapping[str, DataFrame], plan: BatchPlan) -> DataFrame:
     )
     later = deployment.levels if plan.arrival else deployment.levels[1:]
     for work in (first_level(plan), *(next_level(plan, level.number) for level in later)):
-        ordered = frame.repartition(deployment.spark_partitions, "g").sortWithinPartitions(
-            "g", *_ORDER, "source", "seq"
-        )
+        ordered = frame.repartition(deployment.spark_partitions, "g").sortWithinPartitions("g", *ORDER, "source", "seq")
         frame = ordered.mapInArrow(work, BATCH_SCHEMA)
     return frame
 
 
 def _execute(rows: DataFrame, spark: SparkSession, deployment: Deployment) -> RunResult:
     """Run the plan once, and keep its result."""
-    kept = rows.select("target", "source", "seq", *_ORDER, "blob").persist(StorageLevel.MEMORY_AND_DISK)
+    kept = rows.select("target", "source", "seq", *ORDER, "blob").persist(StorageLevel.MEMORY_AND_DISK)
     try:
         with under_way("tasks", look=lambda: _tasks_done(spark)):
             told = kept.where(F.col("target").isin(REPORT, FAILURE)).select("target", "blob").collect()

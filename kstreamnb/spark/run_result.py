@@ -16,7 +16,7 @@ from kstreamnb.core.displayed import Displayed
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.spark.execution.batch_output import merge_batches
-from kstreamnb.spark.execution.record_batch import RecordBatch, unpack
+from kstreamnb.spark.execution.record_batch import ORDER, RecordBatch, repeated, unpack
 from kstreamnb.spark.execution.rows import OUT, STORE
 from kstreamnb.spark.execution.state_codec import unpack_delta
 from kstreamnb.spark.execution.worker_cache import empty_task
@@ -25,8 +25,6 @@ from kstreamnb.spark.jvm.session import move_frame
 from kstreamnb.spark.planning.deployment import Deployment
 from kstreamnb.spark.planning.output_topics import writer_serdes
 from kstreamnb.spark.state.store_view import StoreView, stores_named, tasks_with
-
-_ORDER = ("max_timestamp", "input_rank", "offset", "depth")
 
 
 class RunResult(Displayed):
@@ -51,7 +49,7 @@ class RunResult(Displayed):
         Args:
             topic: the output topic.
         """
-        key_serde, value_serde = self._serdes(topic)
+        key_serde, value_serde = writer_serdes(self._application, topic)
         read_key, read_value = decoder(key_serde), decoder(value_serde)
         found: dict[int, list[TopicRecord]] = {}
         for _, partition, timestamp, key, value, headers in self.wire_records(topic):
@@ -100,19 +98,15 @@ class RunResult(Displayed):
     def _addressed(self, target: int) -> DataFrame:
         return self._rows.where(F.col("target") == target).select("source", "seq", "blob")
 
-    def _serdes(self, topic: str) -> tuple[Serde, Serde]:
-        return writer_serdes(self._application, topic)
-
     def _output(self, topic: str) -> DataFrame:
         """Return the topic's records as rows: exploded, grouped by partition, sorted and numbered."""
-        serdes = self._serdes(topic)
+        serdes = writer_serdes(self._application, topic)
         kinds = [spark_type(serde) for serde in serdes]
         headers = "array<struct<key: string, value: binary>>"  # empty lists are cheap, only nulls are not
         columns = f"timestamp bigint, key {kinds[0]}, value {kinds[1]}, headers {headers}"
         order = "max_timestamp bigint, input_rank bigint, offset bigint, depth bigint, source int, number bigint"
-        rows = self._rows.where(F.col("target") == OUT).select("source", "seq", "blob")
-        exploded = rows.mapInArrow(_explode(topic, serdes), f"partition int, {order}, {columns}")
-        ordered = exploded.repartition("partition").sortWithinPartitions("partition", *_ORDER, "source", "number")
+        exploded = self._addressed(OUT).mapInArrow(_explode(topic, serdes), f"partition int, {order}, {columns}")
+        ordered = exploded.repartition("partition").sortWithinPartitions("partition", *ORDER, "source", "number")
         named = ordered.select("partition", "timestamp", "key", "value", "headers")
         return named.mapInArrow(_number, f"partition int, offset bigint, {columns}")
 
@@ -132,12 +126,11 @@ def _explode(topic: str, serdes: tuple[Serde, Serde]) -> Callable[[Iterator[pa.R
 
 def _rows(source: int, seq: int, batch: RecordBatch, serdes: tuple[Serde, Serde]) -> pa.RecordBatch:
     count, order = len(batch), batch.order
-    partitions = np.full(count, batch.partition) if isinstance(batch.partition, int) else batch.partition
     headers = [()] * count if batch.headers is None else batch.headers
     pairs = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
     columns = {
-        "partition": pa.array(partitions, pa.int32()),
-        **{name: pa.array(getattr(order, name), pa.int64()) for name in _ORDER},
+        "partition": pa.array(repeated(batch.partition, count), pa.int32()),
+        **{name: pa.array(getattr(order, name), pa.int64()) for name in ORDER},
         "source": pa.array(np.full(count, source), pa.int32()),
         "number": pa.array(np.arange(count) + (seq << 20), pa.int64()),
         "timestamp": pa.array(batch.timestamps, pa.int64()),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any
 
 import pytest
@@ -21,23 +23,14 @@ def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, An
     Args:
         call: the result of one phase of the test.
     """
-    trace = None if call.excinfo is None else call.excinfo.tb
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename.startswith((_PACKAGE, "<kstreamnb")):
-            trace.tb_frame.f_globals["__tracebackhide__"] = True
-        trace = trace.tb_next
+    for frame, _ in walk_tb(None if call.excinfo is None else call.excinfo.tb):
+        if frame.f_code.co_filename.startswith((_PACKAGE, "<kstreamnb")):
+            frame.f_globals["__tracebackhide__"] = True
     return (yield)
 
 
 @pytest.fixture
 def topology_driver() -> Iterator[Callable[..., TopologyTestDriver]]:
     """Return a function that makes test drivers, which are closed when the test ends."""
-    drivers: list[TopologyTestDriver] = []
-
-    def make(*arguments: object, **options: object) -> TopologyTestDriver:
-        drivers.append(TopologyTestDriver(*arguments, **options))  # type: ignore[arg-type]
-        return drivers[-1]
-
-    yield make
-    for driver in drivers:
-        driver.close()
+    with ExitStack() as drivers:
+        yield lambda *arguments, **options: drivers.enter_context(TopologyTestDriver(*arguments, **options))

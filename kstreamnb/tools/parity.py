@@ -7,6 +7,7 @@ notebooks before they deploy. A query's stores are compared here, too, in the dr
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from html import escape
@@ -50,11 +51,7 @@ class EngineOutcome:
 
     def counts(self) -> dict[tuple[str, int], int]:
         """Count records by topic and partition."""
-        found: dict[tuple[str, int], int] = {}
-        for topic, records in self.outputs.items():
-            for record in records:
-                found[topic, record.partition] = found.get((topic, record.partition), 0) + 1
-        return found
+        return Counter((topic, each.partition) for topic, records in self.outputs.items() for each in records)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from kstreamnb.topology.description import DescribedNode, DescribedSubtopology, TopologyDescription
 from kstreamnb.topology.labels import changes_key, node_label, node_title
+from kstreamnb.topology.nodes import walk
 
 
 @dataclass(frozen=True)
@@ -84,19 +85,8 @@ def _reason(
 
 def _key_changers(nodes: Mapping[str, DescribedNode], sink: DescribedNode) -> list[str]:
     """Return the nearest nodes above ``sink`` that change keys, on every path."""
-    found: dict[str, None] = {}
-    seen: set[str] = set()
-    open_nodes = list(sink.predecessors)
-    while open_nodes:
-        name = open_nodes.pop(0)
-        if name in seen:
-            continue
-        seen.add(name)
-        if changes_key(nodes[name]):
-            found[name] = None
-        else:
-            open_nodes += nodes[name].predecessors
-    return list(found)
+    above = walk(sink.predecessors, lambda name: () if changes_key(nodes[name]) else nodes[name].predecessors)
+    return [name for name in above if changes_key(nodes[name])]
 
 
 def _foreign_key(topic: str) -> str | None:

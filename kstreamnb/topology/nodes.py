@@ -11,14 +11,17 @@ where records leave through a topic.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 from kstreamnb.core.operator import NO_TRAITS, Operator, OperatorTraits, RowUse
 from kstreamnb.core.serdes import NamesSerdes
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.source_location import SourceLocation
+
+_N = TypeVar("_N", bound=Hashable)
 
 TopicName: TypeAlias = "str | Callable[[Any, Any, Any], str]"
 """A topic, or a function ``(key, value, metadata) -> topic`` that chooses one for each record."""
@@ -121,6 +124,22 @@ class Subtopology:
     nodes: tuple[str, ...]
     stores: tuple[str, ...] = ()
     is_global: bool = False
+
+
+def walk(start: Iterable[_N], onward: Callable[[_N], Iterable[_N]]) -> Iterator[_N]:
+    """Yield ``start`` and everything that ``onward`` leads to from there: each once, the nearest first.
+
+    Example:
+        >>> list(walk("a", {"a": "bc", "b": "d", "c": "bd", "d": "a"}.__getitem__))
+        ['a', 'b', 'c', 'd']
+    """
+    waiting, seen = deque(start), set[_N]()
+    while waiting:
+        each = waiting.popleft()
+        if each not in seen:
+            seen.add(each)
+            yield each
+            waiting.extend(onward(each))
 
 
 def group_nodes(nodes: Mapping[str, Node]) -> tuple[Subtopology, ...]:

@@ -16,7 +16,7 @@ from kstreamnb.core.record import TopicPartition
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import TopologyError
 from kstreamnb.java_texts import NOT_COMPUTED
-from kstreamnb.topology.nodes import NodeGraph, Sink, Source, Subtopology
+from kstreamnb.topology.nodes import NodeGraph, Sink, Source, Subtopology, walk
 from kstreamnb.topology.validation import refuse
 
 _MOST = 1_000_000
@@ -38,18 +38,28 @@ class PlannedTask:
         return f"{self.subtopology}_{self.partition}"
 
 
-def source_topics(topology: NodeGraph, subtopology: Subtopology, topics: Iterable[str] = ()) -> tuple[str, ...]:
-    """Return topics that a sub-topology reads; patterns take those of ``topics`` that they match, sorted by name.
+def source_topics(topology: NodeGraph, nodes: Iterable[str], topics: Iterable[str] = ()) -> tuple[str, ...]:
+    """Return topics that some nodes read; patterns take those of ``topics`` that they match, sorted by name.
 
     Names of repartition topics are without the application's id.
     """
     found: dict[str, None] = {}
     by_pattern = sorted(topic for topic in topics if topic not in topology.internal_topics)
-    for name in subtopology.nodes:
+    for name in nodes:
         node = topology.nodes[name]
         if isinstance(node, Source):
             found.update(dict.fromkeys(node.topics or (topic for topic in by_pattern if node.reads(topic))))
     return tuple(found)
+
+
+def topic_writers(topology: NodeGraph) -> dict[str, dict[int, list[Sink]]]:
+    """Return the sinks of each topic by the id of their sub-topology; without those that choose topics by record."""
+    writers: dict[str, dict[int, list[Sink]]] = {}
+    for sub in topology.subtopologies():
+        for node in map(topology.nodes.__getitem__, sub.nodes):
+            if isinstance(node, Sink) and isinstance(node.topic, str):
+                writers.setdefault(node.topic, {}).setdefault(sub.id, []).append(node)
+    return writers
 
 
 def check_fixed_partitions(topology: NodeGraph) -> None:
@@ -76,11 +86,11 @@ def partition_counts(topology: NodeGraph, topics: Mapping[str, int]) -> dict[str
             java = _TOO_FEW if count < 1 else None
             raise TopologyError(f'topic "{topic}" cannot have {count} partitions', java=java)
     subs = [sub for sub in topology.subtopologies() if not sub.is_global]
-    reads = {sub.id: source_topics(topology, sub, topics) for sub in subs}
+    reads = {sub.id: source_topics(topology, sub.nodes, topics) for sub in subs}
     for sub in subs:
         _check_present(topology, sub, reads[sub.id], topics)
     known = {topic: topics[topic] for read in reads.values() for topic in read if topic in topics}
-    known |= _repartition_counts(topology, subs, reads, known)
+    known |= _repartition_counts(topology, reads, known)
     for group in _copartition_groups(topology, topics):
         known |= _enforced(topology, group, known)
     return known
@@ -97,7 +107,8 @@ def uneven_stores(topology: NodeGraph, topics: Mapping[str, int]) -> dict[str, d
     for sub in topology.subtopologies():
         for store in () if sub.is_global else sub.stores:
             users = [name for name in sub.nodes if store in topology.nodes[name].stores]
-            reached = {topic: counts[topic] for topic in _topics_above(topology, users, topics)}
+            above = walk(users, lambda name: topology.nodes[name].parents)
+            reached = {topic: counts[topic] for topic in source_topics(topology, above, topics)}
             if len(set(reached.values())) > 1:
                 found[store] = dict(sorted(reached.items()))
     return found
@@ -120,21 +131,6 @@ def uneven_remedy(counts: Mapping[str, int]) -> str:
     return f"use .repartition(Repartitioned(partitions={max(counts.values())})) on each stream before they meet"
 
 
-def _topics_above(topology: NodeGraph, names: Iterable[str], topics: Iterable[str]) -> dict[str, None]:
-    """Return the topics whose records reach nodes of one sub-topology."""
-    waiting, seen, found = list(names), set[str](), dict[str, None]()
-    while waiting:
-        name = waiting.pop()
-        if name in seen:
-            continue
-        seen.add(name)
-        node = topology.nodes[name]
-        waiting += node.parents
-        if isinstance(node, Source):
-            found.update(dict.fromkeys(node.topics or (topic for topic in topics if node.reads(topic))))
-    return found
-
-
 def plan_tasks(topology: NodeGraph, topics: Mapping[str, int]) -> tuple[PlannedTask, ...]:
     """Plan tasks by sub-topology and partition; ``topics`` are the partition counts of the user's topics.
 
@@ -143,7 +139,7 @@ def plan_tasks(topology: NodeGraph, topics: Mapping[str, int]) -> tuple[PlannedT
     counts = partition_counts(topology, topics)
     tasks = []
     for sub in topology.subtopologies():
-        read = () if sub.is_global else source_topics(topology, sub, topics)
+        read = () if sub.is_global else source_topics(topology, sub.nodes, topics)
         for partition in range(max((counts[topic] for topic in read), default=0)):
             inputs = (TopicPartition(topic, partition) for topic in sorted(read) if partition < counts[topic])
             tasks.append(PlannedTask(sub.id, partition, tuple(inputs), sub.stores))
@@ -174,24 +170,19 @@ def _check_present(topology: NodeGraph, sub: Subtopology, read: tuple[str, ...],
 
 
 def _repartition_counts(
-    topology: NodeGraph, subs: list[Subtopology], reads: Mapping[int, tuple[str, ...]], known: Mapping[str, int]
+    topology: NodeGraph, reads: Mapping[int, tuple[str, ...]], known: Mapping[str, int]
 ) -> dict[str, int]:
     """Return fixed counts and, for the others, the greatest upstream count, in as many rounds as
     chains of topics need.
     """
     wanted = [topic for read in reads.values() for topic in read if topic in topology.internal_topics]
     counts = {topic: fixed for topic in wanted if (fixed := _fixed(topology, topic)) is not None}
-    writers: dict[str, list[Subtopology]] = {}
-    for sub in subs:
-        for name in sub.nodes:
-            node = topology.nodes[name]
-            if isinstance(node, Sink) and isinstance(node.topic, str):
-                writers.setdefault(node.topic, []).append(sub)
+    writers = topic_writers(topology)
     while open_topics := [topic for topic in wanted if topic not in counts]:
         progress = False
         for topic in open_topics:
             above = {**known, **counts}
-            candidates = [above[read] for sub in writers.get(topic, ()) for read in reads[sub.id] if read in above]
+            candidates = [above[read] for sub in writers.get(topic, ()) for read in reads[sub] if read in above]
             if candidates:
                 counts[topic], progress = max(candidates), True
         if not progress:
@@ -202,14 +193,9 @@ def _repartition_counts(
 
 def _copartition_groups(topology: NodeGraph, topics: Iterable[str]) -> list[list[str]]:
     """Group topics of co-partitioned sources; groups that share a topic are one."""
-    topics = sorted(topics)
     groups: list[dict[str, None]] = []
     for sources in topology.copartitioned:
-        merged: dict[str, None] = {}
-        for name in sources:
-            source = topology.nodes[name]
-            if isinstance(source, Source):
-                merged.update(dict.fromkeys(source.topics or (topic for topic in topics if source.reads(topic))))
+        merged = dict.fromkeys(source_topics(topology, sources, topics))
         apart = [group for group in groups if not group.keys() & merged.keys()]
         for group in groups:
             if group not in apart:
@@ -294,7 +280,7 @@ def owned_topics(
         full = repartition_topic(application_id, name)
         owned[full] = OwnedTopic(full, "repartition", counts.get(name), _REPARTITION)
     for sub in (each for each in topology.subtopologies() if not each.is_global):
-        read = source_topics(topology, sub, counts)
+        read = source_topics(topology, sub.nodes, counts)
         tasks = max((counts[topic] for topic in read if topic in counts), default=None)
         for store in (topology.stores[name] for name in sub.stores):
             if store.logged and store.changelog_topic is None:

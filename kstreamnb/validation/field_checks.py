@@ -14,7 +14,7 @@ from kstreamnb.core.formatting import join_list
 from kstreamnb.core.operator import functions_in
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.hints import did_you_mean
-from kstreamnb.topology.nodes import Node, ProcessorNode, Sink, Source
+from kstreamnb.topology.nodes import Node, ProcessorNode, Sink, Source, walk
 from kstreamnb.topology.topology import Topology
 from kstreamnb.validation.issue import Issue
 
@@ -80,24 +80,20 @@ def _issue(name: str, node: ProcessorNode, wanted: str, known: list[str], topics
 
 def _topics_of(topology: Topology, node: Node) -> set[str]:
     """Return the topics whose values reach a node unchanged; empty if something on the way may change them."""
-    topics: set[str] = set()
-    waiting, seen = list(node.parents), set[str]()
-    while waiting:
-        name = waiting.pop()
-        parent = topology.nodes[name]
-        if name in seen:
-            continue
-        seen.add(name)
-        if isinstance(parent, Source):
-            topics |= {topic for topic in parent.topics if topic not in topology.internal_topics}
-            internal = topology.internal_topics.keys() & set(parent.topics)
-            sinks = [each for each in topology.nodes.values() if isinstance(each, Sink) and each.topic in internal]
-            waiting += [above for sink in sinks for above in sink.parents]
-        elif isinstance(parent, ProcessorNode) and parent.dsl in _KEEPS_VALUES:
-            waiting += parent.parents
-        else:
-            return set()
-    return topics
+    internal = topology.internal_topics
+
+    def before(name: str) -> Iterator[str]:
+        each = topology.nodes[name]
+        yield from each.parents
+        topics = internal.keys() & set(each.topics) if isinstance(each, Source) else ()
+        for sink in topology.nodes.values():
+            if isinstance(sink, Sink) and sink.topic in topics:
+                yield from sink.parents
+
+    above = [topology.nodes[name] for name in walk(node.parents, before)]
+    if any(isinstance(each, ProcessorNode) and each.dsl not in _KEEPS_VALUES for each in above):
+        return set()
+    return {topic for each in above if isinstance(each, Source) for topic in each.topics if topic not in internal}
 
 
 def _functions(node: ProcessorNode) -> Iterator[FunctionType]:

@@ -19,7 +19,7 @@ from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.trace import shown
 from kstreamnb.replays.analysis.node_flow import NodeArrival, above, arrivals
 from kstreamnb.replays.replay import Replay
-from kstreamnb.topology.nodes import ProcessorNode, Source
+from kstreamnb.topology.nodes import ProcessorNode, Source, walk
 from kstreamnb.topology.topology import Topology
 from kstreamnb.validation.issue import Issue
 
@@ -98,15 +98,9 @@ def _partition_of(key: object, serdes: list[Serde], count: int) -> int | None:
 
 def _stateful_below(topology: Topology, name: str) -> Iterator[ProcessorNode]:
     """Yield the nodes with stores that a node's records reach without a topic in between."""
-    pending, seen = list(topology.children(name)), set[str]()
-    while pending:
-        child = pending.pop(0)
+    for child in walk(topology.children(name), topology.children):
         node = topology.nodes[child]
-        if child in seen or not isinstance(node, ProcessorNode):
-            continue
-        seen.add(child)
-        pending += topology.children(child)
-        if node.stores:
+        if isinstance(node, ProcessorNode) and node.stores:
             yield node
 
 

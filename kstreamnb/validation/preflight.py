@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
 from pathlib import Path
 
 from kstreamnb.core.arguments import check_arguments
@@ -15,8 +14,8 @@ from kstreamnb.core.windows import UnlimitedWindows
 from kstreamnb.errors import TopologyError
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan
-from kstreamnb.topology.nodes import ProcessorNode, Sink, Source
-from kstreamnb.topology.partitions import uneven_fact, uneven_remedy, uneven_stores
+from kstreamnb.topology.nodes import ProcessorNode, Sink, Source, walk
+from kstreamnb.topology.partitions import topic_writers, uneven_fact, uneven_remedy, uneven_stores
 from kstreamnb.topology.topology import Topology
 from kstreamnb.validation.changelog_checks import changelog_findings
 from kstreamnb.validation.directory_checks import folder_findings
@@ -182,14 +181,10 @@ def _astray(topology: Topology) -> Iterator[Issue]:
 
 def _above(topology: Topology, node: ProcessorNode) -> Iterator[ProcessorNode]:
     """Yield the processors between a node and the last topic, nearest first."""
-    waiting, seen = list(node.parents), set[str]()
-    while waiting:
-        name = waiting.pop(0)
+    for name in walk(node.parents, lambda name: topology.nodes[name].parents):
         parent = topology.nodes[name]
-        if name not in seen and isinstance(parent, ProcessorNode):
-            seen.add(name)
+        if isinstance(parent, ProcessorNode):
             yield parent
-            waiting += parent.parents
 
 
 def _unbounded(topology: Topology) -> Iterator[Issue]:
@@ -217,14 +212,9 @@ def _unbounded(topology: Topology) -> Iterator[Issue]:
 
 def _writers(topology: Topology) -> Iterator[Issue]:
     """Order holds within a partition and for a single writer only; two sinks of one node write each record twice."""
-    writers: dict[str, dict[int, list[str]]] = {}
-    for sub in topology.subtopologies():
-        for name in sub.nodes:
-            node = topology.nodes[name]
-            if isinstance(node, Sink) and isinstance(node.topic, str):
-                writers.setdefault(node.topic, {}).setdefault(sub.id, []).extend(node.parents)
-    for topic, subs in writers.items():
-        for parent, sinks in Counter(chain.from_iterable(subs.values())).items():
+    for topic, subs in topic_writers(topology).items():
+        parents = (parent for sinks in subs.values() for sink in sinks for parent in sink.parents)
+        for parent, sinks in Counter(parents).items():
             if sinks > 1:
                 fact = f'{sinks} sinks write the records of node "{parent}" to it: each record is there {sinks} times'
                 yield Issue("warning", f'topic "{topic}"', fact, "write to each topic once")

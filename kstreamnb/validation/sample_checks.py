@@ -17,7 +17,7 @@ from kstreamnb.replays.replay import Replay
 from kstreamnb.replays.replay_sample import replay
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan
-from kstreamnb.topology.nodes import ProcessorNode, Source
+from kstreamnb.topology.nodes import ProcessorNode, Source, walk
 from kstreamnb.topology.topology import Topology
 from kstreamnb.validation.issue import Issue
 from kstreamnb.validation.key_changes import key_change_findings
@@ -86,48 +86,32 @@ def _failures(topology: Topology, result: Replay) -> Iterator[Issue]:
         if drop.reason in _FAILURES:
             groups.setdefault((drop.node, drop.reason), []).append(drop)
     for (name, reason), drops in groups.items():
-        first = drops[0]
-        node = topology.nodes[name]
+        first, records = drops[0], pluralize(len(drops), "record")
         if reason == "deserialization":
-            fact = f"{pluralize(len(drops), 'record')} cannot be read by its serdes"
+            fact = f"{records} cannot be read by its serdes"
             remedy = "check the serdes of the topic"
         elif reason == "production error":
-            fact = (
-                f"{pluralize(len(drops), 'record')} cannot be written, the first with value {format_value(first.value)}"
-            )
+            fact = f"{records} cannot be written, the first with value {format_value(first.value)}"
             remedy = "give the sink a serde for such values, or convert them with map_values()"
         else:
             kind = first.details.get("error", "an error")
-            fact = (
-                f"it failed on {pluralize(len(drops), 'record')} with {kind}, first on value "
-                f"{format_value(first.value)}"
-            )
+            fact = f"it failed on {records} with {kind}, first on value {format_value(first.value)}"
             remedy = _null_hint(topology, name, first)
-        yield Issue("error", f'"{name}"', fact, remedy, node.origin)
+        yield Issue("error", f'"{name}"', fact, remedy, topology.nodes[name].origin)
 
 
 def _null_hint(topology: Topology, name: str, drop: Drop) -> str:
     """Return the remedy for a failure: session merges and deletions send null values."""
     if drop.value is not None:
         return "make the function accept such values, or filter them out first"
-    merges = any(isinstance(topology.nodes[above].traits.windows, SessionWindows) for above in _above(topology, name))
+    above = walk(topology.nodes[name].parents, lambda each: topology.nodes[each].parents)
+    merges = any(isinstance(topology.nodes[each].traits.windows, SessionWindows) for each in above)
     why = (
         "a session merge emits null for the session that it replaces"
         if merges
         else "a table emits null for a deleted row"
     )
     return f"{why}; test value is not None first"
-
-
-def _above(topology: Topology, name: str) -> list[str]:
-    result: list[str] = []
-    ahead = list(topology.nodes[name].parents)
-    while ahead:
-        each = ahead.pop()
-        if each not in result:
-            result.append(each)
-            ahead += topology.nodes[each].parents
-    return result
 
 
 def _behind(drop: Explanation) -> int:

@@ -329,7 +329,7 @@ def test_a_row_put_before_the_first_record_has_the_wall_clock_in_the_changelog()
     builder.stream("in").process(Seeds, "seeds")
     with ks.TopologyTestDriver(builder.build(), wall_clock=1000, changelogs=True) as driver:
         driver.create_input_topic("in").pipe_input("a", 1, at=5)
-        assert 1000 == driver.create_output_topic("app-seeds-changelog").read_record().timestamp
+        assert 1000 == driver.create_output_topic("app-seeds-changelog", value_serde="string").read_record().timestamp
 
 
 def test_a_processor_that_fills_a_global_store_has_no_punctuators() -> None:

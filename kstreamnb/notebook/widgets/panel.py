@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any, ClassVar
@@ -22,7 +23,7 @@ from kstreamnb.spark.contracts import OffsetSource
 from kstreamnb.spark.io.offset_source import KafkaOffsetSource
 from kstreamnb.spark.query.lifecycle import Actor
 from kstreamnb.spark.query.query import Query
-from kstreamnb.spark.query.query_status import format_size
+from kstreamnb.spark.query.query_status import flow_text, format_size
 from kstreamnb.spark.telemetry.metrics import BatchFigures, Metric
 from kstreamnb.spark.telemetry.query_charts import lag_trend
 from kstreamnb.topology.labels import node_title
@@ -66,7 +67,7 @@ class DeployPanel(FactsWidget):
             "stores": [
                 [name, f"{self._rows[name]:,}" if name in self._rows else "not counted"] for name in query.stores
             ],
-            "tasks": _tasks(metrics),
+            "tasks": [[task, *figures[:3]] for task, figures in status.by_task.items()],
             "drops": [[self._title(node), *more] for node, *more in _drops(metrics)],
             "node": self._title(failed),
             "failure": "" if last_error is None else without_secrets(error_words(last_error)),
@@ -145,7 +146,6 @@ def _figures(
     batch: int, metrics: Sequence[Metric], recent: Sequence[BatchFigures], letters: int | None, trend: str = ""
 ) -> list[list[str]]:
     """Return the headline figures, each with its unit."""
-    value = {(each.group, each.name): each.value for each in metrics}
     lag = sum(each.value for each in metrics if each.name == "records-lag")
     dropped = sum(each.value for each in metrics if (each.group, each.name) == _DROPPED)
     state = sum(each.value for each in metrics if each.name == "state-bytes")
@@ -153,8 +153,8 @@ def _figures(
     rows = [
         ["batch", "none yet" if batch < 0 else f"{batch:,}"],
         ["duration", "" if last is None else _ms(last.seconds * 1000)],
-        ["in", _rate(value, "consumer-fetch-manager-metrics", "records-consumed")],
-        ["out", _rate(value, "producer-metrics", "record-send")],
+        ["in", flow_text(metrics, "records-consumed")],
+        ["out", flow_text(metrics, "record-send")],
         ["lag", pluralize(int(lag), "record") + (f", {trend}" if trend else "")],
         ["dropped", pluralize(int(dropped), "record")],
         ["dead letters", "no topic for them" if letters is None else f"{letters:,}"],
@@ -166,11 +166,6 @@ def _figures(
 
 
 _DROPPED = ("stream-task-metrics", "dropped-records-total")
-
-
-def _rate(value: dict[tuple[str, str], float], group: str, name: str) -> str:
-    total, rate = value.get((group, f"{name}-total"), 0.0), value.get((group, f"{name}-rate"), 0.0)
-    return f"{pluralize(int(total), 'record')}, {rate:,.1f}/s"
 
 
 def _ms(number: float) -> str:
@@ -220,29 +215,11 @@ def _restarts(starts: Mapping[Actor, int]) -> str:
     return f"{again:,}, {automatic:,} automatic" if automatic else f"{again:,}"
 
 
-def _tasks(metrics: Iterable[Metric]) -> list[list[str]]:
-    """Return each task with its records, drops and bytes of state."""
-    figures: dict[str, dict[str, float]] = {}
-    for each in metrics:
-        task = dict(each.tags).get("task-id")
-        if task is not None and (each.group, each.name) in (*_TASK, _DROPPED):
-            figures.setdefault(task, {})[each.name] = each.value
-    return [
-        [task, f"{row.get('process-total', 0):,.0f}", f"{row.get('dropped-records-total', 0):,.0f}",
-         format_size(row.get("state-bytes", 0))]
-        for task, row in sorted(figures.items())
-    ]  # fmt: skip
-
-
-_TASK = (("stream-task-metrics", "process-total"), ("stream-state-metrics", "state-bytes"))
-
-
 def _drops(metrics: Iterable[Metric]) -> list[list[str]]:
     """Return drops by node and reason, over all tasks."""
-    counts: dict[tuple[str, str], int] = {}
+    counts = Counter[tuple[str, str]]()
     for each in metrics:
         tags = dict(each.tags)
         if "processor-node-id" in tags and "reason" in tags:
-            node_and_reason = tags["processor-node-id"], tags["reason"]
-            counts[node_and_reason] = counts.get(node_and_reason, 0) + int(each.value)
+            counts[tags["processor-node-id"], tags["reason"]] += int(each.value)
     return [[node, why, f"{number:,}"] for (node, why), number in sorted(counts.items())]

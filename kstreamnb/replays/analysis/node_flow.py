@@ -10,7 +10,7 @@ from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.trace import shown
 from kstreamnb.recording.trace_index import row_before
 from kstreamnb.state.versioned import LATEST_ROW
-from kstreamnb.topology.nodes import Sink, Source
+from kstreamnb.topology.nodes import Sink, Source, walk
 
 
 class NodeArrival(NamedTuple):
@@ -32,18 +32,16 @@ def sinks_of(run: RecordedRun, topic: str) -> list[str]:
 
 def above(run: RecordedRun, nodes: Collection[str]) -> list[str]:
     """Return all nodes upstream of some nodes (included), across internal topics; sources first."""
-    topology = run.topology
-    result, pending = set(nodes), list(nodes)
-    while pending:
-        node = topology.nodes[pending.pop()]
-        before = list(node.parents)
+    known = run.topology.nodes
+
+    def before(name: str) -> Iterator[str]:
+        node = known[name]
+        yield from node.parents
         for topic in node.topics if isinstance(node, Source) else ():
-            before += sinks_of(run, topic)
-        for name in before:
-            if name not in result:
-                result.add(name)
-                pending.append(name)
-    return [name for name in topology.nodes if name in result]
+            yield from sinks_of(run, topic)
+
+    result = set(walk(nodes, before))
+    return [name for name in known if name in result]
 
 
 def arrivals(run: RecordedRun, node: str, children: Collection[str] | None = None) -> Iterator[NodeArrival]:

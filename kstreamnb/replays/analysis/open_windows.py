@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from kstreamnb.core.operator import AggregationWindows
@@ -10,7 +10,7 @@ from kstreamnb.core.record import Windowed
 from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.core.windows import SessionWindows, SlidingWindows
 from kstreamnb.recording.recorded_run import RecordedRun
-from kstreamnb.recording.store_rows import StoredRow, stored_rows
+from kstreamnb.recording.store_rows import stored_rows
 
 
 class OpenWindow(NamedTuple):
@@ -66,10 +66,6 @@ def open_windows(run: RecordedRun, step: int) -> Iterator[OpenWindow]:
                 continue
             time = node_time(run, node, task_id, step)
             rows = stored_rows(task_id, task.stores[store], run.index.rows(task_id, store, step))
-            for row in _still_open(rows, time, lambda end, windows=windows: closes_at(windows, end)):  # type: ignore[misc]
-                closing = closes_at(windows, row.key.end)
-                yield OpenWindow(store, node, task_id, row.key, row.value, time, closing)
-
-
-def _still_open(rows: list[StoredRow], time: int, closing: Callable[[int], int]) -> Iterator[StoredRow]:
-    return (row for row in rows if time < closing(row.key.end))
+            for row in rows:
+                if time < (closing := closes_at(windows, row.key.end)):
+                    yield OpenWindow(store, node, task_id, row.key, row.value, time, closing)

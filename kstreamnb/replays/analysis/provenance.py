@@ -7,7 +7,7 @@ wrote it and the rows it was made of; and a record of a repartition topic to the
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ from kstreamnb.recording.trace import Code, shown
 from kstreamnb.recording.trace_index import row_before
 from kstreamnb.state import InCache
 from kstreamnb.state.window import WindowRows
-from kstreamnb.topology.nodes import ProcessorNode, Source
+from kstreamnb.topology.nodes import ProcessorNode, Source, walk
 
 
 @dataclass(frozen=True)
@@ -88,19 +88,14 @@ class _Trace:
 
     def inputs_of(self, written: int) -> set[int]:
         """Return the positions of all inputs that contributed to an output record."""
-        result: set[int] = set()
-        seen: set[int] = set()
-        pending = list(self._at(written).produced(written).new)
-        while pending:
-            position = pending.pop()
-            if position in seen:
-                continue
-            seen.add(position)
-            if self._index.code(position).kind == "consumed":
-                result.add(position)
-            else:
-                pending += self._at(position).row(position)
-        return result
+
+        def consumed(position: int) -> bool:
+            return self._index.code(position).kind == "consumed"
+
+        def before(position: int) -> Iterable[int]:
+            return () if consumed(position) else self._at(position).row(position)
+
+        return set(filter(consumed, walk(self._at(written).produced(written).new, before)))
 
     def _at(self, position: int) -> _Trace:
         """Return the tracer of the application that wrote an entry."""
@@ -129,12 +124,10 @@ class _Trace:
 
     def _handed(self, position: int, code: Code) -> _Parts:
         """Return the parts of a forwarded record."""
-        node = self._run.topology.nodes[code.node]
+        node, came = self._run.topology.nodes[code.node], self._arrival(code.task, code.node, position)
         if isinstance(node, Source):
-            came = self._arrival(code.task, code.node, position)
             return _NO_PARTS if came is None else self._parts(came)
         assert isinstance(node, ProcessorNode)
-        came = self._arrival(code.task, code.node, position)
         parts = self._outside_records(position) if came is None else self._parts(came)
         use, traits = node.row_use, node.traits
         if use in ("fold", "fold by time"):

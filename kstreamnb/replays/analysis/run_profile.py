@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -83,20 +84,16 @@ class RunProfile(Tabular):
 
 def run_profile(run: RecordedRun, seconds: Mapping[str, float] | None) -> RunProfile:
     """Return the profile of a run; ``seconds`` is measured CPU time by node."""
-    records: dict[str, int] = {}
-    sizes: dict[str, int] = {}
-    index = run.index
+    records, sizes, index = Counter[str](), Counter[str](), run.index
     for kind, at in (("consumed", 3), ("forwarded", 1)):
         for code, positions in index.of_kind(kind):
             node = code.node if kind == "consumed" else code.other
-            records[node] = records.get(node, 0) + len(positions)
+            records[node] += len(positions)
             content = (index.log[position][at : at + 2] for position in positions)
-            sizes[node] = sizes.get(node, 0) + sum(_size(key) + _size(value) for key, value in content)
+            sizes[node] += sum(_size(key) + _size(value) for key, value in content)
     total = sum(seconds.values()) or 1 if seconds else 1
     nodes = tuple(
-        NodeCost(
-            name, records.get(name, 0), sizes.get(name, 0), None if seconds is None else seconds.get(name, 0) / total
-        )
+        NodeCost(name, records[name], sizes[name], None if seconds is None else seconds.get(name, 0) / total)
         for name in run.topology.nodes
     )
     stores = dict.fromkeys(store for task in run.tasks.values() for store in task.stores)

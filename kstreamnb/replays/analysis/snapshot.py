@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from array import array
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -181,15 +181,11 @@ class Snapshot(Tabular):
 def edge_counts(run: RecordedRun, step: int) -> dict[tuple[str, str], int]:
     """Count records per edge after ``step`` steps: (topic, source), (parent, child) and (sink, topic)."""
     index, end = run.index, run.index.end(step)
-    result: dict[tuple[str, str], int] = {}
-
-    def add(edge: tuple[str, str], positions: array[int]) -> None:
-        result[edge] = result.get(edge, 0) + bisect_left(positions, end)
-
+    result = Counter[tuple[str, str]]()
     for code, positions in index.of_kind("consumed"):
-        add((run.short(code.other[0]), code.node), positions)
+        result[run.short(code.other[0]), code.node] += bisect_left(positions, end)
     for code, positions in index.of_kind("forwarded"):
-        add((code.node, code.other), positions)
+        result[code.node, code.other] += bisect_left(positions, end)
     for edge, positions in run.sunk.items():
-        add(edge, positions)
-    return result
+        result[edge] += bisect_left(positions, end)
+    return dict(result)

@@ -130,14 +130,13 @@ def _elsewhere(arrival: NodeArrival, others: list[NodeArrival]) -> tuple[str, ..
 
 # --- rows of tables ---------------------------------------------------------------------------------------------------
 class _Look(NamedTuple):
-    """A lookup of a row: description, key, log position and time (ms)."""
+    """A lookup of a row: what it is for, in words and as it arrived; store and key; its log position."""
 
     who: str
-    task: str
+    arrival: NodeArrival
     store: str
     key: object
     position: int
-    timestamp: int
 
 
 def _without_row(run: RecordedRun, node: str, join: JoinTraits, buffer: str | None) -> Unmatched:
@@ -151,9 +150,7 @@ def _without_row(run: RecordedRun, node: str, join: JoinTraits, buffer: str | No
             continue
         row = row_at(run, arrival.task, store, key, position, arrival.timestamp)
         if row is None or not (join.keeps_unmatched or buffer is not None or arrival.went_on):
-            who = f"the record of key {format_value(arrival.key)} at {format_time(arrival.timestamp)}"
-            look = _Look(who, arrival.task, store, key, position, arrival.timestamp)
-            yield _absent(run, node, look, run.index.step_of(arrival.position)), arrival.key
+            yield _absent(run, node, _Look(_subject(arrival), arrival, store, key, position)), arrival.key
 
 
 def _looks_from_buffer(run: RecordedRun, came: list[NodeArrival], store: str) -> dict[int, int | None]:
@@ -182,10 +179,8 @@ def _without_other_row(run: RecordedRun, node: str, join: JoinTraits, buffer: st
             continue
         row = row_at(run, arrival.task, store, arrival.key, arrival.position)
         if row is None or not (join.keeps_unmatched or arrival.went_on):
-            look = _Look(
-                _subject(arrival, "row"), arrival.task, store, arrival.key, arrival.position, arrival.timestamp
-            )
-            yield _absent(run, node, look, run.index.step_of(arrival.position)), arrival.key
+            look = _Look(_subject(arrival, "row"), arrival, store, arrival.key, arrival.position)
+            yield _absent(run, node, look), arrival.key
 
 
 def _without_foreign_row(run: RecordedRun, node: str, join: JoinTraits, buffer: str | None) -> Unmatched:
@@ -196,15 +191,8 @@ def _without_foreign_row(run: RecordedRun, node: str, join: JoinTraits, buffer: 
         asks = arrival.value.instruction.name.startswith("PROPAGATE")
         if asks and foreign is not None and row_at(run, arrival.task, store, foreign, arrival.position) is None:
             keys = f"key {format_value(primary)} with foreign key {format_value(foreign)}"
-            look = _Look(
-                f"the row of {keys} at {format_time(arrival.timestamp)}",
-                arrival.task,
-                store,
-                foreign,
-                arrival.position,
-                arrival.timestamp,
-            )
-            yield _absent(run, node, look, run.index.step_of(arrival.position)), primary
+            who = f"the row of {keys} at {format_time(arrival.timestamp)}"
+            yield _absent(run, node, _Look(who, arrival, store, foreign, arrival.position)), primary
 
 
 def _without_subscriber(run: RecordedRun, node: str, join: JoinTraits, buffer: str | None) -> Unmatched:
@@ -227,8 +215,9 @@ _UNMATCHED = {
 }
 
 
-def _absent(run: RecordedRun, node: str, look: _Look, step: int) -> Explanation:
-    owner = look.task if look.store in run.tasks[look.task].stores else "global"
+def _absent(run: RecordedRun, node: str, look: _Look) -> Explanation:
+    task = look.arrival.task
+    owner = task if look.store in run.tasks[task].stores else "global"
     table, at = run.tasks[owner].stores[look.store], run.index.step_of(look.position)
     raw_key, writes = table.keys.encode(look.key), run.index.writes(owner, look.store)
     same_key = writes.get(raw_key) or writes.get((raw_key, -1)) or []
@@ -236,8 +225,8 @@ def _absent(run: RecordedRun, node: str, look: _Look, step: int) -> Explanation:
     buffered = dict.fromkeys(
         format_value(row.key) for row in stored_rows(owner, table, run.index.rows(owner, look.store, at))
     )
-    steps, named = [step], f"its row for key {format_value(look.key)}"
-    if row_at(run, look.task, look.store, look.key, look.position) is not None:
+    steps, named = [run.index.step_of(look.arrival.position)], f"its row for key {format_value(look.key)}"
+    if row_at(run, task, look.store, look.key, look.position) is not None:
         why = _out_of_reach(run, look, table)
     elif later is not None:
         steps.append(run.index.step_of(later))
@@ -252,17 +241,16 @@ def _absent(run: RecordedRun, node: str, look: _Look, step: int) -> Explanation:
     origin = run.topology.nodes[node].origin
     part = "" if owner == "global" else f" in task {owner}"
     because = (f"the table held {pluralize(len(buffered), 'key')}{part} then",)
-    numbers = {"timestamp_ms": look.timestamp, "rows": len(buffered)}
-    return Explanation(answer, because, numbers, node, look.task, tuple(steps), origin)
+    numbers = {"timestamp_ms": look.arrival.timestamp, "rows": len(buffered)}
+    return Explanation(answer, because, numbers, node, task, tuple(steps), origin)
 
 
 def _out_of_reach(run: RecordedRun, look: _Look, table: Store) -> str:
     """Explain why an existing row is not the one that was looked up."""
     if table.spec.kind != "versioned":
         return f"its row for key {format_value(look.key)} is left out on the way from the store to the join"
-    latest = row_at(run, look.task, look.store, look.key, look.position)
+    wanted, latest = look.arrival.timestamp, row_at(run, look.arrival.task, look.store, look.key, look.position)
     return (
-        f"it looks for the version that was valid at {format_time(look.timestamp)}; the one of "
-        f"{format_time(latest[1])} came {format_duration(latest[1] - look.timestamp)} later, and the store has no "
-        "older one"
+        f"it looks for the version that was valid at {format_time(wanted)}; the one of {format_time(latest[1])} came "
+        f"{format_duration(latest[1] - wanted)} later, and the store has no older one"
     )

@@ -14,7 +14,7 @@ from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.replays.analysis.buffered_records import BufferedRecord, buffered_records
 from kstreamnb.replays.analysis.open_windows import OpenWindow, open_windows, windowed_nodes
 from kstreamnb.replays.explain.explanation import Explanation, Explanations, described
-from kstreamnb.topology.nodes import ProcessorNode
+from kstreamnb.topology.nodes import walk
 
 
 def why_open(run: RecordedRun, store: str | None = None, key: object = None, *, at: int | None = None) -> Explanations:
@@ -113,22 +113,12 @@ def _partitions(run: RecordedRun, task: str) -> str:
 def _held_back(run: RecordedRun, node: str) -> list[str]:
     """Return the suppressions downstream that emit nothing before the window closes."""
     result = []
-    for name in _below(run, node):
+    for name in walk(run.topology.children(node), run.topology.children):
         buffer = run.topology.nodes[name].traits.buffer
         if buffer is not None and buffer.window_end:
             result.append(f"{described(run, name)} holds its result back until then")
     if run.topology.nodes[node].traits.emit_on_close:
         result.append("its result is given only when it closes")
-    return result
-
-
-def _below(run: RecordedRun, node: str) -> list[str]:
-    result, pending = [], list(run.topology.children(node))
-    while pending:
-        name = pending.pop(0)
-        if isinstance(run.topology.nodes[name], ProcessorNode) and name not in result:
-            result.append(name)
-            pending += run.topology.children(name)
     return result
 
 

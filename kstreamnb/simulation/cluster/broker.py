@@ -96,9 +96,9 @@ class Broker:
     def partition(self, topic: str, number: int) -> PartitionLog:
         """Return one partition; raise EngineError if there is none."""
         partitions = self.topics.get(topic)
-        if partitions is None or not 0 <= number < len(partitions):
-            if partitions is None:
-                raise unknown("topic", topic, self.topics, error=EngineError)
+        if partitions is None:
+            raise unknown("topic", topic, self.topics, error=EngineError)
+        if not 0 <= number < len(partitions):
             raise EngineError(f'partition of topic "{topic}" must be from 0 to {len(partitions) - 1}, got {number}')
         return partitions[number]
 

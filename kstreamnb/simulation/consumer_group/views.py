@@ -74,7 +74,7 @@ class KeyHolder(NamedTuple):
     standbys: tuple[str, ...]
 
 
-class GroupPositions(tuple[Position, ...], OffsetTable):
+class GroupPositions(OffsetTable, tuple[Position, ...]):
     """The positions of a group in each partition."""
 
     header = ("partition", "owner", "committed", "position", "high watermark", "end", "lag", "metadata")
@@ -102,9 +102,6 @@ class GroupPositions(tuple[Position, ...], OffsetTable):
         for each in self:
             yield OffsetRow(each.partition, each.start, each.high, each.end, each.owner, each.committed, each.position)
 
-    def __repr__(self) -> str:
-        return f"<{self.title}>"
-
 
 class Pause(NamedTuple):
     """A pause of a partition: its start, when it was noticed, and when processing resumed."""
@@ -122,7 +119,7 @@ class Pause(NamedTuple):
         return self.until_ms - self.from_ms
 
 
-class GroupPauses(tuple[Pause, ...], Tabular):
+class GroupPauses(Tabular, tuple[Pause, ...]):
     """Pauses caused by rebalances: each partition, its new owner, and the wait."""
 
     header = ("partition", "taken over by", "not noticed for", "records restored", "restored for", "paused for")
@@ -143,6 +140,3 @@ class GroupPauses(tuple[Pause, ...], Tabular):
             spans = each.noticed_ms - each.from_ms, each.until_ms - each.noticed_ms, each.length_ms
             noticed, restoring, paused = map(format_duration, spans)
             yield each.partition, each.member, noticed, f"{each.restored:,}", restoring, paused
-
-    def __repr__(self) -> str:
-        return f"<{self.title}>"

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from kstreamnb.kafka.output_batch import OutputColumns, OutputRecord
 from kstreamnb.spark.execution.failures import raise_first
-from kstreamnb.spark.execution.record_batch import Numbers, OrderKey, RecordBatch, unpack
+from kstreamnb.spark.execution.record_batch import Numbers, OrderKey, RecordBatch, repeated, unpack
 from kstreamnb.spark.execution.rows import DELTA, FAILURE, OUT, PUBLISHED, REPORT, TaskReport
 
 
@@ -104,7 +104,7 @@ def merge_columns(topic: str, batches: Iterable[tuple[int, int, RecordBatch]]) -
     """Return the same as columns; partitions with a single producer need no merge."""
     batches = sorted(batches, key=lambda each: each[:2])
     columns = [
-        OutputColumns(topic, _partitions(each), each.timestamps, each.keys, each.values, each.headers)
+        OutputColumns(topic, repeated(each.partition, len(each)), each.timestamps, each.keys, each.values, each.headers)
         for _, _, each in batches
     ]
     places = {
@@ -116,16 +116,7 @@ def merge_columns(topic: str, batches: Iterable[tuple[int, int, RecordBatch]]) -
         return columns
     order = OrderKey.concat([batch.order for _, _, batch in batches])
     producer = np.concatenate([np.full(len(batch), number) for number, _, batch in batches])
-    index = np.lexsort(
-        (np.arange(len(producer)), producer, order.depth, order.offset, order.input_rank, order.max_timestamp)
-    )
-    return [_taken(topic, columns, index)]
-
-
-def _partitions(batch: RecordBatch) -> Numbers:
-    """Return a partition for each record."""
-    partition = batch.partition
-    return np.full(len(batch), partition, np.int64) if isinstance(partition, int) else partition
+    return [_taken(topic, columns, order.sorted_index(producer))]
 
 
 def _taken(topic: str, columns: list[OutputColumns], index: Numbers) -> OutputColumns:

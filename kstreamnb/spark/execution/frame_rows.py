@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,7 +20,7 @@ from kstreamnb.core.codec import SerializedValue, encoder, key_partitioner
 from kstreamnb.core.serde import Serde, StringSerde
 from kstreamnb.errors import EngineError
 from kstreamnb.spark.execution.kafka_columns import column_partitions
-from kstreamnb.spark.execution.record_batch import Numbers
+from kstreamnb.spark.execution.record_batch import Numbers, stretches
 
 Places: TypeAlias = npt.NDArray[np.signedinteger[Any]]
 
@@ -92,7 +91,7 @@ def by_partition(
     if (np.diff(order) != 1).any():
         arrow, places = arrow.take(pa.array(order)), places[order]
     step = max(1, len(places) * _MOST_BYTES // max(1, arrow.nbytes))
-    for begin, end in _stretches(places):
+    for begin, end in stretches(np.diff(places)) if len(places) else ():
         for at in range(begin, end, step):
             yield FrameRows(ranks[int(places[at])], arrow.slice(at, min(step, end - at)))
 
@@ -179,7 +178,7 @@ def _gathered(parts: Sequence[FrameRows], source: Places, row: Places) -> pa.Rec
             return arrow.slice(int(row[0]), len(row))
         return arrow.take(pa.array(row))
     places = np.argsort(source, kind="stable")
-    cuts = _stretches(source[places])
+    cuts = stretches(np.diff(source[places]))
     taken = [parts[source[places[begin]]].arrow.take(pa.array(row[places[begin:end]])) for begin, end in cuts]
     together, *beyond = pa.Table.from_batches(taken).combine_chunks().to_batches()
     if beyond:  # Arrow starts another piece where the text of a column exceeds 2 GB
@@ -217,9 +216,3 @@ def _partitions(keys: pa.Array, serde: Serde, count: int) -> Numbers:
 
 def _numbers(column: pa.Array) -> Numbers:
     return np.asarray(column.fill_null(-1), np.int64)
-
-
-def _stretches(column: Places) -> Iterator[tuple[int, int]]:
-    """Return where runs of equal values begin and end."""
-    if len(column):
-        yield from pairwise([0, *(np.flatnonzero(np.diff(column)) + 1).tolist(), len(column)])

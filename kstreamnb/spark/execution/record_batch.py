@@ -8,8 +8,9 @@ key, records of any producers and any micro-batches are in the one canonical ord
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,6 +23,8 @@ from kstreamnb.spark.execution.kafka_columns import column_to_kafka
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
 
+ORDER = ("max_timestamp", "input_rank", "offset", "depth")
+"""The columns of an order key, the most significant first."""
 TICK = 1 << 61
 """The ``max_timestamp`` of a wall-clock tick: after every record of its batch."""
 COMMIT = TICK + 1
@@ -72,6 +75,15 @@ class OrderKey:
             low, high = low + int(np.searchsorted(part, value)), low + int(np.searchsorted(part, value, "right"))
         return low
 
+    def sorted_index(self, producers: Numbers) -> Numbers:
+        """Return the positions in canonical order: of equal keys, those of the lower producer come first."""
+        return np.lexsort((producers, self.depth, self.offset, self.input_rank, self.max_timestamp))
+
+    def changes(self, *, by_depth: bool) -> npt.NDArray[np.bool_]:
+        """Tell for each key but the first whether it differs from the one before it."""
+        columns = (self.max_timestamp, self.input_rank, self.offset, *([self.depth] if by_depth else []))
+        return np.any([np.diff(column) != 0 for column in columns], axis=0)
+
     def deeper(self) -> OrderKey:
         """Return the same roots one internal topic further."""
         return OrderKey(self.max_timestamp, self.input_rank, self.offset, self.depth + 1)
@@ -81,8 +93,7 @@ class OrderKey:
         """Concatenate keys."""
         if len(orders) == 1:
             return orders[0]
-        names = ("max_timestamp", "input_rank", "offset", "depth")
-        return cls(*(np.concatenate([getattr(order, name) for order in orders]) for name in names))
+        return cls(*(np.concatenate([getattr(order, name) for order in orders]) for name in ORDER))
 
     @classmethod
     def of_root(cls, max_timestamp: int, count: int) -> OrderKey:
@@ -177,7 +188,7 @@ def unpack(data: bytes) -> RecordBatch:
     """Deserialize a batch."""
     topic, partition, order, timestamps, keys, values, headers, *rest = pickle.loads(data)
     count = len(timestamps)
-    columns = OrderKey(*(_thick(column, count) for column in order))
+    columns = OrderKey(*(repeated(column, count) for column in order))
     return RecordBatch(
         topic, partition, columns, timestamps, _unpack_column(*keys), _unpack_column(*values), headers, *rest
     )
@@ -197,6 +208,15 @@ def to_kafka(column: list[Any], serde: Serde | None) -> list[bytes | None]:
     return [to_bytes(serde, item) for item in column]
 
 
+def stretches(changes: npt.NDArray[Any]) -> Iterator[tuple[int, int]]:
+    """Yield where runs of equal values begin and end.
+
+    Args:
+        changes: for each value but the first, something that is true if it differs from the one before it.
+    """
+    return pairwise([0, *(np.flatnonzero(changes) + 1).tolist(), len(changes) + 1])
+
+
 def _thin(column: Numbers) -> int | Numbers:
     """Return one number for a column that repeats it."""
     if len(column) and column[0] == column[-1] and (column == column[0]).all():
@@ -204,7 +224,8 @@ def _thin(column: Numbers) -> int | Numbers:
     return column
 
 
-def _thick(column: int | Numbers, count: int) -> Numbers:
+def repeated(column: int | Numbers, count: int) -> Numbers:
+    """Return a column of numbers, in which one number is repeated."""
     return np.full(count, column, np.int64) if isinstance(column, int) else column
 
 

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from kstreamnb.core.record import Headers
-from kstreamnb.spark.execution.record_batch import Numbers, OrderKey, RecordBatch
+from kstreamnb.spark.execution.record_batch import Numbers, OrderKey, RecordBatch, stretches
 
 PartitionKey: TypeAlias = tuple[str, int]
 """Topic and partition."""
@@ -76,10 +75,7 @@ class Merged:
             self.index: Numbers = np.arange(len(self.records))
             return
         source = np.concatenate([np.full(len(arrival.batch), arrival.source) for arrival in arrivals])
-        order = self.order
-        self.index = np.lexsort(
-            (np.arange(len(source)), source, order.depth, order.offset, order.input_rank, order.max_timestamp)
-        )
+        self.index = self.order.sorted_index(source)
 
     def number(self, positions: Positions) -> None:
         """Give records of internal topics their offsets, in the order of their partition."""
@@ -100,19 +96,14 @@ class Merged:
             return
         index = _least_head_first(self.index, self.order, self.ranks, self.records)
         ranks = self.ranks[index]
-        cuts = [0, *(np.flatnonzero(np.diff(ranks)) + 1).tolist(), len(ranks)]
-        for begin, end in pairwise(cuts):
+        for begin, end in stretches(np.diff(ranks)):
             part = index[begin:end]
             yield self.partitions[int(ranks[begin])], [self.records[at] for at in part.tolist()], self.order.take(part)
 
     def roots(self) -> Iterator[tuple[list[tuple[int, PartitionKey, Taken, bool]], OrderKey]]:
         """Yield the records of each root together, as (depth, partition, record, whether its offset is known)."""
         sorted_ = self.order.take(self.index)
-        same = (
-            (np.diff(sorted_.max_timestamp) == 0) & (np.diff(sorted_.input_rank) == 0) & (np.diff(sorted_.offset) == 0)
-        )
-        cuts = [0, *(np.flatnonzero(~same) + 1).tolist(), len(self.index)]
-        for begin, end in pairwise(cuts):
+        for begin, end in stretches(sorted_.changes(by_depth=False)):
             records = []
             for at in self.index[begin:end].tolist():
                 rank = int(self.ranks[at])
@@ -124,18 +115,11 @@ class Merged:
 
 def _least_head_first(index: Numbers, order: OrderKey, ranks: Numbers, records: list[Taken]) -> Numbers:
     """Order records of one root and depth in several partitions as the queues of a task would."""
-    sorted_ = order.take(index)
-    same = (
-        (np.diff(sorted_.max_timestamp) == 0)
-        & (np.diff(sorted_.input_rank) == 0)
-        & (np.diff(sorted_.offset) == 0)
-        & (np.diff(sorted_.depth) == 0)
-    )
-    if not (same & (np.diff(ranks[index]) != 0)).any():
+    changes = order.take(index).changes(by_depth=True)
+    if not (~changes & (np.diff(ranks[index]) != 0)).any():
         return index
     result = index.tolist()
-    starts = [0, *(np.flatnonzero(~same) + 1).tolist(), len(result)]
-    for begin, end in pairwise(starts):
+    for begin, end in stretches(changes):
         group = result[begin:end]
         if end - begin > 1 and len({int(ranks[at]) for at in group}) > 1:
             result[begin:end] = _by_heads(group, ranks, records)

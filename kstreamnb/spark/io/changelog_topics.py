@@ -6,8 +6,14 @@ restore its stores from them, and other applications can read the tables as comp
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
 from kstreamnb.spark.planning.deployment import Deployment
 from kstreamnb.topology.partitions import OwnedTopic, owned_topics
+
+if TYPE_CHECKING:  # Kafka's client is loaded by connections alone
+    from kstreamnb.kafka.admin import Admin
 
 
 def changelog_topics(deployment: Deployment) -> tuple[OwnedTopic, ...]:
@@ -15,3 +21,10 @@ def changelog_topics(deployment: Deployment) -> tuple[OwnedTopic, ...]:
     application = deployment.application
     owned = owned_topics(application.topology, application.id, application.partitions)
     return tuple(topic for topic in owned if topic.kind == "changelog")
+
+
+def create_owned(admin: Admin, topics: Iterable[OwnedTopic], replicas: int) -> None:
+    """Create internal topics that do not exist yet; -1 replicas is the broker's default."""
+    for topic in topics:
+        count, config = topic.partitions or 1, dict(topic.config)
+        admin.create_topic(topic.name, partitions=count, replicas=replicas, config=config, exists_ok=True)

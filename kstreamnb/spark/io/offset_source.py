@@ -140,17 +140,13 @@ class KafkaOffsetSource:
 
     def read(self, pieces: Sequence[tuple[str, int, int, int]]) -> Iterator[Chunk]:
         """Yield records with Kafka's bytes."""
-        from kstreamnb.kafka.bounded_reader import Piece, fetch, plain_records
+        from kstreamnb.kafka.bounded_reader import Piece, fetch
 
         wanted = [Piece(*piece) for piece in pieces]
-        held = self._follower.take(wanted) if self._follower is not None else None
-        if held is not None:
-            yield from ((*each, None) for each in held)
-            return
-        for topic, partition, records in fetch(
-            self.servers, wanted, chunk=self.chunk, convert=plain_records, skip_lost=not self.fail_on_loss
-        ):
-            yield topic, partition, records, None
+        found = None if self._follower is None else self._follower.take(wanted)
+        if found is None:
+            found = fetch(self.servers, wanted, chunk=self.chunk, skip_lost=not self.fail_on_loss)
+        yield from ((*each, None) for each in found)
 
 
 @dataclass

@@ -157,10 +157,7 @@ class SlotSink(KafkaSink):
 
     processes: dict[str, str] = field(default_factory=dict, repr=False)
 
-    @property
-    def pipelined(self) -> bool:
-        """Never: the tasks of the next batch would publish before this one is marked."""
-        return False
+    pipelined = False  # the tasks of the next batch would publish before this one is marked
 
     def open(self) -> None:
         """Fence older deployments with all their slots."""

@@ -232,9 +232,7 @@ def _gateway() -> ClientServer:
 def _start_jvm(settings: Mapping[str, str], launch: Launch) -> ClientServer:
     """Start a JVM with its output in the log of the session, and return the connection to it."""
     end_jvm()  # pyspark would start the context in the JVM of a stopped session, with that session's heap
-    conf = SparkConf(loadDefaults=False)
-    for name, value in settings.items():
-        conf.set(name, value)
+    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     log = launch.folder / "spark.log"
     _logs.append(log)
     options = " ".join([os.environ.get(OPTIONS, ""), *map('"{}"'.format, launch.options)]).strip()

@@ -12,7 +12,7 @@ from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles
 from kstreamnb.runtime.codegen.record_limits import TIME_LIMITS
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.spark.contracts import QuerySink
-from kstreamnb.spark.io.changelog_topics import changelog_topics
+from kstreamnb.spark.io.changelog_topics import changelog_topics, create_owned
 from kstreamnb.spark.io.sinks import KafkaSink
 from kstreamnb.spark.operations.changelog_snapshot import publish_snapshot
 from kstreamnb.spark.planning.deployment import Deployment
@@ -60,15 +60,8 @@ def keep_changelogs(
     if not isinstance(sink, KafkaSink):
         raise ConfigError("changelog topics need Kafka as the sink")
     needed = changelog_topics(deployment)
-    for topic in needed:
-        if topic.name not in topics:
-            admin.create_topic(
-                topic.name,
-                partitions=topic.partitions or 1,
-                replicas=deployment.application.config.replication_factor,
-                config=dict(topic.config),
-                exists_ok=True,
-            )
+    missing = [topic for topic in needed if topic.name not in topics]
+    create_owned(admin, missing, deployment.application.config.replication_factor)
     if old is not None and not old.changelogs:
         publish_snapshot(session, deployment, folder, sink.writer)
     return [topic.name for topic in needed]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from kstreamnb.core.arguments import check_arguments
@@ -16,7 +18,7 @@ from kstreamnb.spark.planning.output_topics import output_topics
 from kstreamnb.spark.planning.placement import plan_application, plan_deployment
 from kstreamnb.spark.planning.preflight import refuse_what_cannot_run
 from kstreamnb.topology.nodes import ProcessorNode, Sink
-from kstreamnb.topology.partitions import uneven_fact, uneven_remedy, uneven_stores
+from kstreamnb.topology.partitions import topic_writers, uneven_fact, uneven_remedy, uneven_stores
 from kstreamnb.topology.topology import Topology
 
 _AGAIN = "when a batch is repeated after a failure"
@@ -110,11 +112,8 @@ class DeploymentPlan(Displayed):
     @property
     def max_parallelism(self) -> dict[int, int]:
         """The most tasks of each sub-topology that can run at the same time: one for each partition that it reads."""
-        found: dict[int, int] = {}
-        for task in self.deployment.tasks:
-            for id_ in {id_ for plan in task.plans for id_ in plan.subtopologies}:
-                found[id_] = found.get(id_, 0) + 1
-        return dict(sorted(found.items()))
+        ids = ({id_ for plan in task.plans for id_ in plan.subtopologies} for task in self.deployment.tasks)
+        return dict(sorted(Counter(chain.from_iterable(ids)).items()))
 
     def __str__(self) -> str:
         stale = self.deployment.application.topology.stale
@@ -250,12 +249,8 @@ def _kind(application: ApplicationPlan, store: str) -> str:
 
 
 def _shared(topology: Topology) -> tuple[str, ...]:
-    writers: dict[str, set[int]] = {}
-    for group in topology.subtopologies():
-        for node in map(topology.nodes.__getitem__, group.nodes):
-            if isinstance(node, Sink) and isinstance(node.topic, str) and node.topic not in topology.internal_topics:
-                writers.setdefault(node.topic, set()).add(group.id)
-    return tuple(sorted(topic for topic, groups in writers.items() if len(groups) > 1))
+    shared = {topic for topic, groups in topic_writers(topology).items() if len(groups) > 1}
+    return tuple(sorted(shared - topology.internal_topics.keys()))
 
 
 def _at_least_once(topology: Topology, repeated: str) -> Iterator[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
@@ -18,8 +19,8 @@ from kstreamnb.spark.planning.deployment import (
     WorkerOptions,
 )
 from kstreamnb.spark.planning.key_routing import RoutingKeys
-from kstreamnb.topology.nodes import Sink, Source, Subtopology
-from kstreamnb.topology.partitions import partition_counts, source_topics
+from kstreamnb.topology.nodes import Source
+from kstreamnb.topology.partitions import partition_counts, source_topics, topic_writers
 from kstreamnb.topology.topology import Topology
 
 
@@ -52,9 +53,9 @@ def plan_application(
         named = {topic for node in topology.sources() for topic in node.topics} - internal
         known = {**dict.fromkeys(sorted(named), default_partitions), **topics}
     counts = partition_counts(topology, known)
-    reads = {group.id: source_topics(topology, group, counts) for group in groups}
+    reads = {group.id: source_topics(topology, group.nodes, counts) for group in groups}
     read = {topic for names in reads.values() for topic in names}
-    writers = _writers(topology, groups)
+    writers = topic_writers(topology)
     both = (read & writers.keys()) - internal
     inner = (read & internal) | (both if direct else set())
     global_topics = [topic for node in topology.sources() if node.is_global for topic in node.topics]
@@ -143,10 +144,7 @@ def useful_partitions(application: ApplicationPlan, cores: int) -> int:
 
     A state partition without a task costs a Python worker and a state store in every batch.
     """
-    widths: dict[int, int] = {}
-    for plans in _plans(application):
-        level = application.levels[plans[0].subtopologies[0]]
-        widths[level] = widths.get(level, 0) + 1
+    widths = Counter(application.levels[plans[0].subtopologies[0]] for plans in _plans(application))
     return max(1, min(cores, max(widths.values(), default=1)))
 
 
@@ -169,13 +167,10 @@ def _plans(application: ApplicationPlan) -> Iterator[tuple[TaskPlan, ...]]:
 
 
 def _levels_of(tasks: list[TaskPlacement]) -> tuple[Level, ...]:
-    by_level: dict[int, list[TaskPlacement]] = {}
-    for task in tasks:
-        by_level.setdefault(task.level, []).append(task)
-    return tuple(
-        Level(number, any(t.stateful for t in by_level[number]), any(t.uses_global for t in by_level[number]))
-        for number in range(len(by_level))
-    )
+    stateful = {task.level for task in tasks if task.stateful}
+    uses_global = {task.level for task in tasks if task.uses_global}
+    levels = sorted({task.level for task in tasks})
+    return tuple(Level(number, number in stateful, number in uses_global) for number in levels)
 
 
 def _input_ranks(applications: tuple[ApplicationPlan, ...]) -> dict[tuple[int, str, int], int]:
@@ -199,17 +194,6 @@ def _readers(applications: tuple[ApplicationPlan, ...], tasks: list[TaskPlacemen
         for topic in topics
         for partition in range(application.partitions.get(topic, 1))
     }
-
-
-def _writers(topology: Topology, groups: list[Subtopology]) -> dict[str, set[int]]:
-    """Return the sub-topologies that write each topic."""
-    writers: dict[str, set[int]] = {}
-    for group in groups:
-        for name in group.nodes:
-            node = topology.nodes[name]
-            if isinstance(node, Sink) and isinstance(node.topic, str):
-                writers.setdefault(node.topic, set()).add(group.id)
-    return writers
 
 
 def _cycles(upstream: Mapping[int, set[int]]) -> tuple[frozenset[int], ...]:

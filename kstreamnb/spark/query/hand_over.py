@@ -13,7 +13,7 @@ from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.kafka.offset_metadata import CommittedOffset, OffsetMetadata, commit_offsets
 from kstreamnb.runtime.task.task import Task
 from kstreamnb.spark.execution.cyclic_task import single_tasks
-from kstreamnb.spark.io.changelog_topics import changelog_topics
+from kstreamnb.spark.io.changelog_topics import changelog_topics, create_owned
 from kstreamnb.spark.io.sinks import KafkaSink
 from kstreamnb.spark.state.checkpoint_reader import last_batch, last_begun, read_tasks
 from kstreamnb.topology.partitions import owned_topics
@@ -103,14 +103,7 @@ def _repartition_topics(query: Query, servers: Servers) -> Offsets:
     application, admin = query.deployment.application, Admin(servers)
     owned = owned_topics(application.topology, application.id, application.partitions)
     inner = [topic for topic in owned if topic.kind == "repartition"]
-    for topic in inner:
-        admin.create_topic(
-            topic.name,
-            partitions=topic.partitions or 1,
-            replicas=application.config.replication_factor,
-            config=dict(topic.config),
-            exists_ok=True,
-        )
+    create_owned(admin, inner, application.config.replication_factor)
     return admin.offsets([topic.name for topic in inner], committed=False)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -90,17 +90,13 @@ class QueryStatus(Tabular):
     def more(self) -> Iterator[str]:
         """Yield rates, lag, the last batch, and errors."""
         lag = "lag unknown" if self.lag < 0 else f"lag {pluralize(self.lag, 'record')}"
-        yield f"in {self._flow('records-consumed')}; out {self._flow('record-send')}; {lag}"
+        yield f"in {flow_text(self.metrics, 'records-consumed')}; out {flow_text(self.metrics, 'record-send')}; {lag}"
         if self.last is not None:
             size = format_size(self.last.state_bytes)
             read, written = pluralize(self.last.consumed, "record"), self.last.published
             yield f"last batch: {read} in, {written:,} out, {1000 * self.last.seconds:,.0f} ms; state {size}"
         yield from [f"slow batch: {self.slow}"] if self.slow else []
         yield from [f"last error: {self.last_error or self.error}"] if self.last_error or self.error else []
-
-    def _flow(self, name: str) -> str:
-        value = {each.name: each.value for each in self.metrics}
-        return f"{pluralize(int(value.get(f'{name}-total', 0)), 'record')}, {value.get(f'{name}-rate', 0.0):,.1f}/s"
 
 
 @dataclass(frozen=True, repr=False)
@@ -136,6 +132,12 @@ class QueryDescription(Tabular):
         reads = sorted({f"{topic}-{partition}" for id_, partition in ids for topic in application.reads[id_]})
         stores = sorted({store for id_, _ in ids for store in owners[id_]})
         return str(spark_hash(task.routing_key) % self.deployment.spark_partitions), ", ".join(reads), ", ".join(stores)
+
+
+def flow_text(metrics: Iterable[Metric], name: str) -> str:
+    """Return the total and the rate of records that some metrics count under a name."""
+    value = {each.name: each.value for each in metrics}
+    return f"{pluralize(int(value.get(f'{name}-total', 0)), 'record')}, {value.get(f'{name}-rate', 0.0):,.1f}/s"
 
 
 def format_size(size: float) -> str:

@@ -19,7 +19,7 @@ class KafkaMetric(NamedTuple):
     note: str
 
 
-class KafkaMetrics(tuple[KafkaMetric, ...], Tabular):
+class KafkaMetrics(Tabular, tuple[KafkaMetric, ...]):
     """Metrics of Kafka Streams, by group and name."""
 
     header = ("group", "name", "here", "")
@@ -33,9 +33,6 @@ class KafkaMetrics(tuple[KafkaMetric, ...], Tabular):
         """Yield one row per metric."""
         for group, name, is_given, note in self:
             yield group, name, "given" if is_given else "no meaning", note
-
-    def __repr__(self) -> str:
-        return f"<{self.title}>"
 
 
 @cache

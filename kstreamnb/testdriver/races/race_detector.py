@@ -11,11 +11,12 @@ from typing import Literal
 
 from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.codec import decode
-from kstreamnb.core.formatting import format_time, format_value, join_list, pluralize
+from kstreamnb.core.formatting import format_value, join_list, pluralize
 from kstreamnb.core.progress import under_way
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.tables import Tabular
 from kstreamnb.errors import KStreamError
+from kstreamnb.recording.record_text import describe_content
 from kstreamnb.recording.store_rows import stored_rows
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.testdriver.execution.input_batch import InputBatch
@@ -89,11 +90,8 @@ class Race(Tabular):
     def more(self) -> Iterator[str]:
         """Yield the records and the moves."""
         for record in self.sample[:_FEW]:
-            about = (
-                f"key {format_value(record.key)}, value {format_value(record.value)}, time "
-                f"{format_time(record.timestamp)}"
-            )
-            yield f"record of {record.topic}-{record.partition}: {about}"
+            content = describe_content(record.key, record.value, record.timestamp)
+            yield f"record of {record.topic}-{record.partition}: {content}"
         for number, move in enumerate(self.moves[:_FEW], 1):
             yield f"move {number}: {move}"
         if len(self.moves) > _FEW:
@@ -135,13 +133,10 @@ class RaceReport(Tabular):
     race: Race | None
     seed: int
 
+    header = Race.header
+
     def __bool__(self) -> bool:
         return self.race is not None
-
-    @property
-    def header(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Column names of the race's table."""
-        return Race.header
 
     @property
     def title(self) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.notebook.widgets.panel import _drops, _figures, _letter, _ms, _restarts, _tasks
+from kstreamnb.notebook.widgets.panel import _drops, _figures, _letter, _ms, _restarts
 from kstreamnb.spark.query.lifecycle import Actor
-from kstreamnb.spark.query.query_status import format_size
+from kstreamnb.spark.query.query_status import QueryStatus, format_size
 from kstreamnb.spark.telemetry.metrics import BatchFigures, Metric
 from kstreamnb.spark.telemetry.query_charts import lag_trend, query_charts
 
@@ -90,7 +90,8 @@ def test_a_dead_letter_names_its_record_and_the_error() -> None:
 
 def test_tasks_and_drops_have_a_row_each() -> None:
     """Records, drops and state of a task; drops of all tasks by node and reason."""
-    assert _tasks(METRICS) == [["0_1", "1,234", "2", "2.5 MB"]]
+    status = QueryStatus("running", 7, 0, {}, metrics=tuple(METRICS))
+    assert status.by_task == {"0_1": ("1,234", "2", "2.5 MB", "0")}
     assert _drops(METRICS) == [["count", "late", "2"]]
 
 
