@@ -118,7 +118,9 @@ class RecordMetadata(NamedTuple):
 
 
 class OutputMetadata(RecordMetadata):
-    """What a function that chooses a topic learns of a record: its origin, ``timestamp`` (ms) and ``headers``."""
+    """Metadata for a function that chooses a topic: the input record's position, and ``timestamp`` (ms) and ``headers``
+    of the record to be written.
+    """
 
     timestamp: int
     headers: Headers

@@ -7,6 +7,7 @@ from heapq import merge
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
 from kstreamnb.core.record import ValueAndTimestamp, ValueTimestampHeaders, Windowed
+from kstreamnb.core.time import Instant, instant_ms
 from kstreamnb.state.codec import headers_of
 from kstreamnb.suggesting import Suggesting
 
@@ -34,6 +35,10 @@ ByWindow: TypeAlias = Iterator[tuple[Windowed[object], V]]
 """Windows with their rows."""
 
 _FOREVER = (1 << 63) - 1
+
+
+def _ms(at: Instant) -> int:
+    return instant_ms(at, "time of a row")
 
 
 def plain(row: tuple[object, int] | None) -> object:
@@ -165,7 +170,7 @@ class KeyValueView(View[K, V]):
 class WindowView(View[Windowed[object], V]):
     """Rows by key and window start, over all partitions."""
 
-    def fetch(self, key: object, from_: int, to: int | None = None) -> V | Iterator[tuple[int, V]] | None:
+    def fetch(self, key: object, from_: Instant, to: Instant | None = None) -> V | Iterator[tuple[int, V]] | None:
         """Return the row of one window start or, with two times, ``(start, row)`` of all starts between them.
 
         Args:
@@ -174,10 +179,10 @@ class WindowView(View[Windowed[object], V]):
             to: the last window start, inclusive. Default: only ``from_``, and the result is one row or None.
         """
         if to is None:
-            return self._find("fetch", key, from_)
-        return self._of_key("fetch_between", key, from_, to)
+            return self._find("fetch", key, _ms(from_))
+        return self._of_key("fetch_between", key, _ms(from_), _ms(to))
 
-    def backward_fetch(self, key: object, from_: int, to: int) -> Iterator[tuple[int, V]]:
+    def backward_fetch(self, key: object, from_: Instant, to: Instant) -> Iterator[tuple[int, V]]:
         """Return ``(start, row)`` of all starts between two times, descending.
 
         Args:
@@ -185,9 +190,9 @@ class WindowView(View[Windowed[object], V]):
             from_: the first window start, in ms since 1970, inclusive.
             to: the last window start, inclusive.
         """
-        return self._of_key("backward_fetch", key, from_, to)
+        return self._of_key("backward_fetch", key, _ms(from_), _ms(to))
 
-    def fetch_keys(self, from_key: object, to_key: object, from_: int, to: int) -> ByWindow[V]:
+    def fetch_keys(self, from_key: object, to_key: object, from_: Instant, to: Instant) -> ByWindow[V]:
         """Return rows between two keys and two times.
 
         Args:
@@ -196,9 +201,9 @@ class WindowView(View[Windowed[object], V]):
             from_: the first window start, in ms since 1970, inclusive.
             to: the last window start, inclusive.
         """
-        return self._merge("fetch_keys", from_key, to_key, from_, to)
+        return self._merge("fetch_keys", from_key, to_key, _ms(from_), _ms(to))
 
-    def backward_fetch_keys(self, from_key: object, to_key: object, from_: int, to: int) -> ByWindow[V]:
+    def backward_fetch_keys(self, from_key: object, to_key: object, from_: Instant, to: Instant) -> ByWindow[V]:
         """Return the rows of `fetch_keys`, descending.
 
         Args:
@@ -207,25 +212,25 @@ class WindowView(View[Windowed[object], V]):
             from_: the first window start, in ms since 1970, inclusive.
             to: the last window start, inclusive.
         """
-        return self._merge("backward_fetch_keys", from_key, to_key, from_, to, reverse=True)
+        return self._merge("backward_fetch_keys", from_key, to_key, _ms(from_), _ms(to), reverse=True)
 
-    def fetch_all(self, from_: int, to: int) -> ByWindow[V]:
+    def fetch_all(self, from_: Instant, to: Instant) -> ByWindow[V]:
         """Return rows of all keys between two times.
 
         Args:
             from_: the first window start, in ms since 1970, inclusive.
             to: the last window start, inclusive.
         """
-        return self._merge("fetch_all", from_, to)
+        return self._merge("fetch_all", _ms(from_), _ms(to))
 
-    def backward_fetch_all(self, from_: int, to: int) -> ByWindow[V]:
+    def backward_fetch_all(self, from_: Instant, to: Instant) -> ByWindow[V]:
         """Return the rows of `fetch_all`, descending.
 
         Args:
             from_: the first window start, in ms since 1970, inclusive.
             to: the last window start, inclusive.
         """
-        return self._merge("backward_fetch_all", from_, to, reverse=True)
+        return self._merge("backward_fetch_all", _ms(from_), _ms(to), reverse=True)
 
     def all(self) -> ByWindow[V]:
         """Return all rows."""
@@ -266,7 +271,7 @@ class SessionView(View[Windowed[object], V]):
         """Return sessions of all keys."""
         return self.find_sessions_between(None, None, 0, _FOREVER)
 
-    def fetch_session(self, key: object, start: int, end: int) -> V | None:
+    def fetch_session(self, key: object, start: Instant, end: Instant) -> V | None:
         """Return the aggregate of one session, or None.
 
         Args:
@@ -274,9 +279,9 @@ class SessionView(View[Windowed[object], V]):
             start: the start of the session, in ms since 1970.
             end: its end, which belongs to it.
         """
-        return self._find("fetch_session", key, start, end)
+        return self._find("fetch_session", key, _ms(start), _ms(end))
 
-    def find_sessions(self, key: object, earliest_end: int, latest_start: int) -> ByWindow[V]:
+    def find_sessions(self, key: object, earliest_end: Instant, latest_start: Instant) -> ByWindow[V]:
         """Return sessions of a key that overlap a time.
 
         Args:
@@ -284,9 +289,9 @@ class SessionView(View[Windowed[object], V]):
             earliest_end: the least end of a session, in ms since 1970, inclusive.
             latest_start: the greatest start of a session, inclusive.
         """
-        return self._merge("find_sessions", key, earliest_end, latest_start)
+        return self._merge("find_sessions", key, _ms(earliest_end), _ms(latest_start))
 
-    def backward_find_sessions(self, key: object, earliest_end: int, latest_start: int) -> ByWindow[V]:
+    def backward_find_sessions(self, key: object, earliest_end: Instant, latest_start: Instant) -> ByWindow[V]:
         """Return the sessions of `find_sessions`, descending.
 
         Args:
@@ -294,10 +299,10 @@ class SessionView(View[Windowed[object], V]):
             earliest_end: the least end of a session, in ms since 1970, inclusive.
             latest_start: the greatest start of a session, inclusive.
         """
-        return self._merge("backward_find_sessions", key, earliest_end, latest_start, reverse=True)
+        return self._merge("backward_find_sessions", key, _ms(earliest_end), _ms(latest_start), reverse=True)
 
     def find_sessions_between(
-        self, from_key: object, to_key: object, earliest_end: int, latest_start: int
+        self, from_key: object, to_key: object, earliest_end: Instant, latest_start: Instant
     ) -> ByWindow[V]:
         """Return sessions of the keys between two that overlap a time.
 
@@ -307,10 +312,10 @@ class SessionView(View[Windowed[object], V]):
             earliest_end: the least end of a session, in ms since 1970, inclusive.
             latest_start: the greatest start of a session, inclusive.
         """
-        return self._merge("find_sessions_between", from_key, to_key, earliest_end, latest_start)
+        return self._merge("find_sessions_between", from_key, to_key, _ms(earliest_end), _ms(latest_start))
 
     def backward_find_sessions_between(
-        self, from_key: object, to_key: object, earliest_end: int, latest_start: int
+        self, from_key: object, to_key: object, earliest_end: Instant, latest_start: Instant
     ) -> ByWindow[V]:
         """Return the sessions of `find_sessions_between`, descending.
 
@@ -320,24 +325,24 @@ class SessionView(View[Windowed[object], V]):
             earliest_end: the least end of a session, in ms since 1970, inclusive.
             latest_start: the greatest start of a session, inclusive.
         """
-        times = (earliest_end, latest_start)
+        times = (_ms(earliest_end), _ms(latest_start))
         return self._merge("backward_find_sessions_between", from_key, to_key, *times, reverse=True)
 
 
 class VersionedView(View[K, V]):
     """Rows with their history, over all partitions."""
 
-    def get(self, key: object, as_of: int | None = None) -> V | None:
+    def get(self, key: object, as_of: Instant | None = None) -> V | None:
         """Return the latest version of a key, or the one valid at a time; None if there is none.
 
         Args:
             key: the key.
             as_of: the time at which the version was valid, in ms since 1970. Default: the latest version.
         """
-        return self._find("get", key, as_of)
+        return self._find("get", key, None if as_of is None else _ms(as_of))
 
     def history(
-        self, key: object, from_: int | None = None, to: int | None = None, *, ascending: bool = True
+        self, key: object, from_: Instant | None = None, to: Instant | None = None, *, ascending: bool = True
     ) -> Iterator[V]:
         """Return versions of a key that were valid between two times.
 
@@ -347,7 +352,8 @@ class VersionedView(View[K, V]):
             to: its end. Default: no end.
             ascending: the oldest version first. Default: True.
         """
-        return iter([row for store in self.stores for row in store.history(key, from_, to, ascending=ascending)])
+        first, last = None if from_ is None else _ms(from_), None if to is None else _ms(to)
+        return iter([row for store in self.stores for row in store.history(key, first, last, ascending=ascending)])
 
 
 VIEWS: Mapping[str, type[View]] = {

@@ -312,7 +312,7 @@ def test_a_transformer_of_values_asks_its_context_for_time_and_headers() -> None
 
 
 def test_a_row_put_before_the_first_record_has_the_wall_clock_in_the_changelog() -> None:
-    """There is no record yet whose time it could have."""
+    """Before the first record, no record has a time for it."""
 
     class Seeds(ks.Processor):
         def init(self, context: ks.ProcessorContext) -> None:

@@ -375,7 +375,7 @@ def sink_that_fails(kind: str, **config: Any) -> TopologyTestDriver:
 def test_the_production_handler_decides_about_bytes_and_the_processing_handler_about_the_rest(
     kind: str, handler: str, continues: bool
 ) -> None:
-    """As in Java: who chooses a topic or partition fails in the node above; bytes go to both handlers in turn."""
+    """As in Java: the choice of a topic or partition fails in the node above; bytes go to both handlers in turn."""
     driver = sink_that_fails(kind, **{handler: "continue"})
     topic = driver.create_input_topic("in", value_serde=Serdes.string())
     topic.pipe_input("k", "x", at=1)

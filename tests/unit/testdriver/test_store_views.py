@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta, timezone
+
 import pytest
 
 import kstreamnb as ks
@@ -98,3 +100,17 @@ def test_a_record_with_headers_may_take_the_clock_of_its_topic() -> None:
         driver.create_input_topic("in", start=9).pipe_record_list([("a", 1, None, {"h": b"1"})])
         record = driver.create_output_topic("out").read_record()
         assert (9, (("h", b"1"),)) == (record.timestamp, record.headers)
+
+
+def test_times_of_rows_are_instants() -> None:
+    """Text with a zone and aware datetimes, as everywhere else; not only milliseconds."""
+    builder = ks.StreamsBuilder("instants")
+    builder.stream("in").group_by_key().windowed_by(ks.TimeWindows.of(size="1h")).count(store="windows")
+    with ks.TopologyTestDriver(builder.build()) as driver:
+        driver.create_input_topic("in").pipe_input("a", 1, at="2026-01-01T09:05Z")
+        windows = driver.get_window_store("windows")
+        assert windows.fetch("a", "2026-01-01T09:00Z") == 1
+        assert windows.fetch("a", datetime(2026, 1, 1, 10, tzinfo=timezone(timedelta(hours=1)))) == 1
+        assert len(list(windows.fetch_all("2026-01-01T00:00Z", "2026-01-02T00:00Z"))) == 1
+        with pytest.raises(ks.errors.ConfigError, match="no time zone"):
+            windows.fetch("a", "2026-01-01T09:00")
