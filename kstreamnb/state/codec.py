@@ -102,12 +102,12 @@ def headers_size(headers: Headers) -> int:
     """Return the size of a row's headers in a cache of limited size (bytes), as Kafka lays them out."""
     parts = [len(data) for name, value in headers for data in (name.encode(), value) if data is not None]
     missing = sum(value is None for _, value in headers)
-    size = sum(length + _varint_size(length) for length in parts) + missing
-    size += _varint_size(len(headers)) if headers else 0
-    return size + _varint_size(size)
+    size = sum(length + varint_size(length) for length in parts) + missing
+    size += varint_size(len(headers)) if headers else 0
+    return size + varint_size(size)
 
 
-def _varint_size(number: int) -> int:
+def varint_size(number: int) -> int:
     """Return the size of a signed number of variable length that is not negative: six bits, then seven a byte."""
     return max(1, ((number << 1).bit_length() + 6) // 7)
 

@@ -30,9 +30,7 @@ def why_no_output(run: RecordedRun, topic: str) -> Explanation:
     stops = [stop for name in path for stop in _stops(run, name, path)]
     silent = list(dict.fromkeys(fact for name in path for fact in _silent(run, name)))
     written = len(run.output_positions(topic))
-    format_value = (
-        f'{pluralize(written, "record")} went to "{topic}"' if written else f'nothing was written to "{topic}"'
-    )
+    outcome = f'{pluralize(written, "record")} went to "{topic}"' if written else f'nothing was written to "{topic}"'
     last = stops[-1] if stops else None
     lonely = list(_lonely(run, path))
     facts = [*lonely, *silent]
@@ -40,12 +38,12 @@ def why_no_output(run: RecordedRun, topic: str) -> Explanation:
     if unseen:
         facts.append(f"{pluralize(unseen, 'record')} more in transactions that were aborted or are not committed yet")
     if last is not None:
-        answer = f"{format_value}: {last.answer}"
+        answer = f"{outcome}: {last.answer}"
         facts += [stop.answer for stop in stops[:-1]]
     elif silent:
-        answer, facts = f"{format_value}: {join_list(silent)}", [fact for fact in facts if fact not in silent]
+        answer, facts = f"{outcome}: {join_list(silent)}", [fact for fact in facts if fact not in silent]
     else:
-        answer = f"{format_value}: every record on the way there went on"
+        answer = f"{outcome}: every record on the way there went on"
     return Explanation(
         answer,
         because=tuple(facts),

@@ -10,6 +10,7 @@ from kstreamnb.core.record import Headers
 from kstreamnb.core.time import Clock
 from kstreamnb.errors import ConfigError, RecordRefusedError
 from kstreamnb.runtime.context.config import Config
+from kstreamnb.state.codec import varint_size
 
 TIME_LIMITS = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
 _BATCH_OVERHEAD, _RECORD_OVERHEAD, _NULL_SIZE = 61, 21, 1
@@ -73,17 +74,12 @@ def record_size(key: bytes | None, value: bytes | None, headers: Headers) -> int
         >>> record_size(b"shoe", b"1", ())
         90
     """
-    size = _BATCH_OVERHEAD + _RECORD_OVERHEAD + _sized(key) + _sized(value) + _varint_size(len(headers))
+    size = _BATCH_OVERHEAD + _RECORD_OVERHEAD + _sized(key) + _sized(value) + varint_size(len(headers))
     return size + sum(_sized(name.encode()) + _sized(data) for name, data in headers)
 
 
 def _sized(data: bytes | None) -> int:
-    return _NULL_SIZE if data is None else _varint_size(len(data)) + len(data)
-
-
-def _varint_size(number: int) -> int:
-    """Return the bytes of a length in zigzag form, seven bits in each."""
-    return max(1, ((number << 1).bit_length() + 6) // 7)
+    return _NULL_SIZE if data is None else varint_size(len(data)) + len(data)
 
 
 def _number(name: str, value: object) -> int | None:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.displayed import Displayed
+from kstreamnb.core.formatting import pluralize
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment
 from kstreamnb.spark.planning.key_routing import spark_hash
@@ -122,7 +123,9 @@ class DeploymentPlan(Displayed):
             if level.shuffled:
                 lines.append(f"shuffle: {_topics(level.reads) or 'the inputs, to their tasks'}")
             ids = ", ".join(map(str, level.subtopologies))
-            lines.append(f"level {level.number}: sub-topologies {ids}; {_count(level.tasks, 'task')}; {level.operator}")
+            lines.append(
+                f"level {level.number}: sub-topologies {ids}; {pluralize(level.tasks, 'task')}; {level.operator}"
+            )
             lines += [f"  store {store}" for store in level.stores]
         lines.append("outputs: " + (", ".join(self.outputs) or "none that is known in advance"))
         if self.replicas is not None:
@@ -130,7 +133,7 @@ class DeploymentPlan(Displayed):
             lines.append(f"new topics: replication factor {factor}")
         if self.publish == "executors":
             slots = self.deployment.spark_partitions
-            lines += [f"shuffle: the output, to {_count(slots, 'slot')}", f"published by executors: {_IN_PARTS}"]
+            lines += [f"shuffle: the output, to {pluralize(slots, 'slot')}", f"published by executors: {_IN_PARTS}"]
         lines.append(f"shuffles: {self.shuffles}; tasks at once: {self.parallelism}")
         each = ", ".join(f"{count} of sub-topology {id_}" for id_, count in self.max_parallelism.items())
         lines.append(f"max parallelism: {each}")
@@ -266,8 +269,4 @@ def _at_least_once(topology: Topology, repeated: str) -> Iterator[tuple[str, str
 
 
 def _topics(topics: tuple[tuple[str, int], ...]) -> str:
-    return ", ".join(f"{topic} ({_count(n, 'partition')})" for topic, n in topics)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+    return ", ".join(f"{topic} ({pluralize(n, 'partition')})" for topic, n in topics)
