@@ -196,22 +196,26 @@ def docstrings(node: ast.Module | ast.ClassDef | ast.FunctionDef) -> Iterator[tu
 
 def idioms(parsed: Collection[Module]) -> list[str]:
     """Return every text with a phrase of translated English, with its place."""
-    return [
-        f"{module.path.relative_to(ROOT)}:{line}: {idiom}"
-        for module in parsed
-        for line, text in texts(module)
-        for idiom, pattern in IDIOMS.items()
-        if pattern.search(text) and not text.startswith(tuple(EXCEPTIONS))
-    ] + [
-        f"{module.path.relative_to(ROOT)}:{line}: Whether … of a function"
-        for module in parsed
-        for line in _whether(module)
-    ] + [
-        f"{path.relative_to(ROOT)}: {idiom}"
-        for path in sorted(path for path in PACKAGE.rglob("*") if path.suffix in (".java", ".js", ".tsv"))
-        for idiom, pattern in IDIOMS.items()
-        if pattern.search(path.read_text())
-    ]
+    return (
+        [
+            f"{module.path.relative_to(ROOT)}:{line}: {idiom}"
+            for module in parsed
+            for line, text in texts(module)
+            for idiom, pattern in IDIOMS.items()
+            if pattern.search(text) and not text.startswith(tuple(EXCEPTIONS))
+        ]
+        + [
+            f"{module.path.relative_to(ROOT)}:{line}: Whether … of a function"
+            for module in parsed
+            for line in _whether(module)
+        ]
+        + [
+            f"{path.relative_to(ROOT)}: {idiom}"
+            for path in sorted(path for path in PACKAGE.rglob("*") if path.suffix in (".java", ".js", ".tsv"))
+            for idiom, pattern in IDIOMS.items()
+            if pattern.search(path.read_text())
+        ]
+    )
 
 
 def _whether(module: Module) -> Iterator[int]:

@@ -173,12 +173,14 @@ def _error(context: TaskContext, node: str, error: BaseException, where: str, ja
     declared: SourceLocation | None = getattr(context.plan.topology.nodes.get(node), "origin", None)
     frame = _user_frame(error.__traceback__)
     line = None if frame is None else origin_of(*frame)
-    detail = f"{where}; node declared at {declared}" if line and declared and line != declared else where
+    # A detail made of another error's text may quote the record, which logs must not contain.
+    why = error.detail if isinstance(error, KStreamError) and error.__cause__ is None else None
+    above = f"node declared at {declared}" if line and declared and line != declared else None
     fact = f": {error.message}" if isinstance(error, KStreamError) else f" with {type(error).__name__}"
     return ProcessingError(
         f'node "{node}" failed{fact}',
         node=node,
-        detail=detail,
+        detail="; ".join(filter(None, (where, why, above))),
         hint=getattr(error, "hint", None) or _hint(context, node, error, line.code if line else ""),
         origin=line or declared,
         java=java,

@@ -58,6 +58,18 @@ def test_the_error_shows_the_line_of_the_failing_function() -> None:
     assert "test_handlers.py" == error.value.origin.place
 
 
+def test_the_error_of_a_sink_names_the_field_and_what_its_serde_writes() -> None:
+    """Field and reason are in the message, the types that the serde writes in the detail."""
+    builder = StreamsBuilder("fields")
+    stream = builder.stream("in", value_serde=Serdes.long())
+    stream.map_values(lambda _: {"trip": {"km": float("nan")}}).to("out")
+    with pytest.raises(ProcessingError, match=r'serde "json" cannot write NaN in field "trip\.km"'):
+        run(TopologyTestDriver(builder.build()), 1)
+    with pytest.raises(ProcessingError) as error:
+        run(driver(), 100)
+    assert "it writes int from -2**63" in str(error.value.detail)
+
+
 @pytest.mark.parametrize(
     ("setting", "bad", "reason"),
     [
