@@ -21,7 +21,7 @@ from kstreamnb.hints import for_python, message_of
 from kstreamnb.java_texts import CANNOT_READ
 from kstreamnb.runtime.context.handlers import ErrorContext, answer_of
 from kstreamnb.runtime.context.task_context import TaskContext
-from kstreamnb.source_location import PACKAGE, SourceLocation, origin_of
+from kstreamnb.source_location import DYNAMIC_CODE, PACKAGE, SourceLocation, origin_of
 from kstreamnb.topology.nodes import Sink, Source
 
 _RAISE = opmap["RAISE_VARARGS"]
@@ -204,11 +204,11 @@ def _hint(context: TaskContext, node: str, error: BaseException, code: str) -> s
 
 
 def _user_frame(trace: TracebackType | None) -> tuple[str, int] | None:
-    """Return file and line of the innermost frame in the user's code."""
+    """Return file and line of the innermost frame in the user's code whose file is known."""
     innermost = None
     for frame, line in walk_tb(trace):
         file = frame.f_code.co_filename
-        if not file.startswith((PACKAGE, "<kstreamnb", *_LIBRARIES)):
+        if not file.startswith((PACKAGE, "<kstreamnb", DYNAMIC_CODE, *_LIBRARIES)):
             innermost = (file, line)
     return innermost
 
