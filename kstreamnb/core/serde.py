@@ -123,7 +123,13 @@ class Serde(Generic[T]):
     def _unwritable(self, value: object, why: str | None = None, *, hint: str | None = None) -> SerdeError:
         message = f'serde "{self.name}" cannot write a value of type "{type(value).__name__}"'
         detail = f"it writes {self.expects}"
-        return SerdeError(message, detail=f"{detail}; {why}" if why else detail, hint=hint or self.advice)
+        return SerdeError(message, detail=f"{detail}; {why}" if why else detail, hint=hint or self._advice_for(value))
+
+    def _advice_for(self, value: object) -> str:
+        fitting = _FITTING.get(type(value), self.name)
+        if fitting == self.name or self.advice != Serde.advice:
+            return self.advice
+        return f'declare the topic or store with key_serde="{fitting}", or value_serde="{fitting}" for its values'
 
     def _check_size(self, data: bytes, java_name: str) -> None:
         if len(data) != self.width:
@@ -140,6 +146,13 @@ class Serde(Generic[T]):
 
     def __str__(self) -> str:
         return self.name
+
+
+_FITTING: dict[type, str] = {
+    bool: "boolean", int: "long", float: "double", str: "string", bytes: "bytes", UUID: "uuid",
+    **dict.fromkeys((dict, list, tuple), "json"),
+}  # fmt: skip
+"""The serde to name for values of a type."""
 
 
 @dataclass(frozen=True)

@@ -208,6 +208,15 @@ def test_json_names_the_part_of_a_value_that_it_cannot_write(value, fact, hint):
     assert hint in str(caught.value.hint)
 
 
+@pytest.mark.parametrize(("key", "name"), [(5, "long"), (0.5, "double"), (("a", 1), "json"), ({"a": 1}, "json")])
+def test_a_key_of_another_type_is_answered_with_the_serde_that_writes_it(key, name):
+    """The default serde of keys is for text only."""
+    with pytest.raises(SerdeError) as caught:
+        Serdes.string().serialize(key)
+    assert f'key_serde="{name}"' in str(caught.value.hint)
+    serde_named(name).serialize(key)
+
+
 def test_json_refuses_a_value_that_contains_itself():
     """No part of it is wrong, so the error names its type alone."""
     value = {}
