@@ -198,6 +198,20 @@ def explaining(previous: ExceptHook, known: Callable[[], list[str]]) -> ExceptHo
     return show
 
 
+def reason_of(error: BaseException) -> str:
+    """Return the kind and text of an error in one line; without a text that may quote a record, which logs must not.
+
+    Example:
+        >>> reason_of(KeyError("kmm")), reason_of(ValueError("could not convert '4111 1111'"))
+        ("KeyError: 'kmm'", 'ValueError')
+    """
+    kind, text = type(error).__name__, " ".join(message_of(error).split())
+    if hasattr(error, "origin"):  # an error of the package
+        return text
+    about_code = isinstance(error, TypeError | LookupError | AttributeError | NameError)
+    return f"{kind}: {text}" if about_code and text else kind
+
+
 def message_of(error: BaseException | None) -> str:
     """Return the text of an error, also of one whose ``__str__`` raises.
 
