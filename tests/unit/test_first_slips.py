@@ -158,8 +158,18 @@ def test_a_processor_of_the_old_api_is_refused_where_it_is_declared() -> None:
             """Never called."""
 
     builder = ks.StreamsBuilder("slips")
-    with pytest.raises(ks.errors.ConfigError, match=r"expected a function taking \(self, record\)"):
+    with pytest.raises(
+        ks.errors.ConfigError, match=r"^Old\.process takes \(key, value\), expected \(record\)"
+    ) as caught:
         builder.stream("orders").process(Old)
+    assert "write it as def process(self, record):" == caught.value.hint
+
+
+def test_a_function_of_a_record_is_not_a_supplier_of_processors() -> None:
+    """The hint names the operators that take a function of a record."""
+    hint = _hint_of(lambda: ks.StreamsBuilder("slips").stream("orders").process(lambda record: record))  # type: ignore[call-overload]
+    assert "makes a processor" in hint
+    assert "map_values" in hint
 
 
 def test_a_table_takes_its_materialized_after_the_topic_as_in_java() -> None:
