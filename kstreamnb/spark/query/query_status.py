@@ -8,6 +8,8 @@ from functools import cached_property
 
 from kstreamnb.core.formatting import format_time, pluralize
 from kstreamnb.core.tables import Tabular
+from kstreamnb.errors import KStreamError
+from kstreamnb.hints import reason_of
 from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.spark.planning.deployment import Deployment, TaskPlacement
 from kstreamnb.spark.planning.key_routing import spark_hash
@@ -136,6 +138,25 @@ class QueryDescription(Tabular):
         reads = sorted({f"{topic}-{partition}" for id_, partition in ids for topic in application.reads[id_]})
         stores = sorted({store for id_, _ in ids for store in owners[id_]})
         return str(spark_hash(task.routing_key) % self.deployment.spark_partitions), ", ".join(reads), ", ".join(stores)
+
+
+def failure_line(error: KStreamError) -> str:
+    r"""Return an error in one line: its message with the cause, the record, and the user's line.
+
+    Example:
+        >>> from kstreamnb.errors import ProcessingError
+        >>> error = ProcessingError('node "KM" failed with KeyError', coordinates=("trips", 0, 7, 5))
+        >>> error.__cause__ = KeyError("kmm")
+        >>> failure_line(error)
+        'node "KM" failed with KeyError: \'kmm\'; record trips-0@7'
+    """
+    cause, message = error.__cause__, error.message
+    kind = type(cause).__name__
+    if cause is not None and message.endswith(f" with {kind}"):
+        message = message.removesuffix(kind) + reason_of(cause)
+    coordinates = getattr(error, "coordinates", None)
+    record = coordinates and "record {}-{}@{}".format(*coordinates)
+    return "; ".join(filter(None, (message, record, error.origin and f"at {error.origin}")))
 
 
 def format_size(size: float) -> str:
