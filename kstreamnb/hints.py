@@ -153,6 +153,8 @@ def for_python(error: BaseException, line: str, known: Iterable[str] = ()) -> st
     if isinstance(error, TypeError) and message_of(error).endswith("object is not callable"):
         called = re.search(r"\.(key|value|timestamp|headers|topic|partition|offset|start|end)\(\)", line)
         return f"{called[1]} is an attribute: write it without ()" if called else None
+    if isinstance(error, TypeError) and message_of(error).startswith("tuple indices") and ".where(" in line:
+        return "where gets each record: write lambda record: record.value[…]"
     if isinstance(error, AttributeError):
         kind = error.obj if isinstance(error.obj, type) else type(error.obj)
         headers = kind is tuple and "header" in line

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import kstreamnb as ks
+from kstreamnb.hints import for_python
 
 
 def _hint_of(slip: Callable[[], object]) -> str:
@@ -328,3 +329,20 @@ def test_the_calls_named_by_the_hints_about_sums_work() -> None:
     for value in (5, 3):
         driver.create_input_topic("orders").pipe_input("a", value, at=0)
     assert (5, 8) == tuple(driver.get_key_value_store(name).get("a") for name in ("largest", "total"))
+
+
+def test_a_branch_without_the_prefix_of_its_split_is_answered_with_its_name() -> None:
+    """Names of branches begin with the name of the split, as in Java."""
+    split = ks.StreamsBuilder("slips").stream("orders").split(name="to-").branch(lambda key, value: value > 9, name="a")
+    branches = split.default_branch(name="rest")
+    assert 'did you mean "to-a"?' == _hint_of(lambda: branches["a"])
+    assert 'did you mean "to-rest"?' == _hint_of(lambda: branches["to-rset"])
+    assert branches.get("a") is None
+
+
+def test_a_sample_is_filtered_by_its_records_not_by_values() -> None:
+    """A record is a tuple, whose error about indexes says nothing about values."""
+    sample = ks.Sample.from_records([("orders", 0, 0, 0, "a", {"price": 1})])
+    with pytest.raises(TypeError) as caught:
+        sample.where(lambda value: value["price"] > 0)  # type: ignore[call-overload]
+    assert "record.value[" in str(for_python(caught.value, 'sample.where(lambda value: value["price"] > 0)'))
