@@ -214,7 +214,7 @@ def test_a_saved_regression_runs_anywhere(shell: Shell, tmp_path: Path) -> None:
 
 @pytest.mark.notebook
 def test_a_regression_without_a_suffix_is_a_notebook(shell: Shell, tmp_path: Path) -> None:
-    """pytest --nbval finds notebooks by their suffix alone."""
+    """The plugin nbval finds notebooks by their suffix alone."""
     assert "reg2.ipynb: " in shell.run(f"%ks save_regression {tmp_path / 'reg2'}")
     assert ["reg2.ipynb"] == [path.name for path in tmp_path.iterdir()]
 
