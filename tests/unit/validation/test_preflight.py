@@ -353,3 +353,22 @@ def test_topics_of_other_partition_counts_that_meet_at_a_store_are_found() -> No
         warn_of_uneven_stores(plan(_merged(), counts).deployment.application)
     assert not check_partitions(_merged(mended=True), counts)
     assert "warning:" not in str(plan(_merged(mended=True), counts))
+
+
+def _append(_key: object, value: object, values: list[object]) -> list[object] | None:
+    """Mutate the aggregate and return nothing, as list.append does."""
+    values.append(value)
+    return None
+
+
+@pytest.mark.parametrize("windowed", [False, True])
+def test_an_aggregator_that_returns_only_none_is_a_warning(*, windowed: bool) -> None:
+    """None deletes the row, so the table stays empty; an aggregator that returns its aggregate passes."""
+    for aggregator, warns in ((_append, True), (lambda _, value, values: [*values, value], False)):
+        builder = ks.StreamsBuilder("kms")
+        trips: Any = builder.stream("trips").group_by_key()
+        trips = trips.windowed_by(ks.TimeWindows.of(size="1h")) if windowed else trips
+        trips.aggregate(list, aggregator, store="kms")
+        found = check(builder.build(), sample=[record("trips", "a", 1), record("trips", "a", 2, 5)])
+        assert warns == any("returned None for 2 records" in each.fact for each in found)
+        assert not warns or any("append() and update() return None" in each.remedy for each in found)
