@@ -156,7 +156,7 @@ def failure_line(error: KStreamError) -> str:
         message = message.removesuffix(kind) + reason_of(cause)
     coordinates = getattr(error, "coordinates", None)
     record = coordinates and "record {}-{}@{}".format(*coordinates)
-    return "; ".join(filter(None, (message, record, error.origin and f"at {error.origin}")))
+    return "; ".join(filter(None, (message, record, f"at {error.origin}" if error.origin else None)))
 
 
 def format_size(size: float) -> str:
