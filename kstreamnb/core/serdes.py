@@ -6,7 +6,7 @@ import builtins
 import json
 import re
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from math import isfinite
@@ -30,6 +30,7 @@ from kstreamnb.core.serde import (
     Serde,
     SerdeAround,
     T,
+    json_fault,
 )
 from kstreamnb.core.signatures import taking
 from kstreamnb.core.time import duration_ms
@@ -76,42 +77,6 @@ def _decode(text: str) -> Any:
     return _DECODER.decode(text)
 
 
-def _faults(value: object) -> Iterator[tuple[str, str, str]]:
-    """Yield the path, the fact and a hint for each part that is not JSON, as `JsonSerde` refuses it."""
-    seen, ahead = set(), [("", value)]
-    for path, part in ahead:
-        if isinstance(part, (dict, list, tuple)):
-            if id(part) in seen:  # it contains itself
-                continue
-            seen.add(id(part))
-        if isinstance(part, dict):
-            yield from ((path, fact, advice) for name in part for fact, advice in _name_faults(name))
-            ahead += [(f"{path}.{name}" if path else str(name), item) for name, item in part.items()]
-        elif isinstance(part, (list, tuple)) and type(part) in (list, tuple):
-            ahead += [(f"{path}[{index}]", item) for index, item in enumerate(part)]
-        else:
-            yield from ((path, fact, advice) for fact, advice in _scalar_faults(part))
-
-
-def _name_faults(name: object) -> Iterator[tuple[str, str]]:
-    if type(name) is not str:
-        yield f'a name of type "{type(name).__name__}"', "make the names text, such as str(name)"
-    elif not STRING.keeps(name):
-        yield "a name with half of a surrogate pair", "correct the text where it is read"
-
-
-def _scalar_faults(value: object) -> Iterator[tuple[str, str]]:
-    kind = type(value)
-    if kind is float and not isfinite(value):  # type: ignore[arg-type] # it is a float
-        fact = "NaN" if value != value else "infinity"
-        yield fact, "write None instead, or filter such records out first"
-    elif kind is str and not STRING.keeps(value):  # type: ignore[arg-type] # it is text
-        yield "text with half of a surrogate pair", "correct it where it is read"
-    elif kind not in _SCALARS:
-        numpy = kind.__module__ == "numpy"
-        yield f'a value of type "{kind.__name__}"', "convert it with float(…), int(…) or .item()" if numpy else ""
-
-
 _NUMBERS = frozenset({int, float})
 _CONSTANTS = frozenset({bool, type(None)})
 _SCALARS = _NUMBERS | _CONSTANTS | {str}
@@ -135,6 +100,7 @@ class JsonSerde(Serde):
     plain: ClassVar[frozenset[type]] = frozenset({str, int, float, bool})
     expects: ClassVar[str] = "dict with text as names, list, tuple, str, int, float, bool or None"
     advice: ClassVar[str] = "convert it to text or numbers before, or make a serde with Serdes.serde_from"
+    _fault = staticmethod(json_fault)
 
     def keeps(self, value: object) -> bool:
         """Keep all values except NaN, infinity and lone surrogates, which JSON cannot represent."""
@@ -170,14 +136,6 @@ class JsonSerde(Serde):
                     self._check(item)
         elif type(value) not in _SCALARS:
             raise TypeError("it is of another type")
-
-    def _unwritable(self, value: object, why: str | None = None, *, hint: str | None = None) -> SerdeError:
-        path, fact, advice = next(_faults(value), ("", "", ""))
-        if not fact:  # such as a value that contains itself
-            return super()._unwritable(value, why, hint=hint)
-        where = f' in field "{path}"' if path else ""
-        message = f'serde "{self.name}" cannot write {fact}{where}'
-        return SerdeError(message, detail=f"it writes {self.expects}", hint=hint or advice or self.advice)
 
     def _read(self, data: bytes) -> Any:
         text = data.decode()
