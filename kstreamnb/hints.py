@@ -153,6 +153,8 @@ def for_python(error: BaseException, line: str, known: Iterable[str] = ()) -> st
     if isinstance(error, TypeError) and message_of(error).endswith("object is not callable"):
         called = re.search(r"\.(key|value|timestamp|headers|topic|partition|offset|start|end)\(\)", line)
         return f"{called[1]} is an attribute: write it without ()" if called else None
+    if isinstance(error, TypeError) and message_of(error).startswith("tuple indices") and ".where(" in line:
+        return "where gets each record: write lambda record: record.value[…]"
     if isinstance(error, AttributeError):
         kind = error.obj if isinstance(error.obj, type) else type(error.obj)
         headers = kind is tuple and "header" in line
@@ -196,6 +198,20 @@ def explaining(previous: ExceptHook, known: Callable[[], list[str]]) -> ExceptHo
         previous(kind, error, trace)
 
     return show
+
+
+def reason_of(error: BaseException) -> str:
+    """Return the kind and text of an error in one line; without a text that may quote a record, which logs must not.
+
+    Example:
+        >>> reason_of(KeyError("kmm")), reason_of(ValueError("could not convert '4111 1111'"))
+        ("KeyError: 'kmm'", 'ValueError')
+    """
+    kind, text = type(error).__name__, " ".join(message_of(error).split())
+    if hasattr(error, "origin"):  # an error of the package
+        return text
+    about_code = isinstance(error, TypeError | LookupError | AttributeError | NameError)
+    return f"{kind}: {text}" if about_code and text else kind
 
 
 def message_of(error: BaseException | None) -> str:

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from kstreamnb import hooks
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+DYNAMIC_CODE = "<dynamic-code>"
+"""The file that cloudpickle 3.1.3 and later give functions which they unpickle."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, Self
 
 from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.signatures import taking
 from kstreamnb.core.time import Clock
 from kstreamnb.errors import ConfigError, ProcessingError, unknown
 
@@ -183,7 +184,7 @@ def extractor_of(value: object) -> TimestampExtractor:
     if not callable(value):
         hint = "give a function of (record, partition_time_ms), or an object with extract"
         raise ConfigError(f'type "{type(value).__name__}" of a timestamp extractor cannot be called', hint=hint)
-    return _FunctionExtractor(value)
+    return _FunctionExtractor(taking(value, "record", "partition_time_ms"))
 
 
 def _named(name: str) -> TimestampExtractor:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 from uuid import UUID
@@ -121,9 +121,23 @@ class Serde(Generic[T]):
         raise NotImplementedError(f"{type(self).__name__} does not implement _read()")
 
     def _unwritable(self, value: object, why: str | None = None, *, hint: str | None = None) -> SerdeError:
-        message = f'serde "{self.name}" cannot write a value of type "{type(value).__name__}"'
+        fact, advice = self._fault(value)
+        fact = fact or f'a value of type "{type(value).__name__}"'
+        message = f'serde "{self.name}" cannot write {fact}'
         detail = f"it writes {self.expects}"
-        return SerdeError(message, detail=f"{detail}; {why}" if why else detail, hint=hint or self.advice)
+        return SerdeError(
+            message, detail=f"{detail}; {why}" if why else detail, hint=hint or advice or self._advice_for(value)
+        )
+
+    def _fault(self, value: object) -> tuple[str, str]:
+        """Return which part of a value cannot be written, and a hint; empty texts if that is the value itself."""
+        return "", ""
+
+    def _advice_for(self, value: object) -> str:
+        fitting = _FITTING.get(type(value), self.name)
+        if fitting == self.name or self.advice != Serde.advice:
+            return self.advice
+        return f'declare the topic or store with key_serde="{fitting}", or value_serde="{fitting}" for its values'
 
     def _check_size(self, data: bytes, java_name: str) -> None:
         if len(data) != self.width:
@@ -140,6 +154,13 @@ class Serde(Generic[T]):
 
     def __str__(self) -> str:
         return self.name
+
+
+_FITTING: dict[type, str] = {
+    bool: "boolean", int: "long", float: "double", str: "string", bytes: "bytes", UUID: "uuid",
+    **dict.fromkeys((dict, list, tuple), "json"),
+}  # fmt: skip
+"""The serde to name for values of a type."""
 
 
 @dataclass(frozen=True)
@@ -382,3 +403,45 @@ FLOAT, DOUBLE, BOOLEAN, UUID_TEXT, BYTES, VOID = (
     FloatSerde(), DoubleSerde(), BooleanSerde(), UuidSerde(), BytesSerde(), VoidSerde(),
 )  # fmt: skip
 SCALARS: tuple[Serde, ...] = (STRING, LONG, INTEGER, SHORT, FLOAT, DOUBLE, BOOLEAN, UUID_TEXT, BYTES, VOID)
+
+
+def _json_faults(value: object) -> Iterator[tuple[str, str, str]]:
+    """Yield the path, the fact and a hint for each part that is not JSON, as the serde of JSON refuses it."""
+    seen, ahead = set(), [("", value)]
+    for path, part in ahead:
+        if isinstance(part, (dict, list, tuple)):
+            if id(part) in seen:  # it contains itself
+                continue
+            seen.add(id(part))
+        if isinstance(part, dict):
+            yield from ((path, fact, advice) for name in part for fact, advice in _name_faults(name))
+            ahead += [(f"{path}.{name}" if path else str(name), item) for name, item in part.items()]
+        elif isinstance(part, (list, tuple)) and type(part) in (list, tuple):
+            ahead += [(f"{path}[{index}]", item) for index, item in enumerate(part)]
+        else:
+            yield from ((path, fact, advice) for fact, advice in _scalar_faults(part))
+
+
+def json_fault(value: object) -> tuple[str, str]:
+    """Return the first part that is not JSON with the path of its field, and a hint; empty texts without one."""
+    path, fact, advice = next(_json_faults(value), ("", "", ""))
+    return (f'{fact} in field "{path}"' if path else fact), advice
+
+
+def _name_faults(name: object) -> Iterator[tuple[str, str]]:
+    if type(name) is not str:
+        yield f'a name of type "{type(name).__name__}"', "make the names text, such as str(name)"
+    elif not STRING.keeps(name):
+        yield "a name with half of a surrogate pair", "correct the text where it is read"
+
+
+def _scalar_faults(value: object) -> Iterator[tuple[str, str]]:
+    kind = type(value)
+    if kind is float and not math.isfinite(value):  # type: ignore[arg-type] # it is a float
+        fact = "NaN" if value != value else "infinity"
+        yield fact, "write None instead, or filter such records out first"
+    elif kind is str and not STRING.keeps(value):  # type: ignore[arg-type] # it is text
+        yield "text with half of a surrogate pair", "correct it where it is read"
+    elif kind not in (str, int, float, bool, type(None)):
+        numpy = kind.__module__ == "numpy"
+        yield f'a value of type "{kind.__name__}"', "convert it with float(…), int(…) or .item()" if numpy else ""

@@ -30,6 +30,7 @@ from kstreamnb.core.serde import (
     Serde,
     SerdeAround,
     T,
+    json_fault,
 )
 from kstreamnb.core.signatures import taking
 from kstreamnb.core.time import duration_ms
@@ -99,6 +100,7 @@ class JsonSerde(Serde):
     plain: ClassVar[frozenset[type]] = frozenset({str, int, float, bool})
     expects: ClassVar[str] = "dict with text as names, list, tuple, str, int, float, bool or None"
     advice: ClassVar[str] = "convert it to text or numbers before, or make a serde with Serdes.serde_from"
+    _fault = staticmethod(json_fault)
 
     def keeps(self, value: object) -> bool:
         """Keep all values except NaN, infinity and lone surrogates, which JSON cannot represent."""
@@ -125,7 +127,7 @@ class JsonSerde(Serde):
         if isinstance(value, dict):
             for name, item in value.items():
                 if type(name) is not str:
-                    raise self._unwritable(value, f'a name in it is of type "{type(name).__name__}"')
+                    raise TypeError("a name is not text")
                 if type(item) not in _SCALARS:
                     self._check(item)
         elif isinstance(value, (list, tuple)) and type(value) in (list, tuple):
@@ -133,7 +135,7 @@ class JsonSerde(Serde):
                 if type(item) not in _SCALARS:
                     self._check(item)
         elif type(value) not in _SCALARS:
-            raise self._unwritable(value)
+            raise TypeError("it is of another type")
 
     def _read(self, data: bytes) -> Any:
         text = data.decode()

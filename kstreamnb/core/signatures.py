@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from kstreamnb.core.arguments import expect
 from kstreamnb.errors import ConfigError
@@ -14,7 +14,7 @@ RECORD, REDUCE = ("key", "value"), ("aggregate", "value")
 FOLD, MERGE = ("key", "value", "aggregate"), ("key", "left", "right")
 
 
-def taking(function: F, *arguments: str, key: bool = False) -> F:
+def taking(function: F, *arguments: str, key: bool = False, hint: str | None = None) -> F:
     """Return a user's function if it can be called with these arguments, preceded by the key if there is a ``key``.
 
     Functions whose signature is unknown, such as those written in C, are accepted.
@@ -31,7 +31,7 @@ def taking(function: F, *arguments: str, key: bool = False) -> F:
     expect(key, bool, "with_key")
     arguments = ("key", *arguments) if key else arguments
     wanted = f"expected a function taking ({', '.join(arguments)})"
-    hint = f"write it as {' '.join(('lambda', ', '.join(arguments))).strip()}: …"
+    hint = hint or f"write it as {' '.join(('lambda', ', '.join(arguments))).strip()}: …"
     if not callable(function):
         raise ConfigError(f'{wanted}, got type "{type(function).__name__}"', hint=hint)
     try:
@@ -45,5 +45,16 @@ def taking(function: F, *arguments: str, key: bool = False) -> F:
         takes = inspect.Signature([each.replace(annotation=each.empty) for each in signature.parameters.values()])
         keyed = arguments == ("value",) and len(takes.parameters) == 2
         hint = "with_key=True gives it the key as well" if keyed else hint
+        if arguments[:1] == ("self",):
+            raise _other_method(function, takes, arguments[1:]) from None
         raise ConfigError(f"{wanted}, but this one takes {takes}", hint=hint) from None
     return function
+
+
+def _other_method(method: Any, takes: inspect.Signature, arguments: tuple[str, ...]) -> ConfigError:
+    """Return the error about a method of a class, which is called with other arguments."""
+    name, wanted = method.__qualname__.rpartition("<locals>.")[2], ", ".join(arguments)
+    bound = takes.replace(parameters=list(takes.parameters.values())[1:])
+    return ConfigError(
+        f"{name} takes {bound}, expected ({wanted})", hint=f"write it as def {method.__name__}(self, {wanted}):"
+    )

@@ -99,7 +99,7 @@ class Aggregating(Folding[K, V, RK], Generic[K, V, RK]):
 
         Args:
             initializer: function without arguments that returns the first aggregate of a key.
-            aggregator: function ``(key, value, aggregate)`` that returns the new aggregate.
+            aggregator: function ``(key, value, aggregate)`` that returns the new aggregate; None deletes the row.
             options: a `Named` and a `Materialized`, as in Java, instead of keywords. Default: none.
 
         Example:
@@ -137,7 +137,7 @@ class SessionAggregating(Folding[K, V, Windowed[K]], Generic[K, V]):
 
         Args:
             initializer: function without arguments that returns the first aggregate of a session.
-            aggregator: function ``(key, value, aggregate)`` that returns the new aggregate.
+            aggregator: function ``(key, value, aggregate)`` that returns the new aggregate; None deletes the row.
             merger: function ``(key, left, right)`` that returns the aggregate of two sessions that a record connects.
             options: a `Named` and a `Materialized`, as in Java, instead of keywords. Default: none.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeAlias
 
 import attrs
 
@@ -13,7 +13,7 @@ from kstreamnb.dsl.keywords import combined
 from kstreamnb.dsl.option_fields import Options, Setting, check_function, check_name
 from kstreamnb.dsl.stream_graph import emit_branch
 from kstreamnb.dsl.type_vars import K, RecordPredicate, V
-from kstreamnb.errors import ConfigError
+from kstreamnb.errors import ConfigError, TopologyError, did_you_mean, unknown
 
 if TYPE_CHECKING:  # streams and tables are made of these classes
     from kstreamnb.dsl.kstream import KStream
@@ -86,6 +86,16 @@ class Branched(Options):
         return cls(name, None, consumer)
 
 
+class _Branches(dict[str, Any]):
+    """The branches of a split by name; a wrong name is answered with the nearest one."""
+
+    def __missing__(self, name: str) -> NoReturn:
+        # The prefix of the split is part of a name, and one letter after it is not near for `did_you_mean`.
+        near = next((each for each in self if each.endswith(f"-{name}")), None)
+        hint = f'did you mean "{near}"?' if near and did_you_mean(name, self) is None else None
+        raise unknown("branch", name, self, error=TopologyError, hint=hint)
+
+
 class BranchedKStream(Handle, Generic[K, V], kind="split"):
     """A stream that is being split: add branches, then end with `default_branch` or `no_default_branch`.
 
@@ -108,7 +118,7 @@ class BranchedKStream(Handle, Generic[K, V], kind="split"):
 
     def __init__(self, declaration_log: DeclarationLog, declaration: Declaration) -> None:
         super().__init__(declaration_log, declaration)
-        self.branches: dict[str, KStream[K, V]] = {}
+        self.branches: dict[str, KStream[K, V]] = _Branches()
         self._count = 0
 
     def branch(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Callable, Iterable
 from functools import reduce
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from IPython.core.error import UsageError
@@ -53,6 +54,8 @@ class KsMagics(Magics):
             return print(_help(rest.strip()))  # noqa: T201 - the verb prints
         if verb not in _VERBS:
             raise UsageError(f'%ks has no verb "{verb}"; the verbs are {", ".join(_VERBS)}')
+        if {"-h", "--help"} & set(rest.split()):
+            return print(_help(verb))  # noqa: T201 - the verb prints
         function = _VERBS[verb]
         return function(self, parse_argstring(function, rest), cell)
 
@@ -202,7 +205,8 @@ def save_regression(magics: KsMagics, options: Namespace, _cell: str | None) -> 
     """Write the cells, each as it ran last, as a notebook with reference outputs and captured samples."""
     from kstreamnb.notebook.regression import save_cells
 
-    for note in save_cells(options.file, magics.shell.kstreamnb_cells.latest()):
+    file = Path(options.file)
+    for note in save_cells(file if file.suffix else file.with_suffix(".ipynb"), magics.shell.kstreamnb_cells.latest()):
         print(note)  # noqa: T201 - what was left out
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, ClassVar, overload
 
 from kstreamnb.core.formatting import format_time, pluralize
 from kstreamnb.core.operator import Details
@@ -14,6 +14,7 @@ from kstreamnb.recording.event_table import event_row
 from kstreamnb.recording.events import Event, Forwarded, Punctuated, StoreWritten
 from kstreamnb.recording.record_text import describe_content, record_id
 from kstreamnb.recording.trace_index import BEGINNINGS, StepKind
+from kstreamnb.suggesting import Suggesting
 
 if TYPE_CHECKING:  # a run makes steps
     from kstreamnb.recording.recorded_run import RecordedRun
@@ -38,7 +39,7 @@ class Drop:
 
 
 @dataclass(frozen=True)
-class Step(Tabular):
+class Step(Tabular, Suggesting):
     """One step of a run. ``number`` counts from 1; ``replay.at(number)`` is the state after this step.
 
     ``node`` is the source that consumed the record, or the punctuated node.
@@ -50,6 +51,9 @@ class Step(Tabular):
     node: str
     _run: RecordedRun = field(repr=False, compare=False)
 
+    _elsewhere: ClassVar = {
+        name: f"record.{name}" for name in ("key", "value", "timestamp", "headers", "topic", "partition", "offset")
+    }
     header = ("what", "where", "to", "key", "value", "time")
 
     @property

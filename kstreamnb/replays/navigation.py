@@ -136,9 +136,14 @@ class Navigation:
         """
         if predicate is not None:
             taking(predicate, "step")
-        while (step := self.step()) is not None:
-            if (predicate is not None and predicate(step)) or any(stop.hits(step) for stop in self.breakpoints):
-                return step
+        start = self.position
+        try:
+            while (step := self.step()) is not None:
+                if (predicate is not None and predicate(step)) or any(stop.hits(step) for stop in self.breakpoints):
+                    return step
+        except BaseException:
+            self.position = start  # as if it had not been called: the corrected predicate meets the same steps
+            raise
         return None
 
     def diff(self, before: int, after: int) -> StateDiff:

@@ -200,6 +200,12 @@ def _near_or_all(word: object, known: Iterable[str]) -> str | None:
     return near or ("there is: " + ", ".join(f'"{name}"' for name in known[:12]) if known else None)
 
 
+_SUPPLIER = (
+    "pass a class, or a function without arguments that makes a processor; "
+    "for a function of a record use map_values, map or peek"
+)
+
+
 def check_supplier(node: str, supplier: object) -> Callable[[], object]:
     """Return a supplier of processors; raise TopologyError if it cannot be called."""
     if not callable(supplier):
@@ -210,7 +216,7 @@ def check_supplier(node: str, supplier: object) -> Callable[[], object]:
     process = getattr(supplier, "process", None)
     if isinstance(supplier, type) and callable(process):
         taking(process, "self", "record")
-    return taking(supplier)
+    return taking(supplier, hint=_SUPPLIER)
 
 
 def supplied_stores(node: str, supplier: object) -> tuple[StoreSpec, ...]:

@@ -34,7 +34,9 @@ def check(
 ) -> Issues:
     """Find what would keep a topology from starting, make its results wrong, or waste resources.
 
-    A sample runs through the topology once; all failing, dropped and misplaced records are reported.
+    A sample runs through the topology once; all failing, dropped and misplaced records are reported. It does not run
+    if the topology writes each record back to a topic that it reads, which would never end; a filter, a branch or a
+    processor in between shows that the loop is intended.
 
     Args:
         topology: the topology to check.
@@ -65,13 +67,18 @@ def check(
         *_unbounded(topology),
         *_writers(topology),
         *_unwritten(topology),
+        *(loops := list(_loops(topology))),
         *changelog_findings(topology),
         *folder_findings(folders or {}),
     ]
     if records is not None:
         result += field_findings(topology, records)
         result += check_sample(
-            topology, settings, counts, records, runs=not any(each.severity == "error" for each in result)
+            topology,
+            settings,
+            counts,
+            records,
+            runs=not any(each.severity == "error" or each in loops for each in result),
         )
     return Issues(result)
 
@@ -228,3 +235,37 @@ def _unwritten(topology: Topology) -> Iterator[Issue]:
     if topology.unwritten:
         fact, _, remedy = topology.unwritten.partition(": ")
         yield Issue("warning", "the topology", fact, remedy)
+
+
+_ONE_FOR_ONE = frozenset({
+    *("map", "map_values", "select_key", "peek", "merge", "repartition", "to_stream", "group_by", "group_by_key"),
+    *("count", "reduce", "aggregate"),
+})  # fmt: skip
+"""Operators that forward a record for each one that they get, so that they cannot end a loop."""
+
+
+def _loops(topology: Topology) -> Iterator[Issue]:
+    """Find sinks whose topic feeds them without an operator that may stop a record on the way."""
+    sinks = [node for node in topology.nodes.values() if isinstance(node, Sink) and isinstance(node.topic, str)]
+    for sink in sinks:
+        source = next((each for each in _feeding(topology, sink, sinks) if each.reads(str(sink.topic))), None)
+        if source is not None and sink.topic not in topology.internal_topics:
+            fact = "its records are written back to it, so a run never ends"
+            remedy = "write to another topic; or end the loop with a filter"
+            yield Issue("warning", f'topic "{sink.topic}"', fact, remedy, sink.origin or source.origin)
+
+
+def _feeding(topology: Topology, sink: Sink, sinks: list[Sink]) -> Iterator[Source]:
+    """Yield the sources whose every record reaches a sink, also through other topics."""
+    waiting, seen = list(sink.parents), set[str]()
+    while waiting:
+        name = waiting.pop()
+        node = topology.nodes[name]
+        if name in seen or (isinstance(node, ProcessorNode) and node.dsl not in _ONE_FOR_ONE):
+            continue
+        seen.add(name)
+        if isinstance(node, Source):
+            yield node
+            waiting += [parent for each in sinks if node.reads(str(each.topic)) for parent in each.parents]
+        elif isinstance(node, ProcessorNode):
+            waiting += node.parents

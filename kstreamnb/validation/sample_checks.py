@@ -44,6 +44,7 @@ def check_sample(
         return
     yield from _failures(topology, result)
     yield from _losses(topology, result, known)
+    yield from _without_rows(topology, result)
     yield from key_change_findings(topology, result)
 
 
@@ -138,3 +139,18 @@ def _losses(topology: Topology, result: Replay, records: list[TopicRecord]) -> I
             yield Issue(
                 "warning", f'"{name}"', fact, "filter such records out, or give them a key and a value", node.origin
             )
+
+
+def _without_rows(topology: Topology, result: Replay) -> Iterator[Issue]:
+    """Report aggregators that returned only None, as a function that mutates the aggregate and returns nothing."""
+    writes = [write for step in result.steps for write in step.writes if write.key is not None]
+    for name, node in topology.nodes.items():
+        if not isinstance(node, ProcessorNode) or node.dsl != "aggregate":
+            continue
+        rows = [(write.old, write.new) for write in writes if write.store in node.stores]
+        if rows and all(row == (None, None) for row in rows):
+            fact = (
+                f"its aggregator returned None for {pluralize(len(rows), 'record')} of the sample, which keeps no row"
+            )
+            remedy = "return the aggregate: append() and update() return None"
+            yield Issue("warning", f'"{name}"', fact, remedy, node.origin)

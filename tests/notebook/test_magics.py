@@ -213,6 +213,19 @@ def test_a_saved_regression_runs_anywhere(shell: Shell, tmp_path: Path) -> None:
 
 
 @pytest.mark.notebook
+def test_a_regression_without_a_suffix_is_a_notebook(shell: Shell, tmp_path: Path) -> None:
+    """The plugin nbval finds notebooks by their suffix alone."""
+    assert "reg2.ipynb: " in shell.run(f"%ks save_regression {tmp_path / 'reg2'}")
+    assert ["reg2.ipynb"] == [path.name for path in tmp_path.iterdir()]
+
+
+def test_a_verb_shows_its_arguments(shell: Shell) -> None:
+    """As programs do, with -h or --help."""
+    assert shell.run("%ks help save_regression") == shell.run("%ks save_regression -h")
+    assert "the file to write" in shell.run("%ks save_regression --help")
+
+
+@pytest.mark.notebook
 def test_what_was_captured_stays_in_the_saved_regression(shell: Shell, tmp_path: Path) -> None:
     """A small capture becomes text in its cell, a larger one a file with its hash; cells that need the broker are left
     out.

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import kstreamnb as ks
+from kstreamnb.hints import for_python
 
 
 def _hint_of(slip: Callable[[], object]) -> str:
@@ -158,8 +159,18 @@ def test_a_processor_of_the_old_api_is_refused_where_it_is_declared() -> None:
             """Never called."""
 
     builder = ks.StreamsBuilder("slips")
-    with pytest.raises(ks.errors.ConfigError, match=r"expected a function taking \(self, record\)"):
+    with pytest.raises(
+        ks.errors.ConfigError, match=r"^Old\.process takes \(key, value\), expected \(record\)"
+    ) as caught:
         builder.stream("orders").process(Old)
+    assert "write it as def process(self, record):" == caught.value.hint
+
+
+def test_a_function_of_a_record_is_not_a_supplier_of_processors() -> None:
+    """The hint names the operators that take a function of a record."""
+    hint = _hint_of(lambda: ks.StreamsBuilder("slips").stream("orders").process(lambda record: record))  # type: ignore[call-overload]
+    assert "makes a processor" in hint
+    assert "map_values" in hint
 
 
 def test_a_table_takes_its_materialized_after_the_topic_as_in_java() -> None:
@@ -318,3 +329,20 @@ def test_the_calls_named_by_the_hints_about_sums_work() -> None:
     for value in (5, 3):
         driver.create_input_topic("orders").pipe_input("a", value, at=0)
     assert (5, 8) == tuple(driver.get_key_value_store(name).get("a") for name in ("largest", "total"))
+
+
+def test_a_branch_without_the_prefix_of_its_split_is_answered_with_its_name() -> None:
+    """Names of branches begin with the name of the split, as in Java."""
+    split = ks.StreamsBuilder("slips").stream("orders").split(name="to-").branch(lambda key, value: value > 9, name="a")
+    branches = split.default_branch(name="rest")
+    assert 'did you mean "to-a"?' == _hint_of(lambda: branches["a"])
+    assert 'did you mean "to-rest"?' == _hint_of(lambda: branches["to-rset"])
+    assert branches.get("a") is None
+
+
+def test_a_sample_is_filtered_by_its_records_not_by_values() -> None:
+    """A record is a tuple, whose error about indexes says nothing about values."""
+    sample = ks.Sample.from_records([("orders", 0, 0, 0, "a", {"price": 1})])
+    with pytest.raises(TypeError) as caught:
+        sample.where(lambda value: value["price"] > 0)  # type: ignore[call-overload]
+    assert "record.value[" in str(for_python(caught.value, 'sample.where(lambda value: value["price"] > 0)'))

@@ -21,7 +21,7 @@ from kstreamnb.hints import for_python, message_of
 from kstreamnb.java_texts import CANNOT_READ
 from kstreamnb.runtime.context.handlers import ErrorContext, answer_of
 from kstreamnb.runtime.context.task_context import TaskContext
-from kstreamnb.source_location import PACKAGE, SourceLocation, origin_of
+from kstreamnb.source_location import DYNAMIC_CODE, PACKAGE, SourceLocation, origin_of
 from kstreamnb.topology.nodes import Sink, Source
 
 _RAISE = opmap["RAISE_VARARGS"]
@@ -173,12 +173,14 @@ def _error(context: TaskContext, node: str, error: BaseException, where: str, ja
     declared: SourceLocation | None = getattr(context.plan.topology.nodes.get(node), "origin", None)
     frame = _user_frame(error.__traceback__)
     line = None if frame is None else origin_of(*frame)
-    detail = f"{where}; node declared at {declared}" if line and declared and line != declared else where
+    # A detail made of another error's text may quote the record, which logs must not contain.
+    why = error.detail if isinstance(error, KStreamError) and error.__cause__ is None else None
+    above = f"node declared at {declared}" if line and declared and line != declared else None
     fact = f": {error.message}" if isinstance(error, KStreamError) else f" with {type(error).__name__}"
     return ProcessingError(
         f'node "{node}" failed{fact}',
         node=node,
-        detail=detail,
+        detail="; ".join(filter(None, (where, why, above))),
         hint=getattr(error, "hint", None) or _hint(context, node, error, line.code if line else ""),
         origin=line or declared,
         java=java,
@@ -202,11 +204,11 @@ def _hint(context: TaskContext, node: str, error: BaseException, code: str) -> s
 
 
 def _user_frame(trace: TracebackType | None) -> tuple[str, int] | None:
-    """Return file and line of the innermost frame in the user's code."""
+    """Return file and line of the innermost frame in the user's code whose file is known."""
     innermost = None
     for frame, line in walk_tb(trace):
         file = frame.f_code.co_filename
-        if not file.startswith((PACKAGE, "<kstreamnb", *_LIBRARIES)):
+        if not file.startswith((PACKAGE, "<kstreamnb", DYNAMIC_CODE, *_LIBRARIES)):
             innermost = (file, line)
     return innermost
 

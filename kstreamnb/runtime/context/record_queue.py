@@ -17,7 +17,7 @@ from kstreamnb.core.operator import Process
 from kstreamnb.core.record import Record, TopicRecord
 from kstreamnb.core.time import time_ms
 from kstreamnb.errors import ProcessingError
-from kstreamnb.hints import message_of
+from kstreamnb.hints import message_of, reason_of
 from kstreamnb.java_texts import CANNOT_READ
 from kstreamnb.runtime.context.event_time import has_own_extractor, source_extractor
 from kstreamnb.runtime.context.handlers import ErrorContext, answer_of
@@ -151,7 +151,8 @@ def reader_of(source: Source, partition: int, context: TaskContext, time: list[i
             timestamp = time_ms(extractor.extract(event, time[0]), "extracted time")
         except Exception as error:
             java = "Malformed Record" if plan.is_global else None
-            raise _failure(source, plan.task_id, event, "no timestamp could be found", error, java=java) from error
+            fact = f"the timestamp extractor failed: {reason_of(error)}"
+            raise _failure(source, plan.task_id, event, fact, error, java=java) from error
         if timestamp < 0:
             context.drop(source.name, "negative timestamp", key, value, timestamp, place)
             return None

@@ -9,17 +9,21 @@ unpickles it once: later copies with the same content are the same object.
 
 from __future__ import annotations
 
+import io
 import pickle
 import zlib
-from collections import OrderedDict
+from collections import ChainMap, OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from types import CodeType
+from typing import ClassVar
 
 import cloudpickle  # type: ignore[import-untyped]
 
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan, plan_global_task
+from kstreamnb.source_location import DYNAMIC_CODE
 from kstreamnb.topology.topology import Topology
 
 COPY = "/global at level "
@@ -197,7 +201,9 @@ class Deployment:
     def packed(self) -> bytes:
         """The pickled content, with the user's functions in it."""
         content = tuple(getattr(self, each.name) for each in fields(self))
-        return zlib.compress(cloudpickle.dumps(content, 5))
+        file = io.BytesIO()
+        _Pickler(file, 5).dump(content)
+        return zlib.compress(file.getvalue())
 
     @cached_property
     def key(self) -> str:
@@ -275,6 +281,17 @@ class PackedDeployment:
     def load(self) -> Deployment:
         """Return the deployment of this process; unpickle it if there is none yet."""
         return _load(self.key, self.packed)
+
+
+def _reduce_code(code: CodeType) -> tuple[object, tuple[object, ...]]:
+    make, arguments = cloudpickle.CloudPickler.dispatch_table[CodeType](code)
+    return make, tuple(code.co_filename if each == DYNAMIC_CODE else each for each in arguments)
+
+
+class _Pickler(cloudpickle.CloudPickler):
+    """Keeps the files of functions, from which errors show a line; cloudpickle 3.1.3 leaves them out."""
+
+    dispatch_table: ClassVar = ChainMap({CodeType: _reduce_code}, cloudpickle.CloudPickler.dispatch_table)
 
 
 def _load(key: str, packed: bytes) -> Deployment:

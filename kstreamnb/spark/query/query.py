@@ -19,7 +19,7 @@ from kstreamnb.spark.query.batch_handler import BatchListener
 from kstreamnb.spark.query.control import QueryControl
 from kstreamnb.spark.query.hand_over import HandOver, hand_over
 from kstreamnb.spark.query.lifecycle import ACTIVE, Actor, LifecycleEvent, State
-from kstreamnb.spark.query.query_status import QueryDescription, QueryStatus
+from kstreamnb.spark.query.query_status import QueryDescription, QueryStatus, failure_line
 from kstreamnb.spark.query.signals import asked_to_end
 from kstreamnb.spark.state.live_stores import LiveView
 from kstreamnb.spark.telemetry.metrics import BatchFigures, Metric, MetricsBook, lag_between
@@ -169,7 +169,7 @@ class Query(Suggesting):
         last, state, error = control.action.last, self._state(), self.exception()
         durations = {} if control.handle is None else control.handle.durations_ms()
         waiting = self._waiting() if lag else _UNKNOWN
-        text, slow = None if error is None else str(error), control.action.slow
+        text, slow = None if error is None else failure_line(error), control.action.slow
         place = (last.number, waiting, last.positions, last.clock_ms, durations)
         last_error = control.lifecycle.last_error
         return QueryStatus(
@@ -179,7 +179,7 @@ class Query(Suggesting):
             None if slow is None else str(slow),
             bool(slow and slow.stuck),
             application=self.application,
-            last_error=None if last_error is None else str(last_error),
+            last_error=None if last_error is None else failure_line(last_error),
             metrics=tuple(self.book.all(state=state.shown)),
             last=self.book.recent[-1] if self.book.recent else None,
         )
@@ -301,4 +301,5 @@ class Query(Suggesting):
 
     def __repr__(self) -> str:
         status = self.status(lag=False)
-        return f"<Query of {self.application}: {status.state}, batch {status.batch}>"
+        why = f": {status.error}" if status.error else ""
+        return f"<Query of {self.application}: {status.state}, batch {status.batch}{why}>"

@@ -8,6 +8,8 @@ from functools import cached_property
 
 from kstreamnb.core.formatting import format_time, pluralize
 from kstreamnb.core.tables import Tabular
+from kstreamnb.errors import KStreamError
+from kstreamnb.hints import reason_of
 from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.spark.planning.deployment import Deployment, TaskPlacement
 from kstreamnb.spark.planning.key_routing import spark_hash
@@ -138,6 +140,25 @@ def flow_text(metrics: Iterable[Metric], name: str) -> str:
     """Return the total and the rate of records that some metrics count under a name."""
     value = {each.name: each.value for each in metrics}
     return f"{pluralize(int(value.get(f'{name}-total', 0)), 'record')}, {value.get(f'{name}-rate', 0.0):,.1f}/s"
+
+
+def failure_line(error: KStreamError) -> str:
+    r"""Return an error in one line: its message with the cause, the record, and the user's line.
+
+    Example:
+        >>> from kstreamnb.errors import ProcessingError
+        >>> error = ProcessingError('node "KM" failed with KeyError', coordinates=("trips", 0, 7, 5))
+        >>> error.__cause__ = KeyError("kmm")
+        >>> failure_line(error)
+        'node "KM" failed with KeyError: \'kmm\'; record trips-0@7'
+    """
+    cause, message = error.__cause__, error.message
+    kind = type(cause).__name__
+    if cause is not None and message.endswith(f" with {kind}"):
+        message = message.removesuffix(kind) + reason_of(cause)
+    coordinates = getattr(error, "coordinates", None)
+    record = coordinates and "record {}-{}@{}".format(*coordinates)
+    return "; ".join(filter(None, (message, record, f"at {error.origin}" if error.origin else None)))
 
 
 def format_size(size: float) -> str:

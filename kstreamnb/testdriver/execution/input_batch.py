@@ -11,11 +11,10 @@ from typing import Any
 from kstreamnb.core.codec import ByText, encoder, key_partitioner
 from kstreamnb.core.formatting import format_value
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.core.serde import Serde
 from kstreamnb.errors import SerdeError
 from kstreamnb.runtime.context.record_context import Partition
 from kstreamnb.testdriver.execution.router import Router
-from kstreamnb.testdriver.execution.serializer import InputRecord, no_partition
+from kstreamnb.testdriver.execution.serializer import InputRecord, TopicRoute, no_partition
 
 
 class InputBatch:
@@ -45,7 +44,7 @@ class InputBatch:
     @classmethod
     def unserialized(cls, router: Router, topics: Iterable[str], records: Sequence[TopicRecord]) -> InputBatch:
         """Assign a partition to each record and merge the partitions; serialise nothing yet."""
-        readers = {topic: (router.reader(topic).serdes[0], router.count(topic)) for topic in topics}
+        readers = {topic: (router.reader(topic), router.count(topic)) for topic in topics}
         if sum(partitions for _, partitions in readers.values()) == 1:
             return cls(readers, records, (), None, (next(iter(readers)), 0))
         partitions = partitions_of(records, readers)
@@ -117,12 +116,12 @@ def least_head_order(same: list[int], records: Sequence[Any], partitions: Sequen
     return merged
 
 
-def partitions_of(records: Iterable[TopicRecord], readers: Mapping[str, tuple[Serde, int]]) -> list[Partition]:
+def partitions_of(records: Iterable[TopicRecord], readers: Mapping[str, tuple[TopicRoute, int]]) -> list[Partition]:
     """Return each record's partition: its own, or if that is negative the one of its key.
 
-    ``readers`` holds the key serde and the number of partitions of each topic.
+    ``readers`` holds the route and the number of partitions of each topic.
     """
-    finders = {topic: _finder(topic, *reader) for topic, reader in readers.items()}
+    finders = {topic: _finder(*reader) for topic, reader in readers.items()}
     known = {topic: ByText(partial(find, -1)) for topic, find in finders.items()}
     return [  # by index: looking up the fields of a named tuple by name would dominate this loop
         known[record[0]][record[4]]
@@ -132,7 +131,8 @@ def partitions_of(records: Iterable[TopicRecord], readers: Mapping[str, tuple[Se
     ]
 
 
-def _finder(topic: str, serde: Serde, partitions: int) -> Callable[[int, object], Partition]:
+def _finder(route: TopicRoute, partitions: int) -> Callable[[int, object], Partition]:
+    topic, (serde, _) = route.topic, route.serdes
     known = [(topic, partition) for partition in range(partitions)]
     write, partition_of = encoder(serde), key_partitioner(serde, partitions)
 
@@ -143,6 +143,7 @@ def _finder(topic: str, serde: Serde, partitions: int) -> Callable[[int, object]
             return known[partition_of(write(key)) if partition < 0 else partition]
         except SerdeError as error:
             error.add_note(f'Detail: it is of a record for topic "{topic}" (key {format_value(key)})')
+            error.at(route.origin)
             raise
 
     return find

@@ -155,7 +155,8 @@ class Router:
             return None
         plan, source = reader
         extracts = global_source is None and has_own_extractor(source, self.config)
-        return TopicRoute(topic, offsets, tasks, global_source is not None, plan.serdes(source), extracts)
+        is_global = global_source is not None
+        return TopicRoute(topic, offsets, tasks, is_global, plan.serdes(source), extracts, source.origin)
 
 
 def partitions_with_sources(topology: Topology, partitions: Mapping[str, int], default: int) -> dict[str, int]:

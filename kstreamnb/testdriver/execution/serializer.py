@@ -10,6 +10,7 @@ from kstreamnb.core.formatting import format_time, format_value
 from kstreamnb.core.record import Headers, TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import EngineError, SerdeError
+from kstreamnb.source_location import SourceLocation
 from kstreamnb.testdriver.execution.topic_log import convert
 
 InputRecord = tuple[str, int, int, object, object, Headers]
@@ -30,6 +31,7 @@ class TopicRoute:
         is_global: whether the global task reads the topic.
         serdes: key and value serde of the source that reads it.
         extracts: whether that source has its own timestamp extractor.
+        origin: the user's line that declared that source.
     """
 
     topic: str
@@ -38,6 +40,7 @@ class TopicRoute:
     is_global: bool
     serdes: tuple[Serde, Serde]
     extracts: bool
+    origin: SourceLocation | None
 
 
 def serializer(route: TopicRoute, partitions: int, key_serde: Serde | None, value_serde: Serde | None) -> Serialize:
@@ -73,6 +76,7 @@ def serializer(route: TopicRoute, partitions: int, key_serde: Serde | None, valu
             refused = records[len(serialized)]
             about = f"key {format_value(refused.key)}, time {format_time(refused.timestamp)}"
             error.add_note(f'Detail: it is of a record for topic "{topic}" ({about})')
+            error.at(route.origin)
             raise
         return serialized
 

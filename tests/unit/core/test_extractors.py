@@ -13,8 +13,10 @@ from kstreamnb.core.extractors import (
 )
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.time import Clock
+from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.errors import ConfigError, ProcessingError
 from kstreamnb.runtime.context.config import Config
+from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 
 GOOD, BAD = TopicRecord("orders", 0, 3, 7, "a", None), TopicRecord("orders", 0, 4, -1, "a", None)
 
@@ -67,3 +69,18 @@ def test_an_extractor_of_kafka_is_found_by_the_name_of_its_class():
     with pytest.raises(ConfigError, match=r'no timestamp extractor "OrderTime"') as caught:
         Config.of({"default.timestamp.extractor": "com.shop.OrderTime"})
     assert "give your own extractor as a function" in "".join(caught.value.__notes__)
+
+
+def test_an_extractor_that_takes_other_arguments_is_refused_where_the_stream_is_declared():
+    """It gets the record and the partition's time."""
+    with pytest.raises(ConfigError, match=r"expected a function taking \(record, partition_time_ms\)"):
+        StreamsBuilder("times").stream("trips", timestamp_extractor=lambda record: record.timestamp)
+
+
+def test_an_extractor_that_fails_is_reported_with_its_cause():
+    """The message has the kind and text of the user's error."""
+    builder = StreamsBuilder("times")
+    builder.stream("trips", timestamp_extractor=lambda record, _: record.value["at"]).to("out")
+    topic = TopologyTestDriver(builder.build()).create_input_topic("trips")
+    with pytest.raises(ProcessingError, match="the timestamp extractor failed: KeyError: 'at'"):
+        topic.pipe_input("a", {"km": 1})

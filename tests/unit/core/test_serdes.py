@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import math
 import pickle
+from datetime import timedelta
 from pathlib import Path
 from uuid import UUID
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -167,9 +169,7 @@ def test_most_flat_dicts_need_no_bytes() -> None:
         ("uuid", "123", "uuid.UUID"),
         ("bytes", "text", "it writes bytes"),
         ("void", 0, "None only"),
-        ("json", {1: "one"}, 'a name in it is of type "int"'),
         ("json", {"at": object()}, "dict with text as names"),
-        ("json", {"x": math.nan}, "not JSON compliant"),
         ("json", Windowed("a", 0, 1), "dict with text as names"),
         ("list<long>", 5, "list of int from"),
         ("windowed<string> time", "key", "Windowed with a key of str"),
@@ -180,6 +180,49 @@ def test_an_unwritable_value_is_refused_with_the_serdes_name_and_what_it_expects
     with pytest.raises(SerdeError, match=f'serde "{name}" cannot write a value of type') as caught:
         serde_named(name).serialize(value)
     assert detail in str(caught.value.detail)
+
+
+@pytest.mark.parametrize(
+    ("value", "fact", "hint"),
+    [
+        ({"km": math.nan}, 'NaN in field "km"', "write None instead"),
+        ({"trip": {"legs": [{"km": 1}, {"km": -math.inf}]}}, 'infinity in field "trip.legs[1].km"', "write None"),
+        ([math.nan], 'NaN in field "[0]"', "write None"),
+        (math.nan, "NaN", "write None"),
+        ({2026: 1}, 'a name of type "int"', "str(name)"),
+        ({"years": {2026: 1}}, 'a name of type "int" in field "years"', "str(name)"),
+        (
+            {"trip": {"duration": timedelta(1)}},
+            'a value of type "timedelta" in field "trip.duration"',
+            "text or numbers",
+        ),
+        ({"km": np.float64(1)}, 'a value of type "float64" in field "km"', "float(…), int(…) or .item()"),
+        ({"name": "\ud800"}, 'text with half of a surrogate pair in field "name"', "where it is read"),
+    ],
+)
+def test_json_names_the_part_of_a_value_that_it_cannot_write(value, fact, hint):
+    """The error names the reason and the path of the field, at the end of its message."""
+    with pytest.raises(SerdeError) as caught:
+        Serdes.json().serialize(value)
+    assert f'serde "json" cannot write {fact}' == caught.value.message
+    assert hint in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(("key", "name"), [(5, "long"), (0.5, "double"), (("a", 1), "json"), ({"a": 1}, "json")])
+def test_a_key_of_another_type_is_answered_with_the_serde_that_writes_it(key, name):
+    """The default serde of keys is for text only."""
+    with pytest.raises(SerdeError) as caught:
+        Serdes.string().serialize(key)
+    assert f'key_serde="{name}"' in str(caught.value.hint)
+    serde_named(name).serialize(key)
+
+
+def test_json_refuses_a_value_that_contains_itself():
+    """No part of it is wrong, so the error names its type alone."""
+    value = {}
+    value["again"] = [value]
+    with pytest.raises(SerdeError, match='cannot write a value of type "dict"'):
+        Serdes.json().serialize(value)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.errors import EngineError, ProcessingError, StateError
+from kstreamnb.errors import EngineError, ProcessingError, StateError, UnknownNameError
 from kstreamnb.recording.trace import keep, numbers_of, positions_of, shown
 from kstreamnb.replays.replay import Replay
 from kstreamnb.replays.replay_sample import replay
@@ -180,6 +180,15 @@ def test_an_error_carries_the_run_until_then() -> None:
     found = caught.value.replay  # type: ignore[attr-defined]
     assert [1] == [record.value for record in found.output("out")]
     assert "KSTREAM-MAPVALUES-0000000001" == found.error.node
+
+
+def test_a_predicate_that_fails_does_not_move_the_replay(run: Replay) -> None:
+    """A step has a record, whose key it is; the corrected predicate meets the same steps."""
+    run.seek(2)
+    with pytest.raises(UnknownNameError, match='a Step has no "key"') as caught:
+        run.run_until(lambda step: step.key == "a")  # type: ignore[attr-defined]
+    assert 'did you mean "record.key"?' == caught.value.hint
+    assert run.position == 2
 
 
 def test_what_is_not_there_is_named(run: Replay) -> None:

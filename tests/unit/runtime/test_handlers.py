@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import Any
 
 import pytest
@@ -56,6 +57,32 @@ def test_the_error_shows_the_line_of_the_failing_function() -> None:
     assert error.value.origin is not None
     assert "12 // value" in error.value.origin.code
     assert "test_handlers.py" == error.value.origin.place
+
+
+def test_the_error_of_a_sink_names_the_field_and_what_its_serde_writes() -> None:
+    """Field and reason are in the message, the types that the serde writes in the detail."""
+    builder = StreamsBuilder("fields")
+    stream = builder.stream("in", value_serde=Serdes.long())
+    stream.map_values(lambda _: {"trip": {"km": float("nan")}}).to("out")
+    with pytest.raises(ProcessingError, match=r'serde "json" cannot write NaN in field "trip\.km"'):
+        run(TopologyTestDriver(builder.build()), 1)
+    with pytest.raises(ProcessingError) as error:
+        run(driver(), 100)
+    assert "it writes int from -2**63" in str(error.value.detail)
+
+
+def test_a_function_without_a_file_is_located_by_the_line_of_its_declaration() -> None:
+    """A function that was unpickled may have lost its file: the declaration of its node is shown."""
+
+    def divide(value: int) -> int:
+        return value // 0
+
+    halve = FunctionType(divide.__code__.replace(co_filename="<dynamic-code>"), globals())
+    builder = StreamsBuilder("unpickled")
+    builder.stream("in", value_serde=Serdes.long()).map_values(halve).to("out")
+    with pytest.raises(ProcessingError) as error:
+        run(TopologyTestDriver(builder.build()), 1)
+    assert "map_values(halve)" in str(error.value.origin)
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,9 @@ def test_records_that_are_piped_or_forwarded_have_times_of_java_too(time: Any) -
     with pytest.raises(ConfigError, match="timestamp of a record must be a whole number of 64 bits"):
         ks.Record("a", 1, 5).with_timestamp(time)
     driver = ks.TopologyTestDriver(copied(lambda record, latest: time))
-    with pytest.raises(ks.errors.ProcessingError, match="no timestamp could be found") as error:
+    with pytest.raises(
+        ks.errors.ProcessingError, match="the timestamp extractor failed: extracted time must be"
+    ) as error:
         driver.create_input_topic("in").pipe_input("a", 1)
     assert "extracted time must be a whole number of 64 bits" in str(error.value.__cause__)
 

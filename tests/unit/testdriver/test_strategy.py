@@ -129,7 +129,7 @@ def test_an_extractor_that_fails_ends_the_run_after_the_records_before() -> None
     left.merge(builder.stream("right", timestamp_extractor=event_time)).to("out")
     driver = ks.TopologyTestDriver(builder.build())
     bad: list[TopicRecord] = [TopicRecord("left", 0, -1, 5, "k", "bad"), TopicRecord("right", 0, -1, 9, "k", 70)]
-    with pytest.raises(ks.errors.ProcessingError, match="no timestamp could be found"):
+    with pytest.raises(ks.errors.ProcessingError, match="the timestamp extractor failed: ValueError"):
         driver.pipe([TopicRecord("right", 0, -1, 1, "k", 3), *bad])
     driver.create_input_topic("right").pipe_input("k", 90)
     assert driver.create_output_topic("out").read_values_to_list() == [3, 90]

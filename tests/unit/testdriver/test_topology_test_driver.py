@@ -107,6 +107,8 @@ def test_a_record_that_its_serde_cannot_write_is_named(partitions: int, number: 
             [*records, TopicRecord("orders", -1, -1, 500, 5, 1)]
         )
     assert any('of a record for topic "orders"' in note and "key 5" in note for note in caught.value.__notes__)
+    assert 'key_serde="long"' in str(caught.value.hint)
+    assert 'builder.stream("orders")' in str(caught.value.origin)
 
 
 def test_records_go_to_the_partition_of_their_key() -> None:

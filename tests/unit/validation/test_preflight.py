@@ -353,3 +353,48 @@ def test_topics_of_other_partition_counts_that_meet_at_a_store_are_found() -> No
         warn_of_uneven_stores(plan(_merged(), counts).deployment.application)
     assert not check_partitions(_merged(mended=True), counts)
     assert "warning:" not in str(plan(_merged(mended=True), counts))
+
+
+def _append(_key: object, value: object, values: list[object]) -> list[object] | None:
+    """Mutate the aggregate and return nothing, as list.append does."""
+    values.append(value)
+    return None
+
+
+@pytest.mark.parametrize("windowed", [False, True])
+def test_an_aggregator_that_returns_only_none_is_a_warning(*, windowed: bool) -> None:
+    """None deletes the row, so the table stays empty; an aggregator that returns its aggregate passes."""
+    for aggregator, warns in ((_append, True), (lambda _, value, values: [*values, value], False)):
+        builder = ks.StreamsBuilder("kms")
+        trips: Any = builder.stream("trips").group_by_key()
+        trips = trips.windowed_by(ks.TimeWindows.of(size="1h")) if windowed else trips
+        trips.aggregate(list, aggregator, store="kms")
+        found = check(builder.build(), sample=[record("trips", "a", 1), record("trips", "a", 2, 5)])
+        assert warns == any("returned None for 2 records" in each.fact for each in found)
+        assert not warns or any("append() and update() return None" in each.remedy for each in found)
+
+
+@pytest.mark.parametrize(
+    ("flow", "warns"),
+    [
+        (lambda trips: trips.map_values(lambda km: km + 1).to("trips"), True),
+        (lambda trips: trips.group_by_key().count().to_stream().to("trips"), True),
+        (lambda trips: trips.group_by(lambda _, km: str(km)).count().to_stream().to("trips"), True),
+        (lambda trips: trips.filter(lambda _, km: km < 3).map_values(lambda km: km + 1).to("trips"), False),
+        (lambda trips: trips.map_values(lambda km: km + 1).to("long-trips"), False),
+    ],
+)
+def test_a_topic_that_is_written_back_to_itself_is_a_warning(flow: Any, *, warns: bool) -> None:
+    """A run would never end, so the sample is not run; a filter may end it."""
+    builder = ks.StreamsBuilder("loop")
+    flow(builder.stream("trips"))
+    found = check(builder.build(), sample=[record("trips", "a", 1)])
+    assert warns == any("a run never ends" in each.fact and each.origin for each in found)
+
+
+def test_a_loop_through_two_topics_is_found() -> None:
+    """Each of the two sinks feeds the source of the other."""
+    builder = ks.StreamsBuilder("loop")
+    builder.stream("there").map_values(str).to("back")
+    builder.stream("back").map_values(str).to("there")
+    assert 2 == sum("a run never ends" in each.fact for each in check(builder.build()))

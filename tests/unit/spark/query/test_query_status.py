@@ -1,0 +1,32 @@
+"""Texts of a query's status."""
+
+from __future__ import annotations
+
+import kstreamnb as ks
+from kstreamnb.source_location import SourceLocation
+from kstreamnb.spark.query.query_status import failure_line
+
+
+def failure(kind: str, cause: BaseException) -> ks.KStreamError:
+    """Return the error of a node, with its cause."""
+    line = SourceLocation("trips.py", 12, 'trips.map_values(lambda trip: trip["kmm"])')
+    error = ks.errors.ProcessingError(f'node "KM" failed {kind}', coordinates=("trips", 0, 7, 5), origin=line)
+    error.__cause__ = cause
+    return error
+
+
+def test_the_failure_of_a_query_is_one_line_with_cause_record_and_line() -> None:
+    """The missing field is named, with the record and the user's code."""
+    text = failure_line(failure("with KeyError", KeyError("kmm")))
+    at = 'at trips.py, line 12: trips.map_values(lambda trip: trip["kmm"])'
+    assert f"node \"KM\" failed with KeyError: 'kmm'; record trips-0@7; {at}" == text
+
+
+def test_the_failure_of_a_query_does_not_quote_values() -> None:
+    """The texts of errors about values may contain parts of a record."""
+    assert "4111" not in failure_line(failure("with ValueError", ValueError("invalid literal: '4111'")))
+
+
+def test_the_failure_of_a_query_without_a_record_is_its_message() -> None:
+    """Errors of Kafka or Spark have neither a record nor a line."""
+    assert "no broker" == failure_line(ks.errors.BrokerError("no broker"))
