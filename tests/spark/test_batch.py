@@ -9,7 +9,7 @@ import pytest
 
 import kstreamnb as ks
 from kstreamnb.core.codec import partition_for
-from kstreamnb.spark.io.dataframe_input import FrameInput
+from kstreamnb.spark import FrameInput
 from tests.spark.streams import Row, by_partition, driven
 from tests.spark.test_streaming import disordered, joined, three_levels, two_levels
 from tests.spark.test_time_and_tables import with_global_table
@@ -204,6 +204,24 @@ def test_inputs_are_checked(spark: Any) -> None:
     with pytest.raises(ks.errors.ConfigError, match='input "in" has no column "key"') as caught:
         ks.run(two_levels(), spark=spark, inputs={"in": frame})
     assert "id, n" in (caught.value.detail or "")
+    assert "ks.spark.FrameInput(frame, key=…" in (caught.value.hint or "")
     shaped = spark.sql("SELECT 'a' key, 1L value, 0L timestamp, struct(1) place")
     with pytest.raises(ks.errors.ConfigError, match="and cannot order rows"):
         ks.run(two_levels(), spark=spark, inputs={"in": FrameInput(shaped, value="value", order_by="place")})
+
+
+def test_a_pandas_frame_without_a_column_is_refused_as_a_spark_frame_is(spark: Any) -> None:
+    """The error names the input and the column; a sample among frames is answered with the right call."""
+    import pandas
+
+    frame = pandas.DataFrame({"id": ["a"], "n": [1]})
+    with pytest.raises(ks.errors.ConfigError, match='input "in" has no column "key"') as caught:
+        ks.run(two_levels(), spark=spark, inputs={"in": frame})
+    assert "id, n" in (caught.value.detail or "")
+    frame = pandas.DataFrame({"key": ["a"], "value": [1], "timestamp": [0]})
+    with pytest.raises(ks.errors.ConfigError, match='input "in" has no column "place"'):
+        ks.run(two_levels(), spark=spark, inputs={"in": FrameInput(frame, order_by="place")})
+    sample = ks.Sample.from_text("topic | key | value\nin | a | 1")
+    with pytest.raises(ks.errors.ConfigError, match='expected a DataFrame for input "in", got type "Sample"') as caught:
+        ks.run(two_levels(), spark=spark, inputs={"in": sample})
+    assert "inputs=sample" in (caught.value.hint or "")
