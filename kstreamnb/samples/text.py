@@ -54,7 +54,10 @@ def format_cell(value: object, *, iso: bool = False) -> str:
     if isinstance(value, str):
         text = value if value.isprintable() and _is_bare(value) else _AS_JSON(value)
     else:
-        text = _AS_JSON(value)
+        try:
+            text = _AS_JSON(value)
+        except (TypeError, ValueError):  # names that are not text, or a value that contains itself
+            text = repr(value)
     return text.replace("|", "\\|")
 
 

@@ -225,3 +225,47 @@ def test_a_pandas_frame_without_a_column_is_refused_as_a_spark_frame_is(spark: A
     with pytest.raises(ks.errors.ConfigError, match='expected a DataFrame for input "in", got type "Sample"') as caught:
         ks.run(two_levels(), spark=spark, inputs={"in": sample})
     assert "inputs=sample" in (caught.value.hint or "")
+
+
+def test_a_pandas_frame_gives_the_values_of_its_sample(spark: Any) -> None:
+    """Times, days, decimals, durations and gaps, in a dict and alone; names that are not text are refused."""
+    import datetime as dt
+    from decimal import Decimal
+
+    import pandas
+
+    at = pandas.to_datetime(["2026-01-01T12:00:00.123456Z", None])
+    cells = {
+        "price": [Decimal("1.50"), None],
+        "day": [dt.date(2026, 1, 1), None],
+        "at": at,
+        "wait": pandas.to_timedelta(["90s", None]),
+        "parts": [{"rate": float("nan"), "at": at[0]}, None],
+    }
+    frame = pandas.DataFrame({"key": ["a", "b"], **cells, "timestamp": [pandas.Timestamp("2026-01-01T12:00Z")] * 2})
+    builder = ks.StreamsBuilder("cells")
+    builder.stream("in").to("out")
+    topology = builder.build()
+    for value in (None, "timestamp", *cells):
+        sample = ks.Sample.from_dataframe(frame, topic="in", key="key", timestamp="timestamp", value=value)
+        found = ks.run(topology, spark=spark, inputs={"in": FrameInput(frame, value=value)}).records("out")
+        expected = [(record.key, record.value, record.timestamp) for record in sample]
+        assert expected == [(record.key, record.value, record.timestamp) for record in found[0]]
+    with pytest.raises(ks.errors.ConfigError, match="column 2025 has a name that is not text"):
+        ks.run(topology, spark=spark, inputs={"in": frame.rename(columns={"price": 2025})})
+
+
+@pytest.mark.parametrize("column", ["price", "day", "at", "timestamp"])
+def test_a_single_column_is_the_value_of_its_sample(spark: Any, column: str) -> None:
+    """Also the column of times, which keeps its instant."""
+    frame = spark.sql("""
+        SELECT 'a' key, 12.50BD price, date'2026-01-01' day, timestamp_millis(1767268800123) at,
+            timestamp_millis(1767268800000) timestamp
+    """)
+    builder = ks.StreamsBuilder("single")
+    builder.stream("in").to("out")
+    (record,) = ks.Sample.from_dataframe(frame, topic="in", key="key", timestamp="timestamp", value=column)
+    (found,) = ks.run(builder.build(), spark=spark, inputs={"in": FrameInput(frame, value=column)}).records("out")[0]
+    assert (record.key, record.value, record.timestamp) == (found.key, found.value, found.timestamp)
+    assert isinstance(record.value, str)
+    assert 1767268800000 == record.timestamp

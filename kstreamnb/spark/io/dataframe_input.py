@@ -6,8 +6,9 @@ records keep their own order. Binary columns hold Kafka's bytes, as Spark's own 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from kstreamnb.core.codec import encoder, to_bytes
+from kstreamnb.core.frame_values import aware_ms, expect_text_name, pandas_values, without_gaps
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import ConfigError, PartitionError
@@ -139,25 +141,25 @@ def _spark_frame(
 def _pandas_records(topic: str, chosen: FrameInput) -> Iterator[TopicRecord]:
     order = list(chosen.columns())
     frame = chosen.frame.sort_values(order, kind="stable") if order else chosen.frame
-    table = {name: frame[name].astype(object).where(frame[name].notna(), None).tolist() for name in frame.columns}
-    names = _value_names(list(table), chosen)
+    names = _value_names(list(frame.columns), chosen)
+    read = cache(lambda name: pandas_values(frame[name]))
     count = len(frame)
-    keys = [None] * count if chosen.key is None else table[chosen.key]
-    values: Iterable[Any] = table[names] if isinstance(names, str) else _dicts(names, table, count)
-    times = [_ms(time, topic, chosen.timestamp) for time in table[chosen.timestamp]]
-    places = [-1] * count if chosen.partition is None else table[chosen.partition]
+    keys = [None] * count if chosen.key is None else read(chosen.key)
+    values = read(names) if isinstance(names, str) else _dicts(names, [read(name) for name in names], count)
+    times = [_ms(time, topic, chosen.timestamp) for time in without_gaps(frame[chosen.timestamp])]
+    places = [-1] * count if chosen.partition is None else read(chosen.partition)
     for at, (key, value, timestamp, partition) in enumerate(zip(keys, values, times, places, strict=True)):
         yield TopicRecord(topic, partition, at, timestamp, key, value)
 
 
-def _dicts(names: Sequence[str], table: Mapping[str, list[Any]], count: int) -> Iterator[dict[str, Any]]:
-    rows = zip(*(table[name] for name in names), strict=True) if names else iter([()] * count)
+def _dicts(names: Sequence[str], columns: Sequence[list[Any]], count: int) -> Iterator[dict[str, Any]]:
+    rows = zip(*columns, strict=True) if names else iter([()] * count)
     return (dict(zip(names, row, strict=True)) for row in rows)
 
 
-def _ms(time: object, topic: str, column: str) -> int:
+def _ms(time: Any, topic: str, column: str) -> int:
     if hasattr(time, "timestamp") and getattr(time, "tzinfo", None) is not None:
-        return round(time.timestamp() * 1000)
+        return aware_ms(time)
     if isinstance(time, int):
         return time
     raise ConfigError(
@@ -179,7 +181,7 @@ def _value_names(columns: Sequence[str], chosen: FrameInput) -> str | list[str]:
 
 def _value(frame: DataFrame, chosen: FrameInput) -> Column:
     names = _value_names(frame.columns, chosen)
-    return F.col(names) if isinstance(names, str) else F.struct(*(_plain(frame, name) for name in names))
+    return _plain(frame, names) if isinstance(names, str) else F.struct(*(_plain(frame, name) for name in names))
 
 
 def _plain(frame: DataFrame, name: str) -> Column:
@@ -218,6 +220,8 @@ def _check_columns(topic: str, columns: Sequence[str], chosen: FrameInput) -> No
                 detail=f"its columns are {', '.join(map(str, columns)) or 'none'}",
                 hint="name the columns: ks.spark.FrameInput(frame, key=…, value=…, timestamp=…)",
             )
+        if name is not None:
+            expect_text_name(name)
 
 
 def _check_order(topic: str, frame: DataFrame, chosen: FrameInput) -> None:
