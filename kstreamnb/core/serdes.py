@@ -355,37 +355,39 @@ class Serdes(Suggesting):
         return JsonSerde(sort_keys=sort_keys)
 
     @staticmethod
-    def list_serde(inner: Serde[T]) -> Serde[list[T | None]]:
+    def list_serde(inner: Serde[T] | str) -> Serde[list[T | None]]:
         """Write lists of items of the ``inner`` serde.
 
         Args:
-            inner: serde of the elements.
+            inner: serde of the elements, or its name.
         """
-        return ListSerde(inner)
+        return ListSerde(serde_of(inner))
 
     @staticmethod
-    def time_windowed(inner: Serde | None = None, size: timedelta | str | int | None = None) -> Serde[Windowed[object]]:
+    def time_windowed(
+        inner: Serde | str | None = None, size: timedelta | str | int | None = None
+    ) -> Serde[Windowed[object]]:
         """Write keys within windows of one size; without the size, windows that are read have no end.
 
         A number of milliseconds is accepted too, as in Java's serde. Without ``inner`` the key uses the application's
         default serde.
 
         Args:
-            inner: serde of the key in the window. Default: the application's ``default.key.serde``.
+            inner: serde of the key in the window, or its name. Default: the application's ``default.key.serde``.
             size: size of the windows, such as "5m", or a number of milliseconds. Default: None; windows that are read
                 have no end.
         """
         whole = size is None or (isinstance(size, int) and not isinstance(size, bool))
-        return TimeWindowedSerde(inner, size if whole else duration_ms(size, "window size"))  # type: ignore[arg-type]
+        return TimeWindowedSerde(_inner_serde(inner), size if whole else duration_ms(size, "window size"))  # type: ignore[arg-type]
 
     @staticmethod
-    def session_windowed(inner: Serde | None = None) -> Serde[Windowed[object]]:
+    def session_windowed(inner: Serde | str | None = None) -> Serde[Windowed[object]]:
         """Write keys within sessions; without ``inner`` the key uses the application's default serde.
 
         Args:
-            inner: serde of the key in the session. Default: the application's ``default.key.serde``.
+            inner: serde of the key in the session, or its name. Default: the application's ``default.key.serde``.
         """
-        return SessionWindowedSerde(inner)
+        return SessionWindowedSerde(_inner_serde(inner))
 
     @staticmethod
     def serde_from(
@@ -437,6 +439,10 @@ def serde_of(value: object) -> Serde:
     expect(value, Serde, "a serde", hint='write for example "long", or Serdes.long()')
     assert isinstance(value, Serde)
     return value
+
+
+def _inner_serde(value: object) -> Serde | None:
+    return None if value is None else serde_of(value)
 
 
 def serde_named(name: str) -> Serde:
