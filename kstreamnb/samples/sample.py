@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, overload
 
@@ -384,7 +385,7 @@ class Sample(Suggesting, Framed):
         lines = [f"Sample of {pluralize(len(self), 'record')}{self._hash_text()}"]
         lines += [f"  {note}" for note in self.notes]
         if bad := len(self.undecodable):
-            lines.append(f"  {bad:,} could not be decoded and stay as bytes")
+            lines.append(f"  {bad:,} could not be decoded and stay as bytes{self._serde_hint()}")
         if self.records:
             lines.append(format_records(self.records[:_SHOWN], columns=columns_of(self.records)))
         if len(self) > _SHOWN:
@@ -396,6 +397,19 @@ class Sample(Suggesting, Framed):
             return f", hash {self.content_hash}"
         except (KStreamError, TypeError, ValueError):  # a display does not fail for a value that has no text
             return ""
+
+    def _serde_hint(self) -> str:
+        """Return the serdes of Kafka Streams that bytes may need: counts take 8 bytes, a window's start as many."""
+        keys, values = (
+            [each for each in map(attrgetter(name), self.records) if type(each) is SerializedValue]
+            for name in ("key", "value")
+        )
+        hints = []
+        if keys and all(len(key) > 8 for key in keys):
+            hints.append('key_serde=ks.Serdes.time_windowed(ks.Serdes.string(), "1h") for windowed keys')
+        if values and all(len(value) == 8 for value in values):
+            hints.append('value_serde="long" for counts')
+        return f"; try {' and '.join(hints)}" if hints else ""
 
     def shown_cells(self) -> tuple[Sequence[str], list[list[str]]]:
         """Return column names and cells of the records that a display shows."""
