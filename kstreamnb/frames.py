@@ -183,11 +183,19 @@ def _columns(names: Sequence[str], rows: Iterable[Sequence[object]]) -> dict[str
     return columns
 
 
+def _row_time(value: object) -> int | None:
+    return getattr(value, "timestamp", None) if isinstance(value, _ROWS) else None
+
+
 class TabularRows(Tabular, Framed):
-    """A table of a store's first rows."""
+    """A table of a store's first rows, with their times if they have any."""
 
     name: str
-    header = ("key", "value", "time")
+
+    @property
+    def header(self) -> tuple[str, ...]:  # type: ignore[override]  # it follows from the rows
+        """The titles of the columns."""
+        return ("key", "value", "time") if self._has_times() else ("key", "value")
 
     @property
     def title(self) -> str:
@@ -196,13 +204,14 @@ class TabularRows(Tabular, Framed):
 
     def table(self) -> Iterator[tuple[str, ...]]:
         """Yield the first rows as text."""
+        timed = self._has_times()
         for key, value in self._rows()[:_SHOWN]:
-            known, time = isinstance(value, _ROWS), getattr(value, "timestamp", None)
-            yield (
-                format_value(key),
-                format_value(value[0] if known else value),
-                format_time(time) if known and time is not None else "",
-            )
+            time = _row_time(value)
+            cells = format_value(key), format_value(value[0] if isinstance(value, _ROWS) else value)
+            yield (*cells, "" if time is None else format_time(time)) if timed else cells
+
+    def _has_times(self) -> bool:
+        return any(_row_time(value) is not None for _, value in self._rows()[:_SHOWN])
 
     def more(self) -> Iterator[str]:
         """Yield the number of rows if not all are shown."""

@@ -29,3 +29,17 @@ def test_sessions_and_windows_of_several_partitions_are_read_backwards() -> None
             rows = list(forwards)
             assert len(rows) in (2, 6)
             assert rows[::-1] == list(backwards)
+
+
+def test_a_displayed_store_has_times_only_if_its_rows_have_them() -> None:
+    """Values alone have two columns, timestamped ones a third."""
+    builder = ks.StreamsBuilder("counts")
+    builder.stream("sales").group_by_key().count(store="counts")
+    driver = ks.TopologyTestDriver(builder.build())
+    driver.create_input_topic("sales").pipe_input("shoe", 1, 0)
+    view = driver.get_timestamped_key_value_store("counts")
+    assert ("key", "value", "time") == view.header
+    assert [('"shoe"', "1", "0")] == list(view.table())
+    plain = driver.get_key_value_store("counts")
+    assert ("key", "value") == plain.header
+    assert [('"shoe"', "1")] == list(plain.table())
