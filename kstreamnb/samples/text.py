@@ -23,7 +23,7 @@ from kstreamnb.hints import unknown
 from kstreamnb.samples.columns import UNASSIGNED, number_offsets, timestamp_ms
 
 COLUMNS = ("topic", "key", "value", "time", "partition", "offset", "headers")
-_EARLY_MS = 10**10  # up to here times read better as plain numbers
+_EARLY_MS = 10**9  # up to here times read better as plain numbers
 _CELL_END = re.compile(r"(?<!\\)\|")
 _WINDOW = re.compile(r"(.*)@(-?\d+|\d{4}-[^/@]+Z)/(-?\d+|\d{4}-[^/@]+Z)")
 _RULE = re.compile(r"[\s|:+-]*-[\s|:+-]*")

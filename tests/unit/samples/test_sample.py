@@ -232,6 +232,8 @@ def test_bytes_of_windowed_counts_name_the_serdes_that_read_them():
         return repr(Sample.from_records([("t", 0, 0, 0, key, value)]))
 
     both = shown(SerializedValue(window), SerializedValue(count))
-    assert 'try key_serde=ks.Serdes.time_windowed(ks.Serdes.string(), "1h") for windowed keys and value_serde="lo' in both
+    assert (
+        'try key_serde=ks.Serdes.time_windowed(ks.Serdes.string(), "1h") for windowed keys and value_serde="lo' in both
+    )
     assert 'stay as bytes; try value_serde="long" for counts' in shown("a", SerializedValue(count))
     assert "stay as bytes\n" in shown("a", SerializedValue(b"\xff"))

@@ -353,3 +353,25 @@ def test_topics_of_other_partition_counts_that_meet_at_a_store_are_found() -> No
         warn_of_uneven_stores(plan(_merged(), counts).deployment.application)
     assert not check_partitions(_merged(mended=True), counts)
     assert "warning:" not in str(plan(_merged(mended=True), counts))
+
+
+@pytest.mark.parametrize(
+    ("times", "unit", "hint"),
+    [
+        ([1_767_225_600, 1_767_225_660], "seconds instead of milliseconds?", "* 1000"),
+        ([1_767_225_600_000_000, 1_767_225_660_000_000], "microseconds or nanoseconds instead", "// 1000"),
+        ([1_767_225_600_000, 1_767_225_660_000], None, ""),
+        ([0, 1_767_225_600], None, ""),
+        ([], None, ""),
+    ],
+)
+def test_times_of_another_unit_are_warned_of(times: list[int], unit: str | None, hint: str) -> None:
+    """Only if all times of the topic look like it; the remedy converts them."""
+    builder = ks.StreamsBuilder("units")
+    builder.stream("a").to("out")
+    found = check(builder.build(), sample=[record("a", "k", 1, time) for time in times])
+    assert [("warning", 'topic "a"')] * (unit is not None) == [(each.severity, each.subject) for each in found]
+    for each in found:
+        assert (unit or "?") in each.fact
+        assert hint in each.remedy
+        assert "builder.stream(" in str(each.origin)
