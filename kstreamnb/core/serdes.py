@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from math import isfinite
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, TypeAlias
 
 from kstreamnb.core.arguments import expect
 from kstreamnb.core.record import Windowed
@@ -143,8 +143,8 @@ class JsonSerde(Serde):
         return value
 
 
-_MIN, _MAX = 1 - 2**63, 2**63 - 1
-_FIXED, _VARIABLE = 0, 1
+_MIN, _MAX, _FIXED, _VARIABLE = 1 - 2**63, 2**63 - 1, 0, 1
+_Size: TypeAlias = timedelta | str | int | None
 
 
 @dataclass(frozen=True)
@@ -364,9 +364,7 @@ class Serdes(Suggesting):
         return ListSerde(serde_of(inner))
 
     @staticmethod
-    def time_windowed(
-        inner: Serde | str | None = None, size: timedelta | str | int | None = None
-    ) -> Serde[Windowed[object]]:
+    def time_windowed(inner: Serde | str | None = None, size: _Size = None) -> Serde[Windowed[object]]:
         """Write keys within windows of one size; without the size, windows that are read have no end.
 
         A number of milliseconds is accepted too, as in Java's serde. Without ``inner`` the key uses the application's
@@ -378,7 +376,7 @@ class Serdes(Suggesting):
                 have no end.
         """
         whole = size is None or (isinstance(size, int) and not isinstance(size, bool))
-        return TimeWindowedSerde(_inner_serde(inner), size if whole else duration_ms(size, "window size"))  # type: ignore[arg-type]
+        return TimeWindowedSerde(inner and serde_of(inner), size if whole else duration_ms(size, "window size"))  # type: ignore[arg-type]
 
     @staticmethod
     def session_windowed(inner: Serde | str | None = None) -> Serde[Windowed[object]]:
@@ -387,7 +385,7 @@ class Serdes(Suggesting):
         Args:
             inner: serde of the key in the session, or its name. Default: the application's ``default.key.serde``.
         """
-        return SessionWindowedSerde(_inner_serde(inner))
+        return SessionWindowedSerde(None if inner is None else serde_of(inner))
 
     @staticmethod
     def serde_from(
@@ -439,10 +437,6 @@ def serde_of(value: object) -> Serde:
     expect(value, Serde, "a serde", hint='write for example "long", or Serdes.long()')
     assert isinstance(value, Serde)
     return value
-
-
-def _inner_serde(value: object) -> Serde | None:
-    return None if value is None else serde_of(value)
 
 
 def serde_named(name: str) -> Serde:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kstreamnb.core.arguments import expect
-from kstreamnb.core.frame_values import plain_value
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import ConfigError
+from kstreamnb.frames import plain_value
 from kstreamnb.samples.columns import Roles, cells_by_role, dicts, make_records, timestamps_ms, without_gc
 from kstreamnb.samples.text import parse_cell, stored_cell
 

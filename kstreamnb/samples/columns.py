@@ -13,12 +13,12 @@ from typing import Any, SupportsIndex
 
 from kstreamnb.core.arguments import expect
 from kstreamnb.core.codec import encoder, key_partitioner
-from kstreamnb.core.frame_values import expect_text_name
 from kstreamnb.core.record import Headers, TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes, serde_of
 from kstreamnb.core.time import MAX_TIME_MS, instant_ms, time_ms
 from kstreamnb.errors import ConfigError
+from kstreamnb.frames import expect_text_name
 from kstreamnb.hints import unknown
 
 UNASSIGNED = -1

@@ -7,12 +7,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn
 
-from kstreamnb.core.frame_values import pandas_values, without_gaps
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import Instant, instant_ms
 from kstreamnb.errors import ConfigError, extra
-from kstreamnb.frames import TIMES
+from kstreamnb.frames import TIMES, pandas_values, without_gaps
 from kstreamnb.samples.arrow import records_of_table
 from kstreamnb.samples.columns import Roles, cells_by_role, make_records, number_offsets, timestamps_ms, without_gc
 from kstreamnb.samples.text import format_cell

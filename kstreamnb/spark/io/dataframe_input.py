@@ -17,10 +17,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from kstreamnb.core.codec import encoder, to_bytes
-from kstreamnb.core.frame_values import aware_ms, expect_text_name, pandas_values, without_gaps
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import ConfigError, PartitionError
+from kstreamnb.frames import aware_ms, expect_text_name, pandas_values, without_gaps
 from kstreamnb.spark.jvm.session import move_frame
 
 _ROW = "__row"
