@@ -1,11 +1,15 @@
-"""Values whose rows become a pandas or Spark DataFrame: records of a topic, and rows of a store."""
+"""Values whose rows become a pandas or Spark DataFrame, and cells of data frames as values that JSON can hold."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from itertools import islice
+from math import floor
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from uuid import UUID
 
 from kstreamnb import hooks
 from kstreamnb.core.formatting import format_time, format_value, pluralize, shown_of
@@ -17,13 +21,17 @@ from kstreamnb.core.record import (
     Windowed,
 )
 from kstreamnb.core.tables import Tabular
-from kstreamnb.errors import EngineError, StateError
+from kstreamnb.core.time import format_ms
+from kstreamnb.errors import ConfigError, EngineError, StateError
 
 if TYPE_CHECKING:  # frames are optional
     import pandas
     from pyspark.sql import DataFrame, SparkSession
 
 T = TypeVar("T")
+_KEPT = (str, bool, int, bytes, UUID, Windowed)
+_MISSING = ("NaTType", "NAType")  # by name: pandas is optional, and its NaT claims to be a datetime
+_TEXTS = ("Period", "Interval")
 _ROWS = (ValueAndTimestamp, ValueTimestampHeaders, AggregationWithHeaders)
 _SHOWN = 10
 _DROP = ("step", "task", "node", "reason", "key", "value", "timestamp")
@@ -183,11 +191,19 @@ def _columns(names: Sequence[str], rows: Iterable[Sequence[object]]) -> dict[str
     return columns
 
 
+def _row_time(value: object) -> int | None:
+    return getattr(value, "timestamp", None) if isinstance(value, _ROWS) else None
+
+
 class TabularRows(Tabular, Framed):
-    """A table of a store's first rows."""
+    """A table of a store's first rows, with their times if they have any."""
 
     name: str
-    header = ("key", "value", "time")
+
+    @property
+    def header(self) -> tuple[str, ...]:  # type: ignore[override]  # it follows from the rows
+        """The titles of the columns."""
+        return ("key", "value", "time") if self._has_times() else ("key", "value")
 
     @property
     def title(self) -> str:
@@ -196,13 +212,14 @@ class TabularRows(Tabular, Framed):
 
     def table(self) -> Iterator[tuple[str, ...]]:
         """Yield the first rows as text."""
+        timed = self._has_times()
         for key, value in self._rows()[:_SHOWN]:
-            known, time = isinstance(value, _ROWS), getattr(value, "timestamp", None)
-            yield (
-                format_value(key),
-                format_value(value[0] if known else value),
-                format_time(time) if known and time is not None else "",
-            )
+            time = _row_time(value)
+            cells = format_value(key), format_value(value[0] if isinstance(value, _ROWS) else value)
+            yield (*cells, "" if time is None else format_time(time)) if timed else cells
+
+    def _has_times(self) -> bool:
+        return any(_row_time(value) is not None for _, value in self._rows()[:_SHOWN])
 
     def more(self) -> Iterator[str]:
         """Yield the number of rows if not all are shown."""
@@ -218,3 +235,79 @@ class TabularRows(Tabular, Framed):
         if not hasattr(self, "all"):
             raise StateError(f'store "{self.name}" has no rows to list', hint="ask it by key, or read its history")
         return ("key", "value"), self._rows()
+
+
+def _unchanged(value: object) -> object:
+    return value
+
+
+def plain_value(value: object, other: Callable[[object], Any] = _unchanged) -> Any:
+    """Return a frame's value as JSON can hold it; ``other`` gets a value of a type that is not known.
+
+    Times, decimals, periods and intervals become text, durations seconds, arrays lists, and NaN None.
+
+    Example:
+        >>> plain_value({"price": Decimal("1.50"), "wait": timedelta(minutes=1), "rate": float("nan")})
+        {'price': '1.50', 'wait': 60.0, 'rate': None}
+    """
+    kind = type(value).__name__
+    if value is None or isinstance(value, _KEPT):
+        return value
+    if kind in _MISSING:
+        return None
+    if isinstance(value, float):
+        return None if value != value else value
+    if isinstance(value, datetime):
+        return value.isoformat() if value.tzinfo is None else format_ms(aware_ms(value))
+    if isinstance(value, (date, time)):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, Decimal) or kind in _TEXTS:
+        return str(value)
+    if isinstance(value, (bytearray, memoryview)):
+        return bytes(value)
+    if isinstance(value, Mapping):
+        return {str(name): plain_value(item, other) for name, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain_value(item, other) for item in value]
+    return _numpy_value(value, other) if type(value).__module__.startswith("numpy") else other(value)
+
+
+def _numpy_value(value: Any, other: Callable[[object], Any]) -> Any:
+    if value.ndim:
+        return [plain_value(item, other) for item in value]
+    if value.dtype.kind in "mM":  # as nanoseconds they would become whole numbers
+        value = value.astype(f"{value.dtype.kind}8[us]")
+    item = value.item()
+    return other(value) if type(item) is type(value) else plain_value(item, other)
+
+
+def aware_ms(instant: datetime) -> int:
+    """Return a datetime with a zone as whole milliseconds since the epoch, rounded down."""
+    return floor(instant.timestamp()) * 1000 + instant.microsecond // 1000
+
+
+def pandas_values(series: Any, other: Callable[[object], Any] = _unchanged) -> list[Any]:
+    """Return the cells of a pandas column as JSON can hold them; numbers without gaps by a fast path."""
+    if series.dtype.kind in "iub" and not hasattr(series.dtype, "na_value"):
+        numbers: list[Any] = series.tolist()
+        return numbers
+    if series.dtype.kind == "f" and not hasattr(series.dtype, "na_value"):
+        return [None if value != value else value for value in series.tolist()]
+    return [plain_value(value, other) for value in without_gaps(series)]
+
+
+def without_gaps(series: Any) -> list[Any]:
+    """Return the cells of a pandas column as Python objects, with None for missing values."""
+    objects = series.astype(object)
+    values: list[Any] = objects.where(series.notna(), None).tolist()
+    return values
+
+
+def expect_text_name(name: object) -> None:
+    """Raise ConfigError for a column whose name is not text: values have texts as names."""
+    if not isinstance(name, str):
+        raise ConfigError(
+            f"column {name!r} has a name that is not text", hint="rename it: frame.columns = frame.columns.map(str)"
+        )

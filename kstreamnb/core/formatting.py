@@ -9,7 +9,7 @@ from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.record import Change, Windowed
 from kstreamnb.core.time import format_ms
 
-_EARLY_MS = 10**10  # test data often counts from 0: a time below this reads better as a plain number
+_EARLY_MS = 10**9  # test data often counts from 0: a time below this reads better as a plain number
 _MAX_CHARACTERS = 60
 _AS_JSON = json.JSONEncoder(ensure_ascii=False).encode
 """``json.dumps`` would make an encoder for each value, which takes longer than to encode a short one."""

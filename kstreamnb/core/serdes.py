@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from math import isfinite
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, TypeAlias
 
 from kstreamnb.core.arguments import expect
 from kstreamnb.core.record import Windowed
@@ -145,8 +145,8 @@ class JsonSerde(Serde):
         return value
 
 
-_MIN, _MAX = 1 - 2**63, 2**63 - 1
-_FIXED, _VARIABLE = 0, 1
+_MIN, _MAX, _FIXED, _VARIABLE = 1 - 2**63, 2**63 - 1, 0, 1
+_Size: TypeAlias = timedelta | str | int | None
 
 
 @dataclass(frozen=True)
@@ -357,37 +357,37 @@ class Serdes(Suggesting):
         return JsonSerde(sort_keys=sort_keys)
 
     @staticmethod
-    def list_serde(inner: Serde[T]) -> Serde[list[T | None]]:
+    def list_serde(inner: Serde[T] | str) -> Serde[list[T | None]]:
         """Write lists of items of the ``inner`` serde.
 
         Args:
-            inner: serde of the elements.
+            inner: serde of the elements, or its name.
         """
-        return ListSerde(inner)
+        return ListSerde(serde_of(inner))
 
     @staticmethod
-    def time_windowed(inner: Serde | None = None, size: timedelta | str | int | None = None) -> Serde[Windowed[object]]:
+    def time_windowed(inner: Serde | str | None = None, size: _Size = None) -> Serde[Windowed[object]]:
         """Write keys within windows of one size; without the size, windows that are read have no end.
 
         A number of milliseconds is accepted too, as in Java's serde. Without ``inner`` the key uses the application's
         default serde.
 
         Args:
-            inner: serde of the key in the window. Default: the application's ``default.key.serde``.
+            inner: serde of the key in the window, or its name. Default: the application's ``default.key.serde``.
             size: size of the windows, such as "5m", or a number of milliseconds. Default: None; windows that are read
                 have no end.
         """
         whole = size is None or (isinstance(size, int) and not isinstance(size, bool))
-        return TimeWindowedSerde(inner, size if whole else duration_ms(size, "window size"))  # type: ignore[arg-type]
+        return TimeWindowedSerde(inner and serde_of(inner), size if whole else duration_ms(size, "window size"))  # type: ignore[arg-type]
 
     @staticmethod
-    def session_windowed(inner: Serde | None = None) -> Serde[Windowed[object]]:
+    def session_windowed(inner: Serde | str | None = None) -> Serde[Windowed[object]]:
         """Write keys within sessions; without ``inner`` the key uses the application's default serde.
 
         Args:
-            inner: serde of the key in the session. Default: the application's ``default.key.serde``.
+            inner: serde of the key in the session, or its name. Default: the application's ``default.key.serde``.
         """
-        return SessionWindowedSerde(inner)
+        return SessionWindowedSerde(None if inner is None else serde_of(inner))
 
     @staticmethod
     def serde_from(

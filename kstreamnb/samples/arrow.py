@@ -12,7 +12,8 @@ from kstreamnb.core.heap import collector_paused
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import ConfigError
-from kstreamnb.samples.columns import Roles, dicts, make_records, plain_value, timestamps_ms
+from kstreamnb.frames import plain_value
+from kstreamnb.samples.columns import Roles, cells_by_role, dicts, make_records, timestamps_ms
 from kstreamnb.samples.text import parse_cell, stored_cell
 
 if TYPE_CHECKING:  # an optional dependency
@@ -34,14 +35,13 @@ def records_of_table(
     """Return the rows of an Arrow table as records, in their order."""
     roles.check(table.column_names)
     with collector_paused():
-        columns = {name: _values(table.column(name)) for name in roles.value_columns(table.column_names)}
-        for role, name in roles.named().items():
-            column = table.column(name)
-            if role == "timestamp":
-                columns[name] = _times(column, name)
-            elif name not in columns:
-                columns[name] = _values(column)
-        return make_records(columns, roles, partitions=partitions, key_serde=key_serde)
+        cells = cells_by_role(
+            roles,
+            table.column_names,
+            lambda name: _times(table.column(name), name),
+            lambda name: _values(table.column(name)),
+        )
+        return make_records(cells, roles, partitions=partitions, key_serde=key_serde)
 
 
 def _times(column: pyarrow.ChunkedArray, name: str) -> list[int]:

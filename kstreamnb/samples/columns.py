@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, time
-from decimal import Decimal
+from functools import cache
 from itertools import repeat
 from typing import Any, SupportsIndex
 
@@ -15,8 +14,9 @@ from kstreamnb.core.codec import encoder, key_partitioner
 from kstreamnb.core.record import Headers, TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes, serde_of
-from kstreamnb.core.time import MAX_TIME_MS, format_ms, instant_ms, time_ms
+from kstreamnb.core.time import MAX_TIME_MS, instant_ms, time_ms
 from kstreamnb.errors import ConfigError
+from kstreamnb.frames import expect_text_name
 from kstreamnb.hints import unknown
 
 UNASSIGNED = -1
@@ -56,41 +56,53 @@ class Roles:
         return [name for name in columns if name not in taken]
 
     def check(self, columns: Sequence[str], order_by: Sequence[str] = ()) -> None:
-        """Raise ConfigError for a name that is not a column, or that is ambiguous."""
+        """Raise ConfigError for a name that is not a column, that is ambiguous, or that is not text."""
         there = ", ".join(map(str, columns)) or "none"
         for name in (*self.named().values(), *self.value_columns(columns), *order_by):
             if name not in columns:
-                raise unknown("column", name, columns, error=ConfigError)
+                raise unknown("column", name, [str(each) for each in columns], error=ConfigError)
+            expect_text_name(name)
             if list(columns).count(name) > 1:
                 raise ConfigError(f'there are several columns "{name}"', detail=f"there are {there}")
 
 
+def cells_by_role(
+    roles: Roles,
+    columns: Iterable[str],
+    times: Callable[[str], list[int]],
+    values: Callable[[str], list[Any]],
+) -> dict[str, list[Any]]:
+    """Return the cells of each role, by functions of a column's name; one column may have several roles."""
+    read = cache(values)
+    cells = {role: times(name) if role == "timestamp" else read(name) for role, name in roles.named().items()}
+    if "value" not in cells:
+        names = roles.value_columns(columns)
+        cells["value"] = dicts(names, [read(name) for name in names], len(cells["timestamp"]))
+    return cells
+
+
 def make_records(
-    columns: Mapping[str, list[Any]], roles: Roles, *, partitions: int | None = None, key_serde: Serde | None = None
+    cells: Mapping[str, list[Any]], roles: Roles, *, partitions: int | None = None, key_serde: Serde | None = None
 ) -> tuple[TopicRecord, ...]:
-    """Make records of one topic in the order of the rows; ``timestamp`` holds ms already.
+    """Make records of one topic in the order of the rows, of cells by role; ``timestamp`` holds ms already.
 
     Without a partition column and without ``partitions`` the records are not assigned to any yet.
     """
-    count = len(columns[roles.timestamp])
-    names = roles.value_columns(columns)
-    keys: Iterable[Any] = columns[roles.key] if roles.key is not None else repeat(None, count)
-    if isinstance(roles.value, str):
-        values: Iterable[Any] = columns[roles.value]
-    else:
-        values = dicts(names, [columns[name] for name in names], count)
-    headers: Iterable[Headers] = columns[roles.headers] if roles.headers is not None else repeat((), count)
+    times, values = cells["timestamp"], cells["value"]
+    count = len(times)
+    keys: Iterable[Any] = cells["key"] if "key" in cells else repeat(None, count)
+    headers: Iterable[Headers] = cells["headers"] if "headers" in cells else repeat((), count)
     places: Iterable[int] = repeat(UNASSIGNED, count)
     offsets: Iterable[int] = range(count)
     if roles.partition is not None or partitions is not None:
         keys = list(keys)
         if roles.partition is not None:
-            places = _numbers(columns[roles.partition], roles.partition)
+            places = _numbers(cells["partition"], roles.partition)
         else:
             places = _places(keys, partitions or 0, key_serde or Serdes.string())
         counters = {place: itertools.count() for place in set(places)}
         offsets = [next(counters[place]) for place in places]
-    rows = zip(repeat(roles.topic), places, offsets, columns[roles.timestamp], keys, values, headers, strict=False)
+    rows = zip(repeat(roles.topic), places, offsets, times, keys, values, headers, strict=False)
     return tuple(map(tuple.__new__, repeat(TopicRecord), rows))
 
 
@@ -176,22 +188,3 @@ def timestamp_ms(value: object, what: str) -> int:
         value = int(value)
     convert = time_ms if isinstance(value, SupportsIndex | float) else instant_ms
     return convert(value, f"the time of {what}")
-
-
-def plain_value(value: object) -> Any:
-    """Return a frame's value as JSON can hold it: times and decimals become text, NaN becomes None."""
-    if value is None or isinstance(value, (str, bool, int, bytes)):
-        return value
-    if isinstance(value, float):
-        return None if value != value else value
-    if isinstance(value, datetime):
-        return value.isoformat() if value.tzinfo is None else format_ms(int(value.timestamp() * 1000))
-    if isinstance(value, (date, time)):
-        return value.isoformat()
-    if isinstance(value, Decimal):
-        return str(value)
-    if isinstance(value, Mapping):
-        return {str(name): plain_value(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple, set)):
-        return [plain_value(item) for item in value]
-    return plain_value(value.item()) if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value

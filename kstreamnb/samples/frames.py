@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from functools import partial
+from typing import Any, NoReturn
 
 from kstreamnb.core.heap import collector_paused
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import Instant, instant_ms
 from kstreamnb.errors import ConfigError, extra
-from kstreamnb.frames import TIMES
+from kstreamnb.frames import TIMES, pandas_values, without_gaps
 from kstreamnb.samples.arrow import records_of_table
-from kstreamnb.samples.columns import Roles, make_records, number_offsets, plain_value, timestamps_ms
+from kstreamnb.samples.columns import Roles, cells_by_role, make_records, number_offsets, timestamps_ms
 from kstreamnb.samples.text import format_cell
 
 Schema = tuple[tuple[str, str], ...]
@@ -43,22 +45,27 @@ def records_of_pandas(
     if order_by:
         frame = frame.sort_values(list(order_by), kind="stable")
     with collector_paused():
-        columns = {name: _pandas_values(frame[name]) for name in roles.value_columns(list(frame.columns))}
-        for role, name in roles.named().items():
-            if role == "timestamp":
-                columns[name] = _pandas_times(frame[name], name)
-            elif role == "value":
-                columns[name] = _without_gaps(frame[name])
-            elif name not in columns:
-                columns[name] = _pandas_values(frame[name])
-        return make_records(columns, roles, partitions=partitions, key_serde=key_serde), schema
+        cells = cells_by_role(
+            roles,
+            list(frame.columns),
+            lambda name: _pandas_times(frame[name], name),
+            lambda name: pandas_values(frame[name], partial(_refuse_value, name)),
+        )
+        return make_records(cells, roles, partitions=partitions, key_serde=key_serde), schema
+
+
+def _refuse_value(name: str, value: object) -> NoReturn:
+    raise ConfigError(
+        f'column "{name}" has a value of type "{type(value).__name__}", which a sample cannot hold',
+        hint=f'convert it first, for example to text: frame["{name}"] = frame["{name}"].map(str)',
+    )
 
 
 def _pandas_times(series: Any, name: str) -> list[int]:
     if series.dtype.kind == "i" and not hasattr(series.dtype, "na_value"):
         times: list[int] = series.tolist()
         return times
-    if series.dtype.kind == "M" and getattr(series.dtype, "tz", None) is None:
+    if series.dtype.kind == "M" and series.dt.tz is None:
         raise ConfigError(
             f'column "{name}" has times without a time zone',
             detail="the same time means a different instant in each zone",
@@ -72,24 +79,7 @@ def _pandas_times(series: Any, name: str) -> list[int]:
             )
         since: list[int] = series.dt.as_unit("ms").astype("int64").tolist()
         return since
-    return timestamps_ms(_without_gaps(series), name)
-
-
-def _pandas_values(series: Any) -> list[Any]:
-    """Return Python values that JSON can hold."""
-    if series.dtype.kind in "iub" and not hasattr(series.dtype, "na_value"):
-        numbers: list[Any] = series.tolist()
-        return numbers
-    if series.dtype.kind == "f" and not hasattr(series.dtype, "na_value"):
-        return [None if value != value else value for value in series.tolist()]
-    return [plain_value(value) for value in _without_gaps(series)]
-
-
-def _without_gaps(series: Any) -> list[Any]:
-    """Return Python objects with None for missing values."""
-    objects = series.astype(object)
-    values: list[Any] = objects.where(series.notna(), None).tolist()
-    return values
+    return timestamps_ms(without_gaps(series), name)
 
 
 def records_of_spark(
@@ -113,6 +103,8 @@ def records_of_spark(
 
     roles.check(frame.columns)
     schema = tuple((field.name, field.dataType.simpleString()) for field in frame.schema.fields)
+    if roles.timestamp in (roles.key, roles.value, *roles.value_columns(frame.columns)):
+        frame, roles = _with_own_times(frame, roles)
     drawn = _spark_times(frame, roles.timestamp)
     if between is not None:
         low, high = (instant_ms(each, "end of the draw") for each in between)
@@ -132,6 +124,13 @@ def records_of_spark(
     if not order_by:
         records = number_offsets(sorted(records, key=_by_content))
     return records, schema
+
+
+def _with_own_times(frame: Any, roles: Roles) -> tuple[Any, Roles]:
+    """Return the frame with a copy of the time column, so that it can be a key or a value too."""
+    name = f"{roles.timestamp} as time"
+    value = roles.value if isinstance(roles.value, str) else roles.value_columns(frame.columns)
+    return frame.withColumn(name, frame[roles.timestamp]), replace(roles, timestamp=name, value=value)
 
 
 def _spark_times(frame: Any, name: str) -> Any:

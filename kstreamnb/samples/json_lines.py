@@ -81,18 +81,16 @@ def read_value_lines(
             raise ConfigError(f'line {number} has no field "{missing[0]}"')
         numbered.append((number, fields))
     rows = [row for _, row in numbered]
-    columns = {name: [row[name] for row in rows] for name in roles.named().values()}
-    columns[roles.timestamp] = [timestamp_ms(row[roles.timestamp], f"line {number}") for number, row in numbered]
-    if isinstance(roles.value, str):
-        return make_records(columns, roles, partitions=partitions, key_serde=key_serde)
-    wanted = set(roles.value) if roles.value is not None else None
-    taken = {name for role, name in roles.named().items() if role != "key"} if wanted is None else set()
-    columns["\0value"] = [
-        {name: row[name] for name in row if (name in wanted if wanted is not None else name not in taken)}
-        for row in rows
-    ]
-    single = Roles(roles.topic, roles.timestamp, roles.key, "\0value", roles.partition)
-    return make_records(columns, single, partitions=partitions, key_serde=key_serde)
+    cells = {role: [row[name] for row in rows] for role, name in roles.named().items()}
+    cells["timestamp"] = [timestamp_ms(row[roles.timestamp], f"line {number}") for number, row in numbered]
+    if "value" not in cells:
+        wanted = set(roles.value) if roles.value is not None else None
+        taken = {name for role, name in roles.named().items() if role != "key"} if wanted is None else set()
+        cells["value"] = [
+            {name: row[name] for name in row if (name in wanted if wanted is not None else name not in taken)}
+            for row in rows
+        ]
+    return make_records(cells, roles, partitions=partitions, key_serde=key_serde)
 
 
 _content = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_cell).encode

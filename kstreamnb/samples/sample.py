@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, overload
 
@@ -17,7 +18,7 @@ from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import MAX_TIME_MS, Instant
-from kstreamnb.errors import ConfigError, extra
+from kstreamnb.errors import ConfigError, KStreamError, extra
 from kstreamnb.frames import Framed
 from kstreamnb.samples import display, json_lines, privacy, reshape
 from kstreamnb.samples.columns import UNASSIGNED, Roles, number_offsets, partitioned, timestamp_ms
@@ -143,6 +144,8 @@ class Sample(Suggesting, Framed):
         when not given). Rows have no offsets: pandas rows keep their order, Spark rows are ordered by time and then
         by content, unless ``order_by`` names columns. Partitions come from the column, or from the key among
         ``partitions``. From a Spark frame ``between=(start, end)``, ``key_share=`` and ``limit=`` draw a part.
+        In keys and values, times, decimals, periods and intervals become text, durations seconds as a float, arrays
+        lists, and missing values None.
 
         Args:
             frame: a pandas or Spark DataFrame.
@@ -157,7 +160,8 @@ class Sample(Suggesting, Framed):
             key_serde: serde whose bytes choose the partition. Default: text.
             draw: ``between=``, ``key_share=`` and ``limit=``, for a Spark frame only. Default: all rows.
 
-        Raises: ConfigError for a column that the frame does not have, or an option that its kind does not take.
+        Raises: ConfigError for a column that the frame does not have or whose name is not text, a value of another
+        type, or an option that its kind does not take.
         """
         from kstreamnb.samples import frames
 
@@ -378,15 +382,34 @@ class Sample(Suggesting, Framed):
         return self.merge(other)
 
     def __repr__(self) -> str:
-        lines = [f"Sample of {pluralize(len(self), 'record')}, hash {self.content_hash}"]
+        lines = [f"Sample of {pluralize(len(self), 'record')}{self._hash_text()}"]
         lines += [f"  {note}" for note in self.notes]
         if bad := len(self.undecodable):
-            lines.append(f"  {bad:,} could not be decoded and stay as bytes")
+            lines.append(f"  {bad:,} could not be decoded and stay as bytes{self._serde_hint()}")
         if self.records:
             lines.append(format_records(self.records[:_SHOWN], columns=columns_of(self.records)))
         if len(self) > _SHOWN:
             lines.append(f"{_SHOWN} of {len(self):,}")
         return "\n".join(lines)
+
+    def _hash_text(self) -> str:
+        try:
+            return f", hash {self.content_hash}"
+        except (KStreamError, TypeError, ValueError):  # a display does not fail for a value that has no text
+            return ""
+
+    def _serde_hint(self) -> str:
+        """Return the serdes of Kafka Streams that bytes may need: counts take 8 bytes, a window's start as many."""
+        keys, values = (
+            [each for each in map(attrgetter(name), self.records) if type(each) is SerializedValue]
+            for name in ("key", "value")
+        )
+        hints = []
+        if keys and all(len(key) > 8 for key in keys):
+            hints.append('key_serde=ks.Serdes.time_windowed(ks.Serdes.string(), "1h") for windowed keys')
+        if values and all(len(value) == 8 for value in values):
+            hints.append('value_serde="long" for counts')
+        return f"; try {' and '.join(hints)}" if hints else ""
 
     def shown_cells(self) -> tuple[Sequence[str], list[list[str]]]:
         """Return column names and cells of the records that a display shows."""

@@ -23,7 +23,7 @@ from kstreamnb.hints import unknown
 from kstreamnb.samples.columns import UNASSIGNED, number_offsets, timestamp_ms
 
 COLUMNS = ("topic", "key", "value", "time", "partition", "offset", "headers")
-_EARLY_MS = 10**10  # up to here times read better as plain numbers
+_EARLY_MS = 10**9  # up to here times read better as plain numbers
 _CELL_END = re.compile(r"(?<!\\)\|")
 _WINDOW = re.compile(r"(.*)@(-?\d+|\d{4}-[^/@]+Z)/(-?\d+|\d{4}-[^/@]+Z)")
 _RULE = re.compile(r"[\s|:+-]*-[\s|:+-]*")
@@ -54,7 +54,10 @@ def format_cell(value: object, *, iso: bool = False) -> str:
     if isinstance(value, str):
         text = value if value.isprintable() and _is_bare(value) else _AS_JSON(value)
     else:
-        text = _AS_JSON(value)
+        try:
+            text = _AS_JSON(value)
+        except (TypeError, ValueError):  # names that are not text, or a value that contains itself
+            text = repr(value)
     return text.replace("|", "\\|")
 
 

@@ -1,5 +1,6 @@
-"""Names for sessions, queries and state on Spark, and for sinks."""
+"""Names for sessions, queries and state on Spark, and for inputs and sinks."""
 
+from kstreamnb.spark.io.dataframe_input import FrameInput as FrameInput
 from kstreamnb.spark.io.idempotent_sinks import DatabaseSink as DatabaseSink
 from kstreamnb.spark.io.idempotent_sinks import ParquetSink as ParquetSink
 from kstreamnb.spark.io.sinks import FrameSink as FrameSink

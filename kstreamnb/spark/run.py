@@ -104,7 +104,7 @@ def run(
     frames, arrival = _frames(session, application, inputs)
     # Only the workers can extract timestamps: they get each partition in its own order, and merge partitions then.
     arrival = arrival or bool(extracted_topics(application))
-    missing = [topic for topic in application.external if topic not in frames]
+    missing = [topic for topic in application.inputs if topic not in frames]
     if missing:
         there = ", ".join(sorted(frames)) or "none"
         raise ConfigError(f'there is no input for topic "{missing[0]}"', detail=f"inputs were given for {there}")

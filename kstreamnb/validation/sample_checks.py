@@ -23,6 +23,10 @@ from kstreamnb.validation.issue import Issue
 from kstreamnb.validation.key_changes import key_change_findings
 
 _NAMED = 3
+_SECONDS = 10**9, 4 * 10**9
+"""Milliseconds of January 1970 that are seconds of the years 2001 to 2096."""
+_MICROSECONDS = 10**14
+"""Milliseconds of the year 5138."""
 _FAILURES = ("processing error", "production error", "deserialization")
 
 
@@ -30,6 +34,7 @@ def check_sample(
     topology: Topology, config: Config, counts: Mapping[str, int], records: list[TopicRecord], *, runs: bool
 ) -> Iterator[Issue]:
     """Yield findings about a sample and, if it can run, about the fate of its records."""
+    yield from _wrong_units(topology, records)
     yield from _misplaced(topology, config, counts, records)
     if not runs:
         return
@@ -46,6 +51,26 @@ def check_sample(
     yield from _losses(topology, result, known)
     yield from _without_rows(topology, result)
     yield from key_change_findings(topology, result)
+
+
+def _wrong_units(topology: Topology, records: list[TopicRecord]) -> Iterator[Issue]:
+    """Find topics all of whose times look like another unit than milliseconds."""
+    for topic in dict.fromkeys(record.topic for record in records):
+        times = [record.timestamp for record in records if record.topic == topic]
+        first, last = min(times), max(times)
+        if first >= _SECONDS[0] and last <= _SECONDS[1]:
+            unit, hint = "seconds", "multiply them by 1,000"
+        elif first > _MICROSECONDS:
+            unit, hint = "microseconds or nanoseconds", "divide them by 1,000 or 1,000,000 with //"
+        else:
+            continue
+        yield Issue(
+            "warning",
+            f'topic "{topic}"',
+            f"its times are {first} to {last}: {unit} instead of milliseconds?",
+            f'{hint}, such as frame["time"] = frame["time"] {"* 1000" if unit == "seconds" else "// 1000"}',
+            next((source.origin for source in topology.sources() if source.reads(topic)), None),
+        )
 
 
 def _misplaced(

@@ -9,7 +9,7 @@ import pytest
 
 import kstreamnb as ks
 from kstreamnb.core.codec import partition_for
-from kstreamnb.spark.io.dataframe_input import FrameInput
+from kstreamnb.spark import FrameInput
 from tests.spark.streams import Row, by_partition, driven
 from tests.spark.test_streaming import disordered, joined, three_levels, two_levels
 from tests.spark.test_time_and_tables import with_global_table
@@ -197,9 +197,75 @@ def test_inputs_are_checked(spark: Any) -> None:
     frame = spark.createDataFrame([("a", 1)], "id string, n bigint")
     with pytest.raises(ks.errors.ConfigError, match='there is no input for topic "in"'):
         ks.run(two_levels(), spark=spark, inputs={})
+    rows = spark.createDataFrame([("a", 1, 0)], "key string, value bigint, timestamp bigint")
+    with pytest.raises(ks.errors.ConfigError, match='there is no input for topic "names"') as caught:
+        ks.run(with_global_table(), spark=spark, inputs={"in": rows})
+    assert "inputs were given for in" in (caught.value.detail or "")
     with pytest.raises(ks.errors.ConfigError, match='input "in" has no column "key"') as caught:
         ks.run(two_levels(), spark=spark, inputs={"in": frame})
     assert "id, n" in (caught.value.detail or "")
+    assert "ks.spark.FrameInput(frame, key=…" in (caught.value.hint or "")
     shaped = spark.sql("SELECT 'a' key, 1L value, 0L timestamp, struct(1) place")
     with pytest.raises(ks.errors.ConfigError, match="and cannot order rows"):
         ks.run(two_levels(), spark=spark, inputs={"in": FrameInput(shaped, value="value", order_by="place")})
+
+
+def test_a_pandas_frame_without_a_column_is_refused_as_a_spark_frame_is(spark: Any) -> None:
+    """The error names the input and the column; a sample among frames is answered with the right call."""
+    import pandas
+
+    frame = pandas.DataFrame({"id": ["a"], "n": [1]})
+    with pytest.raises(ks.errors.ConfigError, match='input "in" has no column "key"') as caught:
+        ks.run(two_levels(), spark=spark, inputs={"in": frame})
+    assert "id, n" in (caught.value.detail or "")
+    frame = pandas.DataFrame({"key": ["a"], "value": [1], "timestamp": [0]})
+    with pytest.raises(ks.errors.ConfigError, match='input "in" has no column "place"'):
+        ks.run(two_levels(), spark=spark, inputs={"in": FrameInput(frame, order_by="place")})
+    sample = ks.Sample.from_text("topic | key | value\nin | a | 1")
+    with pytest.raises(ks.errors.ConfigError, match='expected a DataFrame for input "in", got type "Sample"') as caught:
+        ks.run(two_levels(), spark=spark, inputs={"in": sample})
+    assert "inputs=sample" in (caught.value.hint or "")
+
+
+def test_a_pandas_frame_gives_the_values_of_its_sample(spark: Any) -> None:
+    """Times, days, decimals, durations and gaps, in a dict and alone; names that are not text are refused."""
+    import datetime as dt
+    from decimal import Decimal
+
+    import pandas
+
+    at = pandas.to_datetime(["2026-01-01T12:00:00.123456Z", None])
+    cells = {
+        "price": [Decimal("1.50"), None],
+        "day": [dt.date(2026, 1, 1), None],
+        "at": at,
+        "wait": pandas.to_timedelta(["90s", None]),
+        "parts": [{"rate": float("nan"), "at": at[0]}, None],
+    }
+    frame = pandas.DataFrame({"key": ["a", "b"], **cells, "timestamp": [pandas.Timestamp("2026-01-01T12:00Z")] * 2})
+    builder = ks.StreamsBuilder("cells")
+    builder.stream("in").to("out")
+    topology = builder.build()
+    for value in (None, "timestamp", *cells):
+        sample = ks.Sample.from_dataframe(frame, topic="in", key="key", timestamp="timestamp", value=value)
+        found = ks.run(topology, spark=spark, inputs={"in": FrameInput(frame, value=value)}).records("out")
+        expected = [(record.key, record.value, record.timestamp) for record in sample]
+        assert expected == [(record.key, record.value, record.timestamp) for record in found[0]]
+    with pytest.raises(ks.errors.ConfigError, match="column 2025 has a name that is not text"):
+        ks.run(topology, spark=spark, inputs={"in": frame.rename(columns={"price": 2025})})
+
+
+@pytest.mark.parametrize("column", ["price", "day", "at", "timestamp"])
+def test_a_single_column_is_the_value_of_its_sample(spark: Any, column: str) -> None:
+    """Also the column of times, which keeps its instant."""
+    frame = spark.sql("""
+        SELECT 'a' key, 12.50BD price, date'2026-01-01' day, timestamp_millis(1767268800123) at,
+            timestamp_millis(1767268800000) timestamp
+    """)
+    builder = ks.StreamsBuilder("single")
+    builder.stream("in").to("out")
+    (record,) = ks.Sample.from_dataframe(frame, topic="in", key="key", timestamp="timestamp", value=column)
+    (found,) = ks.run(builder.build(), spark=spark, inputs={"in": FrameInput(frame, value=column)}).records("out")[0]
+    assert (record.key, record.value, record.timestamp) == (found.key, found.value, found.timestamp)
+    assert isinstance(record.value, str)
+    assert 1767268800000 == record.timestamp

@@ -182,7 +182,7 @@ def _gathered(parts: Sequence[FrameRows], source: Places, row: Places) -> pa.Rec
     taken = [parts[source[places[begin]]].arrow.take(pa.array(row[places[begin:end]])) for begin, end in cuts]
     together, *beyond = pa.Table.from_batches(taken).combine_chunks().to_batches()
     if beyond:  # Arrow starts another piece where the text of a column exceeds 2 GB
-        hint = "if many rows have the same time, give an order that tells them apart: FrameInput(frame, order_by=…)"
+        hint = "if many rows have one time, give an order that tells them apart: ks.spark.FrameInput(frame, order_by=…)"
         raise EngineError("a column of rows that are sorted together has more than 2 GB of text", hint=hint)
     if (np.diff(places) == 1).all():
         return together

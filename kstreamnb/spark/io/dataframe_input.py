@@ -6,8 +6,9 @@ records keep their own order. Binary columns hold Kafka's bytes, as Spark's own 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from kstreamnb.core.codec import encoder, to_bytes
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import ConfigError, PartitionError
+from kstreamnb.frames import aware_ms, expect_text_name, pandas_values, without_gaps
 from kstreamnb.spark.jvm.session import move_frame
 
 _ROW = "__row"
@@ -30,11 +32,27 @@ _ISO = {"timeZone": "UTC", "timestampFormat": f"{_SECOND}SSS'Z'", "timestampNTZF
 class FrameInput:
     """A DataFrame as a topic: the role of each column.
 
-    ``value`` None is the column ``value`` if there is one, else a dict of all other columns (the
-    key's among them). ``partition`` None: the partitioner decides by the key. ``order_by``: columns that say in which
-    order the rows arrived.
+    Args:
+        frame: a Spark or pandas DataFrame.
+        key: name of the column with keys, or None for records without a key. Default: "key".
+        value: name of the column with values, or names of the fields of a dict. Default: the column ``value`` if there
+            is one, else a dict of all other columns, the key's among them.
+        timestamp: name of the column with event times: timestamps with a time zone, or whole milliseconds since the
+            epoch. Default: "timestamp".
+        partition: name of the column with partitions. Default: None, keys choose.
+        headers: name of a Spark column with headers, an array of structs of name and bytes. Default: None.
+        order_by: names of the columns that say in which order the rows arrived. Default: Spark rows by time and then
+            by content, pandas rows in their own order.
 
-    Units: the timestamp column is a timestamp, or whole milliseconds since the epoch.
+    Example:
+        >>> import pandas
+        >>> from kstreamnb import StreamsBuilder, run
+        >>> builder = StreamsBuilder("rides")
+        >>> builder.stream("trips").map_values(lambda trip: trip["km"]).to("lengths")
+        >>> trips = pandas.DataFrame({"bike": ["a", "b"], "km": [3, 5], "ended": [60_000, 90_000]})
+        >>> result = run(builder.build(), inputs={"trips": FrameInput(trips, key="bike", timestamp="ended")})
+        >>> [(record.key, record.value, record.timestamp) for record in result.records("lengths")[0]]
+        [('a', 3, 60000), ('b', 5, 90000)]
     """
 
     frame: Any
@@ -61,7 +79,8 @@ def uniform(
     """
     chosen = given if isinstance(given, FrameInput) else FrameInput(given)
     frame, chosen = _spark_frame(spark, topic, chosen, serdes)
-    _check_columns(topic, frame, chosen)
+    _check_columns(topic, frame.columns, chosen)
+    _check_order(topic, frame, chosen)
     place = F.lit(-1) if chosen.partition is None else _existing(F.col(chosen.partition), topic, partitions)
     return frame.select(
         place.cast("int").alias("p"),
@@ -109,37 +128,38 @@ def _spark_frame(
     if package == "pyspark":
         return move_frame(chosen.frame, spark), chosen  # read with that session's settings
     if package == "pandas":
+        _check_columns(topic, list(chosen.frame.columns), chosen)
         records = list(_pandas_records(topic, chosen))
         own = frame_of_records(spark, records, serdes, partitioned=chosen.partition is not None)
         return own.frame, own
-    raise ConfigError(
-        f'expected a DataFrame for input "{topic}", got type "{type(chosen.frame).__name__}"',
-        hint="give a Spark or pandas DataFrame, or FrameInput(frame, key=…, value=…, timestamp=…)",
-    )
+    hint = "give a Spark or pandas DataFrame, or ks.spark.FrameInput(frame, key=…, value=…, timestamp=…)"
+    if hasattr(type(chosen.frame), "content_hash"):  # a sample, whose records name their topics
+        hint = "a sample names its topics: inputs=sample; join samples of several topics with first + second"
+    raise ConfigError(f'expected a DataFrame for input "{topic}", got type "{type(chosen.frame).__name__}"', hint=hint)
 
 
 def _pandas_records(topic: str, chosen: FrameInput) -> Iterator[TopicRecord]:
     order = list(chosen.columns())
     frame = chosen.frame.sort_values(order, kind="stable") if order else chosen.frame
-    table = {name: frame[name].astype(object).where(frame[name].notna(), None).tolist() for name in frame.columns}
-    names = _value_names(list(table), chosen)
+    names = _value_names(list(frame.columns), chosen)
+    read = cache(lambda name: pandas_values(frame[name]))
     count = len(frame)
-    keys = [None] * count if chosen.key is None else table[chosen.key]
-    values: Iterable[Any] = table[names] if isinstance(names, str) else _dicts(names, table, count)
-    times = [_ms(time, topic, chosen.timestamp) for time in table[chosen.timestamp]]
-    places = [-1] * count if chosen.partition is None else table[chosen.partition]
+    keys = [None] * count if chosen.key is None else read(chosen.key)
+    values = read(names) if isinstance(names, str) else _dicts(names, [read(name) for name in names], count)
+    times = [_ms(time, topic, chosen.timestamp) for time in without_gaps(frame[chosen.timestamp])]
+    places = [-1] * count if chosen.partition is None else read(chosen.partition)
     for at, (key, value, timestamp, partition) in enumerate(zip(keys, values, times, places, strict=True)):
         yield TopicRecord(topic, partition, at, timestamp, key, value)
 
 
-def _dicts(names: Sequence[str], table: Mapping[str, list[Any]], count: int) -> Iterator[dict[str, Any]]:
-    rows = zip(*(table[name] for name in names), strict=True) if names else iter([()] * count)
+def _dicts(names: Sequence[str], columns: Sequence[list[Any]], count: int) -> Iterator[dict[str, Any]]:
+    rows = zip(*columns, strict=True) if names else iter([()] * count)
     return (dict(zip(names, row, strict=True)) for row in rows)
 
 
-def _ms(time: object, topic: str, column: str) -> int:
+def _ms(time: Any, topic: str, column: str) -> int:
     if hasattr(time, "timestamp") and getattr(time, "tzinfo", None) is not None:
-        return round(time.timestamp() * 1000)
+        return aware_ms(time)
     if isinstance(time, int):
         return time
     raise ConfigError(
@@ -161,7 +181,7 @@ def _value_names(columns: Sequence[str], chosen: FrameInput) -> str | list[str]:
 
 def _value(frame: DataFrame, chosen: FrameInput) -> Column:
     names = _value_names(frame.columns, chosen)
-    return F.col(names) if isinstance(names, str) else F.struct(*(_plain(frame, name) for name in names))
+    return _plain(frame, names) if isinstance(names, str) else F.struct(*(_plain(frame, name) for name in names))
 
 
 def _plain(frame: DataFrame, name: str) -> Column:
@@ -189,17 +209,22 @@ def _time(frame: DataFrame, topic: str, name: str) -> Column:
     )
 
 
-def _check_columns(topic: str, frame: DataFrame, chosen: FrameInput) -> None:
+def _check_columns(topic: str, columns: Sequence[str], chosen: FrameInput) -> None:
     single = [chosen.key, chosen.timestamp, chosen.partition, chosen.headers]
-    names = _value_names(frame.columns, chosen)
+    names = _value_names(columns, chosen)
     wanted = [*single, *((names,) if isinstance(names, str) else names), *chosen.columns()]
     for name in wanted:
-        if name is not None and name not in frame.columns:
+        if name is not None and name not in columns:
             raise ConfigError(
                 f'input "{topic}" has no column "{name}"',
-                detail=f"its columns are {', '.join(frame.columns)}",
-                hint="name the columns: FrameInput(frame, key=…, value=…, timestamp=…)",
+                detail=f"its columns are {', '.join(map(str, columns)) or 'none'}",
+                hint="name the columns: ks.spark.FrameInput(frame, key=…, value=…, timestamp=…)",
             )
+        if name is not None:
+            expect_text_name(name)
+
+
+def _check_order(topic: str, frame: DataFrame, chosen: FrameInput) -> None:
     for name in chosen.columns():
         if isinstance(kind := frame.schema[name].dataType, (T.StructType, T.ArrayType, T.MapType)):
             raise ConfigError(

@@ -331,3 +331,14 @@ def test_json_with_large_numbers_and_whole_surrogate_pairs_is_read() -> None:
     for data in (b"1.7976931348623157e+308", b"-0.0", '"\U0001f600"'.encode()):
         assert serde.serialize(serde.deserialize(data)) == data
     assert serde.deserialize(b'"\\ud83d\\ude00"') == "\U0001f600"
+
+
+def test_inner_serdes_are_given_by_name():
+    """As everywhere else; a name that does not exist is refused at the call."""
+    assert Serdes.time_windowed(Serdes.string(), "1h") == Serdes.time_windowed("string", "1h")
+    assert Serdes.session_windowed(Serdes.long()) == Serdes.session_windowed("long")
+    assert Serdes.list_serde(Serdes.long()) == Serdes.list_serde("long")
+    with pytest.raises(ConfigError, match='no built-in serde is called "text"'):
+        Serdes.time_windowed("text")
+    with pytest.raises(ConfigError, match="a serde must be Serde, got 5"):
+        Serdes.session_windowed(5)

@@ -44,6 +44,9 @@ FRAMES: dict[str, tuple[pd.DataFrame, dict[str, Any], str]] = {
     "a missing partition": (column(p=[0, None]), {"partition": "p"}, 'column "p" holds None in row 1'),
     "a partition below zero": (column(p=[-3]), {"partition": "p"}, 'column "p" holds -3 in row 0'),
     "no partitions": (column(v=[1]), {"partitions": 0}, "partitions must be at least 1, got 0"),
+    "a name that is a number": (column(v=[1]).rename(columns={"v": 2025}), {}, "column 2025 has a name that is"),
+    "a value of another type": (column(v=[1j]), {}, 'column "v" has a value of type "complex", which a sample cannot'),
+    "another type in a list": (column(v=[[object()]]), {"value": "v"}, 'column "v" has a value of type "object"'),
     "keys of another type": (column(k=[1]), {"partitions": 2}, 'serde "string" cannot write a value of type "int"'),
 }  # fmt: skip
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kstreamnb.core.codec import SerializedValue
-from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.record import TopicRecord, Windowed
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.errors import ConfigError
 from kstreamnb.samples import Sample
@@ -221,3 +221,19 @@ def test_a_sample_shows_its_hash_its_notes_and_its_first_records():
     assert "undecoded:00ff" in repr(bad)
     assert bad == bad.undecodable
     assert Sample.from_text(bad.to_text()) == bad
+
+
+def test_bytes_of_windowed_counts_name_the_serdes_that_read_them():
+    """Only if the bytes may be those of a windowed key and of a whole number."""
+    window = Serdes.time_windowed("string", "1h").serialize(Windowed("shoe", 1_767_225_600_000, 1_767_229_200_000))
+    count = Serdes.long().serialize(3)
+
+    def shown(key, value):
+        return repr(Sample.from_records([("t", 0, 0, 0, key, value)]))
+
+    both = shown(SerializedValue(window), SerializedValue(count))
+    assert (
+        'try key_serde=ks.Serdes.time_windowed(ks.Serdes.string(), "1h") for windowed keys and value_serde="lo' in both
+    )
+    assert 'stay as bytes; try value_serde="long" for counts' in shown("a", SerializedValue(count))
+    assert "stay as bytes\n" in shown("a", SerializedValue(b"\xff"))

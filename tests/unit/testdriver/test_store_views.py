@@ -114,3 +114,17 @@ def test_times_of_rows_are_instants() -> None:
         assert len(list(windows.fetch_all("2026-01-01T00:00Z", "2026-01-02T00:00Z"))) == 1
         with pytest.raises(ks.errors.ConfigError, match="no time zone"):
             windows.fetch("a", "2026-01-01T09:00")
+
+
+def test_a_displayed_store_has_times_only_if_its_rows_have_them() -> None:
+    """Values alone have two columns, timestamped ones a third."""
+    builder = ks.StreamsBuilder("counts")
+    builder.stream("sales").group_by_key().count(store="counts")
+    driver = ks.TopologyTestDriver(builder.build())
+    driver.create_input_topic("sales").pipe_input("shoe", 1, 0)
+    view = driver.get_timestamped_key_value_store("counts")
+    assert ("key", "value", "time") == view.header
+    assert [('"shoe"', "1", "0")] == list(view.table())
+    plain = driver.get_key_value_store("counts")
+    assert ("key", "value") == plain.header
+    assert [('"shoe"', "1")] == list(plain.table())

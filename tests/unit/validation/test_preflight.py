@@ -398,3 +398,25 @@ def test_a_loop_through_two_topics_is_found() -> None:
     builder.stream("there").map_values(str).to("back")
     builder.stream("back").map_values(str).to("there")
     assert 2 == sum("a run never ends" in each.fact for each in check(builder.build()))
+
+
+@pytest.mark.parametrize(
+    ("times", "unit", "hint"),
+    [
+        ([1_767_225_600, 1_767_225_660], "seconds instead of milliseconds?", "* 1000"),
+        ([1_767_225_600_000_000, 1_767_225_660_000_000], "microseconds or nanoseconds instead", "// 1000"),
+        ([1_767_225_600_000, 1_767_225_660_000], None, ""),
+        ([0, 1_767_225_600], None, ""),
+        ([], None, ""),
+    ],
+)
+def test_times_of_another_unit_are_warned_of(times: list[int], unit: str | None, hint: str) -> None:
+    """Only if all times of the topic look like it; the remedy converts them."""
+    builder = ks.StreamsBuilder("units")
+    builder.stream("a").to("out")
+    found = check(builder.build(), sample=[record("a", "k", 1, time) for time in times])
+    assert [("warning", 'topic "a"')] * (unit is not None) == [(each.severity, each.subject) for each in found]
+    for each in found:
+        assert (unit or "?") in each.fact
+        assert hint in each.remedy
+        assert "builder.stream(" in str(each.origin)

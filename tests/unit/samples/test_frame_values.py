@@ -1,0 +1,91 @@
+"""Cells of pandas frames become values that JSON can hold, whichever role their column has."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import kstreamnb as ks
+
+NOON = "2026-01-01T12:00:00Z"
+NOON_MS = 1_767_268_800_000
+CELLS: dict[str, tuple[Any, Any]] = {
+    "decimal": (Decimal("1.50"), "1.50"),
+    "date": (dt.date(2026, 1, 1), "2026-01-01"),
+    "time with a zone": (pd.Timestamp(NOON), NOON),
+    "time without a zone": (pd.Timestamp("2026-01-01T12:00"), "2026-01-01T12:00:00"),
+    "a thousandth of a second": (pd.Timestamp("2026-01-01T12:00:00.123Z"), "2026-01-01T12:00:00.123Z"),
+    "time of NumPy": ([np.datetime64("2026-01-01T12:00:00", "ns")], ["2026-01-01T12:00:00"]),
+    "duration": (pd.Timedelta("90s"), 90.0),
+    "duration of NumPy": ([np.timedelta64(1_500_000_000, "ns")], [1.5]),
+    "period": (pd.Period("2026-01", "M"), "2026-01"),
+    "interval": (pd.Interval(0, 5), "(0, 5]"),
+    "array": (np.array([[1.5, np.nan], [2.5, 3.0]]), [[1.5, None], [2.5, 3.0]]),
+    "gaps in a dict": ({"a": float("nan"), "b": pd.NaT, "c": [pd.NA]}, {"a": None, "b": None, "c": [None]}),
+    "id": (UUID(int=7), UUID(int=7)),
+    "bytes": (bytearray(b"ab"), b"ab"),
+    "numbers of NumPy": ([np.int64(7), np.bool_(True)], [7, True]),
+}
+
+
+@pytest.mark.parametrize("case", CELLS)
+def test_a_cell_is_the_same_alone_and_in_a_dict(case: str, tmp_path: Path) -> None:
+    """It is displayed, replayed, and kept in files."""
+    cell, plain = CELLS[case]
+    frame = pd.DataFrame({"at": [0], "cell": pd.Series([cell], dtype=object)})
+    alone = ks.Sample.from_dataframe(frame, topic="t", timestamp="at", value="cell")
+    assert [plain] == [record.value for record in alone]
+    assert type(plain) is type(alone[0].value)
+    whole = ks.Sample.from_dataframe(frame, topic="t", timestamp="at")
+    assert {"cell": plain} == whole[0].value
+    assert ", hash " in repr(alone)
+    alone.to_json_lines(tmp_path / "lines")
+    assert alone == ks.Sample.from_json_lines(tmp_path / "lines")
+    alone.to_parquet(tmp_path / "file")
+    assert alone == ks.Sample.from_parquet(tmp_path / "file")
+
+
+def test_a_column_can_have_several_roles(tmp_path: Path) -> None:
+    """The time of a record is in ms, and the same column as a key or value is text, in every kind of source."""
+    frame = pd.DataFrame({"at": pd.to_datetime([NOON])})
+    for value, expected in (("at", NOON), (["at"], {"at": NOON})):
+        record = ks.Sample.from_dataframe(frame, topic="t", timestamp="at", key="at", value=value)[0]
+        assert (NOON_MS, NOON, expected) == (record.timestamp, record.key, record.value)
+        frame.to_parquet(tmp_path / "file")
+        sample = ks.Sample.from_parquet(tmp_path / "file", topic="t", timestamp="at", key="at", value=value)
+        assert record == sample[0]
+    tmp_path.joinpath("lines").write_text(json.dumps({"at": NOON}))
+    record = ks.Sample.from_json_lines(tmp_path / "lines", topic="t", timestamp="at", key="at", value="at")[0]
+    assert (NOON_MS, NOON, NOON) == (record.timestamp, record.key, record.value)
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_times_of_arrow_have_their_zone(unit: str) -> None:
+    """With a zone they are read, without one they are refused."""
+    times = pd.Series(pd.to_datetime([NOON])).astype(f"timestamp[{unit}, tz=UTC][pyarrow]")
+    sample = ks.Sample.from_dataframe(pd.DataFrame({"at": times}), topic="t", timestamp="at")
+    assert NOON_MS == sample[0].timestamp
+    local = pd.Series(pd.to_datetime(["2026-01-01"])).astype(f"timestamp[{unit}][pyarrow]")
+    with pytest.raises(ks.errors.ConfigError, match='column "at" has times without a time zone'):
+        ks.Sample.from_dataframe(pd.DataFrame({"at": local}), topic="t", timestamp="at")
+    gap = pd.Series(pd.to_datetime([NOON, None])).astype(f"timestamp[{unit}, tz=UTC][pyarrow]")
+    with pytest.raises(ks.errors.ConfigError, match='column "at" has no time in 1 of 2 rows'):
+        ks.Sample.from_dataframe(pd.DataFrame({"at": gap}), topic="t", timestamp="at")
+
+
+def test_a_sample_is_displayed_whatever_its_values_are() -> None:
+    """A value without a text has no hash, and a display does not fail."""
+    circle: list[Any] = []
+    circle.append(circle)
+    for value in (dt.timedelta(1), {(1, 2): 3}, circle, {1: 2, "a": 3}):
+        sample = ks.Sample.from_records([("t", 0, 0, 0, "a", value)])
+        assert "Sample of 1 record" in repr(sample)
+        assert "<table" in sample._repr_html_()
