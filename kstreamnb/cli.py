@@ -261,7 +261,11 @@ _FROM_FILE = "Begin at the offsets in this file: lines of topic,partition,offset
 @main.command()
 @_servers
 @click.option("--application-id", required=True, help="The application to forget.")
-@click.option("--checkpoint", type=click.Path(path_type=Path), help="The deployment's checkpoint, removed too.")
+@click.option(
+    "--checkpoint",
+    type=click.Path(path_type=Path),
+    help="The deployment's checkpoint: shows if it runs, and is removed.",
+)
 @click.option("--topology", "application", metavar="APPLICATION", help="module:name, to find exactly its topics.")
 @click.option("--input-topics", help="Set where the next deployment begins in these, with commas between.")
 @click.option("--intermediate-topics", help="Topics it writes and reads: the next one begins at their end.")
@@ -274,12 +278,13 @@ _FROM_FILE = "Begin at the offsets in this file: lines of topic,partition,offset
 @click.option("--shift-by", type=int, help="Offsets to add to the committed ones.")
 @click.option("--from-file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help=_FROM_FILE)
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
-@click.option("--force", is_flag=True, help="Go on although the application is in use.")
+@click.option("--force", is_flag=True, help="Go on although the application is in use, or its checkpoint is lost.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def reset(servers: str, application_id: str, *, dry_run: bool, yes: bool, **options: Any) -> None:
     """Reset an application: delete its marker, internal topics, group and checkpoint; inputs and outputs stay.
 
-    The flags are those of Kafka's application reset tool. Refuses while the application runs.
+    The flags are those of Kafka's application reset tool. Refuses while the application runs:
+    of a deployment to Spark, only its checkpoint shows that.
     """
     from kstreamnb.kafka.application_reset import plan_reset
     from kstreamnb.kafka.application_reset import reset as carry_out
