@@ -20,6 +20,7 @@ from kstreamnb import __version__, hooks
 from kstreamnb.errors import ConfigError, KStreamError
 
 if TYPE_CHECKING:  # commands import what they need
+    from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles
     from kstreamnb.samples import Sample
     from kstreamnb.topology.topology import Topology
 
@@ -261,11 +262,7 @@ _FROM_FILE = "Begin at the offsets in this file: lines of topic,partition,offset
 @main.command()
 @_servers
 @click.option("--application-id", required=True, help="The application to forget.")
-@click.option(
-    "--checkpoint",
-    type=click.Path(path_type=Path),
-    help="The deployment's checkpoint: shows if it runs, and is removed.",
-)
+@click.option("--checkpoint", help="The deployment's checkpoint: a local one shows if it runs; it is removed.")
 @click.option("--topology", "application", metavar="APPLICATION", help="module:name, to find exactly its topics.")
 @click.option("--input-topics", help="Set where the next deployment begins in these, with commas between.")
 @click.option("--intermediate-topics", help="Topics it writes and reads: the next one begins at their end.")
@@ -302,6 +299,7 @@ def reset(servers: str, application_id: str, *, dry_run: bool, yes: bool, **opti
 def _reset_options(
     *,
     application: str | None,
+    checkpoint: str | None,
     to: str | None,
     to_offset: int | None,
     to_datetime: str | None,
@@ -316,8 +314,20 @@ def _reset_options(
         options[name] = tuple(part.strip() for part in (options[name] or "").split(",") if part.strip())
     if from_file is not None:
         options["input_topics"] = _offsets_in(from_file, options["input_topics"])
+    options["checkpoint"] = None if checkpoint is None else _checkpoint_at(checkpoint)
     where = to_offset if to_offset is not None else to_datetime or to or "earliest"
     return {"topology": _load(application) if application else None, "to": where, **options}
+
+
+def _checkpoint_at(text: str) -> CheckpointFiles:
+    """Return the files of a checkpoint; an address needs a session of Spark."""
+    from kstreamnb.kafka.storage.checkpoint_files import local_folder, to_files
+
+    if local_folder(text) is not None:
+        return to_files(text)
+    from kstreamnb.spark.state.hadoop_files import checkpoint_files
+
+    return checkpoint_files(text)
 
 
 def _offsets_in(path: Path, topics: Sequence[str]) -> dict[str, dict[int, int]]:

@@ -119,7 +119,7 @@ def plan_reset(
     Raises:
         ApplicationStateError: the application is in use, or it was deployed to Spark and no checkpoint is given, whose
             lock shows if it runs.
-        CheckpointError: the folder is not a checkpoint, or belongs to another application.
+        CheckpointError: there is no such folder, it is not a checkpoint, or it belongs to another application.
         UnknownTopicError: an input topic does not exist.
 
     Example:
@@ -133,7 +133,11 @@ def plan_reset(
     check_arguments(plan_reset, locals())
     admin, files = Admin(servers), None if checkpoint is None else to_files(checkpoint)
     topics = admin.topics()
-    files = files if files is not None and files.exists() else None
+    if files is not None and not files.exists():
+        raise CheckpointError(
+            f'there is no checkpoint "{files}"',
+            hint="correct its path; if it no longer exists, leave it out and pass force",
+        )
     _refuse_running(admin, application, files, deployed=_marker(application) in topics, force=force)
     if files is not None and not files.exists("metadata"):
         raise CheckpointError(

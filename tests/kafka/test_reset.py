@@ -82,6 +82,9 @@ def test_an_application_with_members_or_a_wrong_folder_is_refused(servers, topic
     member.close()
     with pytest.raises(CheckpointError, match="is not a checkpoint"):
         plan_reset(servers, name, checkpoint=tmp_path)
+    for force in (False, True):
+        with pytest.raises(CheckpointError, match=r'there is no checkpoint ".*mistyped"'):
+            plan_reset(servers, name, checkpoint=tmp_path / "mistyped", force=force)
 
 
 def test_a_checkpoint_of_another_application_is_not_deleted(servers, name, tmp_path):

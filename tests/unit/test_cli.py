@@ -6,6 +6,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from kstreamnb import cli
 from kstreamnb.cli import main
 from kstreamnb.samples import Sample
 
@@ -166,6 +167,15 @@ def test_a_mistyped_name_in_a_module_is_answered_with_the_nearest(run):
     found = run("describe", "app_of_test.py:topolgy")
     assert 1 == found.exit_code
     assert 'did you mean "app_of_test.py:topology"?' in found.output
+
+
+def test_a_checkpoint_to_reset_may_be_an_address(monkeypatch):
+    """It is reached through a session of Spark, and is no folder of this machine; a folder needs no session."""
+    asked = []
+    monkeypatch.setattr("kstreamnb.spark.state.hadoop_files.checkpoint_files", lambda text: asked.append(text) or text)
+    assert "s3a://bucket/shop" == cli._checkpoint_at("s3a://bucket/shop")
+    assert "shop" == cli._checkpoint_at("checkpoints/shop").name
+    assert ["s3a://bucket/shop"] == asked
 
 
 def test_every_command_takes_the_name_that_kafkas_tools_have_for_servers(run):
