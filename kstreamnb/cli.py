@@ -238,22 +238,23 @@ def capture(servers: str, topics: Sequence[str], output: str, size: int | None, 
 @click.option("--application-id", help="Unless the topology's name or the config says it.")
 @click.option("--config", multiple=True, metavar="NAME=VALUE", help="A setting of the application.")
 @click.option("--from", "starting", default="earliest", show_default=True, help="Where a new query begins.")
-@click.option("--max-records", type=int, default=0, help="Records a batch at most.")
+@click.option("--max-records", type=int, default=500_000, show_default=True, help="Records a batch at most; 0: no limit.")
 @click.option("--available-now", is_flag=True, help="End when what is there now is processed.")
 def deploy(servers: str, application: str, config: Sequence[str], **options: Any) -> None:
     """Run APPLICATION on Spark, from Kafka to Kafka, until Ctrl-C or SIGTERM, which end it cleanly."""
     from kstreamnb.spark.deploy import deploy as start
 
-    topology = _load(application)
+    topology, query = _load(application), None
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    query = start(topology, bootstrap_servers=servers, config=_settings(config), **options)
     try:
+        query = start(topology, bootstrap_servers=servers, config=_settings(config), **options)
         click.echo(f"{query.application} runs; Ctrl-C stops it")
         query.await_termination()
-    except KeyboardInterrupt:  # it came before the query waited for one
+    except KeyboardInterrupt:  # it came before the query waited for one, or while it was starting
         pass
     finally:
-        query.stop()
+        if query is not None:
+            query.stop()
 
 
 _FROM_FILE = "Begin at the offsets in this file: lines of topic,partition,offset."
