@@ -14,7 +14,7 @@ from typing import Any
 
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import CheckpointError
-from kstreamnb.kafka.storage.checkpoint_files import MANIFEST, CheckpointFiles
+from kstreamnb.kafka.storage.checkpoint_files import CLAIM_FILE, MANIFEST, CheckpointFiles
 from kstreamnb.runtime.context.task_context import header_use
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment
@@ -138,6 +138,12 @@ def write_manifest(checkpoint: CheckpointFiles, manifest: Manifest) -> None:
     """Write the manifest; raises StorageError if nothing can be written there."""
     content = {**asdict(manifest), "format": _WITH_SLOTS if manifest.slots else _FORMAT}
     checkpoint.write(MANIFEST, json.dumps(content, indent=1).encode())
+
+
+def withdraw_manifest(checkpoint: CheckpointFiles) -> None:
+    """Remove the traces of a refused first start, so that the folder belongs to no application."""
+    for name in (MANIFEST, CLAIM_FILE):
+        checkpoint.delete(name)
 
 
 def checkpoint_missing(checkpoint: CheckpointFiles, application: str) -> CheckpointError:
