@@ -238,7 +238,7 @@ def capture(servers: str, topics: Sequence[str], output: str, size: int | None, 
 @click.option("--application-id", help="Unless the topology's name or the config says it.")
 @click.option("--config", multiple=True, metavar="NAME=VALUE", help="A setting of the application.")
 @click.option("--from", "starting", default="earliest", show_default=True, help="Where a new query begins.")
-@click.option("--max-records", type=int, default=500_000, show_default=True, help="Records a batch at most; 0: no limit.")
+@click.option("--max-records", type=int, default=500_000, show_default=True, help="Records a batch at most, or 0.")
 @click.option("--available-now", is_flag=True, help="End when what is there now is processed.")
 def deploy(servers: str, application: str, config: Sequence[str], **options: Any) -> None:
     """Run APPLICATION on Spark, from Kafka to Kafka, until Ctrl-C or SIGTERM, which end it cleanly."""

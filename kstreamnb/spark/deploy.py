@@ -216,14 +216,19 @@ def deploy(
         SlowBatches(query, slow_batch),
         *_discovery(query, limited, admin, discover_ms, manifest, source),
     ]
-    try:
-        query.restart()
-    except CheckpointError:  # the sink has batches of another checkpoint
-        if old is None and is_new and last_begun(folder) < 0:
-            withdraw_manifest(folder)
-        raise
+    _launch(query, folder, first=old is None and is_new)
     query.book.replicas = fewest_replicas(admin, sink, written)
     return query
+
+
+def _launch(query: Query, folder: CheckpointFiles, *, first: bool) -> None:
+    """Start a query; if its sink has batches of another checkpoint, a new folder is left as it was."""
+    try:
+        query.restart()
+    except CheckpointError:
+        if first and last_begun(folder) < 0:
+            withdraw_manifest(folder)
+        raise
 
 
 def _discovery(
