@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+from logging.handlers import WatchedFileHandler
 from pathlib import Path
 
 from kstreamnb.core.arguments import check_arguments
@@ -65,7 +66,7 @@ def log_to(path: Path | str) -> logging.Handler:
     """Append the log of all queries of this process to a file, one JSON object a line.
 
     Args:
-        path: the file.
+        path: the file; a new one is created if it was moved away, as logrotate does.
 
     Returns:
         The handler; ``logging.getLogger("kstreamnb.query").removeHandler(handler)`` ends the logging.
@@ -75,7 +76,7 @@ def log_to(path: Path | str) -> logging.Handler:
         >>> logging.getLogger("kstreamnb.query").removeHandler(handler)
     """
     check_arguments(log_to, locals())
-    handler = logging.FileHandler(path, encoding="utf-8", delay=True)
+    handler = WatchedFileHandler(path, encoding="utf-8", delay=True)  # logrotate may move the file
     handler.setFormatter(JsonLines())
     _LOG.addHandler(handler)
     if not _LOG.isEnabledFor(logging.INFO):
