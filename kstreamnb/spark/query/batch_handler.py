@@ -33,17 +33,18 @@ BatchListener = Callable[[BatchFigures], object]
 class SlowBatch:
     """A batch that runs longer than it should: number, seconds so far, the tasks at work, and whether they advance.
 
-    ``stuck`` says that no task has moved to another record for the time after which a batch counts as slow. It is
-    False if the positions are not known, such as those of workers of a cluster.
+    ``phase`` says what the batch does while no task is at work. ``stuck`` says that no task has moved to another record for the time after which a batch counts as slow. It is
+    False if no task is at work, or the positions are not known, such as those of workers of a cluster.
     """
 
     number: int
     seconds: float
     positions: tuple[TaskPosition, ...] = ()
     stuck: bool = False
+    phase: str = "starting"
 
     def __str__(self) -> str:
-        at = "; ".join(map(str, self.positions)) or "no task at work"
+        at = "; ".join(map(str, self.positions)) or self.phase
         duration = format_duration(int(self.seconds) * 1000)
         return f"batch {self.number} {'is stuck' if self.stuck else 'runs'} for {duration}: {at}"
 
