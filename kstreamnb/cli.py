@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kstreamnb import __version__, hooks
-from kstreamnb.errors import ConfigError, KStreamError
+from kstreamnb.errors import ConfigError, KStreamError, ProcessingError
+from kstreamnb.hints import cause_of
 
 if TYPE_CHECKING:  # commands import what they need
     from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles
@@ -44,7 +45,8 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except KStreamError as error:
-            lines = [f"{type(error).__name__}: {error}", *error.__notes__]
+            cause = [f"Cause: {cause_of(error)}"] if isinstance(error, ProcessingError) and error.__cause__ else []
+            lines = [f"{type(error).__name__}: {error}", *cause, *error.__notes__]
             click.echo("\n".join(lines), err=True)
             ctx.exit(1)
 
@@ -345,13 +347,14 @@ def _offsets_in(path: Path, topics: Sequence[str]) -> dict[str, dict[int, int]]:
 
 @main.command()
 @click.option("--data", type=click.Path(file_okay=False, path_type=Path), help="A folder that keeps the data.")
+@click.option("--port", type=click.IntRange(1, 65535), help="Default: that of the data's last broker, or a free one.")
 @click.option("--topic", "topics", multiple=True, metavar="NAME[:PARTITIONS]", help="Create a topic.")
-def broker(data: Path | None, topics: Sequence[str]) -> None:
+def broker(data: Path | None, port: int | None, topics: Sequence[str]) -> None:
     """Run a real single-node Kafka broker on this machine until Ctrl-C."""
     from kstreamnb.kafka.admin import Admin
     from kstreamnb.kafka.broker_process import local_broker
 
-    with local_broker(data=data) as running:
+    with local_broker(data=data, port=port) as running:
         admin = Admin(running.bootstrap_servers)
         for topic in topics:
             name, _, partitions = topic.partition(":")
