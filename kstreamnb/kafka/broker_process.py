@@ -68,7 +68,8 @@ _CONFIG: dict[str, object] = {
 class LocalBroker:
     """One broker process; starts with `start` or a ``with`` block.
 
-    A broker that is started again keeps its addresses, and one over an earlier broker's data has its port if it is free.
+    A broker that is started again keeps its addresses, and one over the data of an earlier one takes its port
+    if that is free.
 
     Args:
         heap: the heap of its JVM; default "256m".

@@ -174,7 +174,7 @@ def test_a_mistyped_name_in_a_module_is_answered_with_the_nearest(run):
 
 
 def test_a_checkpoint_to_reset_may_be_an_address(monkeypatch):
-    """It is reached through a session of Spark, and is no folder of this machine; a folder needs no session."""
+    """It is reached through a session of Spark; a folder of this machine needs none."""
     asked = []
     monkeypatch.setattr("kstreamnb.spark.state.hadoop_files.checkpoint_files", lambda text: asked.append(text) or text)
     assert "s3a://bucket/shop" == cli._checkpoint_at("s3a://bucket/shop")

@@ -1,4 +1,4 @@
-"""What the watcher of topics logs about the broker."""
+"""The entries of the log about a broker that is away."""
 
 from __future__ import annotations
 
