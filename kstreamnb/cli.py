@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kstreamnb import __version__, hooks
-from kstreamnb.errors import ConfigError, KStreamError
+from kstreamnb.errors import ConfigError, KStreamError, ProcessingError
+from kstreamnb.hints import cause_of
 
 if TYPE_CHECKING:  # commands import what they need
+    from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles
     from kstreamnb.samples import Sample
     from kstreamnb.topology.topology import Topology
 
@@ -43,7 +45,8 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except KStreamError as error:
-            lines = [f"{type(error).__name__}: {error}", *error.__notes__]
+            cause = [f"Cause: {cause_of(error)}"] if isinstance(error, ProcessingError) and error.__cause__ else []
+            lines = [f"{type(error).__name__}: {error}", *cause, *error.__notes__]
             click.echo("\n".join(lines), err=True)
             ctx.exit(1)
 
@@ -237,22 +240,23 @@ def capture(servers: str, topics: Sequence[str], output: str, size: int | None, 
 @click.option("--application-id", help="Unless the topology's name or the config says it.")
 @click.option("--config", multiple=True, metavar="NAME=VALUE", help="A setting of the application.")
 @click.option("--from", "starting", default="earliest", show_default=True, help="Where a new query begins.")
-@click.option("--max-records", type=int, default=0, help="Records a batch at most.")
+@click.option("--max-records", type=int, default=500_000, show_default=True, help="Records a batch at most, or 0.")
 @click.option("--available-now", is_flag=True, help="End when what is there now is processed.")
 def deploy(servers: str, application: str, config: Sequence[str], **options: Any) -> None:
     """Run APPLICATION on Spark, from Kafka to Kafka, until Ctrl-C or SIGTERM, which end it cleanly."""
     from kstreamnb.spark.deploy import deploy as start
 
-    topology = _load(application)
+    topology, query = _load(application), None
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    query = start(topology, bootstrap_servers=servers, config=_settings(config), **options)
     try:
+        query = start(topology, bootstrap_servers=servers, config=_settings(config), **options)
         click.echo(f"{query.application} runs; Ctrl-C stops it")
         query.await_termination()
-    except KeyboardInterrupt:  # it came before the query waited for one
+    except KeyboardInterrupt:  # it came before the query waited for one, or while it was starting
         pass
     finally:
-        query.stop()
+        if query is not None:
+            query.stop()
 
 
 _FROM_FILE = "Begin at the offsets in this file: lines of topic,partition,offset."
@@ -261,7 +265,7 @@ _FROM_FILE = "Begin at the offsets in this file: lines of topic,partition,offset
 @main.command()
 @_servers
 @click.option("--application-id", required=True, help="The application to forget.")
-@click.option("--checkpoint", type=click.Path(path_type=Path), help="The deployment's checkpoint, removed too.")
+@click.option("--checkpoint", help="The deployment's checkpoint: a local one shows if it runs; it is removed.")
 @click.option("--topology", "application", metavar="APPLICATION", help="module:name, to find exactly its topics.")
 @click.option("--input-topics", help="Set where the next deployment begins in these, with commas between.")
 @click.option("--intermediate-topics", help="Topics it writes and reads: the next one begins at their end.")
@@ -274,12 +278,13 @@ _FROM_FILE = "Begin at the offsets in this file: lines of topic,partition,offset
 @click.option("--shift-by", type=int, help="Offsets to add to the committed ones.")
 @click.option("--from-file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help=_FROM_FILE)
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
-@click.option("--force", is_flag=True, help="Go on although the application is in use.")
+@click.option("--force", is_flag=True, help="Go on although the application is in use, or its checkpoint is lost.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def reset(servers: str, application_id: str, *, dry_run: bool, yes: bool, **options: Any) -> None:
     """Reset an application: delete its marker, internal topics, group and checkpoint; inputs and outputs stay.
 
-    The flags are those of Kafka's application reset tool. Refuses while the application runs.
+    The flags are those of Kafka's application reset tool. Refuses while the application runs:
+    of a deployment to Spark, only its checkpoint shows that.
     """
     from kstreamnb.kafka.application_reset import plan_reset
     from kstreamnb.kafka.application_reset import reset as carry_out
@@ -297,6 +302,7 @@ def reset(servers: str, application_id: str, *, dry_run: bool, yes: bool, **opti
 def _reset_options(
     *,
     application: str | None,
+    checkpoint: str | None,
     to: str | None,
     to_offset: int | None,
     to_datetime: str | None,
@@ -311,8 +317,20 @@ def _reset_options(
         options[name] = tuple(part.strip() for part in (options[name] or "").split(",") if part.strip())
     if from_file is not None:
         options["input_topics"] = _offsets_in(from_file, options["input_topics"])
+    options["checkpoint"] = None if checkpoint is None else _checkpoint_at(checkpoint)
     where = to_offset if to_offset is not None else to_datetime or to or "earliest"
     return {"topology": _load(application) if application else None, "to": where, **options}
+
+
+def _checkpoint_at(text: str) -> CheckpointFiles:
+    """Return the files of a checkpoint; an address needs a session of Spark."""
+    from kstreamnb.kafka.storage.checkpoint_files import local_folder, to_files
+
+    if local_folder(text) is not None:
+        return to_files(text)
+    from kstreamnb.spark.state.hadoop_files import checkpoint_files
+
+    return checkpoint_files(text)
 
 
 def _offsets_in(path: Path, topics: Sequence[str]) -> dict[str, dict[int, int]]:
@@ -329,13 +347,14 @@ def _offsets_in(path: Path, topics: Sequence[str]) -> dict[str, dict[int, int]]:
 
 @main.command()
 @click.option("--data", type=click.Path(file_okay=False, path_type=Path), help="A folder that keeps the data.")
+@click.option("--port", type=click.IntRange(1, 65535), help="Default: that of the data's last broker, or a free one.")
 @click.option("--topic", "topics", multiple=True, metavar="NAME[:PARTITIONS]", help="Create a topic.")
-def broker(data: Path | None, topics: Sequence[str]) -> None:
+def broker(data: Path | None, port: int | None, topics: Sequence[str]) -> None:
     """Run a real single-node Kafka broker on this machine until Ctrl-C."""
     from kstreamnb.kafka.admin import Admin
     from kstreamnb.kafka.broker_process import local_broker
 
-    with local_broker(data=data) as running:
+    with local_broker(data=data, port=port) as running:
         admin = Admin(running.bootstrap_servers)
         for topic in topics:
             name, _, partitions = topic.partition(":")

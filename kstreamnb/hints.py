@@ -225,3 +225,8 @@ def message_of(error: BaseException | None) -> str:
         return str(error)
     except BaseException as failure:  # the class belongs to the user: it may raise anything
         return f"(its text is not available: __str__ raised {type(failure).__name__})"
+
+
+def cause_of(error: BaseException) -> str:
+    """Return type and message of an error's cause, such as ``ZeroDivisionError: division by zero``."""
+    return f"{type(error.__cause__).__name__}: {message_of(error.__cause__)}"

@@ -114,11 +114,12 @@ def plan_reset(
         to: "earliest" (default), "latest", an instant, or one offset for every partition.
         shift_by: begin this number of offsets after the committed ones, before them if negative. Default: None.
         by_duration: begin at the time this long before now, such as "1h". Default: None.
-        force: reset an application that is in use; default False.
+        force: reset an application that is in use, or was deployed to Spark and has lost its checkpoint; default False.
 
     Raises:
-        ApplicationStateError: the application is in use.
-        CheckpointError: the folder is not a checkpoint, or belongs to another application.
+        ApplicationStateError: the application is in use, or it was deployed to Spark and no checkpoint is given, whose
+            lock shows if it runs.
+        CheckpointError: there is no such folder, it is not a checkpoint, or it belongs to another application.
         UnknownTopicError: an input topic does not exist.
 
     Example:
@@ -132,8 +133,12 @@ def plan_reset(
     check_arguments(plan_reset, locals())
     admin, files = Admin(servers), None if checkpoint is None else to_files(checkpoint)
     topics = admin.topics()
-    files = files if files is not None and files.exists() else None
-    _refuse_running(admin, application, files, force=force)
+    if files is not None and not files.exists():
+        raise CheckpointError(
+            f'there is no checkpoint "{files}"',
+            hint="correct its path; if it no longer exists, leave it out and pass force",
+        )
+    _refuse_running(admin, application, files, deployed=_marker(application) in topics, force=force)
     if files is not None and not files.exists("metadata"):
         raise CheckpointError(
             f'folder "{files.name}" is not a checkpoint', detail="a checkpoint of Spark has a file named metadata"
@@ -192,7 +197,8 @@ def reset(
         to: "earliest", "latest", an instant, or one offset for every partition. Default: "earliest".
         shift_by: begin this number of offsets after the committed ones, before them if negative. Default: None.
         by_duration: begin at the time this long before now, such as "1h". Default: None.
-        force: reset an application that is in use. Default: False.
+        force: reset an application that is in use, or was deployed to Spark and has lost its checkpoint. Default:
+            False.
 
     Raises: As `plan_reset`: EngineError while the application runs, unless ``force``.
 
@@ -206,7 +212,7 @@ def reset(
     arguments = locals()
     check_arguments(reset, arguments)
     plan = plan_reset(**arguments)
-    if f"{application}-commits" in plan.topics:
+    if _marker(application) in plan.topics:
         fence(servers, application)
     admin = Admin(servers)
     admin.delete_topics(*plan.topics)
@@ -329,7 +335,7 @@ def _owned(
         if others:
             raise unknown(f'internal topic of "{application}":', others[0], internal, error=ConfigError)
         internal = [name for name in internal if name in chosen]
-    marker = f"{application}-commits"
+    marker = _marker(application)
     return tuple(sorted([*internal, *([marker] if marker in topics else [])]))
 
 
@@ -349,9 +355,22 @@ def _downstream(admin: Admin, topology: Topology | None, existing: Mapping[str, 
     return tuple(lines)
 
 
-def _refuse_running(admin: Admin, application: str, files: CheckpointFiles | None, *, force: bool) -> None:
+def _marker(application: str) -> str:
+    """Return the topic in which deployments to Spark note their commits."""
+    return f"{application}-commits"
+
+
+def _refuse_running(
+    admin: Admin, application: str, files: CheckpointFiles | None, *, deployed: bool, force: bool
+) -> None:
     if force:
         return
+    if files is None and deployed:  # its group has no members: only the checkpoint shows if it runs
+        raise ApplicationStateError(
+            f'application "{application}" may be running',
+            detail=f'topic "{_marker(application)}" exists, so it was deployed to Spark, and no checkpoint is given',
+            hint="pass the deployment's checkpoint; if it no longer exists, stop the application and pass force",
+        )
     if files is not None and files.in_use():
         raise ApplicationStateError(
             f'application "{application}" is running',
@@ -376,7 +395,7 @@ def _refuse_foreign(application: str, files: CheckpointFiles) -> None:
 def fence(servers: Servers, application: str) -> None:
     """End a deployment that may run elsewhere: its next batch fails, and it does not restart automatically."""
     TopicClaim(servers, application)
-    slots = Admin(servers).topics()[f"{application}-commits"] - SHARED_PARTITIONS
+    slots = Admin(servers).topics()[_marker(application)] - SHARED_PARTITIONS
     for slot in (None, *range(slots)):
         producer = client(Producer, connection(servers, transactional_id=transactional_id(application, slot)))
         try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -39,6 +40,7 @@ _JVM = (
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
     "-Djava.awt.headless=true",
 )
+_LISTENER = re.compile(r"^listeners=PLAINTEXT://127\.0\.0\.1:(\d+)", re.MULTILINE)
 _LOG_LINES, _LOG_BYTES = 20, 3000
 _ANSWER_S = 5.0
 _WATCH = 'exec 3<&0; "$@" 3<&- & p=$!; (cat <&3 >/dev/null; kill $p 2>/dev/null) & wait $p'
@@ -66,7 +68,8 @@ _CONFIG: dict[str, object] = {
 class LocalBroker:
     """One broker process; starts with `start` or a ``with`` block.
 
-    A broker that is started again keeps its addresses.
+    A broker that is started again keeps its addresses, and one over the data of an earlier one takes its port
+    if that is free.
 
     Args:
         heap: the heap of its JVM; default "256m".
@@ -75,6 +78,7 @@ class LocalBroker:
         users: password by name. They authenticate at a second listener and may do only what access control lists
             allow; clients of the first, `bootstrap_servers`, may do everything. Default: none, clients need not
             sign in.
+        port: the port of `bootstrap_servers`. Default: None, that of the data's last broker, or a free one.
         version: the version of Kafka. Default: ``KAFKA_VERSION``, the one that the tests use.
         timeout_s: how many seconds it may take to answer after a start; default 60. Its folder is formatted within the
             same time.
@@ -93,11 +97,12 @@ class LocalBroker:
         data: Path | str | None = None,
         config: Mapping[str, object] | None = None,
         users: Mapping[str, str] | None = None,
+        port: int | None = None,
         version: str = KAFKA_VERSION,
         timeout_s: float = 60.0,
     ) -> None:
         self.version, self.heap, self.timeout_s = version, heap, timeout_s
-        self.config, self.users = dict(config or {}), dict(users or {})
+        self.config, self.users, self.port = dict(config or {}), dict(users or {}), port
         self.bootstrap_servers = ""
         self._guarded = ""
         self._answered = False
@@ -258,7 +263,23 @@ class LocalBroker:
         finally:
             for each in sockets:
                 each.close()
-        return self.bootstrap_servers or free, self._guarded or guarded, controller
+        return self.bootstrap_servers or self._own_address() or free, self._guarded or guarded, controller
+
+    def _own_address(self) -> str:
+        """Return the address with the chosen port, else with that of the data's last broker if it is free, else ""."""
+        known = None
+        with suppress(FileNotFoundError):
+            known = _LISTENER.search((self.data / "server.properties").read_text())
+        port = self.port or (int(known[1]) if known else 0)
+        with socket.socket() as taken:
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections of the last broker may linger
+            try:
+                taken.bind(("127.0.0.1", port))
+            except OSError as error:
+                if self.port:
+                    raise BrokerError(f"port {port} of this machine is in use", hint="choose another one") from error
+                return ""
+        return f"127.0.0.1:{port}" if port else ""
 
     def _configure(self, command: list[str], controller: str) -> None:
         logs, path = self.data / "logs", self.data / "server.properties"
@@ -313,6 +334,7 @@ def local_broker(
     data: Path | str | None = None,
     config: Mapping[str, object] | None = None,
     users: Mapping[str, str] | None = None,
+    port: int | None = None,
 ) -> LocalBroker:
     """Start a real Kafka broker on this machine; needs Java 17 and, the first time, access to Maven Central.
 
@@ -324,6 +346,7 @@ def local_broker(
         config: further settings of the broker. Default: none.
         users: password by name. ``servers=broker.connection("shop")`` signs in as that user, which may do what access
             control lists allow, and nothing else. Default: none, clients need not sign in.
+        port: its port. Default: None, that of the data's last broker if it is free, else any free one.
 
     Example:
         >>> from kstreamnb.kafka import Admin
@@ -334,4 +357,4 @@ def local_broker(
         {'orders': 4}
     """
     with under_way("starting a Kafka broker on this machine"):
-        return LocalBroker(heap=heap, data=data, config=config, users=users).start()
+        return LocalBroker(heap=heap, data=data, config=config, users=users, port=port).start()

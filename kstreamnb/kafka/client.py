@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TypeAlias, TypeVar
@@ -37,6 +38,7 @@ _HINTS = {
     **dict.fromkeys(_NOT_ALLOWED, "grant the permission; RECIPES.md lists what a deployment needs"),
 }
 Client = TypeVar("Client")
+_FENCED = re.compile("fence|newer producer|old epoch", re.IGNORECASE)
 LOG = logging.getLogger("kstreamnb.query.kafka")
 _ADDRESS = 'give "host:port", or a dict of librdkafka settings with "bootstrap.servers"'
 _USUAL = {"log_level": 2, "reconnect.backoff.max.ms": 1000}  # a broker that was away is found again within a second
@@ -49,8 +51,11 @@ _FROM_JAVA = {
 
 def _with_fields(record: logging.LogRecord) -> bool:
     """Turn a message of librdkafka into an entry of the log of queries."""
-    record.fields = {"event": "kafka says", "message": without_secrets(record.getMessage())}
-    return True
+    message = without_secrets(record.getMessage())
+    record.fields = {"event": "kafka says", "message": message}
+    if message.startswith(("FATAL ", "TXNERR ")) and _FENCED.search(message):  # the writer raises it as FencedError
+        record.levelno, record.levelname = logging.DEBUG, "DEBUG"
+    return LOG.isEnabledFor(record.levelno)
 
 
 LOG.addHandler(logging.NullHandler())

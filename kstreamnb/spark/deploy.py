@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from kstreamnb import hooks
 from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.time import Duration, Instant, duration_ms, instant_ms
-from kstreamnb.errors import ConfigError, TopologyError
+from kstreamnb.errors import CheckpointError, ConfigError, TopologyError
 from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.kafka.java import java
 from kstreamnb.kafka.storage.checkpoint_files import Checkpoint, CheckpointFiles
@@ -49,6 +49,7 @@ from kstreamnb.spark.state.checkpoint_manifest import (
     check_compatible,
     manifest_of,
     read_manifest,
+    withdraw_manifest,
     write_manifest,
 )
 from kstreamnb.spark.state.checkpoint_reader import last_begun
@@ -215,9 +216,19 @@ def deploy(
         SlowBatches(query, slow_batch),
         *_discovery(query, limited, admin, discover_ms, manifest, source),
     ]
-    query.restart()
+    _launch(query, folder, first=old is None and is_new)
     query.book.replicas = fewest_replicas(admin, sink, written)
     return query
+
+
+def _launch(query: Query, folder: CheckpointFiles, *, first: bool) -> None:
+    """Start a query; if its sink has batches of another checkpoint, a new folder is left as it was."""
+    try:
+        query.restart()
+    except CheckpointError:
+        if first and last_begun(folder) < 0:
+            withdraw_manifest(folder)
+        raise
 
 
 def _discovery(

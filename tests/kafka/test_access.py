@@ -112,9 +112,9 @@ def test_a_deployment_needs_the_permissions_of_the_recipe_and_no_others(
     _allow(guarded, GROUP, "shop", "READ")
 
     for kind, name, prefix in ((TOPIC, "shop-", True), (GROUP, "shop", False)):
-        _refused(lambda: reset(me, "shop"), "failed", "uthorization failed", "RECIPES.md")
+        _refused(lambda: reset(me, "shop", force=True), "failed", "uthorization failed", "RECIPES.md")
         _allow(guarded, kind, name, "DELETE", prefix=prefix)
-    _granted(lambda: reset(me, "shop"))
+    _granted(lambda: reset(me, "shop", force=True))
     assert {"sales", "shop-out"} == {name for name in above.admin.topics() if not name.startswith("__")}
 
 

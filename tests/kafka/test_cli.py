@@ -44,6 +44,9 @@ def test_a_reset_asks_first(servers, name):
     writer.publish(0, "offsets", [])
     writer.close()
     command = ["reset", "--servers", servers, "--application-id", name]
+    refused = CliRunner().invoke(main, [*command, "--yes"])
+    assert (1, True) == (refused.exit_code, "may be running" in refused.output)
+    command.append("--force")
     dry = CliRunner().invoke(main, [*command, "--dry-run"])
     assert f"delete topic {name}-commits" in dry.output
     assert 1 == CliRunner().invoke(main, command, input="n\n").exit_code

@@ -7,7 +7,7 @@ import time
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.errors import BrokerError, FencedError
+from kstreamnb.errors import BrokerError, CheckpointError, FencedError
 from kstreamnb.kafka.producer import produce
 from kstreamnb.kafka.storage.checkpoint_lock import in_use
 from kstreamnb.kafka.storage.claims import TopicClaim
@@ -122,6 +122,18 @@ def test_a_second_deployment_takes_over_and_the_first_is_fenced(bench: Bench) ->
     first.stop()
     bench.run(builder)
     assert 20 == len(bench.read("twice-out"))
+
+
+def test_a_refused_deployment_leaves_its_folder_to_others(bench: Bench) -> None:
+    """The application belongs to another checkpoint: the new folder is nobody's, and serves another application."""
+    for name in ("elsewhere", "other"):
+        bench.fill(f"{name}-in", 5)
+    bench.run(counting("elsewhere"))
+    with pytest.raises(CheckpointError, match="belongs to another checkpoint"):
+        bench.deploy(counting("elsewhere"), checkpoint="second")
+    assert [] == [path.name for path in (bench.folder / "second").iterdir() if path.is_file()]
+    bench.run(counting("other"), checkpoint="second")
+    assert 5 == len(bench.read("other-out"))
 
 
 def test_what_restarts_by_itself_leaves_a_newer_deployment_alone(bench: Bench) -> None:

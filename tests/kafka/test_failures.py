@@ -150,13 +150,13 @@ def test_a_reset_takes_the_flags_of_kafkas_tool(bench: Bench) -> None:
     """S3-18: to an instant, by a duration, shifted; two options at once are refused."""
     bench.fill("flags-in", 10)
     bench.run(counting("flags"))
-    plan = plan_reset(bench.servers, "flags", input_topics=["flags-in"], to="latest")
-    assert {"flags-in": {0: 10}} == plan.positions
-    assert {"flags-in": {0: 8}} == plan_reset(bench.servers, "flags", input_topics=["flags-in"], shift_by=-2).positions
-    assert {"flags-in": {0: 0}} == plan_reset(
-        bench.servers, "flags", input_topics=["flags-in"], by_duration="9999d"
-    ).positions
+    checkpoint = bench.folder / "checkpoint"
+    asked = {"checkpoint": checkpoint, "input_topics": ["flags-in"]}
+    assert {"flags-in": {0: 10}} == plan_reset(bench.servers, "flags", to="latest", **asked).positions
+    assert {"flags-in": {0: 8}} == plan_reset(bench.servers, "flags", shift_by=-2, **asked).positions
+    assert {"flags-in": {0: 0}} == plan_reset(bench.servers, "flags", by_duration="9999d", **asked).positions
     command = ["reset", "--servers", bench.servers, "--application-id", "flags", "--input-topics", "flags-in"]
+    command += ["--checkpoint", str(checkpoint)]
     shown = CliRunner().invoke(main, [*command, "--to-datetime", "2000-01-01T00:00Z", "--dry-run"])
     assert "begin topic flags-in at offsets 0: 0" in shown.output
     assert 2 == CliRunner().invoke(main, [*command, "--to-latest", "--shift-by", "1"]).exit_code

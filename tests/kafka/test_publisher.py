@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from contextlib import closing, suppress
@@ -132,6 +133,7 @@ def test_a_batch_that_was_not_committed_leaves_nothing(servers, topic, name):
 
 def test_a_zombie_is_fenced_at_any_step(servers, topic, name, caplog, capfd):
     """Once a newer writer is open, the older one cannot publish; librdkafka logs it, and nothing else is printed."""
+    caplog.set_level(logging.DEBUG, logger="kstreamnb.query.kafka")
     out = topic(2, "-out")
     for step in ("begin", "produced", "offsets"):
         old = _writer(servers, name + step)
@@ -147,8 +149,10 @@ def test_a_zombie_is_fenced_at_any_step(servers, topic, name, caplog, capfd):
         assert opened[0].marker is None
         opened[0].publish(0, "offsets", _columns(out, 0))
     assert 9 == len(_committed(servers, out))
-    said = [record.fields for record in caplog.records if record.name == "kstreamnb.query.kafka"]
+    records = [record for record in caplog.records if record.name == "kstreamnb.query.kafka"]
+    said = [record.fields for record in records]
     assert {"kafka says"} == {fields["event"] for fields in said}
+    assert [] == [each.getMessage() for each in records if each.levelname == "CRITICAL"]
     assert any("fenced" in fields["message"] for fields in said)
     assert ("", "") == capfd.readouterr()
 

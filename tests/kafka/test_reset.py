@@ -41,10 +41,25 @@ def test_a_reset_application_begins_anew(servers, topic, admin, name, tmp_path):
     assert not checkpoint.exists()
     there = admin.topics()
     assert (True, True, False) == (out in there, other in there, changelog in there)
-    assert "nothing to delete" in str(plan_reset(servers, name, checkpoint=checkpoint))
+    assert "nothing to delete" in str(plan_reset(servers, name))
     with pytest.raises(FencedError):
         running.publish(1, "more", columns_of([(out, 0, 5, b"k", b"v", ())]))
     assert TransactionalWriter(servers, name, "q2").open() is None
+
+
+def test_a_deployment_to_spark_is_not_reset_without_its_checkpoint(servers, admin, name, tmp_path):
+    """Its group has no members while it runs: only the lock of its checkpoint shows if it does."""
+    running = TransactionalWriter(servers, name, "q1")
+    running.open()
+    running.publish(0, "offsets", [])
+    with pytest.raises(ApplicationStateError, match=f'"{name}" may be running') as refused:
+        reset(servers, name)
+    assert "pass the deployment's checkpoint" in str(refused.value.hint)
+    assert f"{name}-commits" in admin.topics()
+    running.publish(1, "more", [])
+    running.close()
+    assert (f"{name}-commits",) == reset(servers, name, force=True).topics
+    assert f"{name}-commits" not in admin.topics()
 
 
 def test_with_the_topology_exactly_its_own_topics_go(servers, topic, name):
@@ -67,6 +82,9 @@ def test_an_application_with_members_or_a_wrong_folder_is_refused(servers, topic
     member.close()
     with pytest.raises(CheckpointError, match="is not a checkpoint"):
         plan_reset(servers, name, checkpoint=tmp_path)
+    for force in (False, True):
+        with pytest.raises(CheckpointError, match=r'there is no checkpoint ".*mistyped"'):
+            plan_reset(servers, name, checkpoint=tmp_path / "mistyped", force=force)
 
 
 def test_a_checkpoint_of_another_application_is_not_deleted(servers, name, tmp_path):

@@ -389,7 +389,7 @@ def reading(**changes: float) -> list[Metric]:
     ("rule", "trouble"),
     [
         ("stalled", {"commit_total": 10, "records_lag_max": 70}),
-        ("lag grows", {"commit_total": 11, "records_lag_max": 70}),
+        ("lag grows", {"commit_total": 11, "records_lag_max": 7000}),
         ("failed", {"commit_total": 11, "failed_stream_threads": 1}),
         ("records dropped", {"commit_total": 11, "dropped_records_total": 1}),
         ("restoring", {"commit_total": 11, "restores_total": 4}),

@@ -34,8 +34,9 @@ def reading(**numbers: float) -> list[Metric]:
     [
         ({"commits": 11}, []),
         ({"commits": 10}, []),
-        ({"commits": 10, "lag": 7}, ["lag grows"]),
-        ({"commits": 11, "lag": 7}, ["lag grows"]),
+        ({"commits": 10, "lag": 7000}, ["lag grows"]),
+        ({"commits": 11, "lag": 7000}, ["lag grows"]),
+        ({"commits": 11, "lag": 1000}, []),
         ({"failed": 1}, ["failed"]),
         ({"dropped": 3}, ["records dropped"]),
         ({"restores": 2}, ["restoring"]),
@@ -77,6 +78,20 @@ def test_a_query_is_stalled_after_five_intervals() -> None:
             assert expected == [alert.name for alert in alerts(reading(lag=7), reading(lag=7), rules, elapsed=elapsed)]
 
 
+def test_a_lag_grows_if_it_has_doubled_and_exceeds_what_an_interval_reads() -> None:
+    """A lag of 9 and then 10 is that of a healthy query, and so is one that the next batch clears."""
+    rate = Metric("consumer-fetch-manager-metrics", "records-consumed-rate", (), 100.0)
+    for before, now, expected in ((9, 10, []), (4000, 7000, []), (2000, 5900, []), (3000, 6100, ["lag grows"])):
+        readings = reading(lag=before), [*reading(lag=now, commits=11), rate]
+        assert expected == [alert.name for alert in alerts(*readings, RULES, elapsed="5m")]
+
+
+def test_a_process_that_has_ended_is_down() -> None:
+    """It reports no metrics, so that no value of a metric can say so."""
+    assert ["down"] == [alert.name for alert in alerts(reading(commits=11), [], RULES, elapsed="1m")]
+    assert "absent(kafka_streams_stream_running)" in {rule.expression for rule in RULES}
+
+
 def test_readings_of_a_query_know_their_time() -> None:
     """One reading compared with itself triggers no alert; readings without a time need ``elapsed``."""
     taken = MetricsBook("shop").all({("orders", 0): 7})
@@ -94,6 +109,7 @@ def test_prometheus_gets_the_same_rules() -> None:
     assert [
         "Stalled",
         "Failed",
+        "Down",
         "LagGrows",
         "RecordsDropped",
         "Restoring",

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
+import signal
+
 import click
 import pytest
 from click.testing import CliRunner
 
+from kstreamnb import cli
 from kstreamnb.cli import main
 from kstreamnb.samples import Sample
+from kstreamnb.spark.deploy import deploy
 
 APP = """
 import kstreamnb as ks
@@ -166,6 +171,32 @@ def test_a_mistyped_name_in_a_module_is_answered_with_the_nearest(run):
     found = run("describe", "app_of_test.py:topolgy")
     assert 1 == found.exit_code
     assert 'did you mean "app_of_test.py:topology"?' in found.output
+
+
+def test_a_checkpoint_to_reset_may_be_an_address(monkeypatch):
+    """It is reached through a session of Spark; a folder of this machine needs none."""
+    asked = []
+    monkeypatch.setattr("kstreamnb.spark.state.hadoop_files.checkpoint_files", lambda text: asked.append(text) or text)
+    assert "s3a://bucket/shop" == cli._checkpoint_at("s3a://bucket/shop")
+    assert "shop" == cli._checkpoint_at("checkpoints/shop").name
+    assert ["s3a://bucket/shop"] == asked
+
+
+def test_a_deployment_has_the_batch_limit_of_the_api():
+    """Without one, a backlog of any size would be a single batch."""
+    limit = inspect.signature(deploy).parameters["max_records"].default
+    assert [limit] == [each.default for each in cli.deploy.params if each.name == "max_records"]
+
+
+def test_a_deployment_that_is_ended_while_it_starts_ends_cleanly(run, monkeypatch):
+    """SIGTERM arrives as an interrupt: exit code 0, and no word of an abort."""
+    monkeypatch.setattr("kstreamnb.spark.deploy.deploy", lambda *_, **__: signal.raise_signal(signal.SIGTERM))
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        result = run("deploy", "app_of_test.py", "--servers", "localhost:9", "--checkpoint", "checkpoint")
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert (0, "") == (result.exit_code, result.output)
 
 
 def test_every_command_takes_the_name_that_kafkas_tools_have_for_servers(run):

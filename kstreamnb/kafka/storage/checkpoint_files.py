@@ -17,7 +17,7 @@ from kstreamnb.errors import CheckpointError, ConfigError
 from kstreamnb.kafka.storage.checkpoint_lock import SharedLock, in_use, unwritable
 
 MANIFEST = "kstreamnb.json"
-_CLAIM_FILE = ".kstreamnb.owner"
+CLAIM_FILE = ".kstreamnb.owner"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(.*)", re.DOTALL)  # one letter and a colon are a drive of Windows
 
 
@@ -238,17 +238,17 @@ class FileClaim:
 
     def __init__(self, files: CheckpointFiles) -> None:
         self._files = files
-        self._before, self._own = files.read(_CLAIM_FILE) or b"", new_token()
-        files.write(_CLAIM_FILE, self._own)
+        self._before, self._own = files.read(CLAIM_FILE) or b"", new_token()
+        files.write(CLAIM_FILE, self._own)
 
     def holds(self) -> bool:
         """Tell whether the file has the token of this start."""
-        return (self._files.read(_CLAIM_FILE) or self._own) == self._own
+        return (self._files.read(CLAIM_FILE) or self._own) == self._own
 
     def withdraw(self) -> None:
         """Restore the token of the start before."""
-        if self._files.read(_CLAIM_FILE) == self._own:
-            self._files.write(_CLAIM_FILE, self._before)
+        if self._files.read(CLAIM_FILE) == self._own:
+            self._files.write(CLAIM_FILE, self._before)
 
 
 def new_token() -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any, NoReturn
 
 import cloudpickle  # type: ignore[import-untyped]
@@ -16,6 +16,7 @@ from kstreamnb.errors import (
     FencedError,
     JvmGoneError,
     KStreamError,
+    ProcessingError,
     SparkError,
     StorageError,
 )
@@ -61,6 +62,23 @@ def raise_first(blobs: list[bytes]) -> NoReturn:
     task, error, cause = min((pickle.loads(blob) for blob in blobs), key=lambda failure: str(failure[0]))
     error.task = task
     raise error.named_by(origin_of) from cause
+
+
+def name_input(error: KStreamError, inner: Container[str], inputs: Sequence[str]) -> None:
+    """Add to an error about a record of a topic inside the query where its origin can be found: that topic has no log.
+
+    Args:
+        error: the error of a task.
+        inner: names of topics whose records pass from task to task inside the query.
+        inputs: names of the application's input topics.
+    """
+    if not isinstance(error, ProcessingError) or error.coordinates is None or error.coordinates[0] not in inner:
+        return
+    topic, *_, timestamp_ms = error.coordinates
+    way = f'topic "{topic}" exists only inside the query: search {", ".join(inputs)} near timestamp {timestamp_ms} ms'
+    error.__notes__ = [each for each in error.__notes__ if each != f"Detail: {error.detail}"]
+    error.detail = "; ".join(filter(None, (error.detail, way)))
+    error.add_note(f"Detail: {error.detail}")
 
 
 def spark_failure(what: str, error: BaseException) -> EngineError:

@@ -20,7 +20,7 @@ from kstreamnb.spark.contracts import Chunk, OffsetSource
 
 FEW_RECORDS = 2000
 """The records of the largest batch that is read by the process that plans it."""
-_GLANCE_S = 10.0
+_GLANCE_S = 2.0  # Prometheus gives up a scrape after 10 s
 
 Starting: TypeAlias = Instant | Mapping[int, int] | Mapping[str, Mapping[int, int]]
 """Where to begin: "earliest", "latest", a time in ms, or offsets."""

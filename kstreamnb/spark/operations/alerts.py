@@ -52,6 +52,9 @@ class Alert:
     fires: Callable[[_Readings], bool] = field(repr=False, compare=False)
 
 
+_FEW_RECORDS = 1000  # a lag that one batch clears, however slow the query is
+
+
 def _exposed(group: str, name: str) -> str:
     return exposed_name(Metric(group, name, (), 0.0))
 
@@ -82,7 +85,7 @@ def alert_rules(
         process_latency: "processing is slow" fires if a task needs more than this per record on average; default 50 ms.
 
     Example:
-        >>> [rule.name for rule in alert_rules(dead_letter_topic="dead")][5:]
+        >>> [rule.name for rule in alert_rules(dead_letter_topic="dead")][6:]
         ['processing is slow', 'state too large', 'dead letters']
         >>> alert_rules(interval="10s")[0].expression.partition(" and ")[0]
         'increase(kafka_streams_stream_thread_commit_total[50s]) == 0'
@@ -91,6 +94,7 @@ def alert_rules(
     interval_ms, latency_ms = duration_ms(interval, "interval"), duration_ms(process_latency, "process_latency")
     stalled_ms = 5 * interval_ms if stalled_after is None else duration_ms(stalled_after, "stalled_after")
     commits, lag = _exposed(_THREAD, "commit-total"), _exposed(_FETCH, "records-lag-max")
+    rate = _exposed(_FETCH, "records-consumed-rate")
     rules = [
         Alert(
             "stalled",
@@ -109,10 +113,16 @@ def alert_rules(
             lambda seen: seen.total("stream-metrics", "failed-stream-threads") > 0,
         ),
         Alert(
+            "down",
+            f"absent({_exposed('stream-metrics', 'running')})",
+            "no query reports: its process has ended; alert on up == 0, too, which names the process",
+            lambda seen: not seen.now,
+        ),
+        Alert(
             "lag grows",
-            f"deriv({lag}[10m]) > 0",
+            f"{lag} > {_FEW_RECORDS} and {lag} > {interval_ms / 1000:g} * {rate} and {lag} > 2 * ({lag} offset 10m)",
             "records arrive faster than they are processed: see process-rate, skew of partitions, cores",
-            lambda seen: seen.growth(_FETCH, "records-lag-max") > 0,
+            lambda seen: _lag_grows(seen, interval_ms),
         ),
         Alert(
             "records dropped",
@@ -144,6 +154,13 @@ def alert_rules(
     return tuple(rules)
 
 
+def _lag_grows(seen: _Readings, interval_ms: int) -> bool:
+    """Return whether the lag has doubled, to more than is read in an interval: less waits for the next batch anyway."""
+    lag, before = (seen.total(_FETCH, "records-lag-max", before=earlier) for earlier in (False, True))
+    usual = seen.total(_FETCH, "records-consumed-rate") * interval_ms / 1000
+    return lag > max(_FEW_RECORDS, usual, 2 * before)
+
+
 def _dead_letters(topic: str) -> Alert:
     letters = "stream-topic-metrics", "records-produced-total"
     return Alert(
@@ -173,7 +190,7 @@ def alerts(
 
     Example:
         >>> lag = ("consumer-fetch-manager-metrics", "records-lag-max", ())
-        >>> readings = [Metric(*lag, 60.0)], [Metric(*lag, 70.0)]
+        >>> readings = [Metric(*lag, 6000.0)], [Metric(*lag, 13000.0)]
         >>> [[alert.name for alert in alerts(*readings, elapsed=elapsed)] for elapsed in ("1s", "5m")]
         [['lag grows'], ['stalled', 'lag grows']]
     """

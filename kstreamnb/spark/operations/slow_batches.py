@@ -40,6 +40,13 @@ class SlowBatches:
         if lasts():
             action.slow = None
 
+    def _phase(self) -> str:
+        """Return what a batch does while no task is at work."""
+        action = self._query.control.action
+        if action.busy.locked():
+            return "publishing to Kafka" if action.sink.kafka else "publishing to the sink"
+        return "starting" if positions_folder(self._query.control.files) is not None else "positions unknown"
+
     def _look(self, now_s: float) -> SlowBatch | None:
         query, files = self._query, self._query.control.files
         try:
@@ -60,8 +67,9 @@ class SlowBatches:
         seconds = now_s - self._begun_s
         if seconds < self._slow_s and not any(each.restored for each in positions):
             return None
-        known = positions_folder(files) is not None and not any(each.unknown for each in positions)
-        slow = SlowBatch(number, seconds, positions, stuck=known and now_s - self._moved_s >= self._slow_s)
+        known = bool(positions) and not any(each.unknown for each in positions)
+        stuck = known and now_s - self._moved_s >= self._slow_s
+        slow = SlowBatch(number, seconds, positions, stuck, self._phase())
         if seconds >= self._told_s:
             self._told_s = 2 * seconds
             query.control.action.log.warn("slow batch", batch=number, seconds=round(seconds), at=str(slow))

@@ -34,19 +34,32 @@ class TopicWatcher:
         self._query, self._admin, self._ids = query, admin, dict(ids)
         self._written, self._fail_on_loss = tuple(written), fail_on_loss
         self._missed: dict[str, int] = {}
+        self._away = False
 
     def __call__(self, lasts: Callable[[], bool]) -> None:
         """Watch until the query ends or is started again."""
         pause = threading.Event()
         self._missed.clear()
+        self._away = False
         while not pause.wait(_EVERY_S) and lasts() and self._query.is_active():
             try:
                 error = self._look()
-            except EngineError:
-                continue  # the broker is away; the query itself waits for it
+            except EngineError as away:  # the query itself waits for the broker
+                self._note(away)
+                continue
+            self._note(None)
             if error is not None:
                 self._query.control.end_with(error)
                 return
+
+    def _note(self, error: EngineError | None) -> None:
+        """Log once that the broker cannot be reached, and once that it is back."""
+        log, before = self._query.control.action.log, self._away
+        self._away = error is not None
+        if error is not None and not before:
+            log.warn("broker cannot be reached", error=error.message)
+        elif error is None and before:
+            log.note("broker is back")
 
     def _look(self) -> EngineError | None:
         application = self._query.deployment.application

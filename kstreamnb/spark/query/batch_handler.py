@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -33,17 +34,19 @@ BatchListener = Callable[[BatchFigures], object]
 class SlowBatch:
     """A batch that runs longer than it should: number, seconds so far, the tasks at work, and whether they advance.
 
-    ``stuck`` says that no task has moved to another record for the time after which a batch counts as slow. It is
-    False if the positions are not known, such as those of workers of a cluster.
+    ``phase`` says what the batch does while no task is at work. ``stuck`` says that no task has moved to another record
+    for the time after which a batch counts as slow. It is
+    False if no task is at work, or the positions are not known, such as those of workers of a cluster.
     """
 
     number: int
     seconds: float
     positions: tuple[TaskPosition, ...] = ()
     stuck: bool = False
+    phase: str = "starting"
 
     def __str__(self) -> str:
-        at = "; ".join(map(str, self.positions)) or "no task at work"
+        at = "; ".join(map(str, self.positions)) or self.phase
         duration = format_duration(int(self.seconds) * 1000)
         return f"batch {self.number} {'is stuck' if self.stuck else 'runs'} for {duration}: {at}"
 
@@ -193,6 +196,7 @@ class BatchAction:
     def _tell(self, batch: QueryBatch, done: OutputBatch, figures: BatchFigures) -> None:
         self.lifecycle.apply(LifecycleEvent.READY, Actor.STREAM)
         self.log.batch(figures)
+        self._tell_of_drops(batch)
         self._tell_of_clock(batch.clock_ms - figures.at_ms)
         if done.differs:
             self.log.warn("replay differs", batch=batch.number, hint="the topology is not deterministic")
@@ -201,6 +205,14 @@ class BatchAction:
                 watcher(figures)
             except BaseException as error:  # a watcher must not end the query; its error is logged
                 self.log.warn("watcher failed", error=f"{type(error).__name__}: {message_of(error)}")
+
+    def _tell_of_drops(self, batch: QueryBatch) -> None:
+        """Warn of skipped records, once for each node and reason."""
+        drops = Counter[tuple[str, str]]()
+        for report in batch.output.reports:
+            drops.update(report["dropped"])
+        for (node, reason), count in sorted(drops.items()):
+            self.log.warn("records dropped", batch=batch.number, count=count, node=node, reason=reason)
 
     def _tell_of_clock(self, ahead_ms: int) -> None:
         """Warn once if the clock of punctuators is ahead of the machine's, which has gone back."""

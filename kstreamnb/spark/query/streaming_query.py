@@ -12,6 +12,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from kstreamnb.errors import KStreamError
 from kstreamnb.spark.contracts import PREPARED, Action, OffsetSource, QueryBatch, RowFunction, StreamSettings, from_json
 from kstreamnb.spark.execution.batch_output import BatchOutput
+from kstreamnb.spark.execution.failures import name_input
 from kstreamnb.spark.execution.rows import ROW_SCHEMA
 from kstreamnb.spark.execution.stateful_operator import StatefulOperator, stateless_level
 from kstreamnb.spark.io.stream_source import SourceSettings, source_class
@@ -83,7 +84,7 @@ def owners_of(deployment: Deployment) -> list[int]:
 
 def _on_batch(deployment: Deployment, action: Action, settings: StreamSettings) -> Callable[[DataFrame, int], None]:
     """Return the function that Spark calls with each batch: one collect, then the query's action."""
-    owners, files = owners_of(deployment), settings.files
+    owners, files, application = owners_of(deployment), settings.files, deployment.application
 
     def act(frame: DataFrame, number: int) -> None:
         began = time.perf_counter()
@@ -93,6 +94,7 @@ def _on_batch(deployment: Deployment, action: Action, settings: StreamSettings) 
         try:
             output = BatchOutput.of(table, owners)
         except KStreamError as error:
+            name_input(error, application.inner, application.external)
             action.failed(error)
             raise
         end = json.loads(entry)

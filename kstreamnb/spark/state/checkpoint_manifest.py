@@ -7,6 +7,7 @@ Spark partitions, and the shape of the state. It is compared before anything is 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
@@ -14,11 +15,13 @@ from typing import Any
 
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import CheckpointError
-from kstreamnb.kafka.storage.checkpoint_files import MANIFEST, CheckpointFiles
+from kstreamnb.kafka.storage.checkpoint_files import CLAIM_FILE, MANIFEST, CheckpointFiles
 from kstreamnb.runtime.context.task_context import header_use
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment
 
+_NUMBER = re.compile(r"\d{10}")  # of a name that was generated
+_SHIFTED = "a node before it shifted its number; name the operator before the first deployment; "
 _FORMAT = 3
 _WITH_SLOTS = 4  # earlier versions would publish slots again that are in Kafka already
 _READABLE = (2, 3, _WITH_SLOTS)
@@ -140,6 +143,12 @@ def write_manifest(checkpoint: CheckpointFiles, manifest: Manifest) -> None:
     checkpoint.write(MANIFEST, json.dumps(content, indent=1).encode())
 
 
+def withdraw_manifest(checkpoint: CheckpointFiles) -> None:
+    """Remove the traces of a refused first start, so that the folder belongs to no application."""
+    for name in (MANIFEST, CLAIM_FILE):
+        checkpoint.delete(name)
+
+
 def checkpoint_missing(checkpoint: CheckpointFiles, application: str) -> CheckpointError:
     """Return the error of a query whose checkpoint folder does not exist any more."""
     return CheckpointError(
@@ -151,14 +160,27 @@ def checkpoint_missing(checkpoint: CheckpointFiles, application: str) -> Checkpo
 
 def check_compatible(old: Manifest, new: Manifest) -> None:
     """Raise CheckpointError that lists every difference if a new deployment cannot use the state of an old one."""
-    differences = [*_settings(old, new), *_differences(old.state, new.state)]
+    differences = [*_settings(old, new), *_differences(old, new)]
     if differences:
         raise CheckpointError(
             f'the checkpoint of "{old.application}" cannot serve this topology',
             detail="; ".join(differences),
-            hint="pass the topology, application_id= and config= that wrote it, "
+            hint=(_SHIFTED if _is_shifted(old.state, new.state) else "")
+            + "pass the topology, application_id= and config= that wrote it, "
             "or deploy with a new checkpoint and a new application id",
         )
+
+
+def _is_shifted(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Return whether names of stores and processors that are gone have come back with other generated numbers."""
+    before, after = (
+        {(kind, name) for group in state.values() for kind in ("stores", "processors") for name in group[kind]}
+        for state in (old, new)
+    )
+    gone, added = (
+        sorted((kind, _NUMBER.sub("", name)) for kind, name in names) for names in (before - after, after - before)
+    )
+    return bool(gone) and gone == added
 
 
 def _settings(old: Manifest, new: Manifest) -> list[str]:
@@ -188,21 +210,27 @@ def _levels_text(manifest: Manifest) -> str:
     return f"{len(kinds)} levels ({', '.join(kinds)})"
 
 
-def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+def _differences(old: Manifest, new: Manifest) -> list[str]:
     """Return the differences between sub-topologies with state."""
     found = []
-    for group in sorted(old.keys() | new.keys()):
-        if group not in new:
-            found.append(f"sub-topology {group} kept state and is gone or keeps none now")
-        elif group not in old:
-            found.append(f"sub-topology {group} is new or kept no state before")
+    for group in sorted(old.state.keys() | new.state.keys()):
+        if group not in new.state:
+            lost = "keeps none now" if _has(new, group) else "is gone"
+            found.append(f"sub-topology {group} kept state and {lost}")
+        elif group not in old.state:
+            found.append(f"sub-topology {group} {'gained state' if _has(old, group) else 'is new'}")
         else:
-            before, after = old[group], new[group]
+            before, after = old.state[group], new.state[group]
             if before["tasks"] != after["tasks"]:
                 found.append(f"sub-topology {group} had {before['tasks']} tasks and has {after['tasks']}")
             for kind in ("stores", "processors"):
                 found += _changed(group, kind[:-1], before[kind], after[kind])
     return found
+
+
+def _has(manifest: Manifest, group: str) -> bool:
+    """Return whether a sub-topology exists, with or without state."""
+    return f"Sub-topology: {group}\n" in manifest.topology or f"Sub-topology: {group} " in manifest.topology
 
 
 def _changed(group: str, kind: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import logging
+from logging.handlers import WatchedFileHandler
 from pathlib import Path
 
 from kstreamnb.core.arguments import check_arguments
 from kstreamnb.errors import KStreamError, ProcessingError
+from kstreamnb.hints import cause_of
 from kstreamnb.spark.telemetry.metrics import BatchFigures
 
 _LOG = logging.getLogger("kstreamnb.query")
@@ -42,6 +44,8 @@ class QueryLog:
     def failure(self, error: KStreamError) -> None:
         """Log the error that ends the query."""
         fields: dict[str, object] = {"error": type(error).__name__, "message": error.message, "detail": error.detail}
+        if error.__cause__ is not None:
+            fields["cause"] = cause_of(error)
         if isinstance(error, ProcessingError):
             fields |= {"node": error.node, "coordinates": error.coordinates}
         self._write(logging.ERROR, "failed", fields)
@@ -65,7 +69,7 @@ def log_to(path: Path | str) -> logging.Handler:
     """Append the log of all queries of this process to a file, one JSON object a line.
 
     Args:
-        path: the file.
+        path: the file; a new one is created if it was moved away, as logrotate does.
 
     Returns:
         The handler; ``logging.getLogger("kstreamnb.query").removeHandler(handler)`` ends the logging.
@@ -75,7 +79,7 @@ def log_to(path: Path | str) -> logging.Handler:
         >>> logging.getLogger("kstreamnb.query").removeHandler(handler)
     """
     check_arguments(log_to, locals())
-    handler = logging.FileHandler(path, encoding="utf-8", delay=True)
+    handler = WatchedFileHandler(path, encoding="utf-8", delay=True)  # logrotate may move the file
     handler.setFormatter(JsonLines())
     _LOG.addHandler(handler)
     if not _LOG.isEnabledFor(logging.INFO):

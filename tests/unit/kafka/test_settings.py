@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.errors import BrokerError, ConfigError
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.bounded_reader import BoundedReader
-from kstreamnb.kafka.client import connection
+from kstreamnb.kafka.client import LOG, connection
 from kstreamnb.kafka.producer import RecordProducer
 from kstreamnb.kafka.registry import SchemaRegistry
 from kstreamnb.masking import masked
@@ -80,3 +82,24 @@ def test_a_setting_that_librdkafka_does_not_know_is_named(make):
     with pytest.raises(ConfigError, match=r'No such configuration property: "sasl\.passwort"') as caught:
         make({"bootstrap.servers": "127.0.0.1:1", "sasl.passwort": "hush"})
     assert "hush" not in str(caught.value) + repr(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("said", "level"),
+    [
+        (("FATAL", "p", "Fatal error: Local: This instance has been fenced by a newer instance"), "DEBUG"),
+        (("TXNERR", "p", "There is a newer producer with the same transactionalId"), "DEBUG"),
+        (("FATAL", "p", "Fatal error: Broker: Broken"), "CRITICAL"),
+    ],
+)
+def test_a_fencing_is_not_logged_as_critical(
+    caplog: pytest.LogCaptureFixture, said: tuple[str, ...], level: str
+) -> None:
+    """The error is raised anyway, with the application's name; other fatal errors keep their level."""
+    caplog.set_level(logging.DEBUG, logger=LOG.name)
+    LOG.critical("%s [%s] %s", *said)
+    assert [level] == [record.levelname for record in caplog.records]
+    caplog.clear()
+    caplog.set_level(logging.INFO, logger=LOG.name)
+    LOG.critical("%s [%s] %s", *said)
+    assert len(caplog.records) == (level == "CRITICAL")

@@ -7,11 +7,20 @@ from pathlib import Path
 
 import pytest
 
+import kstreamnb as ks
 from kstreamnb.errors import CheckpointError, ConfigError, StorageError
 from kstreamnb.kafka.storage.checkpoint_files import MANIFEST, FileClaim, LocalFiles, local_folder, to_files
 from kstreamnb.kafka.storage.checkpoint_lock import SharedLock
+from kstreamnb.runtime.context.config import Config
 from kstreamnb.spark.execution.failures import is_damage, spark_failure
-from kstreamnb.spark.state.checkpoint_manifest import Manifest, read_manifest, write_manifest
+from kstreamnb.spark.planning.placement import plan_application, plan_deployment
+from kstreamnb.spark.state.checkpoint_manifest import (
+    Manifest,
+    check_compatible,
+    manifest_of,
+    read_manifest,
+    write_manifest,
+)
 from kstreamnb.spark.state.checkpoint_reader import settle
 from kstreamnb.spark.state.checkpoint_recovery import entries_again
 
@@ -205,3 +214,29 @@ def test_a_lost_state_file_is_damage(name: str) -> None:
     assert isinstance(found, CheckpointError)
     assert "restore the checkpoint from a copy, or reset the application" == found.hint
     assert not is_damage(RuntimeError("[CANNOT_LOAD_STATE_STORE.ROCKSDB_STORE_PROVIDER_OUT_OF_MEMORY] no memory"))
+
+
+def _count(*, renamed: bool = False, counts: bool = True) -> Manifest:
+    builder = ks.StreamsBuilder("shop")
+    if renamed:
+        builder.stream("other").peek(print)
+    stream = builder.stream("in")
+    if counts:
+        stream.group_by_key().count()
+    application = plan_application(builder.build(), Config(), {"in": 1, "other": 1}, direct=True)
+    return manifest_of(plan_deployment("q", [application], 1))
+
+
+def test_a_generated_name_that_has_shifted_is_explained() -> None:
+    """A node declared before it takes its number: the store is gone and new at once."""
+    with pytest.raises(CheckpointError) as caught:
+        check_compatible(_count(), _count(renamed=True))
+    assert "a node before it shifted its number; name the operator" in (caught.value.hint or "")
+
+
+def test_a_sub_topology_that_gained_state_is_named() -> None:
+    """Levels alone do not tell which one it is."""
+    with pytest.raises(CheckpointError) as caught:
+        check_compatible(_count(counts=False), _count())
+    assert "sub-topology 0 gained state" in (caught.value.detail or "")
+    assert "shifted" not in (caught.value.hint or "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
@@ -42,6 +42,31 @@ def test_whatever_a_sink_raises_is_the_error_of_the_query(tmp_path: Path, raised
     assert isinstance(error, ks.errors.SinkError)
     assert isinstance(error.__cause__, raised)
     assert "failed" == query.status(lag=False).state
+
+
+class Fine(QuerySink):
+    """Publishes every batch."""
+
+    def publish(self, batch: QueryBatch) -> OutputBatch:
+        """Publish nothing."""
+        return OutputBatch(batch.number, 0)
+
+
+def test_skipped_records_leave_one_warning_per_batch_and_reason(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With count, node and reason, over all tasks."""
+    query = query_without_spark(tmp_path, Fine())
+    launch(query, None)
+    counts = {"consumed": 5, "produced": 0, "topics": {}, "stream_time_ms": 0, "state": "memory", "state_bytes": 0}
+    reports: list[Any] = [
+        {**counts, "task": f"0/0_{task}", "level": 0, "seconds": 0.0, "dropped": {("counts", "late"): task + 1}}
+        for task in range(2)
+    ]
+    query.control.action.publish(QueryBatch(4, "", {}, 0, BatchOutput(reports=reports)))
+    assert ["again: records dropped (batch 4, count 3, node counts, reason late)"] == [
+        each.getMessage() for each in caplog.records if each.levelname == "WARNING"
+    ]
 
 
 class Slow(QuerySink):
