@@ -199,6 +199,14 @@ def test_a_deployment_that_is_ended_while_it_starts_ends_cleanly(run, monkeypatc
     assert (0, "") == (result.exit_code, result.output)
 
 
+def test_the_cause_of_a_failed_function_is_printed(run, tmp_path):
+    """Type and message of the user's own exception."""
+    (tmp_path / "dividing.py").write_text(APP.replace("v * 2", "v / 0"))
+    result = run("replay", "dividing.py", "sample.md")
+    assert 1 == result.exit_code
+    assert "Cause: ZeroDivisionError: division by zero" in result.output
+
+
 def test_every_command_takes_the_name_that_kafkas_tools_have_for_servers(run):
     """--bootstrap-server, as reset does."""
     for command in ("capture", "deploy", "reset"):

@@ -112,12 +112,7 @@ def alert_rules(
             "the query ended with an error: see query.exception(), then query.restart()",
             lambda seen: seen.total("stream-metrics", "failed-stream-threads") > 0,
         ),
-        Alert(
-            "down",
-            f"absent({_exposed('stream-metrics', 'running')})",
-            "no query reports: its process has ended; alert on up == 0, too, which names the process",
-            lambda seen: not seen.now,
-        ),
+        _down(),
         Alert(
             "lag grows",
             f"{lag} > {_FEW_RECORDS} and {lag} > {interval_ms / 1000:g} * {rate} and {lag} > 2 * ({lag} offset 10m)",
@@ -152,6 +147,15 @@ def alert_rules(
     if dead_letter_topic is not None:
         rules.append(_dead_letters(dead_letter_topic))
     return tuple(rules)
+
+
+def _down() -> Alert:
+    return Alert(
+        "down",
+        f"absent({_exposed('stream-metrics', 'running')})",
+        "no query reports: its process has ended; alert on up == 0, too, which names the process",
+        lambda seen: not seen.now,
+    )
 
 
 def _lag_grows(seen: _Readings, interval_ms: int) -> bool:
