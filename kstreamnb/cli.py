@@ -18,7 +18,7 @@ import click
 
 from kstreamnb import __version__, hooks
 from kstreamnb.errors import ConfigError, KStreamError, ProcessingError
-from kstreamnb.hints import cause_of
+from kstreamnb.hints import reason_of
 
 if TYPE_CHECKING:  # commands import what they need
     from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles
@@ -45,8 +45,12 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except KStreamError as error:
-            cause = [f"Cause: {cause_of(error)}"] if isinstance(error, ProcessingError) and error.__cause__ else []
-            lines = [f"{type(error).__name__}: {error}", *cause, *error.__notes__]
+            cause = error.__cause__ if isinstance(error, ProcessingError) else None
+            lines = [
+                f"{type(error).__name__}: {error}",
+                *([f"Cause: {reason_of(cause)}"] if cause else []),
+                *error.__notes__,
+            ]
             click.echo("\n".join(lines), err=True)
             ctx.exit(1)
 

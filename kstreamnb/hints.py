@@ -210,7 +210,7 @@ def reason_of(error: BaseException) -> str:
     kind, text = type(error).__name__, " ".join(message_of(error).split())
     if hasattr(error, "origin"):  # an error of the package
         return text
-    about_code = isinstance(error, TypeError | LookupError | AttributeError | NameError)
+    about_code = isinstance(error, TypeError | LookupError | AttributeError | NameError | ArithmeticError)
     return f"{kind}: {text}" if about_code and text else kind
 
 
@@ -225,8 +225,3 @@ def message_of(error: BaseException | None) -> str:
         return str(error)
     except BaseException as failure:  # the class belongs to the user: it may raise anything
         return f"(its text is not available: __str__ raised {type(failure).__name__})"
-
-
-def cause_of(error: BaseException) -> str:
-    """Return type and message of an error's cause, such as ``ZeroDivisionError: division by zero``."""
-    return f"{type(error.__cause__).__name__}: {message_of(error.__cause__)}"

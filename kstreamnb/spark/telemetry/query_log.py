@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kstreamnb.core.arguments import check_arguments
 from kstreamnb.errors import KStreamError, ProcessingError
-from kstreamnb.hints import cause_of
+from kstreamnb.hints import reason_of
 from kstreamnb.spark.telemetry.metrics import BatchFigures
 
 _LOG = logging.getLogger("kstreamnb.query")
@@ -45,7 +45,7 @@ class QueryLog:
         """Log the error that ends the query."""
         fields: dict[str, object] = {"error": type(error).__name__, "message": error.message, "detail": error.detail}
         if error.__cause__ is not None:
-            fields["cause"] = cause_of(error)
+            fields["cause"] = reason_of(error.__cause__)
         if isinstance(error, ProcessingError):
             fields |= {"node": error.node, "coordinates": error.coordinates}
         self._write(logging.ERROR, "failed", fields)
