@@ -150,10 +150,15 @@ def test_reset_with_the_command(servers: str) -> None:
     """A dry run names what it would delete, and changes nothing."""
     (command,) = howto.blocks("reprocess", "sh")
     words = shlex.split(command.replace("localhost:9092", servers))
-    Admin(servers).create_topic("totals-totals-changelog")
+    produce(servers, "paid", {"ann": 5})
+    builder = ks.StreamsBuilder("totals")
+    builder.stream("paid").group_by_key().count(store="totals").to_stream().to("totals")
+    options = {"bootstrap_servers": servers, "checkpoint": words[words.index("--checkpoint") + 1], "changelogs": True}
+    assert ks.deploy(builder.build(), available_now=True, **options).await_termination(PATIENCE_S)
     words[0] = str(Path(sys.executable).with_name(words[0]))
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert "totals-totals-changelog" in done.stdout, done.stderr
+    assert "delete checkpoint totals" in done.stdout
     assert "totals-totals-changelog" in Admin(servers).topics()
 
 

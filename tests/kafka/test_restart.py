@@ -235,3 +235,23 @@ def test_signals_that_end_a_process_stop_its_query(bench: Bench) -> None:
     assert [10] == [figures.consumed for figures in query.recent()]
     assert counts(records) == final(bench.read("signalled-out"))
     assert 50 == len(bench.read("signalled-out"))
+
+
+def test_a_batch_that_an_older_deployment_had_planned_does_not_end_the_newer_one(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A driver that was fenced may have written the next entry of the log of offsets; the newer one takes it over."""
+    records = bench.fill("planned-in", 40)
+    query = bench.deploy(counting("planned"))
+    query.await_input(PATIENCE_S)
+    while not committed(query):
+        time.sleep(0.1)
+    offsets = query.checkpoint / "offsets"
+    last = max(int(path.name) for path in offsets.iterdir() if path.name.isdigit())
+    (offsets / str(last + 1)).write_bytes((offsets / str(last)).read_bytes())
+    records += bench.fill("planned-in", 40, begin=40)
+    query.await_input(PATIENCE_S)
+    assert query.is_active()
+    query.stop()
+    assert counts(records) == final(bench.read("planned-out"))
+    assert "CONCURRENT_STREAM_LOG_UPDATE" in {getattr(each, "fields", {}).get("reason") for each in caplog.records}

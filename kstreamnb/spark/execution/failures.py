@@ -38,7 +38,7 @@ _NO_ROOM = re.compile(r"No space left on device|Disk quota exceeded|Read-only fi
 _NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 _DIED = "Python worker exited unexpectedly"
 _CLOSED = re.compile(r"EOFException|Connection reset|Broken pipe")  # the worker's connection, if it died during a task
-_TWO = "CONCURRENT_STREAM_LOG_UPDATE"
+TWO_WRITERS = "CONCURRENT_STREAM_LOG_UPDATE"
 TOO_SLOW = "Python worker failed to connect back"  # Spark waits 10 s for its Python processes, whatever its settings
 _NOISE = re.compile(r"^\s*(at |File \"|\.\.\. \d+ more|Caused by|Traceback|\^)")
 
@@ -95,7 +95,7 @@ def spark_failure(what: str, error: BaseException) -> EngineError:
             detail="this machine was too busy to start a process of Spark's within 10 s",
             hint="start it again",
         )
-    if _TWO in text:
+    if TWO_WRITERS in text:
         return FencedError(
             f"{what} failed: another deployment uses the same checkpoint",
             detail="the other one wrote the next batch there, so this one has stopped",

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from kstreamnb.background import background
 from kstreamnb.errors import EngineError, KStreamError
 from kstreamnb.spark.contracts import Companion, OffsetSource, QuerySink, StreamSettings
-from kstreamnb.spark.execution.failures import TOO_SLOW, is_damage, jvm_gone, spark_failure, worker_died
+from kstreamnb.spark.execution.failures import TOO_SLOW, TWO_WRITERS, is_damage, jvm_gone, spark_failure, worker_died
 from kstreamnb.spark.execution.worker_progress import forget_positions, positions_folder, task_positions
 from kstreamnb.spark.jvm.session import late_commits, require_session
 from kstreamnb.spark.planning.deployment import Deployment
@@ -250,7 +250,7 @@ class QueryControl:
         return worker_died(what, found, list(dict.fromkeys(died))) or spark_failure(what, found)
 
     def _recovers(self, handle: QueryHandle, found: Exception) -> bool:
-        """Restart if the state can be rebuilt or Spark was only too slow; returns whether nothing is left to do."""
+        """Restart if the state can be rebuilt or the reason has passed; returns whether nothing is left to do."""
         batches = roll_back(self.files) if is_damage(found) else None
         if batches is not None:
             self.action.log.warn("rebuilds damaged state", batches=f"{batches.start} to {batches.stop - 1}")
@@ -261,13 +261,16 @@ class QueryControl:
         return True
 
     def _may_start_again(self, found: str) -> bool:
-        """Return whether a start or stream failed because the machine was busy, and not too often without a batch."""
-        batch = self.action.last.number
+        """Return whether a start or stream failed for a passing reason, and not too often without a batch.
+
+        The machine was busy; or an older deployment, which this one has fenced, had planned the next batch.
+        """
+        batch, reason = self.action.last.number, next((each for each in (TOO_SLOW, TWO_WRITERS) if each in found), "")
         attempts = self._attempts[1] if self._attempts[0] == batch else 0
-        if TOO_SLOW not in found or attempts >= _MOST_ATTEMPTS:
+        if not reason or attempts >= _MOST_ATTEMPTS:
             return False
         self._attempts = batch, attempts + 1
-        self.action.log.warn("starts again", reason=TOO_SLOW, attempt=attempts + 1)
+        self.action.log.warn("starts again", reason=reason, attempt=attempts + 1)
         return True
 
     def stop(self) -> None:

@@ -13,7 +13,7 @@ from py4j.protocol import Py4JNetworkError
 
 import kstreamnb as ks
 from kstreamnb.kafka.storage.checkpoint_lock import in_use
-from kstreamnb.spark.execution.failures import TOO_SLOW
+from kstreamnb.spark.execution.failures import TOO_SLOW, TWO_WRITERS
 from kstreamnb.spark.query.batch_handler import Relay
 from kstreamnb.spark.query.lifecycle import Actor, State
 from kstreamnb.spark.query.query_handle import QueryHandle
@@ -22,10 +22,11 @@ from kstreamnb.spark.telemetry.metrics import BatchFigures, Metric
 from tests.unit.spark.query.streams import EndedStream, UnreachableSink, launch, query_without_spark
 
 
-def test_a_recovery_that_fails_is_the_error_of_the_query(tmp_path: Path) -> None:
-    """Spark was too slow, so the query restarts without a caller: the query shows the error of that start."""
+@pytest.mark.parametrize("reason", [TOO_SLOW, TWO_WRITERS])
+def test_a_recovery_that_fails_is_the_error_of_the_query(tmp_path: Path, reason: str) -> None:
+    """The reason has passed, so the query restarts without a caller: the query shows the error of that start."""
     query = query_without_spark(tmp_path)
-    query.control.on_end(launch(query, TOO_SLOW))
+    query.control.on_end(launch(query, reason))
     assert not query.is_active()
     assert "no broker answers" == str(query.exception())
     assert ("failed", "no broker answers") == (query.status(lag=False).state, query.status(lag=False).error)
