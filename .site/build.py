@@ -26,7 +26,7 @@ from links import broken_links  # noqa: E402
 from reference_check import missing  # noqa: E402
 
 import kstreamnb as ks  # noqa: E402 - from this checkout
-from tests.unit.public_names import is_internal, public_names, returned_classes  # noqa: E402
+from tests.unit.public_names import PASSED, is_internal, public_names, returned_classes  # noqa: E402
 
 WORK = ROOT / ".artefacts" / "site"
 SOURCE, HTML = WORK / "source", WORK / "html"
@@ -176,7 +176,7 @@ def write_results(folder: Path) -> None:
     """Write a page for each class whose objects users get from a call, and a list of these classes."""
     (folder / "results").mkdir()
     title = "Results"
-    parts = [f"{title}\n{'=' * len(title)}\n", "The objects that calls return, with their fields and methods.\n"]
+    parts = [f"{title}\n{'=' * len(title)}\n", "The objects that calls return, and those that users' functions get, with their fields and methods.\n"]
     kinds = sorted(returned_classes().items(), key=lambda item: item[0].__name__.lower())
     results = {kind.__name__ for kind, _ in kinds}
     for kind, sources in kinds:
@@ -184,7 +184,8 @@ def write_results(folder: Path) -> None:
         shown = [f"``{source}``" if source.partition(".")[0] in results else f"``ks.{source}``" for source in sources]
         shown[3:] = ["and others"] if len(shown) > 3 else []
         directive = class_directive(f"{kind.__module__}.{name}", kind)
-        text = f"{name}\n{'-' * len(name)}\n\nReturned by {', '.join(shown)}.\n\n{directive}"
+        origin = f"Passed to {PASSED[name]}" if name in PASSED else f"Returned by {', '.join(shown)}"
+        text = f"{name}\n{'-' * len(name)}\n\n{origin}.\n\n{directive}"
         (folder / "results" / f"{name}.rst").write_text(text)
         parts.append(f"- :doc:`{name} <results/{name}>`: {summary(kind)}")
     parts.append("\n.. toctree::\n   :hidden:\n\n" + "".join(f"   results/{kind.__name__}\n" for kind, _ in kinds))

@@ -175,7 +175,7 @@ def _may_not_forward(key: object, value: object, timestamp: int, headers: Header
 
 
 class TransformerContext(ProcessorContext):
-    """The context of a transformer of values, which gets no record: time and headers are asked of it."""
+    """The context of a transformer of values, with the timestamp and headers of the record, which it does not get."""
 
     def timestamp(self) -> int:
         """Return the timestamp of the current record in epoch milliseconds."""

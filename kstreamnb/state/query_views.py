@@ -175,7 +175,7 @@ class WindowView(View[Windowed[object], V]):
 
         Args:
             key: the key.
-            from_: the window start in ms since 1970, or the first of several, inclusive.
+            from_: the window start, an instant, or the first of several, inclusive.
             to: the last window start, inclusive. Default: only ``from_``, and the result is one row or None.
         """
         if to is None:
@@ -187,7 +187,7 @@ class WindowView(View[Windowed[object], V]):
 
         Args:
             key: the key.
-            from_: the first window start, in ms since 1970, inclusive.
+            from_: the first window start, an instant, inclusive.
             to: the last window start, inclusive.
         """
         return self._of_key("backward_fetch", key, _ms(from_), _ms(to))
@@ -198,7 +198,7 @@ class WindowView(View[Windowed[object], V]):
         Args:
             from_key: the first key, inclusive. None: from the least one.
             to_key: the last key, inclusive. None: to the greatest one.
-            from_: the first window start, in ms since 1970, inclusive.
+            from_: the first window start, an instant, inclusive.
             to: the last window start, inclusive.
         """
         return self._merge("fetch_keys", from_key, to_key, _ms(from_), _ms(to))
@@ -209,7 +209,7 @@ class WindowView(View[Windowed[object], V]):
         Args:
             from_key: the first key, inclusive. None: from the least one.
             to_key: the last key, inclusive. None: to the greatest one.
-            from_: the first window start, in ms since 1970, inclusive.
+            from_: the first window start, an instant, inclusive.
             to: the last window start, inclusive.
         """
         return self._merge("backward_fetch_keys", from_key, to_key, _ms(from_), _ms(to), reverse=True)
@@ -218,7 +218,7 @@ class WindowView(View[Windowed[object], V]):
         """Return rows of all keys between two times.
 
         Args:
-            from_: the first window start, in ms since 1970, inclusive.
+            from_: the first window start, an instant, inclusive.
             to: the last window start, inclusive.
         """
         return self._merge("fetch_all", _ms(from_), _ms(to))
@@ -227,7 +227,7 @@ class WindowView(View[Windowed[object], V]):
         """Return the rows of `fetch_all`, descending.
 
         Args:
-            from_: the first window start, in ms since 1970, inclusive.
+            from_: the first window start, an instant, inclusive.
             to: the last window start, inclusive.
         """
         return self._merge("backward_fetch_all", _ms(from_), _ms(to), reverse=True)
@@ -276,7 +276,7 @@ class SessionView(View[Windowed[object], V]):
 
         Args:
             key: the key.
-            start: the start of the session, in ms since 1970.
+            start: the start of the session, an instant.
             end: its end, which belongs to it.
         """
         return self._find("fetch_session", key, _ms(start), _ms(end))
@@ -286,7 +286,7 @@ class SessionView(View[Windowed[object], V]):
 
         Args:
             key: the key.
-            earliest_end: the least end of a session, in ms since 1970, inclusive.
+            earliest_end: the least end of a session, an instant, inclusive.
             latest_start: the greatest start of a session, inclusive.
         """
         return self._merge("find_sessions", key, _ms(earliest_end), _ms(latest_start))
@@ -296,7 +296,7 @@ class SessionView(View[Windowed[object], V]):
 
         Args:
             key: the key.
-            earliest_end: the least end of a session, in ms since 1970, inclusive.
+            earliest_end: the least end of a session, an instant, inclusive.
             latest_start: the greatest start of a session, inclusive.
         """
         return self._merge("backward_find_sessions", key, _ms(earliest_end), _ms(latest_start), reverse=True)
@@ -309,7 +309,7 @@ class SessionView(View[Windowed[object], V]):
         Args:
             from_key: the first key, inclusive. None: from the least one.
             to_key: the last key, inclusive. None: to the greatest one.
-            earliest_end: the least end of a session, in ms since 1970, inclusive.
+            earliest_end: the least end of a session, an instant, inclusive.
             latest_start: the greatest start of a session, inclusive.
         """
         return self._merge("find_sessions_between", from_key, to_key, _ms(earliest_end), _ms(latest_start))
@@ -322,7 +322,7 @@ class SessionView(View[Windowed[object], V]):
         Args:
             from_key: the first key, inclusive. None: from the least one.
             to_key: the last key, inclusive. None: to the greatest one.
-            earliest_end: the least end of a session, in ms since 1970, inclusive.
+            earliest_end: the least end of a session, an instant, inclusive.
             latest_start: the greatest start of a session, inclusive.
         """
         times = (_ms(earliest_end), _ms(latest_start))
@@ -337,7 +337,7 @@ class VersionedView(View[K, V]):
 
         Args:
             key: the key.
-            as_of: the time at which the version was valid, in ms since 1970. Default: the latest version.
+            as_of: the time at which the version was valid, an instant. Default: the latest version.
         """
         return self._find("get", key, None if as_of is None else _ms(as_of))
 
@@ -348,7 +348,7 @@ class VersionedView(View[K, V]):
 
         Args:
             key: the key.
-            from_: the beginning of the period, in ms since 1970. Default: the whole history.
+            from_: the beginning of the period, an instant. Default: the whole history.
             to: its end. Default: no end.
             ascending: the oldest version first. Default: True.
         """

@@ -297,7 +297,7 @@ class SessionRows(TimedRows[tuple[int, int]]):
         return self._rows(sorted(self._by_time(earliest_end, latest_end), key=self._time_ordered_rank))
 
     def fetch(self, key: object, to_key: object = ...) -> Rows:
-        """Return all sessions of a key, or of a range of keys, of which None is open."""
+        """Return all sessions of a key, or of a range of keys; a bound of None is open."""
         if to_key is ...:
             return self.find_sessions(key, 0, MAX_TIME_MS)
         return self.find_sessions_between(key, to_key, 0, MAX_TIME_MS)

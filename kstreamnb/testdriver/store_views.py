@@ -7,6 +7,7 @@ from typing import Any, TypeAlias, cast
 
 from kstreamnb.core.codec import encoder, key_partitioner
 from kstreamnb.core.record import Windowed
+from kstreamnb.core.time import Instant, instant_ms
 from kstreamnb.errors import StateError
 from kstreamnb.frames import TabularRows
 from kstreamnb.state import Store
@@ -27,7 +28,7 @@ class Writable:
     def _put(self, owner: object, key: object, value: object, *time: int) -> None:
         """Put a row into the store of the partition that ``owner`` chooses."""
         if self.apply is None:
-            raise StateError("this store can only be read", hint="TopologyTestDriver.store returns one to write")
+            raise StateError("this store can only be read", hint="a test can write the stores of a TopologyTestDriver")
         row = (value, _NO_TIME) if value is not None and getattr(self, "_show", None) is plain else value
 
         def change(stores: Sequence[Any]) -> None:
@@ -74,15 +75,15 @@ class DisplayedKeyValueView(TabularRows, Writable, KeyValueView):
 class DisplayedWindowView(TabularRows, Writable, WindowView):
     """Rows by key and window start, over all partitions."""
 
-    def put(self, key: object, value: object, window_start: int) -> None:
+    def put(self, key: object, value: object, window_start: Instant) -> None:
         """Keep a row; None removes it.
 
         Args:
             key: the key.
             value: the value.
-            window_start: the start of the window, in ms since 1970.
+            window_start: the start of the window, an instant.
         """
-        self._put(key, key, value, window_start)
+        self._put(key, key, value, instant_ms(window_start, "start of a window"))
 
 
 class DisplayedSessionView(TabularRows, Writable, SessionView):
@@ -101,15 +102,15 @@ class DisplayedSessionView(TabularRows, Writable, SessionView):
 class DisplayedVersionedView(TabularRows, Writable, VersionedView):
     """Rows with their history, over all partitions."""
 
-    def put(self, key: object, value: object, timestamp: int) -> None:
+    def put(self, key: object, value: object, timestamp: Instant) -> None:
         """Add a version; None ends the version before it.
 
         Args:
             key: the key.
             value: the value.
-            timestamp: the time from which it is valid, in ms since 1970.
+            timestamp: the time from which it is valid, an instant.
         """
-        self._put(key, key, value, timestamp)
+        self._put(key, key, value, instant_ms(timestamp, "time of a version"))
 
 
 AnyView: TypeAlias = DisplayedKeyValueView | DisplayedWindowView | DisplayedSessionView | DisplayedVersionedView

@@ -38,6 +38,13 @@ INTERNAL = {
 """Members, by their class or a base of it, that only the package calls; the reference leaves them out."""
 
 
+PASSED = {
+    "ErrorContext": "the handlers of ``ks.Config``",
+    "OutputMetadata": "the function that chooses a topic in ``ks.KStream.to``",
+}
+"""Classes without a public name whose objects users' functions get, and which functions these are."""
+
+
 def public_names() -> dict[str, object]:
     """Return every public name with its namespace, such as ``kafka.Admin``, and its value."""
     inner = (*NAMESPACES, "errors", "samples")
@@ -56,7 +63,7 @@ def is_internal(owner: type, member: str) -> bool:
 
 @cache
 def returned_classes() -> dict[type, tuple[str, ...]]:
-    """Return the classes without a public name whose objects users get, and the public names that return each.
+    """Return the classes without a public name whose objects users get, and the public names that return each, if any.
 
     A member of such an object may return further ones. Types are found by their names in annotations, which is exact:
     no two classes of the package have the same name.
@@ -64,7 +71,7 @@ def returned_classes() -> dict[type, tuple[str, ...]]:
     public = public_names()
     classes = {value for value in public.values() if inspect.isclass(value)}
     others = {kind.__name__: kind for kind in _classes() if kind not in classes}
-    returned: dict[type, list[str]] = defaultdict(list)
+    returned = defaultdict[type, list[str]](list, {others[name]: [] for name in PASSED})
     ahead = list(public.items())
     while ahead:
         name, value = ahead.pop(0)

@@ -229,7 +229,7 @@ def guard_of(context: TaskContext) -> Guard | None:
         if writes and not isinstance(error, SerdeError | RecordRefusedError):
             raise error  # the choice of a topic or partition: as in Kafka Streams, the node above has failed
         handler = config.production_handler if writes else config.processing_handler
-        record = Record(key, value, timestamp, headers)
+        record = Record._make((key, value, timestamp, headers))  # unchecked: a failure must not hide another
         failure = _error_context(context, node, "production" if writes else "processing", record)
         answer = answer_of(handler, failure, error, config.dead_letter_topic)
         context.emit(tuple(letter) for letter in answer.dead_letters)

@@ -126,10 +126,11 @@ class Config:
         max_poll_records: greatest number of records of a poll. Default: 1,000.
         default_timestamp_extractor: extractor, function or name for topics without their own. Default: None, the
             record's time.
-        deserialization_handler: for bytes that cannot be read: "fail", "continue" or a function. Default: "fail".
-        processing_handler: for errors of operators and functions: "fail", "continue" or a function. Default: "fail".
+        deserialization_handler: for bytes that cannot be read: "fail", "continue", or a function that gets an
+            `ErrorContext` and the error and returns one of the two words. Default: "fail".
+        processing_handler: the same, for errors of operators and functions. Default: "fail".
         processing_handler_global: use ``processing_handler`` for global tables and stores, too. Default: False.
-        production_handler: for records that cannot be written: "fail", "continue" or a function. Default: "fail".
+        production_handler: the same, for records that cannot be written. Default: "fail".
         uncaught_handler: "replace_thread", "shutdown_client", "shutdown_application" or a function. Default:
             "shutdown_client".
         dead_letter_topic: topic for records that failed. Default: None, they are not kept.

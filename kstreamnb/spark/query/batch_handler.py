@@ -35,8 +35,8 @@ class SlowBatch:
     """A batch that runs longer than it should: number, seconds so far, the tasks at work, and whether they advance.
 
     ``phase`` says what the batch does while no task is at work. ``stuck`` says that no task has moved to another record
-    for the time after which a batch counts as slow. It is
-    False if no task is at work, or the positions are not known, such as those of workers of a cluster.
+    for the time after which a batch counts as slow. It is False if no task is at work, or if the positions are not
+    known, such as those of workers of a cluster.
     """
 
     number: int

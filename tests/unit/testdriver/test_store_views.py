@@ -63,13 +63,13 @@ def test_rows_of_every_kind_of_store_are_written() -> None:
         sessions.put(ks.Windowed("a", 3, 7), 2)
         windows.put("a", 4, 10)
         versions.put("a", "old", 100)
-        versions.put("a", "new", 200)
+        versions.put("a", "new", "1970-01-01T00:00:00.200Z")
         assert (2, 4) == (sessions.fetch_session("a", 3, 7), windows.fetch("a", 10))
         assert ("new", "old") == (versions.get("a").value, versions.get("a", 150).value)
 
 
 def test_a_range_of_session_keys_may_be_open() -> None:
-    """Two keys are a range, of which None is open; one key is never None."""
+    """Two keys are a range, and a bound of None is open; a single key is never None."""
     builder = ks.StreamsBuilder("sessions")
     grouped = builder.stream("in").group_by_key()
     grouped.windowed_by(ks.SessionWindows.of(gap="5ms", grace="1s")).count(store="sessions")
