@@ -54,6 +54,17 @@ NAMESPACES = {
     "samples": "Statistics of samples",
 }
 
+GROUPS = {
+    "Run, test and deploy": ("replays", "tools", "testdriver", "samples", "spark", "validation", "runtime"),
+    "Build a topology": ("dsl.builder", "dsl.kstream", "dsl.ktable", "dsl.grouping", "dsl.aggregating", "dsl.branching"),
+    "Windows": ("core.windows",),
+    "Options of operators": ("dsl.options", "dsl.option_fields"),
+    "Processors and stores": ("core.processor", "core.stores"),
+    "Records, serdes and timestamps": ("core.record", "core.serde", "core.serdes", "core.extractors"),
+    "Topologies and errors": ("topology", "display", "errors"),
+}
+"""Headings of the names at the root, and the modules below ``kstreamnb`` that define them."""
+
 
 def copy_pages() -> None:
     """Copy what is written by hand, with links that fit the site."""
@@ -149,7 +160,7 @@ def write_reference() -> None:
             classes = {name: names[name] for name in own if inspect.isclass(names[name])}
             for name, kind in classes.items():
                 (folder / f"{name}.rst").write_text(entry(name, kind))
-                parts.append(f"- :doc:`ks.{name} <{name}>`: {summary(kind)}")
+            parts += grouped({name: names[name] for name in own})
             parts.append("\n.. toctree::\n   :hidden:\n\n" + "".join(f"   {name}\n" for name in classes))
             own = [name for name in own if name not in classes]
         parts += [entry(name, names[name]) for name in own]
@@ -157,7 +168,8 @@ def write_reference() -> None:
         written.append(page)
     write_results(folder)
     contents = REFERENCE + "\n".join(
-        f"- [{NAMESPACES[page if page != 'root' else '']}]({page}.rst)" for page in written
+        f"- [{NAMESPACES[page if page != 'root' else '']}]({page}.rst): `ks.{'' if page == 'root' else f'{page}.'}…`"
+        for page in written
     )
     others = {
         "Results": "reference/results",
@@ -170,6 +182,23 @@ def write_reference() -> None:
     (folder / "index.md").write_text(
         contents + toctree("Namespaces", [*written, *(f"/{page}" for page in others.values())])
     )
+
+
+def grouped(names: dict[str, object]) -> list[str]:
+    """Return a list of links to the names at the root for each of ``GROUPS``."""
+    remaining = dict(names)
+    lines: list[str] = []
+    for title, modules in GROUPS.items():
+        prefixes = tuple(f"kstreamnb.{module}." for module in modules)
+        own = [name for name, value in remaining.items() if f"{value.__module__}.".startswith(prefixes)]
+        lines.append(f"\n.. rubric:: {title}\n")
+        for name in own:
+            value = remaining.pop(name)
+            role = f":doc:`ks.{name} <{name}>`" if inspect.isclass(value) else f":func:`ks.{name}() <kstreamnb.{name}>`"
+            lines.append(f"- {role}: {summary(value)}")
+    if remaining:
+        raise SystemExit(f"no heading in GROUPS for {', '.join(remaining)}")
+    return lines
 
 
 def write_results(folder: Path) -> None:
@@ -192,8 +221,8 @@ def write_results(folder: Path) -> None:
     (folder / "results.rst").write_text("\n".join(parts))
 
 
-def summary(kind: type) -> str:
-    """Return the first paragraph of a class's docstring, as one line."""
+def summary(kind: object) -> str:
+    """Return the first paragraph of a docstring, as one line."""
     return (inspect.getdoc(kind) or "").partition("\n\n")[0].replace("\n", " ")
 
 

@@ -33,12 +33,12 @@ exclude_patterns = ["_build"]
 default_role = "code"  # single backticks name things; they are no cross-references
 suppress_warnings = ["myst.header", "mystnb.unknown_mime_type", "misc.highlighting_failure"]
 
-toc_object_entries = False
+toc_object_entries_show_parents = "hide"  # "On this page" lists the methods of a class
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_default_options = {
     "members": True,
-    "inherited-members": "BaseException, dict, list, object, tuple",  # all but Python's own
+    "inherited-members": "BaseException, Filterer, Handler, dict, list, object, tuple",  # all but Python's own
 }
 napoleon_custom_sections = ["Shape", "Units", "Lateness", "Source"]
 napoleon_use_rtype = False
@@ -177,6 +177,19 @@ def name_java(app: object, what: str, name: str, thing: object, options: object,
         lines[number] = re.sub(r"^:param (\w+)_:", r":param \1\\_:", text)
 
 
+def list_members_only(app: object, domain: str, kind: str, content: addnodes.desc_content) -> None:
+    """Leave classes and functions out of "On this page": each has a heading of its own, under which its methods go.
+
+    Args:
+        app: Sphinx.
+        domain: the language.
+        kind: the kind of the documented object.
+        content: its text, below the node with its signature.
+    """
+    if kind in ("class", "exception", "function"):
+        content.parent["no-contents-entry"] = True
+
+
 def setup(app: Sphinx) -> None:
     """Register the changes; those of docstrings come before or after napoleon's, which comes at 500.
 
@@ -188,4 +201,5 @@ def setup(app: Sphinx) -> None:
     app.connect("autodoc-process-docstring", keep_first_line, priority=460)
     app.connect("autodoc-process-signature", hide_constructor)
     app.connect("autodoc-process-docstring", name_java, priority=600)
+    app.connect("object-description-transform", list_members_only)
     app.connect("doctree-read", mend_names)
