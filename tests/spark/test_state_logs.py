@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import tracemalloc
 from collections import Counter
 from itertools import pairwise
@@ -224,46 +223,3 @@ def test_a_worker_that_remembers_something_else_than_its_log_ends_the_query(tmp_
     with pytest.raises(ks.errors.StateError, match='the copy of store "first" in a worker differs') as caught:
         ran(tmp_path, three_levels(), rows, ["out"], batches=6, between=lose_a_row)
     assert (caught.value.detail or "").startswith("rows that differ: 1, ")
-
-
-def as_format_2(packed: bytes) -> bytes:
-    """A packed delta as the previous version wrote it."""
-    rows, cells = unpack_delta(packed)
-    members: dict[str, tuple[int, dict[str, Any], dict[Any, Any]]] = {}
-    if not any("/" in name for name in rows):
-        return pickle.dumps((1, rows, cells), 5)
-    for full, changed in rows.items():
-        member, _, name = full.partition("/")
-        members.setdefault(member, (1, {}, {}))[1][name] = changed
-    for (full, name), cell in cells.items():
-        member, _, node = full.partition("/")
-        members.setdefault(member, (1, {}, {}))[2][node, name] = cell
-    return pickle.dumps(({member: pickle.dumps(each, 5) for member, each in members.items()}, None), 5)
-
-
-@pytest.mark.parametrize(("build", "read", "written"), SHAPES, ids=["two levels", "three levels", "joins"])
-def test_a_query_continues_from_state_of_format_2(
-    tmp_path: Path, build: Any, read: list[str], written: list[str]
-) -> None:
-    """Logs of the previous version are read by workers without memory, and new entries follow them."""
-    topology, rows = build(), disordered(read, 300)
-    deployment = placed(topology, 3)
-    cluster = Cluster.of(deployment, tmp_path.name)
-    cluster.forget()
-
-    def age(number: int) -> None:
-        """Rewrite the existing entries in the old format."""
-        cluster.forget()
-        for log in cluster.states.values() if number == 2 else ():
-            for key, (token, data) in log.rows.items():
-                if key == (state_log.HEAD,):
-                    log.rows[key] = token, pickle.dumps(tuple(unpack_head(data)), 5)
-                else:
-                    entry = unpack_entry(data)
-                    parts = [None if each is None else as_format_2(each) for each in (entry.delta, entry.part)]
-                    old = (parts[0], entry.positions, (entry.clock_ms, entry.attributes), parts[1])
-                    log.rows[key] = token, pickle.dumps(old, 5)
-
-    found = run_in(cluster, tmp_path, batched(deployment, rows, 6), written, age)
-    assert driven(topology, rows, 3, written) == found
-    assert "rebuild" in cluster.found

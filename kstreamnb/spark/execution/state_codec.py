@@ -2,13 +2,11 @@
 
 Format 3 is a byte with the version, then MessagePack. Tuples are arrays; other types that MessagePack does not know
 have extension types. Only objects of a user's own class, which a serde may keep in stores unserialized, need pickle; a
-reader unpickles them only if it trusts the checkpoint. Format 2 was pickle; a restricted unpickler reads it, limited to
-the kit's value classes.
+reader unpickles them only if it trusts the checkpoint.
 """
 
 from __future__ import annotations
 
-import io
 import pickle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -34,7 +32,6 @@ Attributes: TypeAlias = dict[tuple[str, str], dict[str, bytes]]
 _VERSION = b"\x03"
 _SURROGATES = "surrogatepass"
 _FORM: dict[str, Any] = {"use_list": False, "strict_map_key": False, "unicode_errors": _SURROGATES}
-_PICKLE = 0x80  # the first byte of format 2
 _SERIALIZED, _BIG_INT, _UUID, _ROW, _OBJECT = 1, 2, 3, 4, 5
 _TIME = Struct(">q")
 _TUPLES: dict[int, type[tuple[Any, ...]]] = {
@@ -48,10 +45,6 @@ _TUPLES: dict[int, type[tuple[Any, ...]]] = {
     23: ValueWithHeaders,
 }
 _CODES = {kind: code for code, kind in _TUPLES.items()}
-_CLASSES: tuple[type, ...] = (SerializedValue, EncodedRow, UUID, *_CODES)
-_KNOWN = {(kind.__module__, kind.__qualname__): kind for kind in _CLASSES}
-_OLD_MODULES = {"kstreamnb.core.wire": "kstreamnb.core.codec"}
-_OLD_NAMES = {"Encoded": "SerializedValue"}
 
 
 class LogHead(NamedTuple):
@@ -100,16 +93,18 @@ def unpack(data: bytes, *, trust: bool = False) -> Any:
     Raises:
         CheckpointError: the data is damaged, of another version, or contains such objects and is not trusted.
     """
+    _check_version(data)
     with _parsing():
-        if data[:1] == _VERSION:
-            return msgpack.unpackb(memoryview(data)[1:], ext_hook=_read_trusted if trust else _read, **_FORM)
-        if data[:1] and data[0] == _PICKLE:
-            return _OldState(io.BytesIO(data), trust=trust).load()
-    raise CheckpointError(
-        "state in the checkpoint has an unknown format",
-        detail=f"expected version {_VERSION[0]}, got {data[0] if data else 'nothing'}",
-        hint="read it with the version of kstreamnb that wrote it",
-    )
+        return msgpack.unpackb(memoryview(data)[1:], ext_hook=_read_trusted if trust else _read, **_FORM)
+
+
+def _check_version(data: bytes) -> None:
+    if data[:1] != _VERSION:
+        raise CheckpointError(
+            "state in the checkpoint has an unknown format",
+            detail=f"expected version {_VERSION[0]}, got {data[0] if data else 'nothing'}",
+            hint="read it with the version of kstreamnb that wrote it",
+        )
 
 
 @contextmanager
@@ -146,8 +141,7 @@ def pack_rows(delta: StateDelta) -> PackedDelta:
 
 def split_delta(data: bytes) -> PackedDelta:
     """Deserialize a trusted delta except for its rows, whose bytes are copied, in two thirds of the time."""
-    if data[:1] != _VERSION:
-        return pack_rows(unpack_delta(data, trust=True))
+    _check_version(data)
     with _parsing():
         parser = msgpack.Unpacker(ext_hook=_read_trusted, max_buffer_size=len(data), **_FORM)
         parser.feed(memoryview(data)[1:])
@@ -172,10 +166,7 @@ def pack_delta(delta: StateDelta) -> bytes:
 
 def unpack_delta(data: bytes, *, trust: bool = False) -> StateDelta:
     """Deserialize a delta; see `unpack`."""
-    content = unpack(data, trust=trust)
-    if data[0] != _PICKLE:
-        return StateDelta(*content)
-    return _old_delta(content, trust=trust)[0]
+    return StateDelta(*unpack(data, trust=trust))
 
 
 def unpack_head(data: bytes) -> LogHead:
@@ -185,33 +176,7 @@ def unpack_head(data: bytes) -> LogHead:
 
 def unpack_entry(data: bytes) -> LogEntry:
     """Deserialize an entry of a log; its deltas and attributes stay packed."""
-    content = unpack(data)
-    if data[0] != _PICKLE:
-        return LogEntry(*content)
-    delta, positions, (clock_ms, attributes), part = content
-    return LogEntry(delta, positions or _old_positions(delta), clock_ms, attributes, part)
-
-
-def _old_delta(content: Any, *, trust: bool) -> tuple[StateDelta, Positions]:
-    """Return a delta of format 2, and the positions that deltas of a cycle had in them."""
-    if len(content) == 3:
-        return StateDelta(*content[1:]), {}
-    members, positions = content
-    rows: dict[str, dict[Any, Any]] = {}
-    state_vars: dict[tuple[str, str], Any] = {}
-    for member, data in members.items():
-        inner = unpack_delta(data, trust=trust)
-        rows |= {f"{member}/{name}": changed for name, changed in inner.rows.items()}
-        state_vars |= {(f"{member}/{node}", name): state_var for (node, name), state_var in inner.state_vars.items()}
-    return StateDelta(rows, state_vars), dict(positions or {})
-
-
-def _old_positions(delta: bytes) -> Positions:
-    try:
-        content = unpack(delta)
-    except CheckpointError:
-        return {}  # objects in rows: not the delta of a cycle's positions alone
-    return dict(content[1] or {}) if len(content) == 2 else {}
+    return LogEntry(*unpack(data))
 
 
 def _write(value: Any) -> object:
@@ -248,18 +213,14 @@ def _reader(*, trust: bool) -> Callable[[int, bytes], object]:
         if code == _OBJECT and trust:
             return pickle.loads(data)
         if code == _OBJECT:
-            raise _untrusted("objects of a user's class")
+            raise CheckpointError(
+                "the checkpoint contains objects of a user's class, which only pickle can read",
+                detail="unpickling runs whatever code the checkpoint contains",
+                hint="pass trust=True if you know who wrote the checkpoint",
+            )
         raise ValueError(f"extension type {code}")
 
     return read
-
-
-def _untrusted(what: str) -> CheckpointError:
-    return CheckpointError(
-        f"the checkpoint contains {what}, which only pickle can read",
-        detail="unpickling runs whatever code the checkpoint contains",
-        hint="pass trust=True if you know who wrote the checkpoint",
-    )
 
 
 _packer_within: Callable[[], Any] = partial(
@@ -267,20 +228,3 @@ _packer_within: Callable[[], Any] = partial(
 )
 _packer = _packer_within()  # one for all: a packer keeps its buffer between calls
 _read, _read_trusted = _reader(trust=False), _reader(trust=True)
-
-
-class _OldState(pickle.Unpickler):
-    """Reads format 2: the kit's own value classes, and others, which could run code, only if trusted."""
-
-    def __init__(self, file: io.BytesIO, *, trust: bool) -> None:
-        super().__init__(file)
-        self._trust = trust
-
-    def find_class(self, module: str, name: str) -> Any:
-        """Return a class by the name that it had when the pickle was written."""
-        module, name = _OLD_MODULES.get(module, module), _OLD_NAMES.get(name, name)
-        if (module, name) in _KNOWN:
-            return _KNOWN[module, name]
-        if self._trust:
-            return super().find_class(module, name)
-        raise _untrusted(f'objects of class "{module}.{name}"')

@@ -24,7 +24,7 @@ _NUMBER = re.compile(r"\d{10}")  # of a name that was generated
 _SHIFTED = "a node before it shifted its number; name the operator before the first deployment; "
 _FORMAT = 3
 _WITH_SLOTS = 4  # earlier versions would publish slots again that are in Kafka already
-_READABLE = (2, 3, _WITH_SLOTS)
+_READABLE = (_FORMAT, _WITH_SLOTS)
 
 
 @dataclass(frozen=True)

@@ -164,7 +164,7 @@ def test_what_a_later_version_added_to_a_manifest_is_ignored(tmp_path: Path) -> 
     (tmp_path / MANIFEST).write_text(json.dumps({**content, "colour": "blue"}))
     assert PAGE == read_manifest(LocalFiles(tmp_path))
     (tmp_path / MANIFEST).write_text(json.dumps({**content, "format": 5}))
-    with pytest.raises(CheckpointError, match="has format 5, but this version reads formats 2 to 4") as caught:
+    with pytest.raises(CheckpointError, match="has format 5, but this version reads formats 3 to 4") as caught:
         read_manifest(LocalFiles(tmp_path))
     assert "with the version of kstreamnb that wrote it" in (caught.value.hint or "")
 

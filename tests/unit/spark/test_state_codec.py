@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import os
 import pickle
-import sys
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
-from types import ModuleType
 from typing import Any
-from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -21,7 +18,6 @@ from kstreamnb.core.record import RecordMetadata, Windowed
 from kstreamnb.errors import CheckpointError
 from kstreamnb.runtime.task.task import StateDelta
 from kstreamnb.spark.execution.state_codec import (
-    LogEntry,
     pack,
     pack_delta,
     split_delta,
@@ -100,33 +96,6 @@ def test_objects_of_users_classes_are_read_from_a_trusted_checkpoint() -> None:
         unpack_delta(pack_delta(delta))
 
 
-class Encoded(bytes):
-    """The former name of `SerializedValue`."""
-
-
-@pytest.mark.parametrize("trust", [False, True])
-def test_entries_of_format_2_are_read(monkeypatch: pytest.MonkeyPatch, *, trust: bool) -> None:
-    """With the class names of that version, and with positions inside the deltas of cycles."""
-    old = ModuleType("kstreamnb.core.wire")
-    old.Encoded = Encoded  # type: ignore[attr-defined]
-    with monkeypatch.context() as before:
-        before.setattr(Encoded, "__module__", old.__name__)
-        before.setitem(sys.modules, old.__name__, old)
-        written = {"counts": {"a": (Encoded(b"1"), 7), UUID(int=1): Windowed("k", 0, 5)}}
-        delta = pickle.dumps((1, written, {("n", "time"): 9}), 5)
-    rows = {"counts": {"a": (SerializedValue(b"1"), 7), UUID(int=1): Windowed("k", 0, 5)}}
-    entry = pickle.dumps((delta, {("t", 0): 3}, (17, {}), None), 5)
-    read = unpack_entry(entry)
-    assert LogEntry(delta, {("t", 0): 3}, 17, {}, None) == read
-    restored = unpack_delta(read.delta, trust=trust)
-    assert StateDelta(rows, {("n", "time"): 9}) == restored
-    assert kinds(rows) == kinds(restored.rows)
-    cycle = pickle.dumps(({"0_1": pickle.dumps((1, {"counts": {"a": 1}}, {("n", "x"): 2}), 5)}, {("t", 0): 4}), 5)
-    read = unpack_entry(pickle.dumps((cycle, {}, (17, {}), None), 5))
-    assert {("t", 0): 4} == read.positions
-    assert StateDelta({"0_1/counts": {"a": 1}}, {("0_1/n", "x"): 2}) == unpack_delta(read.delta)
-
-
 @pytest.mark.parametrize("data", [b"", b"\x04abc", pack(("a", 1))[:-1], b"\x03\xc1", b"\x80\x05."])
 def test_damaged_state_is_an_error_of_the_checkpoint(data: bytes) -> None:
     """Refused, whatever a parser makes of it."""
@@ -155,11 +124,3 @@ def test_a_damaged_delta_cannot_be_split() -> None:
     for end in range(1, len(data)):
         with pytest.raises(CheckpointError, match="state in the checkpoint is damaged"):
             split_delta(data[:end])
-
-
-def test_a_delta_of_format_2_can_be_split() -> None:
-    data = pickle.dumps(("task", {"counts": {"a": (1, 5), "b": None}}, {("node", "due"): 7}), 5)
-    split = split_delta(data)
-    keys, rows = split.rows["counts"]
-    assert (keys, [unpack_row(row) for row in rows]) == (["a", "b"], [(1, 5), None])
-    assert split.state_vars == {("node", "due"): 7}
