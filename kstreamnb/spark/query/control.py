@@ -98,6 +98,7 @@ class QueryControl:
             if after not in (None, self.handle) or not self.lifecycle.apply(LifecycleEvent.START, actor):
                 return False
             self.starts[actor] += 1
+            self.action.book.restarts += actor is not Actor.USER
             if runs and actor is not Actor.QUERY:
                 self.action.log.note("stopped", batch=self.action.last.number)
             self.deployment, self.source = deployment or self.deployment, source or self.source
