@@ -153,8 +153,8 @@ OURS = {
     },
     "stream-processor-node-metrics": {"dropped-records-total"},
 }
-"""Metrics that Kafka does not name: replicas of written topics, outages, restarts, batches, state sizes, how Spark compacts state,
-and at which node and why a record was dropped."""
+"""Metrics that Kafka does not name: replicas of written topics, outages, restarts, batches, state sizes, how Spark
+compacts state, and at which node and why a record was dropped."""
 
 
 def measured(folder: Path) -> MetricsBook:

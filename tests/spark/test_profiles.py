@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -162,6 +163,22 @@ def test_sessions_start_from_the_classes_that_were_archived(tmp_path: Path) -> N
     assert f"-XX:SharedArchiveFile={archive}" in after
     assert "patch batch-agent = on" in after
     assert "rows: 3" in after
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", ["short", "a-name-that-is-too-long-for-the-address-of-a-socket"])
+def test_a_session_leaves_no_files_behind(name: str) -> None:
+    """Spark never removes the files of its sockets; a path that is too long for one gets sockets of the network."""
+    code = (
+        "import kstreamnb as ks; from pyspark.sql.functions import udf; spark = ks.spark.spark_session();"
+        "print(spark.range(3).select(udf(str)('id').alias('n')).collect()); print(ks.spark.spark_report())"
+    )
+    with tempfile.TemporaryDirectory(suffix=name) as folder:
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "TMPDIR": folder}
+        )
+        assert "Row(n='2')" in done.stdout, done.stderr
+        assert [] == list(Path(folder).iterdir())
 
 
 PROGRAM = """

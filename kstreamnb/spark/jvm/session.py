@@ -49,6 +49,7 @@ _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 _ARROW_ROWS, _FEW_ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch", "10000"  # with Spark's default
 _MASTER, _NAME, _PYTHON = "spark.master", "spark.app.name", "spark.pyspark.python"
 _JVM_SETTINGS = {"spark.driver.memory", "spark.driver.extraJavaOptions", "spark.driver.extraClassPath"}
+_LONGEST_FOLDER = 60  # of a socket: systems allow paths of 103 bytes, and Spark's names have 43
 _GATEWAY_PORT = "PYSPARK_GATEWAY_PORT"  # set by spark-submit, which starts the JVM before Python
 
 QUERY_SETTINGS = {
@@ -196,8 +197,10 @@ def _prepare_local_workers() -> None:
 def _local_settings(folder: Path, slots: int) -> dict[str, str]:
     """Return the settings of a session on this machine; elsewhere these directories may not exist."""
     return {
-        # Elsewhere sockets would be in the containers' directories, whose paths are too long on YARN.
-        "spark.python.unix.domain.socket.enabled": "true",
+        # Elsewhere sockets would be in the containers' directories, whose paths are too long on YARN. Spark leaves the
+        # files of its sockets behind; this directory is removed.
+        "spark.python.unix.domain.socket.enabled": str(len(str(folder)) <= _LONGEST_FOLDER).lower(),
+        "spark.python.unix.domain.socket.dir": str(folder),
         "spark.sql.shuffle.partitions": str(slots),
         "spark.local.dir": str(folder),
         "spark.sql.warehouse.dir": f"{folder}/warehouse",
