@@ -112,7 +112,7 @@ class QueryControl:
                 if not self.fail(failure or EngineError(f"the start was interrupted: {error!r}"), Actor.QUERY):
                     self.lifecycle.apply(LifecycleEvent.HALT, Actor.QUERY)
                 raise
-            self.action.log.note("started", checkpoint=self.files.name, batch=last_batch(self.files))
+            self.action.log.note("started", checkpoint=str(self.files), batch=last_batch(self.files))
             if not self.lifecycle.apply(LifecycleEvent.LAUNCH, Actor.QUERY):  # stopped meanwhile
                 self._halt()
                 self.lifecycle.apply(LifecycleEvent.HALT, Actor.QUERY)
