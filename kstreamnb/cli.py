@@ -33,7 +33,7 @@ _ENDINGS = ", ".join(filter(None, _FORMS))
 class _Commands(click.Group):
     """Prints the kit's errors as they are, without a traceback.
 
-    Exits with 0 on success, 1 after an error of the kit, 2 if the command was not understood.
+    Exits with 0 on success, 1 after an error of the kit, 2 if the command was not understood, 130 after an interrupt.
     """
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -53,6 +53,8 @@ class _Commands(click.Group):
             ]
             click.echo("\n".join(lines), err=True)
             ctx.exit(1)
+        except KeyboardInterrupt:
+            ctx.exit(130)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -247,17 +249,21 @@ def capture(servers: str, topics: Sequence[str], output: str, size: int | None, 
 @click.option("--max-records", type=int, default=500_000, show_default=True, help="Records a batch at most, or 0.")
 @click.option("--available-now", is_flag=True, help="End when what is there now is processed.")
 def deploy(servers: str, application: str, config: Sequence[str], **options: Any) -> None:
-    """Run APPLICATION on Spark, from Kafka to Kafka, until Ctrl-C or SIGTERM, which end it cleanly."""
+    """Run APPLICATION on Spark, from Kafka to Kafka, until Ctrl-C or SIGTERM, which end it cleanly: with 0.
+
+    Ctrl-C while it starts ends it with 130.
+    """
     from kstreamnb.spark.deploy import deploy as start
 
     topology, query = _load(application), None
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         query = start(topology, bootstrap_servers=servers, config=_settings(config), **options)
         click.echo(f"{query.application} runs; Ctrl-C stops it")
         query.await_termination()
-    except KeyboardInterrupt:  # it came before the query waited for one, or while it was starting
-        pass
+    except KeyboardInterrupt:  # before the query waited for one
+        if query is None:
+            raise
     finally:
         if query is not None:
             query.stop()

@@ -188,15 +188,16 @@ def test_a_deployment_has_the_batch_limit_of_the_api():
     assert [limit] == [each.default for each in cli.deploy.params if each.name == "max_records"]
 
 
-def test_a_deployment_that_is_ended_while_it_starts_ends_cleanly(run, monkeypatch):
-    """SIGTERM arrives as an interrupt: exit code 0, and no word of an abort."""
-    monkeypatch.setattr("kstreamnb.spark.deploy.deploy", lambda *_, **__: signal.raise_signal(signal.SIGTERM))
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)], ids=["SIGTERM", "Ctrl-C"])
+def test_a_deployment_that_is_ended_while_it_starts_ends_cleanly(run, monkeypatch, sent, code):
+    """Service managers expect 0 after SIGTERM, shells 130 after an interrupt; there is no word of an abort."""
+    monkeypatch.setattr("kstreamnb.spark.deploy.deploy", lambda *_, **__: signal.raise_signal(sent))
     before = signal.getsignal(signal.SIGTERM)
     try:
         result = run("deploy", "app_of_test.py", "--servers", "localhost:9", "--checkpoint", "checkpoint")
     finally:
         signal.signal(signal.SIGTERM, before)
-    assert (0, "") == (result.exit_code, result.output)
+    assert (code, "") == (result.exit_code, result.output)
 
 
 def test_the_cause_of_a_failed_function_is_printed(run, tmp_path):

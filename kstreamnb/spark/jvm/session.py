@@ -15,6 +15,8 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from subprocess import Popen
+from traceback import walk_tb
 
 from py4j.clientserver import ClientServer  # type: ignore[import-untyped]
 from py4j.java_gateway import JavaObject  # type: ignore[import-untyped]
@@ -130,7 +132,12 @@ def spark_session(
         return active
     java()  # the start script would fail in the log only
     with under_way("starting Spark"):
-        return _new_session(app, master, cores, profile, settings)
+        try:
+            return _new_session(app, master, cores, profile, settings)
+        except BaseException:  # an interrupt, too: nobody has a session with which to stop the JVM
+            if _GATEWAY_PORT not in os.environ:
+                _forget_session()
+            raise
 
 
 def _new_session(
@@ -243,7 +250,15 @@ def _start_jvm(settings: Mapping[str, str], launch: Launch) -> ClientServer:
     imports = background(partial(import_module, "pyspark.testing.utils"), "imports", died=lambda error: None)
     try:
         with log.open("ab") as out, _environment({**launch.environment, OPTIONS: options}):
-            return launch_gateway(conf, {"stdout": out, "stderr": out})
+            gateway = launch_gateway(conf, {"stdout": out, "stderr": out})
+        SparkContext._gateway, SparkContext._jvm = gateway, gateway.jvm  # noqa: SLF001 - as pyspark sets them later
+        return gateway
+    except BaseException as error:
+        for frame, _ in walk_tb(error.__traceback__):  # pyspark leaves behind a process that it still waits for
+            if isinstance(process := frame.f_locals.get("proc"), Popen):
+                process.kill()
+                process.wait()
+        raise
     finally:
         imports.join()
 
@@ -296,10 +311,15 @@ def _active() -> SparkSession | None:
     try:
         return SparkSession.getActiveSession()
     except (Py4JError, OSError):
-        SparkSession._instantiatedSession = SparkSession._activeSession = None  # noqa: SLF001
-        SparkContext._active_spark_context = None  # noqa: SLF001
-        end_jvm()
+        _forget_session()
         return None
+
+
+def _forget_session() -> None:
+    """Have pyspark forget its session, and end the JVM."""
+    SparkSession._instantiatedSession = SparkSession._activeSession = None  # noqa: SLF001
+    SparkContext._active_spark_context = None  # noqa: SLF001
+    end_jvm()
 
 
 def end_jvm() -> None:
