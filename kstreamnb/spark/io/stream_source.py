@@ -50,6 +50,7 @@ class SourceSettings:
 
     ``again``: by number, the ends of batches that run again after a repair, as the log of offsets had them.
     ``follows``: batches begin as soon as records arrive, and not at intervals.
+    ``growing``: topics may get more partitions, which are read once the deployment has tasks for them.
     """
 
     offset_source: OffsetSource
@@ -60,6 +61,7 @@ class SourceSettings:
     patience_s: float = 300.0
     again: Mapping[int, str] = field(default_factory=dict)
     follows: bool = False
+    growing: bool = False
 
 
 @dataclass
@@ -187,7 +189,14 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow)
                 raise
             return begin
         self._silent_since = 0.0
-        self._refuse_growth(begin, end)
+        if self.settings.growing:
+            known = self.settings.deployment.readers
+            end = {
+                topic: {part: offset for part, offset in parts.items() if _input_partition(topic, part) in known}
+                for topic, parts in end.items()
+            }
+        else:
+            self._refuse_growth(begin, end)
         self.settings.offset_source.check(begin, end)
         return end
 

@@ -159,7 +159,10 @@ def checkpoint_missing(checkpoint: CheckpointFiles, application: str) -> Checkpo
 
 
 def check_compatible(old: Manifest, new: Manifest) -> None:
-    """Raise CheckpointError that lists every difference if a new deployment cannot use the state of an old one."""
+    """Raise CheckpointError that lists every difference if a new deployment cannot use the state of an old one.
+
+    Stores, users' processors and sub-topologies may be new: see `starts_empty`.
+    """
     differences = [*_settings(old, new), *_differences(old, new)]
     if differences:
         raise CheckpointError(
@@ -169,6 +172,16 @@ def check_compatible(old: Manifest, new: Manifest) -> None:
             + "pass the topology, application_id= and config= that wrote it, "
             "or deploy with a new checkpoint and a new application id",
         )
+
+
+def starts_empty(old: Manifest, new: Manifest) -> list[str]:
+    """Return the stores and users' processors of a new deployment for which an old one has no state."""
+    return [
+        f'{kind[:-1]} "{name}"'
+        for kind in ("stores", "processors")
+        for group, after in new.state.items()
+        for name in sorted(after[kind].keys() - old.state.get(group, {kind: {}})[kind].keys())
+    ]
 
 
 def _is_shifted(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
@@ -191,15 +204,23 @@ def _settings(old: Manifest, new: Manifest) -> list[str]:
         found.append(f"it has {old.spark_partitions} Spark partitions, not {new.spark_partitions}")
     if old.slots and not new.slots:
         found.append('executors publish its output, and the last batch may be published in part: publish="executors"')
-    if old.levels != new.levels:
-        found.append(f"it has {_levels_text(old)}, not {_levels_text(new)}")
+    if _with_state(old.levels) != _with_state(new.levels):
+        found.append(f"it has {_levels_text(old)}, not {_levels_text(new)}, and Spark adds no state to a level later")
+        for group in sorted(new.state.keys() - old.state.keys()):
+            found.append(f"sub-topology {group} {'gained state' if _has(old, group) else 'is new'}")
     for topic in sorted(old.inputs.keys() & new.inputs.keys()):
-        if old.inputs[topic] != new.inputs[topic]:
+        if old.inputs[topic] != new.inputs[topic] and new.state:
             found.append(
                 f'topic "{topic}" had {old.inputs[topic]} partitions and has {new.inputs[topic]} now: keys would leave '
                 "their state (copy the topic into a new one, and start from a new checkpoint)"
             )
     return found
+
+
+def _with_state(levels: list[list[bool]]) -> list[list[bool]]:
+    """Return the levels up to the last one with state: those after it may come and go."""
+    kept = [number for number, kinds in enumerate(levels) if any(kinds)]
+    return levels[: max(kept, default=-1) + 1]
 
 
 def _levels_text(manifest: Manifest) -> str:
@@ -213,12 +234,10 @@ def _levels_text(manifest: Manifest) -> str:
 def _differences(old: Manifest, new: Manifest) -> list[str]:
     """Return the differences between sub-topologies with state."""
     found = []
-    for group in sorted(old.state.keys() | new.state.keys()):
+    for group in sorted(old.state):
         if group not in new.state:
             lost = "keeps none now" if _has(new, group) else "is gone"
             found.append(f"sub-topology {group} kept state and {lost}")
-        elif group not in old.state:
-            found.append(f"sub-topology {group} {'gained state' if _has(old, group) else 'is new'}")
         else:
             before, after = old.state[group], new.state[group]
             if before["tasks"] != after["tasks"]:
@@ -235,7 +254,6 @@ def _has(manifest: Manifest, group: str) -> bool:
 
 def _changed(group: str, kind: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     found = [f'{kind} "{name}" of sub-topology {group} is gone' for name in sorted(before.keys() - after.keys())]
-    found += [f'{kind} "{name}" of sub-topology {group} is new' for name in sorted(after.keys() - before.keys())]
     for name in sorted(before.keys() & after.keys()):
         if "headers" in after[name]:  # rows that were written without headers can be read
             before = {**before, name: {"headers": after[name]["headers"], **before[name]}}
