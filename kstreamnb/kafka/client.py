@@ -146,7 +146,7 @@ def _login(text: str) -> dict[str, object]:
     if not {"username", "password"} <= found.keys():
         raise ConfigError(
             'expected a username and a password in "sasl.jaas.config"',
-            detail="other ways to sign in have settings of their own in librdkafka",
+            detail="librdkafka has other settings for other ways to sign in",
             hint="give sasl.kerberos.… or sasl.oauthbearer.… instead",
         )
     return {"sasl.username": found["username"], "sasl.password": found["password"]}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -113,13 +113,7 @@ def alert_rules(
             "the query ended with an error: see query.exception(), then query.restart()",
             lambda seen: seen.total("stream-metrics", "failed-stream-threads") > 0,
         ),
-        _down(),
-        Alert(
-            "broker away",
-            f"{_exposed('stream-metrics', 'broker-reachable')} == 0",
-            "no broker answers, and the query waits for one: see the brokers, the network, and the log",
-            lambda seen: any(each.name == "broker-reachable" and not each.value for each in seen.now),
-        ),
+        *_away(),
         Alert(
             "lag grows",
             f"{lag} > {_FEW_RECORDS} and {lag} > {interval_ms / 1000:g} * {rate} "
@@ -157,12 +151,18 @@ def alert_rules(
     return tuple(rules)
 
 
-def _down() -> Alert:
-    return Alert(
+def _away() -> Iterator[Alert]:
+    yield Alert(
         "down",
         f"absent({_exposed('stream-metrics', 'running')})",
         "no query reports: its process has ended; alert on up == 0, too, which names the process",
         lambda seen: not seen.now,
+    )
+    yield Alert(
+        "broker away",
+        f"{_exposed('stream-metrics', 'broker-reachable')} == 0",
+        "no broker answers, and the query waits for one: see the brokers, the network, and the log",
+        lambda seen: any(each.name == "broker-reachable" and not each.value for each in seen.now),
     )
 
 

@@ -204,7 +204,7 @@ def _settings(old: Manifest, new: Manifest) -> list[str]:
         found.append(f"it has {old.spark_partitions} Spark partitions, not {new.spark_partitions}")
     if old.slots and not new.slots:
         found.append('executors publish its output, and the last batch may be published in part: publish="executors"')
-    if _with_state(old.levels) != _with_state(new.levels):
+    if old.levels != new.levels:
         found.append(f"it has {_levels_text(old)}, not {_levels_text(new)}, and Spark adds no state to a level later")
         for group in sorted(new.state.keys() - old.state.keys()):
             found.append(f"sub-topology {group} {'gained state' if _has(old, group) else 'is new'}")
@@ -215,12 +215,6 @@ def _settings(old: Manifest, new: Manifest) -> list[str]:
                 "their state (copy the topic into a new one, and start from a new checkpoint)"
             )
     return found
-
-
-def _with_state(levels: list[list[bool]]) -> list[list[bool]]:
-    """Return the levels up to the last one with state: those after it may come and go."""
-    kept = [number for number, kinds in enumerate(levels) if any(kinds)]
-    return levels[: max(kept, default=-1) + 1]
 
 
 def _levels_text(manifest: Manifest) -> str:

@@ -254,8 +254,6 @@ def _shop(*parts: str, partitions: int = 1) -> Manifest:
         builder.stream("returns").group_by_key().count(store="returned")
     if "cities" in parts:
         orders.group_by(lambda key, order: order["city"]).count(store="cities")
-    if "copies" in parts:
-        orders.repartition(name="spread").to("copies")
     orders.to("out")
     application = plan_application(builder.build(), Config(), {"orders": partitions, "returns": 1}, direct=True)
     return manifest_of(plan_deployment("q", [application], 1))
@@ -267,14 +265,11 @@ def _shop(*parts: str, partitions: int = 1) -> Manifest:
         (["counts"], ["counts", "sums"], ['store "sums"']),
         (["counts"], ["counts", "returns"], ['store "returned"']),
         (["counts", "cities"], ["counts", "sums", "cities"], ['store "sums"']),
-        (["counts"], ["counts", "copies"], []),
-        (["counts", "copies"], ["counts"], []),
-        ([], ["copies"], []),
     ],
     ids=str,
 )
 def test_what_is_added_starts_empty_and_keeps_the_rest(old: list[str], new: list[str], empty: list[str]) -> None:
-    """A store, a sub-topology with one, a level without state."""
+    """A store, and a sub-topology with one."""
     check_compatible(_shop(*old), _shop(*new))
     assert empty == starts_empty(_shop(*old), _shop(*new))
 
@@ -300,7 +295,7 @@ def test_what_is_removed_or_adds_the_first_state_of_a_level_is_refused(
 
 def test_more_partitions_are_refused_only_with_state() -> None:
     """Keys would leave their state."""
-    check_compatible(_shop("copies"), _shop("copies", partitions=2))
+    check_compatible(_shop(), _shop(partitions=2))
     with pytest.raises(CheckpointError) as caught:
         check_compatible(_shop("counts"), _shop("counts", partitions=2))
     assert 'topic "orders" had 1 partitions and has 2 now: keys would leave their state' in (caught.value.detail or "")

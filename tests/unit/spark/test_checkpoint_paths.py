@@ -1,4 +1,4 @@
-"""Checkpoints in messages: an operator who reads a log needs the whole path."""
+"""Paths of checkpoints in messages."""
 
 from __future__ import annotations
 
