@@ -18,7 +18,7 @@ from kstreamnb.errors import CheckpointError
 from kstreamnb.kafka.storage.checkpoint_files import CLAIM_FILE, MANIFEST, CheckpointFiles
 from kstreamnb.runtime.context.task_context import header_use
 from kstreamnb.runtime.context.task_plan import TaskPlan
-from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment
+from kstreamnb.spark.planning.deployment import Deployment
 
 _NUMBER = re.compile(r"\d{10}")  # of a name that was generated
 _SHIFTED = "a node before it shifted its number; name the operator before the first deployment; "
@@ -53,17 +53,13 @@ class Manifest:
 
 def manifest_of(deployment: Deployment) -> Manifest:
     """Return the manifest of a deployment."""
-    state: dict[str, Any] = {}
-    for number, application in enumerate(deployment.applications):
-        prefix = f"{number}/" if number else ""
-        state.update({prefix + name: each for name, each in _state(application, deployment, number).items()})
-    first = deployment.applications[0]
+    first = deployment.application
     return Manifest(
         deployment.name,
         first.id,
         deployment.spark_partitions,
         [[level.stateful, level.uses_global] for level in deployment.levels],
-        state,
+        _state(deployment),
         {topic: first.partitions.get(topic, 1) for topic in first.inputs},
         deployment.routing_keys(),
         first.topology.describe(),
@@ -261,13 +257,11 @@ def _changed(group: str, kind: str, before: Mapping[str, Any], after: Mapping[st
     return found
 
 
-def _state(application: ApplicationPlan, deployment: Deployment, number: int) -> dict[str, Any]:
-    topology = application.topology
+def _state(deployment: Deployment) -> dict[str, Any]:
+    topology = deployment.application.topology
     found: dict[str, Any] = {}
     for task in deployment.tasks:
-        if task.application != number or not task.stateful:
-            continue
-        for plan in task.plans:
+        for plan in task.plans if task.stateful else ():
             known = found.setdefault(str(plan.subtopologies[0]), {"tasks": 0, "stores": {}, "processors": {}})
             known["tasks"] += 1
             if known["tasks"] > 1:
