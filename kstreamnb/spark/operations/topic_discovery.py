@@ -47,6 +47,8 @@ class TopicDiscovery:
                 continue  # the broker is away; the query itself waits for it
             try:
                 self.look(topics)
+            except UnknownTopicError:
+                continue  # after an outage it may only be unknown yet: the topic watcher decides
             except KStreamError as error:
                 self._query.control.end_with(error)
                 return
