@@ -270,10 +270,10 @@ def deploy(servers: Servers, application: str, config: Sequence[str], **options:
     """
     from kstreamnb.spark.deploy import deploy as start
 
-    topology, query = _load(application), None
+    query = None
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
-        query = start(topology, bootstrap_servers=servers, config=_settings(config), **options)
+        query = start(_load(application), bootstrap_servers=servers, config=_settings(config), **options)
         click.echo(f"{query.application} runs; Ctrl-C stops it")
         query.await_termination()
     except KeyboardInterrupt:  # before the query waited for one
