@@ -12,7 +12,6 @@ from kstreamnb.errors import ConfigError, extra
 from kstreamnb.runtime.context.config import Config, streams_settings
 
 _SPRING = "spring.kafka.streams."
-_CONTINUED = re.compile(r"(?<!\\)((?:\\\\)*)\\\r?\n[ \t]*")
 _PROPERTY = re.compile(r"((?:\\.|[^\\\s:=])+)(?:\s*[:=]\s*|\s+|$)(.*)")
 _ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|.)")
 _BLANKS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -68,9 +67,22 @@ def read_properties(path: Path | str) -> dict[str, str]:
         ...     read_properties(file)
         {'security.protocol': 'SASL_SSL', 'client.id': 'ab'}
     """
-    lines = (line.strip() for line in _CONTINUED.sub(r"\1", _text(path)).splitlines())
-    found = (_PROPERTY.match(line) for line in lines if line and line[0] not in "#!")
-    return {_unescaped(each[1]): _unescaped(each[2]) for each in found if each is not None}
+    found = map(_PROPERTY.match, _logical_lines(_text(path)))
+    return {_unescaped(each[1]): _unescaped(each[2]).strip() for each in found if each is not None}
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    """Yield lines without comments; one that ends in an odd number of backslashes has the next one in it."""
+    whole = ""
+    for line in map(str.lstrip, text.splitlines()):
+        if not whole and line[:1] in ("", "#", "!"):
+            continue
+        whole += line
+        if (len(whole) - len(whole.rstrip("\\"))) % 2:
+            whole = whole[:-1]
+            continue
+        yield whole
+        whole = ""
 
 
 def _unescaped(text: str) -> str:

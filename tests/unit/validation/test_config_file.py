@@ -71,7 +71,7 @@ def test_properties_are_read_as_java_reads_them(tmp_path: Path) -> None:
     """Comments, every separator, continued lines, escapes, and values with separators in them."""
     file = tmp_path / "client.properties"
     file.write_text(
-        "# one\n! two\n\nsecurity.protocol = SASL_SSL\nclient.id:shop\nacks all\nempty=\n"
+        "# one \\\n! two\n\nsecurity.protocol = SASL_SSL\nclient.id:shop\nacks all\nempty=\n"
         'sasl.jaas.config=Plain required \\\n   username="a=b" \\\n   password="c:\\\\d\\u0021";\n'
     )
     assert {
