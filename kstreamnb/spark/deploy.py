@@ -210,7 +210,7 @@ def deploy(
         written += keep_changelogs(sink, deployment, admin, topics, session, folder, None if is_new else old)
     write_manifest(folder, manifest := replace(manifest_of(deployment), topic_ids=ids))
     source = KafkaOffsetSource(servers, application.external, application.global_topics, start, fail_on_loss)
-    source = source.resolved() if is_new else source
+    source = source.resolved() if is_new else replace(source, starting="earliest")  # of topics that are new
     query = query_of(session, deployment, source, sink, stream)
     query.control.companions += [
         RestartPolicy(query, settings.uncaught_handler),

@@ -133,6 +133,24 @@ def test_a_new_store_starts_empty_and_the_others_keep_their_rows(
     assert 'gains: has new state (empty store "sums", store "more")' in [each.getMessage() for each in caplog.records]
 
 
+def test_a_new_topic_is_read_from_the_first_record_that_it_has(bench: Bench) -> None:
+    """Retention has removed those before it: they are not lost records of this query."""
+    from confluent_kafka import TopicPartition
+
+    records = bench.fill("later-in", 10)
+    bench.run(counting("later"))
+    more = bench.fill("later-more", 10)
+    place = TopicPartition("later-more", 0, 4)
+    bench.admin.client.delete_records([place])[place].result(10)
+    builder = ks.StreamsBuilder("later")
+    builder.stream("later-in", value_serde="long").group_by_key().count(store="counts").to_stream().to("later-out")
+    builder.stream("later-more", value_serde="long").group_by_key().count(store="more")
+    for _ in range(2):
+        query = bench.run(builder.build(), starting="latest")
+        assert counts(more[4:]) == dict(query.store("more").all())
+        assert counts(records) == dict(query.store("counts").all())
+
+
 def test_a_second_deployment_takes_over_and_the_first_is_fenced(bench: Bench) -> None:
     """S0-50: the older one stops at its next transaction and names its successor; it writes nothing more."""
     bench.fill("twice-in", 10)
