@@ -9,7 +9,8 @@ from __future__ import annotations
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,19 +22,21 @@ from kstreamnb.errors import ConfigError, KStreamError, ProcessingError
 from kstreamnb.hints import reason_of
 
 if TYPE_CHECKING:  # commands import what they need
+    from kstreamnb.kafka.client import Servers
     from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles
     from kstreamnb.samples import Sample
     from kstreamnb.topology.topology import Topology
 
 _DRAWINGS = ("text", "mermaid", "dot", "svg")
 _FORMS = {"": "text", ".txt": "text", ".mmd": "mermaid", ".dot": "dot", ".gv": "dot", ".svg": "svg"}
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _ENDINGS = ", ".join(filter(None, _FORMS))
 
 
 class _Commands(click.Group):
     """Prints the kit's errors as they are, without a traceback.
 
-    Exits with 0 on success, 1 after an error of the kit, 2 if the command was not understood.
+    Exits with 0 on success, 1 after an error of the kit, 2 if the command was not understood, 130 after an interrupt.
     """
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -53,6 +56,8 @@ class _Commands(click.Group):
             ]
             click.echo("\n".join(lines), err=True)
             ctx.exit(1)
+        except KeyboardInterrupt:
+            ctx.exit(130)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -184,7 +189,7 @@ def notebook() -> None:
 
 
 @notebook.command("record")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", type=_FILE)
 def record_notebook(file: Path) -> None:
     """Execute FILE and write its outputs into it as the reference; lists cells that cannot be compared later."""
     from kstreamnb.notebook.regression import record
@@ -205,13 +210,25 @@ def check_notebooks(places: Sequence[Path]) -> None:
 
 
 # --- Kafka ---
-_servers = click.option(
-    "--servers", "--bootstrap-server", required=True, metavar="HOST:PORT", help="Bootstrap servers."
-)
+def _of_broker(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of a command that talks to a broker: its address, and a file with settings of clients."""
+
+    @click.option("--servers", "--bootstrap-server", required=True, metavar="HOST:PORT", help="Bootstrap servers.")
+    @click.option(
+        "--config-file", "--command-config", type=_FILE, help="Properties of clients, with which they sign in."
+    )
+    @wraps(command)
+    def run(servers: str, config_file: Path | None, **options: Any) -> None:
+        from kstreamnb.validation.config_file import read_properties
+
+        given = {} if config_file is None else read_properties(config_file)
+        command(servers={**given, "bootstrap.servers": servers} if given else servers, **options)
+
+    return run
 
 
 @main.command()
-@_servers
+@_of_broker
 @click.argument("topics", nargs=-1, required=True)
 @click.option("--output", "-o", required=True, help="A .parquet or .jsonl file; any other becomes a text table.")
 @click.option("--records", type=int, default=1000, show_default=True, help="How many at most.")
@@ -223,7 +240,7 @@ _servers = click.option(
 @click.option("--value-serde", default="json", show_default=True, help="How values are read, such as string.")
 @click.option("--redact", multiple=True, metavar="FIELD", help="Blank out a field of dict values.")
 @click.option("--hash-keys", metavar="SALT", help="Replace keys by their hashes.")
-def capture(servers: str, topics: Sequence[str], output: str, size: int | None, **options: Any) -> None:
+def capture(servers: Servers, topics: Sequence[str], output: str, size: int | None, **options: Any) -> None:
     """Capture a sample of TOPICS into a file; Ctrl-C keeps the records read so far."""
     from kstreamnb.core.serdes import serde_named
     from kstreamnb.samples import Sample
@@ -238,7 +255,7 @@ def capture(servers: str, topics: Sequence[str], output: str, size: int | None, 
 
 
 @main.command()
-@_servers
+@_of_broker
 @click.argument("application")
 @click.option("--checkpoint", required=True, help="A folder that all of Spark's processes reach.")
 @click.option("--application-id", help="Unless the topology's name or the config says it.")
@@ -246,18 +263,22 @@ def capture(servers: str, topics: Sequence[str], output: str, size: int | None, 
 @click.option("--from", "starting", default="earliest", show_default=True, help="Where a new query begins.")
 @click.option("--max-records", type=int, default=500_000, show_default=True, help="Records a batch at most, or 0.")
 @click.option("--available-now", is_flag=True, help="End when what is there now is processed.")
-def deploy(servers: str, application: str, config: Sequence[str], **options: Any) -> None:
-    """Run APPLICATION on Spark, from Kafka to Kafka, until Ctrl-C or SIGTERM, which end it cleanly."""
+def deploy(servers: Servers, application: str, config: Sequence[str], **options: Any) -> None:
+    """Run APPLICATION on Spark, from Kafka to Kafka, until Ctrl-C or SIGTERM, which end it cleanly: with 0.
+
+    Ctrl-C while it starts ends it with 130.
+    """
     from kstreamnb.spark.deploy import deploy as start
 
-    topology, query = _load(application), None
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    query = None
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
-        query = start(topology, bootstrap_servers=servers, config=_settings(config), **options)
+        query = start(_load(application), bootstrap_servers=servers, config=_settings(config), **options)
         click.echo(f"{query.application} runs; Ctrl-C stops it")
         query.await_termination()
-    except KeyboardInterrupt:  # it came before the query waited for one, or while it was starting
-        pass
+    except KeyboardInterrupt:  # before the query waited for one
+        if query is None:
+            raise
     finally:
         if query is not None:
             query.stop()
@@ -267,7 +288,7 @@ _FROM_FILE = "Begin at the offsets in this file: lines of topic,partition,offset
 
 
 @main.command()
-@_servers
+@_of_broker
 @click.option("--application-id", required=True, help="The application to forget.")
 @click.option("--checkpoint", help="The deployment's checkpoint: a local one shows if it runs; it is removed.")
 @click.option("--topology", "application", metavar="APPLICATION", help="module:name, to find exactly its topics.")
@@ -280,11 +301,11 @@ _FROM_FILE = "Begin at the offsets in this file: lines of topic,partition,offset
 @click.option("--to-datetime", help="Begin at an instant, such as 2026-01-01T09:00Z.")
 @click.option("--by-duration", help="Begin this long before now, such as 1h.")
 @click.option("--shift-by", type=int, help="Offsets to add to the committed ones.")
-@click.option("--from-file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help=_FROM_FILE)
+@click.option("--from-file", type=_FILE, help=_FROM_FILE)
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 @click.option("--force", is_flag=True, help="Go on although the application is in use, or its checkpoint is lost.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def reset(servers: str, application_id: str, *, dry_run: bool, yes: bool, **options: Any) -> None:
+def reset(servers: Servers, application_id: str, *, dry_run: bool, yes: bool, **options: Any) -> None:
     """Reset an application: delete its marker, internal topics, group and checkpoint; inputs and outputs stay.
 
     The flags are those of Kafka's application reset tool. Refuses while the application runs:

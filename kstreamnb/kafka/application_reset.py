@@ -72,7 +72,7 @@ class ResetPlan:
         lines = [f'reset of "{self.application}":']
         lines += [f"  delete topic {topic}" for topic in self.topics]
         lines += [f"  delete the offsets of group {self.application}"] if self.group else []
-        lines += [f"  delete checkpoint {self.checkpoint.name}"] if self.checkpoint is not None else []
+        lines += [f"  delete checkpoint {self.checkpoint}"] if self.checkpoint is not None else []
         for topic, parts in self.positions.items():
             offsets = ", ".join(f"{partition}: {offset}" for partition, offset in parts.items())
             lines.append(f"  begin topic {topic} at offsets {offsets}")
@@ -141,7 +141,7 @@ def plan_reset(
     _refuse_running(admin, application, files, deployed=_marker(application) in topics, force=force)
     if files is not None and not files.exists("metadata"):
         raise CheckpointError(
-            f'folder "{files.name}" is not a checkpoint', detail="a checkpoint of Spark has a file named metadata"
+            f'folder "{files}" is not a checkpoint', detail="a checkpoint of Spark has a file named metadata"
         )
     if files is not None:
         _refuse_foreign(application, files)
@@ -374,7 +374,7 @@ def _refuse_running(
     if files is not None and files.in_use():
         raise ApplicationStateError(
             f'application "{application}" is running',
-            detail=f'a process works on checkpoint "{files.name}"',
+            detail=f'a process works on checkpoint "{files}"',
             hint="stop it first",
         )
     refuse_members(admin, application)
@@ -387,7 +387,7 @@ def _refuse_foreign(application: str, files: CheckpointFiles) -> None:
         owner = json.loads(files.read(MANIFEST) or b"{}").get("application", application)
     if owner != application:
         raise CheckpointError(
-            f'checkpoint "{files.name}" belongs to application "{owner}", not to "{application}"',
+            f'checkpoint "{files}" belongs to application "{owner}", not to "{application}"',
             hint="give the application's own folder, or the id that it belongs to",
         )
 

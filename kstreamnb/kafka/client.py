@@ -46,7 +46,11 @@ _FROM_JAVA = {
     "receive.buffer.bytes": "socket.receive.buffer.bytes",
     "send.buffer.bytes": "socket.send.buffer.bytes",
     "buffer.memory": "queue.buffering.max.kbytes",
+    "ssl.truststore.location": "ssl.ca.location",
+    "ssl.truststore.certificates": "ssl.ca.pem",
 }
+_JAVA_ALONE = {"ssl.keystore.type", "ssl.truststore.type", "ssl.truststore.password"}  # librdkafka needs none of them
+_IN_LOGIN = re.compile(r'(\w+)\s*=\s*(?:"((?:\\.|[^"\\])*)"|([^\s;"]+))')
 
 
 def _with_fields(record: logging.LogRecord) -> bool:
@@ -73,7 +77,9 @@ def connection(
         >>> connection({"bootstrap.servers": "broker:9092", "buffer.memory": 33554432})["queue.buffering.max.kbytes"]
         32768
     """
-    given = dict(_translated(name, value) for name, value in as_settings(servers).items())
+    given: dict[str, object] = {}
+    for name, value in as_settings(servers).items():
+        given |= _translated(name, value)
     if not given.get("bootstrap.servers"):
         raise ConfigError('setting "bootstrap.servers" is missing', hint=_ADDRESS)
     fixed = {name.replace("_", "."): value for name, value in settings.items()}
@@ -117,13 +123,33 @@ def await_broker(producer: Producer, topic: str) -> None:
         producer.list_topics(topic, timeout=1.0)
 
 
-def _translated(name: str, value: object) -> tuple[str, object]:
+def _translated(name: str, value: object) -> dict[str, object]:
     """Translate a setting of Java's clients for librdkafka."""
+    if name == "sasl.jaas.config":
+        return _login(str(value))
+    if name == "ssl.truststore.location" and str(value).lower().endswith((".jks", ".p12", ".pfx")):
+        raise ConfigError(
+            f'expected certificates in PEM as "{name}", got "{value}"',
+            detail="librdkafka reads no truststore of Java",
+            hint="keytool -exportcert -rfc -keystore … -alias … -file ca.pem, and give ssl.ca.location=ca.pem",
+        )
     if name == "buffer.memory":
         value = max(1, int(str(value)) // 1024)
     if name == "batch.size" and not int(str(value)):  # no batches in Java, not allowed in librdkafka
-        return "batch.num.messages", 1
-    return _FROM_JAVA.get(name, name), value
+        return {"batch.num.messages": 1}
+    return {} if name in _JAVA_ALONE else {_FROM_JAVA.get(name, name): value}
+
+
+def _login(text: str) -> dict[str, object]:
+    """Return user and password of a login module of Java; the error shows nothing of it."""
+    found = {name: re.sub(r"\\(.)", r"\1", quoted) or plain for name, quoted, plain in _IN_LOGIN.findall(text)}
+    if not {"username", "password"} <= found.keys():
+        raise ConfigError(
+            'expected a username and a password in "sasl.jaas.config"',
+            detail="librdkafka has other settings for other ways to sign in",
+            hint="give sasl.kerberos.… or sasl.oauthbearer.… instead",
+        )
+    return {"sasl.username": found["username"], "sasl.password": found["password"]}
 
 
 def shown_servers(servers: Servers) -> str:

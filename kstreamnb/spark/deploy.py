@@ -49,6 +49,7 @@ from kstreamnb.spark.state.checkpoint_manifest import (
     check_compatible,
     manifest_of,
     read_manifest,
+    starts_empty,
     withdraw_manifest,
     write_manifest,
 )
@@ -128,7 +129,8 @@ def deploy(
         sink: where the output goes instead of Kafka, such as a `DatabaseSink`. Default: None.
         changelogs: write the stores' changes to changelog topics, too, as Kafka Streams would: an application in Java
             can restore its stores from them. Default: False.
-        discover: how often to look for new topics, if a source reads topics by a pattern. Default: "30s".
+        discover: how often to look for new topics, if a source reads topics by a pattern, and for new partitions, if no
+            task has state. Default: "30s".
         parity: in a notebook, compare driver and Spark on the builder's sample before a new query starts. Default:
             True.
         verify: before each batch compare every store that a worker remembers with what was committed, and end the query
@@ -208,7 +210,7 @@ def deploy(
         written += keep_changelogs(sink, deployment, admin, topics, session, folder, None if is_new else old)
     write_manifest(folder, manifest := replace(manifest_of(deployment), topic_ids=ids))
     source = KafkaOffsetSource(servers, application.external, application.global_topics, start, fail_on_loss)
-    source = source.resolved() if is_new else source
+    source = source.resolved() if is_new else replace(source, starting="earliest")  # of topics that are new
     query = query_of(session, deployment, source, sink, stream)
     query.control.companions += [
         RestartPolicy(query, settings.uncaught_handler),
@@ -216,17 +218,19 @@ def deploy(
         SlowBatches(query, slow_batch),
         *_discovery(query, limited, admin, discover_ms, manifest, source),
     ]
-    _launch(query, folder, first=old is None and is_new)
+    _launch(query, folder, manifest, old, is_new=is_new)
     query.book.replicas = fewest_replicas(admin, sink, written)
     return query
 
 
-def _launch(query: Query, folder: CheckpointFiles, *, first: bool) -> None:
+def _launch(query: Query, folder: CheckpointFiles, manifest: Manifest, old: Manifest | None, *, is_new: bool) -> None:
     """Start a query; if its sink has batches of another checkpoint, a new folder is left as it was."""
+    if old is not None and (empty := starts_empty(old, manifest)):
+        query.control.action.log.note("has new state", empty=", ".join(empty))
     try:
         query.restart()
     except CheckpointError:
-        if first and last_begun(folder) < 0:
+        if old is None and is_new and last_begun(folder) < 0:
             withdraw_manifest(folder)
         raise
 
@@ -234,8 +238,8 @@ def _launch(query: Query, folder: CheckpointFiles, *, first: bool) -> None:
 def _discovery(
     query: Query, settings: Config, admin: Admin, discover_ms: int, manifest: Manifest, source: KafkaOffsetSource
 ) -> Iterator[TopicDiscovery]:
-    """Yield what looks for new topics while the query runs, if a source reads topics by a pattern."""
-    if any(each.pattern for each in query.topology.sources()):
+    """Yield what looks for new topics and partitions while the query runs, if there may be any that it can read."""
+    if any(each.pattern for each in query.topology.sources()) or not query.deployment.stateful:
         yield TopicDiscovery(query, settings, admin, discover_ms, old=manifest, source=source)
 
 

@@ -14,7 +14,7 @@ from kstreamnb.runtime.context.config import Config
 from kstreamnb.spark.contracts import StreamSettings
 from kstreamnb.spark.deploy import query_of
 from kstreamnb.spark.io.offset_source import FileOffsetSource
-from kstreamnb.spark.io.sinks import MemorySink
+from kstreamnb.spark.io.sinks import FunctionSink
 from kstreamnb.spark.jvm.launch_patches import OPTIONS, Launch
 from kstreamnb.spark.jvm.patches import DISABLED_VARIABLE
 from kstreamnb.spark.jvm.session import end_jvm, spark_session
@@ -53,4 +53,5 @@ def _load_classes(spark: SparkSession, folder: Path) -> None:
     batches = [{("in", part): [(at, "a", 1, ())] for part in range(2)} for at in range(3)]
     source = FileOffsetSource.write(folder / "records", batches)
     settings = StreamSettings(folder / "checkpoint", None, max_records=1)
-    query_of(spark, deployment, source, MemorySink(), settings).restart().await_termination()
+    sink = FunctionSink(lambda output, batch: None)
+    query_of(spark, deployment, source, sink, settings).restart().await_termination()

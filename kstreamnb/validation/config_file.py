@@ -1,7 +1,8 @@
-"""Reads settings from a YAML file, as Spring applications keep them."""
+"""Reads settings from files: YAML, as Spring applications keep them, and the properties of Java's clients."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,9 @@ from kstreamnb.errors import ConfigError, extra
 from kstreamnb.runtime.context.config import Config, streams_settings
 
 _SPRING = "spring.kafka.streams."
+_PROPERTY = re.compile(r"((?:\\.|[^\\\s:=])+)(?:\s*[:=]\s*|\s+|$)(.*)")
+_ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|.)")
+_BLANKS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 @extra("yaml")
@@ -38,17 +42,61 @@ def read_config(path: Path | str) -> Config:
     import yaml
 
     expect(path, Path | str, "path")
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise ConfigError(f'file "{path}" cannot be read', detail=str(error)) from error
-    content = yaml.safe_load(text)
+    content = yaml.safe_load(_text(path))
     if not isinstance(content, dict):
         raise ConfigError(f'file "{Path(path).name}" holds no settings', hint="write one `name: value` per line")
     leaves = dict(_leaves(content))
     ours = {name.removeprefix(_SPRING): value for name, value in leaves.items() if name.startswith(_SPRING)}
     named = {name.removeprefix("properties."): value for name, value in (ours or leaves).items()}
     return Config.of({_name(name, value): value for name, value in named.items()})
+
+
+def read_properties(path: Path | str) -> dict[str, str]:
+    r"""Read settings of a client from a file in Java's format, as ``--command-config`` of Kafka's tools does.
+
+    Args:
+        path: the file.
+
+    Raises: ConfigError if it cannot be read.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     file = Path(folder, "client.properties")
+        ...     _ = file.write_text("# shop\nsecurity.protocol=SASL_SSL\nclient.id : a\\\n  b\n")
+        ...     read_properties(file)
+        {'security.protocol': 'SASL_SSL', 'client.id': 'ab'}
+    """
+    found = map(_PROPERTY.match, _logical_lines(_text(path)))
+    return {_unescaped(each[1]): _unescaped(each[2]).strip() for each in found if each is not None}
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    """Yield lines without comments; one that ends in an odd number of backslashes has the next one in it."""
+    whole = ""
+    for line in map(str.lstrip, text.splitlines()):
+        if not whole and line[:1] in ("", "#", "!"):
+            continue
+        whole += line
+        if (len(whole) - len(whole.rstrip("\\"))) % 2:
+            whole = whole[:-1]
+            continue
+        yield whole
+        whole = ""
+
+
+def _unescaped(text: str) -> str:
+    def plain(match: re.Match[str]) -> str:
+        return chr(int(match[1][1:], 16)) if len(match[1]) > 1 else _BLANKS.get(match[1], match[1])
+
+    return _ESCAPED.sub(plain, text)
+
+
+def _text(path: Path | str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise ConfigError(f'file "{path}" cannot be read', detail=str(error)) from error
 
 
 def _leaves(content: Mapping[str, object], above: str = "") -> Iterator[tuple[str, Any]]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -17,6 +20,7 @@ from confluent_kafka.admin import (
 )
 
 import kstreamnb as ks
+from kstreamnb.cli import main
 from kstreamnb.kafka.application_reset import reset
 from kstreamnb.kafka.broker_process import LocalBroker, local_broker
 from tests.kafka.apps import PATIENCE_S, Bench, counting, counts, final
@@ -144,3 +148,25 @@ def test_users_sign_in_again_at_a_broker_that_was_away(guarded: LocalBroker) -> 
     assert me == guarded.connection("shop")
     while "kept" not in ks.kafka.Admin(me).topics():  # its rules are loaded again after its start
         assert time.monotonic() < end
+
+
+def test_commands_sign_in_with_the_properties_of_kafkas_tools(guarded: LocalBroker, tmp_path: Path) -> None:
+    """Without them the broker closes the connection; the password is in no output."""
+    ks.kafka.Admin(guarded.bootstrap_servers).create_topic("signed")
+    _allow(guarded, TOPIC, "signed", "READ")
+    ks.kafka.produce(guarded.bootstrap_servers, [ks.TopicRecord("signed", 0, 0, 5, "a", 1)])
+    password = json.dumps(PASSWORD).replace("\\", 2 * "\\")  # quoted for the login module, then for the file
+    file = tmp_path / "client.properties"
+    file.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
+        "sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \\\n"
+        f'   username="shop" password={password};\n'
+    )
+    address = guarded.connection("shop")["bootstrap.servers"]
+    command = ["capture", "--servers", address, "signed", "-o", str(tmp_path / "sample.md")]
+    end, done = time.monotonic() + PATIENCE_S, None
+    while done is None or ("1 records" not in done.output and time.monotonic() < end):  # the rule may take a moment
+        done = CliRunner().invoke(main, [*command, "--config-file", str(file)])
+    assert "1 records, 0 undecodable" in done.output, done.output
+    assert PASSWORD not in done.output
+    assert 0 != CliRunner().invoke(main, [*command, "--seconds", "1"]).exit_code

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import time
+from collections import Counter
 
 import pytest
 
@@ -103,6 +105,50 @@ def test_compatible_changes_go_on_with_the_state(bench: Bench) -> None:
     assert {key: -count for key, count in counts(records).items()} == {
         key: value for key, value in final(bench.read("evolves-out")).items() if value < 0
     } | {key: -count for key, count in counts(records).items() if key not in counts(records[20:])}
+
+
+def test_a_new_store_starts_empty_and_the_others_keep_their_rows(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    """S1-06: in a sub-topology that had another store, and in one that reads another topic; the log names both."""
+    caplog.set_level(logging.INFO, logger="kstreamnb.query")
+    records = bench.fill("gains-in", 20)
+    bench.run(counting("gains"))
+    builder = ks.StreamsBuilder("gains")
+    grouped = builder.stream("gains-in", value_serde="long").group_by_key()
+    grouped.count(store="counts").to_stream().to("gains-out", value_serde="long")
+    grouped.reduce(lambda one, other: one + other, store="sums")
+    builder.stream("gains-more", value_serde="long").group_by_key().count(store="more")
+    later = bench.fill("gains-in", 20, begin=20)
+    more = bench.fill("gains-more", 10)
+    sums: Counter[str] = Counter()
+    for each in later:
+        sums[each.key] += each.value
+    query = bench.run(builder.build())
+    for _ in range(2):
+        assert counts(records + later) == dict(query.store("counts").all())
+        assert dict(sums) == dict(query.store("sums").all())
+        assert counts(more) == dict(query.store("more").all())
+        query = bench.run(builder.build(), verify=True)  # rebuilt from the log
+    assert 'gains: has new state (empty store "sums", store "more")' in [each.getMessage() for each in caplog.records]
+
+
+def test_a_new_topic_is_read_from_the_first_record_that_it_has(bench: Bench) -> None:
+    """Retention has removed those before it: they are not lost records of this query."""
+    from confluent_kafka import TopicPartition
+
+    records = bench.fill("later-in", 10)
+    bench.run(counting("later"))
+    more = bench.fill("later-more", 10)
+    place = TopicPartition("later-more", 0, 4)
+    bench.admin.client.delete_records([place])[place].result(10)
+    builder = ks.StreamsBuilder("later")
+    builder.stream("later-in", value_serde="long").group_by_key().count(store="counts").to_stream().to("later-out")
+    builder.stream("later-more", value_serde="long").group_by_key().count(store="more")
+    for _ in range(2):
+        query = bench.run(builder.build(), starting="latest")
+        assert counts(more[4:]) == dict(query.store("more").all())
+        assert counts(records) == dict(query.store("counts").all())
 
 
 def test_a_second_deployment_takes_over_and_the_first_is_fenced(bench: Bench) -> None:
@@ -242,6 +288,28 @@ def test_more_partitions_are_refused_with_the_way_out(bench: Bench) -> None:
     bench.run(builder.build(), "copying")
     moved = bench.run(counting("grown-2", "copied"), "moved")
     assert counts(records) == final(bench.read("grown-2-out")) == dict(moved.store("counts").all())
+
+
+def test_more_partitions_are_read_if_no_task_has_state(bench: Bench) -> None:
+    """By a query that runs, soon after it looks for them, and by its next start."""
+    from confluent_kafka.admin import NewPartitions
+
+    bench.fill("wider-in", 10, 1)
+    builder = ks.StreamsBuilder("wider")
+    builder.stream("wider-in", value_serde="long").map_values(lambda value: -value).to("wider-out", value_serde="long")
+    query = bench.deploy(builder.build(), discover="1s")
+    for partitions in (2, 3):
+        assert query.await_input(180)
+        bench.admin.client.create_partitions([NewPartitions("wider-in", partitions)])["wider-in"].result(10)
+        bench.fill("wider-in", 10 * partitions, partitions, begin=10 * partitions)
+        if partitions == 3:
+            query.stop()
+            query = bench.deploy(builder.build())
+    assert query.await_input(180)
+    query.stop()
+    assert query.exception() is None
+    assert 60 == len(bench.read("wider-out"))
+    assert {"wider-in": 3} == read_manifest(query.control.files).inputs  # type: ignore[union-attr]
 
 
 def named(name: str) -> ks.Topology:

@@ -80,7 +80,7 @@ def test_an_application_with_members_or_a_wrong_folder_is_refused(servers, topic
     with pytest.raises(ApplicationStateError, match=r"has 1 active member\n"):
         plan_reset(servers, name)
     member.close()
-    with pytest.raises(CheckpointError, match="is not a checkpoint"):
+    with pytest.raises(CheckpointError, match=f'folder "{tmp_path}" is not a checkpoint'):
         plan_reset(servers, name, checkpoint=tmp_path)
     for force in (False, True):
         with pytest.raises(CheckpointError, match=r'there is no checkpoint ".*mistyped"'):
@@ -91,7 +91,7 @@ def test_a_checkpoint_of_another_application_is_not_deleted(servers, name, tmp_p
     """A mistyped id must not delete the state of another application; an unreadable page does not block a reset."""
     (tmp_path / "metadata").write_text("{}")
     (tmp_path / "kstreamnb.json").write_text('{"application": "shop"}')
-    with pytest.raises(CheckpointError, match=f'belongs to application "shop", not to "{name}"'):
+    with pytest.raises(CheckpointError, match=f'"{tmp_path}" belongs to application "shop", not to "{name}"'):
         reset(servers, name, checkpoint=tmp_path)
     assert LocalFiles(tmp_path) == plan_reset(servers, "shop", checkpoint=tmp_path).checkpoint
     (tmp_path / "kstreamnb.json").write_text("damaged")

@@ -144,7 +144,7 @@ KAFKAS = {
 }
 """Names of Kafka 4.3.1, by group."""
 OURS = {
-    "stream-metrics": {"running", "topic-replicas-min"},
+    "stream-metrics": {"running", "topic-replicas-min", "broker-reachable", "restarts-total"},
     "stream-thread-metrics": {"records-published-total", "batches-suppressed-total", "batches-differing-total"},
     "stream-task-metrics": {"stream-time", "restores-total"},
     "stream-state-metrics": {
@@ -153,8 +153,8 @@ OURS = {
     },
     "stream-processor-node-metrics": {"dropped-records-total"},
 }
-"""Metrics that Kafka does not name: replicas of written topics, batches, state sizes, how Spark compacts state,
-and at which node and why a record was dropped."""
+"""Metrics that Kafka does not name: replicas of written topics, outages, restarts, batches, state sizes, how Spark
+compacts state, and at which node and why a record was dropped."""
 
 
 def measured(folder: Path) -> MetricsBook:

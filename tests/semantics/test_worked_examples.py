@@ -371,6 +371,7 @@ CALM = {
     (THREAD, "commit-total"): 10.0,
     ("consumer-fetch-manager-metrics", "records-lag-max"): 0.0,
     ("stream-metrics", "failed-stream-threads"): 0.0,
+    ("stream-metrics", "broker-reachable"): 1.0,
     (TASK, "dropped-records-total"): 0.0,
     (TASK, "restores-total"): 0.0,
     (TASK, "process-latency-avg"): 50.0,
@@ -391,6 +392,7 @@ def reading(**changes: float) -> list[Metric]:
         ("stalled", {"commit_total": 10, "records_lag_max": 70}),
         ("lag grows", {"commit_total": 11, "records_lag_max": 7000}),
         ("failed", {"commit_total": 11, "failed_stream_threads": 1}),
+        ("broker away", {"commit_total": 11, "broker_reachable": 0}),
         ("records dropped", {"commit_total": 11, "dropped_records_total": 1}),
         ("restoring", {"commit_total": 11, "restores_total": 4}),
         ("processing is slow", {"commit_total": 11, "process_latency_avg": 50.1}),
@@ -402,7 +404,7 @@ def test_each_alert_fires_and_clears(rule: str, trouble: Mapping[str, float]) ->
     problem.
     """
     later = {**trouble, "commit_total": 12, "records_lag_max": 0, "failed_stream_threads": 0, "state_bytes": 1000}
-    later["process_latency_avg"] = 50.0
+    later |= {"process_latency_avg": 50.0, "broker_reachable": 1}
     assert () == ks.monitoring.alerts(reading(), reading(commit_total=11), elapsed="5m")
     first = reading(records_lag_max=trouble["records_lag_max"]) if rule == "stalled" else reading()
     assert rule in [alert.name for alert in ks.monitoring.alerts(first, reading(**trouble), elapsed="5m")]

@@ -11,8 +11,8 @@ from kstreamnb.spark.contracts import QueryBatch
 from kstreamnb.spark.execution import worker_cache
 from kstreamnb.spark.execution.worker_cache import CachedTask
 from kstreamnb.spark.io.offset_source import FileOffsetSource
-from kstreamnb.spark.io.sinks import MemorySink
 from tests.spark.inprocess import Cluster
+from tests.spark.memory_sink import MemorySink
 from tests.spark.streams import Output, Row, batched, outputs, placed
 from tests.spark.test_streaming import joined, three_levels, two_levels
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -162,6 +163,69 @@ def test_sessions_start_from_the_classes_that_were_archived(tmp_path: Path) -> N
     assert f"-XX:SharedArchiveFile={archive}" in after
     assert "patch batch-agent = on" in after
     assert "rows: 3" in after
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", ["short", "a-name-that-is-too-long-for-the-address-of-a-socket"])
+def test_a_session_leaves_no_files_behind(name: str) -> None:
+    """Spark never removes the files of its sockets; a path that is too long for one gets sockets of the network."""
+    code = (
+        "import kstreamnb as ks; from pyspark.sql.functions import udf; spark = ks.spark.spark_session();"
+        "print(spark.range(3).select(udf(str)('id').alias('n')).collect()); print(ks.spark.spark_report())"
+    )
+    with tempfile.TemporaryDirectory(suffix=name) as folder:
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "TMPDIR": folder}
+        )
+        assert "Row(n='2')" in done.stdout, done.stderr
+        assert [] == list(Path(folder).iterdir())
+
+
+INTERRUPTED = """
+import _thread, os, subprocess, sys, threading, time
+import kstreamnb as ks
+
+def processes():
+    command = ["ps", "--ppid", str(os.getpid()), "-ww", "-o", "stat=,args="]
+    lines = subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
+    return [line for line in lines if "java" in line and not line.startswith("Z")]
+
+def interrupt():
+    while not processes():
+        time.sleep(0.02)
+    time.sleep(float(sys.argv[1]))
+    _thread.interrupt_main()
+
+threading.Thread(target=interrupt).start()
+try:
+    ks.spark.spark_session()
+except KeyboardInterrupt as error:
+    kept = error  # a notebook keeps the error, and with it whatever pyspark's frames hold
+end = time.monotonic() + 20
+while processes() and time.monotonic() < end:
+    time.sleep(0.1)
+print("left:", processes(), kept.args)
+print("rows:", ks.spark.spark_session().range(3).count(), "in", len(processes()))
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("after_s", ["0", "0.7", "1.4"])
+def test_an_interrupted_start_leaves_no_jvm_behind(after_s: str) -> None:
+    """While the JVM starts, and while Spark starts in it; the next start is like the first."""
+    command = [sys.executable, "-c", INTERRUPTED, after_s]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ["left: [] ()", "rows: 3 in 1"] == done.stdout.splitlines(), done.stderr
+
+
+@pytest.mark.spark
+def test_a_start_that_fails_leaves_no_jvm_behind() -> None:
+    """Spark refuses a setting when its JVM runs already."""
+    code = INTERRUPTED.replace("_thread.interrupt_main()", "pass").replace("KeyboardInterrupt", "Exception")
+    code = code.replace("spark_session()\nexcept", "spark_session(settings={'spark.task.cpus': 'two'})\nexcept")
+    done = subprocess.run([sys.executable, "-c", code, "0"], capture_output=True, text=True, check=False)
+    assert "left: []" in done.stdout, done.stderr
+    assert "rows: 3 in 1" in done.stdout
 
 
 PROGRAM = """

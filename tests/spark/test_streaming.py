@@ -16,8 +16,8 @@ import pytest
 import kstreamnb as ks
 from kstreamnb.kafka.output_batch import OutputBatch
 from kstreamnb.spark.contracts import QueryBatch
-from kstreamnb.spark.io.sinks import MemorySink
 from kstreamnb.spark.planning.deployment import WorkerOptions
+from tests.spark.memory_sink import MemorySink
 from tests.spark.streams import Row, batched, driven, outputs, placed, query_over, streamed
 
 pytestmark = pytest.mark.spark

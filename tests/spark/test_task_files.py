@@ -18,10 +18,10 @@ import kstreamnb as ks
 from kstreamnb.spark.contracts import QueryBatch
 from kstreamnb.spark.execution import worker_cache
 from kstreamnb.spark.io.offset_source import FileOffsetSource
-from kstreamnb.spark.io.sinks import MemorySink
 from kstreamnb.spark.planning.deployment import WorkerOptions
 from tests.spark.inprocess import Cluster
 from tests.spark.level_runs import FEED, counted, kept_tasks, ran, run_in, timed
+from tests.spark.memory_sink import MemorySink
 from tests.spark.streams import Row, batched, driven, outputs, placed
 from tests.spark.test_streaming import disordered, three_levels, two_levels
 

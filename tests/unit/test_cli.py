@@ -188,15 +188,16 @@ def test_a_deployment_has_the_batch_limit_of_the_api():
     assert [limit] == [each.default for each in cli.deploy.params if each.name == "max_records"]
 
 
-def test_a_deployment_that_is_ended_while_it_starts_ends_cleanly(run, monkeypatch):
-    """SIGTERM arrives as an interrupt: exit code 0, and no word of an abort."""
-    monkeypatch.setattr("kstreamnb.spark.deploy.deploy", lambda *_, **__: signal.raise_signal(signal.SIGTERM))
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)], ids=["SIGTERM", "Ctrl-C"])
+def test_a_deployment_that_is_ended_while_it_starts_ends_cleanly(run, monkeypatch, sent, code):
+    """Service managers expect 0 after SIGTERM, shells 130 after an interrupt; there is no word of an abort."""
+    monkeypatch.setattr("kstreamnb.spark.deploy.deploy", lambda *_, **__: signal.raise_signal(sent))
     before = signal.getsignal(signal.SIGTERM)
     try:
         result = run("deploy", "app_of_test.py", "--servers", "localhost:9", "--checkpoint", "checkpoint")
     finally:
         signal.signal(signal.SIGTERM, before)
-    assert (0, "") == (result.exit_code, result.output)
+    assert (code, "") == (result.exit_code, result.output)
 
 
 def test_the_cause_of_a_failed_function_is_printed(run, tmp_path):
@@ -207,7 +208,18 @@ def test_the_cause_of_a_failed_function_is_printed(run, tmp_path):
     assert "Cause: ZeroDivisionError: division by zero" in result.output
 
 
-def test_every_command_takes_the_name_that_kafkas_tools_have_for_servers(run):
-    """--bootstrap-server, as reset does."""
+def test_every_command_takes_the_names_that_kafkas_tools_have_for_servers_and_settings(run):
+    """--bootstrap-server and --command-config, as reset does."""
     for command in ("capture", "deploy", "reset"):
         assert "--bootstrap-server" in run(command, "--help").output
+        assert "--command-config" in run(command, "--help").output
+
+
+def test_secrets_of_a_file_with_settings_are_not_shown(run, tmp_path):
+    """Neither those that librdkafka refuses, nor those of a broker that does not answer."""
+    file = tmp_path / "client.properties"
+    login = 'sasl.jaas.config=PlainLoginModule required username="shop" password="hush";'
+    for settings in ("sasl.jaas.config=hush", f"sasl.mechanism=hash\nsecurity.protocol=SASL_SSL\n{login}"):
+        file.write_text(settings)
+        result = run("reset", "--servers", "127.0.0.1:1", "--application-id", "a", "--config-file", str(file))
+        assert (1, False) == (result.exit_code, "hush" in result.output), result.output

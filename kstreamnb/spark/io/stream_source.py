@@ -50,6 +50,8 @@ class SourceSettings:
 
     ``again``: by number, the ends of batches that run again after a repair, as the log of offsets had them.
     ``follows``: batches begin as soon as records arrive, and not at intervals.
+    ``growing``: topics may get more partitions, which are read once the deployment has tasks for them. ``topics`` are
+    read; those that the log of offsets lacks begin with the first record that they have.
     """
 
     offset_source: OffsetSource
@@ -60,6 +62,8 @@ class SourceSettings:
     patience_s: float = 300.0
     again: Mapping[int, str] = field(default_factory=dict)
     follows: bool = False
+    growing: bool = False
+    topics: tuple[str, ...] = ()
 
 
 @dataclass
@@ -113,6 +117,7 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow)
         super().__init__(self)
         self.settings = settings
         self._begun = False
+        self._first: Offsets | None = None
         self._clock = SteadyClock()
         self._stop: Offsets | None = None
         self._ticked = False  # the last batch had a tick alone; a bounded run ends then, however slow its batches are
@@ -142,7 +147,7 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow)
         """Return the end of the next batch; ``start`` itself if there is nothing to do."""
         if _same(start) in self._again:
             return self._again[_same(start)]
-        settings, begin = self.settings, from_json(start["offsets"])
+        settings, begin = self.settings, self._positions(start)
         end = self._available(begin, int(start["tick"]))
         now_ms = self._clock.read(settings.offset_source.now_ms(), int(start["clock"]))
         if isinstance(limit, ReadMaxRows) and end != begin:
@@ -153,6 +158,13 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow)
             return start
         self._ticked = idle
         return {"clock": now_ms, "tick": now_ms if due else start["tick"], "offsets": to_json(end)}
+
+    def _positions(self, offset: Mapping[str, Any]) -> Offsets:
+        found = from_json(offset["offsets"])
+        if found.keys() >= {*self.settings.topics}:
+            return found
+        self._first = self._first or self.settings.offset_source.beginning()
+        return {**self._first, **found}
 
     def _available(self, begin: Offsets, tick: int) -> Offsets:
         """Return the end of the records that have arrived; waits for some, unless it has to look them up.
@@ -187,7 +199,14 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow)
                 raise
             return begin
         self._silent_since = 0.0
-        self._refuse_growth(begin, end)
+        if self.settings.growing:
+            known = self.settings.deployment.readers
+            end = {
+                topic: {part: offset for part, offset in parts.items() if _input_partition(topic, part) in known}
+                for topic, parts in end.items()
+            }
+        else:
+            self._refuse_growth(begin, end)
         self.settings.offset_source.check(begin, end)
         return end
 
@@ -204,7 +223,7 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow)
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Share]:
         """Divide a batch: pieces of one task stay together; few records are not worth a second Python process."""
         deployment = self.settings.deployment
-        found = list(ranges(from_json(start["offsets"]), from_json(end["offsets"])))
+        found = list(ranges(self._positions(start), from_json(end["offsets"])))
         pieces = [piece for piece in found if piece[3] > piece[2]]
         clock, tick, begins = int(end["clock"]), end["tick"] != start["tick"], self._begins(start)
         by_task: dict[int, list[tuple[str, int, int, int]]] = {}

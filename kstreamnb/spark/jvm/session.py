@@ -15,6 +15,8 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from subprocess import Popen
+from traceback import walk_tb
 
 from py4j.clientserver import ClientServer  # type: ignore[import-untyped]
 from py4j.java_gateway import JavaObject  # type: ignore[import-untyped]
@@ -49,6 +51,7 @@ _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 _ARROW_ROWS, _FEW_ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch", "10000"  # with Spark's default
 _MASTER, _NAME, _PYTHON = "spark.master", "spark.app.name", "spark.pyspark.python"
 _JVM_SETTINGS = {"spark.driver.memory", "spark.driver.extraJavaOptions", "spark.driver.extraClassPath"}
+_LONGEST_FOLDER = 60  # of a socket: systems allow paths of 103 bytes, and Spark's names have 43
 _GATEWAY_PORT = "PYSPARK_GATEWAY_PORT"  # set by spark-submit, which starts the JVM before Python
 
 QUERY_SETTINGS = {
@@ -129,7 +132,12 @@ def spark_session(
         return active
     java()  # the start script would fail in the log only
     with under_way("starting Spark"):
-        return _new_session(app, master, cores, profile, settings)
+        try:
+            return _new_session(app, master, cores, profile, settings)
+        except BaseException:  # an interrupt, too: nobody has a session with which to stop the JVM
+            if _GATEWAY_PORT not in os.environ:
+                _forget_session()
+            raise
 
 
 def _new_session(
@@ -196,8 +204,10 @@ def _prepare_local_workers() -> None:
 def _local_settings(folder: Path, slots: int) -> dict[str, str]:
     """Return the settings of a session on this machine; elsewhere these directories may not exist."""
     return {
-        # Elsewhere sockets would be in the containers' directories, whose paths are too long on YARN.
-        "spark.python.unix.domain.socket.enabled": "true",
+        # Elsewhere sockets would be in the containers' directories, whose paths are too long on YARN. Spark leaves the
+        # files of its sockets behind; this directory is removed.
+        "spark.python.unix.domain.socket.enabled": str(len(str(folder)) <= _LONGEST_FOLDER).lower(),
+        "spark.python.unix.domain.socket.dir": str(folder),
         "spark.sql.shuffle.partitions": str(slots),
         "spark.local.dir": str(folder),
         "spark.sql.warehouse.dir": f"{folder}/warehouse",
@@ -240,7 +250,15 @@ def _start_jvm(settings: Mapping[str, str], launch: Launch) -> ClientServer:
     imports = background(partial(import_module, "pyspark.testing.utils"), "imports", died=lambda error: None)
     try:
         with log.open("ab") as out, _environment({**launch.environment, OPTIONS: options}):
-            return launch_gateway(conf, {"stdout": out, "stderr": out})
+            gateway = launch_gateway(conf, {"stdout": out, "stderr": out})
+        SparkContext._gateway, SparkContext._jvm = gateway, gateway.jvm  # noqa: SLF001 - as pyspark sets them later
+        return gateway
+    except BaseException as error:
+        for frame, _ in walk_tb(error.__traceback__):  # pyspark leaves behind a process that it still waits for
+            if isinstance(process := frame.f_locals.get("proc"), Popen):
+                process.kill()
+                process.wait()
+        raise
     finally:
         imports.join()
 
@@ -293,10 +311,15 @@ def _active() -> SparkSession | None:
     try:
         return SparkSession.getActiveSession()
     except (Py4JError, OSError):
-        SparkSession._instantiatedSession = SparkSession._activeSession = None  # noqa: SLF001
-        SparkContext._active_spark_context = None  # noqa: SLF001
-        end_jvm()
+        _forget_session()
         return None
+
+
+def _forget_session() -> None:
+    """Have pyspark forget its session, and end the JVM."""
+    SparkSession._instantiatedSession = SparkSession._activeSession = None  # noqa: SLF001
+    SparkContext._active_spark_context = None  # noqa: SLF001
+    end_jvm()
 
 
 def end_jvm() -> None:

@@ -84,7 +84,7 @@ class Adoption(Tabular):
         yield from (f"does not fit: {problem}" for problem in self.problems)
         yield from (f"note: {note}" for note in self.notes)
         if self.checkpoint is not None:
-            yield f'written to checkpoint "{self.checkpoint.name}": deploy(…) continues from it, with the same config='
+            yield f'written to checkpoint "{self.checkpoint}": deploy(…) continues from it, with the same config='
 
 
 def adopt(
@@ -149,7 +149,7 @@ def adopt(
     if dry_run:
         return adoption
     if folder.exists() and any(folder.iterdir()):
-        raise CheckpointError(f'folder "{folder.name}" is not empty', hint="choose a new one for the checkpoint")
+        raise CheckpointError(f'folder "{folder}" is not empty', hint="choose a new one for the checkpoint")
     if adoption.problems:
         raise CheckpointError(
             f'application "{application.id}" does not fit this topology',

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -53,6 +53,7 @@ class Alert:
 
 
 _FEW_RECORDS = 1000  # a lag that one batch clears, however slow the query is
+_SLOWER = 0.05  # the part of the records that are read by which the lag may change without growing
 
 
 def _exposed(group: str, name: str) -> str:
@@ -85,7 +86,7 @@ def alert_rules(
         process_latency: "processing is slow" fires if a task needs more than this per record on average; default 50 ms.
 
     Example:
-        >>> [rule.name for rule in alert_rules(dead_letter_topic="dead")][6:]
+        >>> [rule.name for rule in alert_rules(dead_letter_topic="dead")][7:]
         ['processing is slow', 'state too large', 'dead letters']
         >>> alert_rules(interval="10s")[0].expression.partition(" and ")[0]
         'increase(kafka_streams_stream_thread_commit_total[50s]) == 0'
@@ -112,10 +113,11 @@ def alert_rules(
             "the query ended with an error: see query.exception(), then query.restart()",
             lambda seen: seen.total("stream-metrics", "failed-stream-threads") > 0,
         ),
-        _down(),
+        *_away(),
         Alert(
             "lag grows",
-            f"{lag} > {_FEW_RECORDS} and {lag} > {interval_ms / 1000:g} * {rate} and {lag} > 2 * ({lag} offset 10m)",
+            f"{lag} > {_FEW_RECORDS} and {lag} > {interval_ms / 1000:g} * {rate} "
+            f"and deriv({lag}[10m]) > {_SLOWER} * {rate}",
             "records arrive faster than they are processed: see process-rate, skew of partitions, cores",
             lambda seen: _lag_grows(seen, interval_ms),
         ),
@@ -149,20 +151,26 @@ def alert_rules(
     return tuple(rules)
 
 
-def _down() -> Alert:
-    return Alert(
+def _away() -> Iterator[Alert]:
+    yield Alert(
         "down",
         f"absent({_exposed('stream-metrics', 'running')})",
         "no query reports: its process has ended; alert on up == 0, too, which names the process",
         lambda seen: not seen.now,
     )
+    yield Alert(
+        "broker away",
+        f"{_exposed('stream-metrics', 'broker-reachable')} == 0",
+        "no broker answers, and the query waits for one: see the brokers, the network, and the log",
+        lambda seen: any(each.name == "broker-reachable" and not each.value for each in seen.now),
+    )
 
 
 def _lag_grows(seen: _Readings, interval_ms: int) -> bool:
-    """Return whether the lag has doubled, to more than is read in an interval: less waits for the next batch anyway."""
-    lag, before = (seen.total(_FETCH, "records-lag-max", before=earlier) for earlier in (False, True))
-    usual = seen.total(_FETCH, "records-consumed-rate") * interval_ms / 1000
-    return lag > max(_FEW_RECORDS, usual, 2 * before)
+    """Return whether the lag grows, and exceeds what is read in an interval: less waits for the next batch anyway."""
+    lag, growth = seen.total(_FETCH, "records-lag-max"), seen.growth(_FETCH, "records-lag-max")
+    read_ms = seen.total(_FETCH, "records-consumed-rate") / 1000
+    return lag > max(_FEW_RECORDS, read_ms * interval_ms) and growth > _SLOWER * read_ms * seen.elapsed_ms
 
 
 def _dead_letters(topic: str) -> Alert:

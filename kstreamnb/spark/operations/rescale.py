@@ -52,16 +52,16 @@ def rescale(
 
     Example:
         >>> try:
-        ...     rescale("no-such-folder", 4)
+        ...     rescale("/no-such-folder", 4)
         ... except CheckpointError as error:
         ...     print(error)
-        folder "no-such-folder" is not a checkpoint
+        folder "/no-such-folder" is not a checkpoint
     """
     check_arguments(rescale, locals())
     folder = checkpoint_files(checkpoint, spark)
     manifest = read_manifest(folder)
     if manifest is None:
-        raise CheckpointError(f'folder "{folder.name}" is not a checkpoint')
+        raise CheckpointError(f'folder "{folder}" is not a checkpoint')
     at_least(1, spark_partitions, "spark_partitions")
     if folder.in_use():
         raise ApplicationStateError(f'application "{manifest.application}" is running', hint="stop it first")

@@ -49,6 +49,7 @@ class SlowBatches:
 
     def _look(self, now_s: float) -> SlowBatch | None:
         query, files = self._query, self._query.control.files
+        positions = tuple(each for each in task_positions(positions_folder(files)) if each.alive)
         try:
             begun = last_begun(files)
         except EngineError:  # the storage does not answer now: if that lasts, the query reports it
@@ -58,9 +59,9 @@ class SlowBatches:
             self._number = -1
             return None
         number = max(begun - 1, done + 1)  # the one before the last may still be published
+        positions = positions if number == begun else ()  # its tasks have ended: they are at work on the next one
         if number != self._number:
             self._number, self._begun_s, self._moved_s, self._told_s = number, now_s, now_s, self._slow_s
-        positions = tuple(each for each in task_positions(positions_folder(files)) if each.alive)
         records = tuple(f"{each.task} {each.record}{each.restored}" for each in positions)
         if records != self._records:
             self._records, self._moved_s = records, now_s

@@ -24,10 +24,11 @@ if TYPE_CHECKING:  # only `deploy` loads Kafka's client
 
 
 class TopicDiscovery:
-    """Restarts a query when new topics match its patterns; they are read from their beginning.
+    """Restarts a query when new topics match its patterns, or its topics have new partitions and no task has state.
 
-    The query stops between two batches and starts from its checkpoint. Topics that would change the tasks of a
-    sub-topology with state end the query. ``every_ms`` is the time between two polls, in ms.
+    They are read from their beginning. The query stops between two batches and starts from its checkpoint. Topics that
+    would change the tasks of a sub-topology with state end the query. ``every_ms`` is the time between two polls, in
+    ms.
     """
 
     def __init__(
@@ -46,14 +47,20 @@ class TopicDiscovery:
                 continue  # the broker is away; the query itself waits for it
             try:
                 self.look(topics)
+            except UnknownTopicError:
+                continue  # after an outage it may only be unknown yet: the topic watcher decides
             except KStreamError as error:
                 self._query.control.end_with(error)
                 return
 
     def look(self, topics: Mapping[str, int]) -> bool:
-        """Restart the query if there are new topics among those of the cluster; returns whether it did."""
+        """Restart the query if there is something new among the topics of the cluster; returns whether it did."""
         application = application_over(self._query.topology, self._settings, topics)
-        if set(application.external) <= set(self._source.topics):
+        known, grown = self._manifest.inputs, not self._query.deployment.stateful
+        if all(
+            topic in known and not (grown and application.partitions[topic] > known[topic])
+            for topic in application.external
+        ):
             return False
         deployment = plan_deployment(
             self._manifest.query,

@@ -34,13 +34,12 @@ class TopicWatcher:
         self._query, self._admin, self._ids = query, admin, dict(ids)
         self._written, self._fail_on_loss = tuple(written), fail_on_loss
         self._missed: dict[str, int] = {}
-        self._away = False
 
     def __call__(self, lasts: Callable[[], bool]) -> None:
         """Watch until the query ends or is started again."""
         pause = threading.Event()
         self._missed.clear()
-        self._away = False
+        self._query.book.broker_reachable = True
         while not pause.wait(_EVERY_S) and lasts() and self._query.is_active():
             try:
                 error = self._look()
@@ -53,12 +52,12 @@ class TopicWatcher:
                 return
 
     def _note(self, error: EngineError | None) -> None:
-        """Log once that the broker cannot be reached, and once that it is back."""
-        log, before = self._query.control.action.log, self._away
-        self._away = error is not None
-        if error is not None and not before:
+        """Log once that the broker cannot be reached, and once that it is back; the metric has it, too."""
+        log, book = self._query.control.action.log, self._query.book
+        before, book.broker_reachable = book.broker_reachable, error is None
+        if error is not None and before:
             log.warn("broker cannot be reached", error=error.message)
-        elif error is None and before:
+        elif error is None and not before:
             log.note("broker is back")
 
     def _look(self) -> EngineError | None:

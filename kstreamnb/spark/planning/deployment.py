@@ -184,6 +184,11 @@ class Deployment:
     def __reduce__(self) -> tuple[object, ...]:
         return _load, (self.key, self.packed)
 
+    @property
+    def stateful(self) -> bool:
+        """Whether any task has state."""
+        return any(level.stateful for level in self.levels)
+
     def load(self) -> Deployment:
         """Return this deployment, as `PackedDeployment.load` does."""
         return self

@@ -98,6 +98,7 @@ class QueryControl:
             if after not in (None, self.handle) or not self.lifecycle.apply(LifecycleEvent.START, actor):
                 return False
             self.starts[actor] += 1
+            self.action.book.restarts += actor is not Actor.USER
             if runs and actor is not Actor.QUERY:
                 self.action.log.note("stopped", batch=self.action.last.number)
             self.deployment, self.source = deployment or self.deployment, source or self.source
@@ -111,7 +112,7 @@ class QueryControl:
                 if not self.fail(failure or EngineError(f"the start was interrupted: {error!r}"), Actor.QUERY):
                     self.lifecycle.apply(LifecycleEvent.HALT, Actor.QUERY)
                 raise
-            self.action.log.note("started", checkpoint=self.files.name, batch=last_batch(self.files))
+            self.action.log.note("started", checkpoint=str(self.files), batch=last_batch(self.files))
             if not self.lifecycle.apply(LifecycleEvent.LAUNCH, Actor.QUERY):  # stopped meanwhile
                 self._halt()
                 self.lifecycle.apply(LifecycleEvent.HALT, Actor.QUERY)

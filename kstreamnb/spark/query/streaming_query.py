@@ -45,6 +45,8 @@ def start_stream(
         settings.readers,
         again=again,
         follows=settings.trigger_ms == 0,
+        growing=not deployment.stateful,
+        topics=deployment.application.inputs,
     )
     session.dataSource.register(source_class(name, read_settings))
     frame = levels_of(session.readStream.format(name).load(), deployment, one_stage=settings.readers == 1)

@@ -18,7 +18,7 @@ from kstreamnb.errors import CheckpointError
 from kstreamnb.kafka.storage.checkpoint_files import CLAIM_FILE, MANIFEST, CheckpointFiles
 from kstreamnb.runtime.context.task_context import header_use
 from kstreamnb.runtime.context.task_plan import TaskPlan
-from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment
+from kstreamnb.spark.planning.deployment import Deployment
 
 _NUMBER = re.compile(r"\d{10}")  # of a name that was generated
 _SHIFTED = "a node before it shifted its number; name the operator before the first deployment; "
@@ -53,17 +53,13 @@ class Manifest:
 
 def manifest_of(deployment: Deployment) -> Manifest:
     """Return the manifest of a deployment."""
-    state: dict[str, Any] = {}
-    for number, application in enumerate(deployment.applications):
-        prefix = f"{number}/" if number else ""
-        state.update({prefix + name: each for name, each in _state(application, deployment, number).items()})
-    first = deployment.applications[0]
+    first = deployment.application
     return Manifest(
         deployment.name,
         first.id,
         deployment.spark_partitions,
         [[level.stateful, level.uses_global] for level in deployment.levels],
-        state,
+        _state(deployment),
         {topic: first.partitions.get(topic, 1) for topic in first.inputs},
         deployment.routing_keys(),
         first.topology.describe(),
@@ -159,7 +155,10 @@ def checkpoint_missing(checkpoint: CheckpointFiles, application: str) -> Checkpo
 
 
 def check_compatible(old: Manifest, new: Manifest) -> None:
-    """Raise CheckpointError that lists every difference if a new deployment cannot use the state of an old one."""
+    """Raise CheckpointError that lists every difference if a new deployment cannot use the state of an old one.
+
+    Stores, users' processors and sub-topologies may be new: see `starts_empty`.
+    """
     differences = [*_settings(old, new), *_differences(old, new)]
     if differences:
         raise CheckpointError(
@@ -169,6 +168,16 @@ def check_compatible(old: Manifest, new: Manifest) -> None:
             + "pass the topology, application_id= and config= that wrote it, "
             "or deploy with a new checkpoint and a new application id",
         )
+
+
+def starts_empty(old: Manifest, new: Manifest) -> list[str]:
+    """Return the stores and users' processors of a new deployment for which an old one has no state."""
+    return [
+        f'{kind[:-1]} "{name}"'
+        for kind in ("stores", "processors")
+        for group, after in new.state.items()
+        for name in sorted(after[kind].keys() - old.state.get(group, {kind: {}})[kind].keys())
+    ]
 
 
 def _is_shifted(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
@@ -192,9 +201,11 @@ def _settings(old: Manifest, new: Manifest) -> list[str]:
     if old.slots and not new.slots:
         found.append('executors publish its output, and the last batch may be published in part: publish="executors"')
     if old.levels != new.levels:
-        found.append(f"it has {_levels_text(old)}, not {_levels_text(new)}")
+        found.append(f"it has {_levels_text(old)}, not {_levels_text(new)}, and Spark adds no state to a level later")
+        for group in sorted(new.state.keys() - old.state.keys()):
+            found.append(f"sub-topology {group} {'gained state' if _has(old, group) else 'is new'}")
     for topic in sorted(old.inputs.keys() & new.inputs.keys()):
-        if old.inputs[topic] != new.inputs[topic]:
+        if old.inputs[topic] != new.inputs[topic] and new.state:
             found.append(
                 f'topic "{topic}" had {old.inputs[topic]} partitions and has {new.inputs[topic]} now: keys would leave '
                 "their state (copy the topic into a new one, and start from a new checkpoint)"
@@ -213,12 +224,10 @@ def _levels_text(manifest: Manifest) -> str:
 def _differences(old: Manifest, new: Manifest) -> list[str]:
     """Return the differences between sub-topologies with state."""
     found = []
-    for group in sorted(old.state.keys() | new.state.keys()):
+    for group in sorted(old.state):
         if group not in new.state:
             lost = "keeps none now" if _has(new, group) else "is gone"
             found.append(f"sub-topology {group} kept state and {lost}")
-        elif group not in old.state:
-            found.append(f"sub-topology {group} {'gained state' if _has(old, group) else 'is new'}")
         else:
             before, after = old.state[group], new.state[group]
             if before["tasks"] != after["tasks"]:
@@ -235,7 +244,6 @@ def _has(manifest: Manifest, group: str) -> bool:
 
 def _changed(group: str, kind: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     found = [f'{kind} "{name}" of sub-topology {group} is gone' for name in sorted(before.keys() - after.keys())]
-    found += [f'{kind} "{name}" of sub-topology {group} is new' for name in sorted(after.keys() - before.keys())]
     for name in sorted(before.keys() & after.keys()):
         if "headers" in after[name]:  # rows that were written without headers can be read
             before = {**before, name: {"headers": after[name]["headers"], **before[name]}}
@@ -249,13 +257,11 @@ def _changed(group: str, kind: str, before: Mapping[str, Any], after: Mapping[st
     return found
 
 
-def _state(application: ApplicationPlan, deployment: Deployment, number: int) -> dict[str, Any]:
-    topology = application.topology
+def _state(deployment: Deployment) -> dict[str, Any]:
+    topology = deployment.application.topology
     found: dict[str, Any] = {}
     for task in deployment.tasks:
-        if task.application != number or not task.stateful:
-            continue
-        for plan in task.plans:
+        for plan in task.plans if task.stateful else ():
             known = found.setdefault(str(plan.subtopologies[0]), {"tasks": 0, "stores": {}, "processors": {}})
             known["tasks"] += 1
             if known["tasks"] > 1:

@@ -52,16 +52,16 @@ def read_store(
 
     Example:
         >>> try:
-        ...     read_store(Topology(), "counts", "no-such-folder")
+        ...     read_store(Topology(), "counts", "/no-such-folder")
         ... except CheckpointError as error:
         ...     print(error)
-        folder "no-such-folder" is not a checkpoint
+        folder "/no-such-folder" is not a checkpoint
     """
     check_arguments(read_store, locals())
     folder = checkpoint_files(checkpoint, spark)
     old = read_manifest(folder)
     if old is None:
-        raise CheckpointError(f'folder "{folder.name}" is not a checkpoint')
+        raise CheckpointError(f'folder "{folder}" is not a checkpoint')
     settings = Config.of(config)
     if settings.application_id is None:
         settings = replace(settings, application_id=old.application)

@@ -103,3 +103,35 @@ def test_a_fencing_is_not_logged_as_critical(
     caplog.set_level(logging.INFO, logger=LOG.name)
     LOG.critical("%s [%s] %s", *said)
     assert len(caplog.records) == (level == "CRITICAL")
+
+
+def test_javas_way_to_sign_in_is_translated():
+    """A login module becomes user and password, a truststore in PEM the certificates; what librdkafka lacks goes."""
+    login = (
+        r'org.apache.kafka.common.security.scram.ScramLoginModule required username="shop" password="a \"b\" \\ c;";'
+    )
+    given = {
+        "bootstrap.servers": "broker:9092",
+        "sasl.jaas.config": login,
+        "ssl.truststore.location": "/etc/ca.pem",
+        "ssl.truststore.type": "PEM",
+    }
+    settings = connection(given)
+    assert ("shop", 'a "b" \\ c;') == (settings["sasl.username"], settings["sasl.password"])
+    assert "/etc/ca.pem" == settings["ssl.ca.location"]
+    assert not [name for name in settings if "jaas" in name or "truststore" in name]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("sasl.jaas.config", "x.Krb5LoginModule required hush;", "expected a username and a password"),
+        ("ssl.truststore.location", "/etc/ca.jks", 'expected certificates in PEM as "ssl.truststore.location", got'),
+    ],
+)
+def test_what_librdkafka_cannot_read_is_refused_with_the_way_out(name, value, message):
+    """And without a secret."""
+    with pytest.raises(ConfigError, match=message) as caught:
+        connection({"bootstrap.servers": "broker:9092", name: value})
+    assert caught.value.hint
+    assert "hush" not in f"{caught.value} {caught.value.detail}"

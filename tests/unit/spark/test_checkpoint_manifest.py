@@ -19,6 +19,7 @@ from kstreamnb.spark.state.checkpoint_manifest import (
     check_compatible,
     manifest_of,
     read_manifest,
+    starts_empty,
     write_manifest,
 )
 from kstreamnb.spark.state.checkpoint_reader import settle
@@ -240,3 +241,61 @@ def test_a_sub_topology_that_gained_state_is_named() -> None:
         check_compatible(_count(counts=False), _count())
     assert "sub-topology 0 gained state" in (caught.value.detail or "")
     assert "shifted" not in (caught.value.hint or "")
+
+
+def _shop(*parts: str, partitions: int = 1) -> Manifest:
+    builder = ks.StreamsBuilder("shop")
+    orders = builder.stream("orders")
+    if "counts" in parts:
+        orders.group_by_key().count(store="counts")
+    if "sums" in parts:
+        orders.group_by_key().reduce(lambda one, other: one + other, store="sums")
+    if "returns" in parts:
+        builder.stream("returns").group_by_key().count(store="returned")
+    if "cities" in parts:
+        orders.group_by(lambda key, order: order["city"]).count(store="cities")
+    orders.to("out")
+    application = plan_application(builder.build(), Config(), {"orders": partitions, "returns": 1}, direct=True)
+    return manifest_of(plan_deployment("q", [application], 1))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "empty"),
+    [
+        (["counts"], ["counts", "sums"], ['store "sums"']),
+        (["counts"], ["counts", "returns"], ['store "returned"']),
+        (["counts", "cities"], ["counts", "sums", "cities"], ['store "sums"']),
+    ],
+    ids=str,
+)
+def test_what_is_added_starts_empty_and_keeps_the_rest(old: list[str], new: list[str], empty: list[str]) -> None:
+    """A store, and a sub-topology with one."""
+    check_compatible(_shop(*old), _shop(*new))
+    assert empty == starts_empty(_shop(*old), _shop(*new))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ([], ["counts"], "Spark adds no state to a level later; sub-topology 0 gained state"),
+        (["counts"], ["counts", "cities"], "Spark adds no state to a level later; sub-topology 1 is new"),
+        (["counts", "sums"], ["counts"], 'store "sums" of sub-topology 0 is gone'),
+        (["counts", "returns"], ["counts"], "sub-topology 1 kept state and is gone"),
+    ],
+    ids=str,
+)
+def test_what_is_removed_or_adds_the_first_state_of_a_level_is_refused(
+    old: list[str], new: list[str], reason: str
+) -> None:
+    """With the reason."""
+    with pytest.raises(CheckpointError) as caught:
+        check_compatible(_shop(*old), _shop(*new))
+    assert reason in (caught.value.detail or "")
+
+
+def test_more_partitions_are_refused_only_with_state() -> None:
+    """Keys would leave their state."""
+    check_compatible(_shop(), _shop(partitions=2))
+    with pytest.raises(CheckpointError) as caught:
+        check_compatible(_shop("counts"), _shop("counts", partitions=2))
+    assert 'topic "orders" had 1 partitions and has 2 now: keys would leave their state' in (caught.value.detail or "")

@@ -18,9 +18,10 @@ from kstreamnb.runtime.context.config import Config
 from kstreamnb.spark.contracts import QueryBatch
 from kstreamnb.spark.execution.batch_output import BatchOutput
 from kstreamnb.spark.execution.record_batch import OrderKey, RecordBatch
-from kstreamnb.spark.io.sinks import BoundSink, MemorySink
+from kstreamnb.spark.io.sinks import BoundSink
 from kstreamnb.spark.planning.deployment import Deployment
 from kstreamnb.spark.planning.placement import plan_application, plan_deployment
+from tests.spark.memory_sink import MemorySink
 
 Make = Callable[[Path], BoundSink]
 MAKERS: dict[str, Make] = {

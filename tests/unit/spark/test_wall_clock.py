@@ -15,9 +15,9 @@ from kstreamnb.core.codec import decoder
 from kstreamnb.spark.contracts import QueryBatch
 from kstreamnb.spark.execution.batch_output import BatchOutput
 from kstreamnb.spark.io.offset_source import FileOffsetSource
-from kstreamnb.spark.io.sinks import MemorySink
 from kstreamnb.spark.io.stream_source import QuerySourceReader, SourceSettings
 from tests.spark.inprocess import Cluster
+from tests.spark.memory_sink import MemorySink
 from tests.spark.streams import batched, placed
 from tests.unit.spark.query.streams import launch, query_without_spark
 

@@ -22,10 +22,10 @@ from kstreamnb.spark.execution.batch_output import BatchOutput
 from kstreamnb.spark.execution.failures import worker_died
 from kstreamnb.spark.execution.worker_cache import AnyTask
 from kstreamnb.spark.execution.worker_progress import TaskPosition, forget_positions, noted, task_positions
-from kstreamnb.spark.io.sinks import MemorySink
 from kstreamnb.spark.operations.slow_batches import SlowBatches
 from kstreamnb.spark.query.batch_handler import SlowBatch
 from kstreamnb.spark.query.lifecycle import Actor, LifecycleEvent
+from tests.spark.memory_sink import MemorySink
 from tests.unit.spark.query.streams import launch, query_without_spark
 from tests.unit.test_serving import ask
 

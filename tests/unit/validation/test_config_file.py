@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import kstreamnb as ks
+from kstreamnb.validation.config_file import read_properties
 
 LEVELS = """
 spring:
@@ -64,3 +65,19 @@ def test_a_file_without_settings_is_refused(tmp_path: Path, text: str) -> None:
     file.write_text(text)
     with pytest.raises(ks.errors.ConfigError, match=r'file "application\.yml" holds no settings'):
         ks.read_config(file)
+
+
+def test_properties_are_read_as_java_reads_them(tmp_path: Path) -> None:
+    """Comments, every separator, continued lines, escapes, and values with separators in them."""
+    file = tmp_path / "client.properties"
+    file.write_text(
+        "# one \\\n! two\n\nsecurity.protocol = SASL_SSL\nclient.id:shop\nacks all\nempty=\n"
+        'sasl.jaas.config=Plain required \\\n   username="a=b" \\\n   password="c:\\\\d\\u0021";\n'
+    )
+    assert {
+        "security.protocol": "SASL_SSL",
+        "client.id": "shop",
+        "acks": "all",
+        "empty": "",
+        "sasl.jaas.config": r'Plain required username="a=b" password="c:\d!";',
+    } == read_properties(file)

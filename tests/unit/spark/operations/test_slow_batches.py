@@ -1,4 +1,4 @@
-"""A batch that runs longer than expected, while no task is at work."""
+"""A batch that runs longer than expected."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kstreamnb.kafka.storage.checkpoint_files import LocalFiles
+from kstreamnb.spark.execution.worker_progress import TaskPosition
 from kstreamnb.spark.operations import slow_batches
 from kstreamnb.spark.operations.slow_batches import SlowBatches
 from kstreamnb.spark.telemetry.query_log import QueryLog
@@ -36,3 +37,23 @@ def test_a_batch_without_tasks_publishes_or_starts(
     assert slow is not None
     assert not slow.stuck
     assert str(slow).endswith(f"batch 4 runs for 1m40s: {phase}"), str(slow)
+
+
+def test_tasks_of_the_next_batch_are_not_those_of_the_batch_that_is_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark computes a batch while the one before is published: only the phase is known of the latter."""
+    begun = {"batch": 4}
+    monkeypatch.setattr(slow_batches, "last_begun", lambda files: begun["batch"])
+    monkeypatch.setattr(slow_batches, "task_positions", lambda folder: [TaskPosition("0/0_1", "map", "in-1@7")])
+    busy = threading.Lock()
+    action = SimpleNamespace(
+        busy=busy, sink=SimpleNamespace(kafka=True), last=SimpleNamespace(number=3), log=QueryLog("shop", "q")
+    )
+    query: Any = SimpleNamespace(control=SimpleNamespace(action=action, files=LocalFiles(tmp_path)))
+    watch = SlowBatches(query, "1m")
+    assert watch._look(0.0) is None
+    assert 'batch 4 is stuck for 1m40s: task 0_1, node "map", record in-1@7' == str(watch._look(100.0))
+    busy.acquire()
+    begun["batch"] = 5
+    assert "batch 4 runs for 1m45s: publishing to Kafka" == str(watch._look(105.0))

@@ -32,6 +32,15 @@ def test_a_recovery_that_fails_is_the_error_of_the_query(tmp_path: Path, reason:
     assert ("failed", "no broker answers") == (query.status(lag=False).state, query.status(lag=False).error)
 
 
+def test_automatic_restarts_are_counted_and_those_of_the_user_are_not(tmp_path: Path) -> None:
+    """By the metric that an alert can watch."""
+    query = query_without_spark(tmp_path)
+    query.control.on_end(launch(query, TOO_SLOW))
+    with pytest.raises(ks.errors.BrokerError):
+        query.restart()
+    assert [1.0] == [metric.value for metric in query.metrics() if metric.name == "restarts-total"]
+
+
 def test_a_stream_that_spark_ended_with_an_error_fails_the_query(tmp_path: Path) -> None:
     """In Spark's words; the checkpoint is free again."""
     query = query_without_spark(tmp_path)
