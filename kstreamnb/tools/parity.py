@@ -200,7 +200,7 @@ def verify_state(query: Query) -> StateCheck:
         ...     done = query.await_input()
         ...     print(verify_state(query))
         ...     query.stop()
-        state is consistent: 1 store looked at
+        state is consistent: 1 store compared
     """
     from kstreamnb.spark.operations.state_verification import rebuilt_stores
 
