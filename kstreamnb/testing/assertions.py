@@ -80,7 +80,7 @@ def assert_topology_equal(expected: Described, actual: Described) -> None:
 def assert_outputs_equal(
     expected: Iterable[TopicRecord] | str, actual: Iterable[TopicRecord], *, columns: Iterable[str] | None = None
 ) -> None:
-    r"""Raise AssertionError, with a table of all that is missing (-) and unexpected (+), unless the records are equal.
+    r"""Raise AssertionError, with a table of missing (-) and unexpected (+) records, unless all are equal.
 
     ``expected`` may be a text table; then only its columns are compared.
 

@@ -87,6 +87,6 @@ def why_cut(topology: Topology, topic: str | None = None) -> Explanations:
             )
     subs = [sub.id for sub in topology.subtopologies()]
     nothing = (
-        "it is a single sub-topology" if len(subs) == 1 else f"sub-topologies {join_list(map(str, subs))} share nothing"
+        "it is one sub-topology" if len(subs) == 1 else f"sub-topologies {join_list(map(str, subs))} share nothing"
     )
     return Explanations(result, nothing)
