@@ -86,7 +86,5 @@ def why_cut(topology: Topology, topic: str | None = None) -> Explanations:
                 )
             )
     subs = [sub.id for sub in topology.subtopologies()]
-    nothing = (
-        "it is one sub-topology" if len(subs) == 1 else f"sub-topologies {join_list(map(str, subs))} share nothing"
-    )
+    nothing = "it has no cuts" if len(subs) == 1 else f"sub-topologies {join_list(map(str, subs))} share nothing"
     return Explanations(result, nothing)
