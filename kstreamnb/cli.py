@@ -34,13 +34,13 @@ _ENDINGS = ", ".join(filter(None, _FORMS))
 
 
 class _Commands(click.Group):
-    """Prints the kit's errors as they are, without a traceback.
+    """Prints kstreamnb's errors without a traceback.
 
-    Exits with 0 on success, 1 after an error of the kit, 2 if the command was not understood, 130 after an interrupt.
+    Exits with 0 on success, 1 after an error of kstreamnb, 2 if the command was not understood, 130 after an interrupt.
     """
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command, with a line on a terminal that says what it waits for; an error of the kit ends it with 1."""
+        """Run a command, with a progress line on a terminal; an error of kstreamnb ends it with exit code 1."""
         if sys.stderr.isatty() and find_spec("tqdm") is not None:
             from kstreamnb.notebook.progress_bar import ProgressBar, TerminalBar
 
@@ -110,7 +110,7 @@ def demo(limit: int | None, picture: Path | None) -> None:
 
 @main.command()
 def doctor() -> None:
-    """Say which parts of the kit can run on this machine, and what to install for the others."""
+    """Report which parts of kstreamnb can run on this machine, and what to install for the others."""
     from kstreamnb.tools.doctor import diagnose
 
     click.echo(str(diagnose()))

@@ -59,7 +59,7 @@ class StoreSpec(NamesSerdes):
         log_config: settings of the changelog topic, as pairs of a name and a text. Default: none.
         headers: "kept" keeps headers with the rows, "logged" writes those of the current record to the changelog, and
             "as_configured" keeps them if `Config.dsl_store_format` is "headers". Default: "none".
-        factory: function ``(spec) -> rows`` that creates your own storage. Default: None, the kit's.
+        factory: function ``(spec) -> rows`` that creates your own storage. Default: None, the built-in storage.
         extra: further settings for a ``factory``. Default: none.
 
     Example:

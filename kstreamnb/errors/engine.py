@@ -202,7 +202,7 @@ class CheckpointError(EngineError):
         ...     read_store(builder.build(), "counts", "checkpoints/shpo")
         ... except CheckpointError as error:
         ...     print(error)
-        folder "/shpo" is not a checkpoint
+        folder ".../checkpoints/shpo" is not a checkpoint
     """
 
     restartable = False

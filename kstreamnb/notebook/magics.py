@@ -218,7 +218,7 @@ def logs(_magics: KsMagics, _options: Namespace, _cell: str | None) -> object:
 
 @_verb()
 def traceback(magics: KsMagics, _options: Namespace, _cell: str | None) -> None:
-    """Show the last error of the kit with all its frames."""
+    """Show the last error of kstreamnb with all its frames."""
     print(whole_traceback(magics.shell))  # noqa: T201 - the verb prints
 
 

@@ -168,7 +168,7 @@ class RecordedRun:
         if not result:
             known = ", ".join(dict.fromkeys(str(code.other[0]) for code, _ in self.index.of_kind("consumed")))
             raise EngineError(
-                f"no record {topic}-{partition}@{offset} was taken", detail=f"taken were {known or 'none'}"
+                f"no record {topic}-{partition}@{offset} was consumed", detail=f"consumed: {known or 'none'}"
             )
         return sorted(result)
 

@@ -27,7 +27,7 @@ class Preview(FramedTable):
 
     Attributes:
         records: the records.
-        total: the number of all that reached the node; None if the run ended before the sample did.
+        total: the number of all records that reached the node; None if the run ended before the end of the sample.
         taken: the number of input records processed.
         dropped: the number of records that were dropped on the way.
         is_table: the records are changes of a table, shown as ``+I``, ``-U``, ``+U`` and ``-D``.
@@ -62,7 +62,7 @@ class Preview(FramedTable):
     def more(self) -> Iterator[str]:
         """Say that the sample has other topics, or why a replay may drop other records."""
         if not self.taken:
-            yield f"No record of the sample is of a topic that this reads: {', '.join(self.topics) or 'by pattern'}."
+            yield f"No record of the sample is in a topic that this reads: {', '.join(self.topics) or 'by pattern'}."
         if self.dropped:
             yield (
                 f"This preview ran over {pluralize(self.partitions, 'partition')} per topic. A replay over another "

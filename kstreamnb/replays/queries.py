@@ -23,7 +23,7 @@ class Queries:
     run: RecordedRun
 
     def record(self, topic: str, partition: int, offset: int) -> RecordedInput:
-        """Return a consumed input record; its ``.trace()`` holds everything that it caused.
+        """Return a consumed input record; its ``.trace()`` returns everything that it caused.
 
         Args:
             topic: name of the input topic.
@@ -34,7 +34,7 @@ class Queries:
         return RecordedInput(self.run, topic, partition, offset)
 
     def provenance(self, record: TopicRecord | tuple[str, int, int]) -> Provenance:
-        """Return the input records that contributed to a record, given itself or as (topic, partition, offset).
+        """Return the input records that contributed to a record: pass the record, or its (topic, partition, offset).
 
         Args:
             record: a record of an output or internal topic, or its topic, partition and offset.
@@ -64,10 +64,11 @@ class Queries:
 
         Args:
             store: the store; default: the first windowed aggregate, else the first join, store, or the input.
-            by: lanes by key or by task. Default: "key".
-            key: only this key. Default: all keys.
+            by: "key" for a lane per key, "task" for a lane per task. Default: "key".
+            key: show only this key. Default: all keys.
             between: first and last event time, both included; default: all.
-            most: the most lanes; keys with dropped records come first. At most 400 records are drawn. Default: 12.
+            most: the greatest number of lanes; keys with dropped records come first. At most 400 records are drawn.
+                Default: 12.
 
         Raises: StateError for an unknown store, EngineError for lanes that cannot be drawn.
 

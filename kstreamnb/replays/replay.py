@@ -36,7 +36,7 @@ class Replay(Navigation, Queries, Suggesting, Displayed):
     0 is before the first step; a new replay starts at its end. All other methods query the whole run.
 
     Args:
-        run: what was recorded.
+        run: the recorded run.
         error: the error that ended the run. Default: None.
 
     Example:
@@ -63,7 +63,7 @@ class Replay(Navigation, Queries, Suggesting, Displayed):
 
     @classmethod
     def of(cls, driver: TopologyTestDriver, more: Iterable[TopicRecord] = ()) -> Replay:
-        """Repeat a driver's work in a new driver that records it, then pipe ``more`` records into the new one.
+        """Repeat a driver's work in a new, recording driver, then pipe ``more`` records into the new one.
 
         The topology's functions run again; ``driver`` itself does not change.
 
@@ -96,7 +96,7 @@ class Replay(Navigation, Queries, Suggesting, Displayed):
 
     @property
     def topics(self) -> list[str]:
-        """Output topics that the application does not read."""
+        """Output topics, without those that the application reads itself."""
         read = {code.other[0] for code, _ in self.run.index.of_kind("consumed")}
         return [topic for topic in self.run.topics() if topic not in read]
 
@@ -111,7 +111,7 @@ class Replay(Navigation, Queries, Suggesting, Displayed):
         Args:
             topic: name of the topic.
 
-        Raises: EngineError for a name that is nearly that of an output topic.
+        Raises: EngineError for a name that looks like a misspelled output topic.
 
         Example:
             >>> from kstreamnb import Sample, StreamsBuilder, replay
@@ -134,7 +134,7 @@ class Replay(Navigation, Queries, Suggesting, Displayed):
         return self.at(len(self.steps)).counts()
 
     def profile(self, *, cpu: bool = False) -> RunProfile:
-        """Return what the run cost by node and store: records, bytes and state; ``ks.widgets.explorer`` paints it.
+        """Return the cost of the run by node and store: records, bytes and state; ``ks.widgets.explorer`` draws it.
 
         Args:
             cpu: measure shares of CPU time as well. The input runs once more, so the topology's functions run again,
@@ -192,6 +192,6 @@ def recorded(driver: TopologyTestDriver, recording: Recording, work: Callable[[]
             driver.close()
     except KStreamError as error:
         error.replay = made(error)  # type: ignore[attr-defined]
-        error.add_note("Hint: the run until then is the error's attribute replay")
+        error.add_note("Hint: the error's attribute replay is the run up to the error")
         raise
     return made(None)

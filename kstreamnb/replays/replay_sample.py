@@ -30,19 +30,19 @@ def replay(
 ) -> Replay:
     r"""Run a sample through a topology, record everything, and return a `Replay`.
 
-    Records are processed as by `TopologyTestDriver.pipe`: merged by time, each to its end.
+    Records are processed as by `TopologyTestDriver.pipe`: merged by time, each completely before the next.
 
     Args:
         topology: the topology to run.
         sample: records of topics that the topology reads, such as a `Sample`; default the ``sample`` of the
             topology's builder.
-        partitions: partitions of topics by name, or one number for all; default: as many as the partitions of the
-            records need, as for previews.
+        partitions: partitions of topics by name, or one number for all; default: the fewest that include the partitions
+            of all records, as for previews.
         config: settings by Python's or Kafka's names. Default: that of `Config`.
         task_layout: see `TopologyTestDriver`; default "split".
         wall_clock: the fixed wall-clock time: epoch milliseconds, ISO text or an aware datetime; default 0.
         cache: use record caches, flushed after every record; default as configured.
-        stores: the state to begin with, such as `read_changelogs` returns it; default empty stores.
+        stores: the initial state, as `read_changelogs` returns it; default empty stores.
 
     Raises: ConfigError without a sample; ProcessingError and other errors of the run, whose attribute ``replay`` holds
         the replay up to the error.

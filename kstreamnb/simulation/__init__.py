@@ -1,4 +1,4 @@
-"""Simulators: an application cluster, a consumer group and a log."""
+"""Simulations, on a simulated clock: a cluster of applications, a consumer group, and a log."""
 
 from kstreamnb.lazy_names import lazy_names
 

@@ -1,1 +1,1 @@
-"""The test driver: a whole application in one process, with as many partitions as it will have in production."""
+"""The test driver: runs a whole application in one process, with as many partitions as in production."""

@@ -18,10 +18,10 @@ _NEGATIVE = "advance must be positive"
 
 
 class InputTopic(Suggesting):
-    """Pipes records into one topic; each call runs the application until nothing is left to do.
+    """Pipes records into one topic; each call runs the application until all records are processed.
 
-    The topic keeps a clock. A record without a time gets the clock's time, and the clock then advances by
-    ``auto_advance``; a record with a time does not advance it. Make input topics with ``create_input_topic``.
+    The topic has a clock. A record without a time gets the clock's time, and the clock then advances by
+    ``auto_advance``; a record with a time does not advance it. Create input topics with ``create_input_topic``.
     """
 
     def __init__(self, topic: str, write: Write, now_ms: int, advance_ms: int) -> None:
@@ -46,14 +46,15 @@ class InputTopic(Suggesting):
         """Pipe one record.
 
         Args:
-            key: the key; or the value of a record without a key, or a `Record` or `TopicRecord`, if it is alone.
+            key: the key; if it is the only argument, the value of a record without a key, or a `Record` or
+                `TopicRecord`.
             value: the value. Default: the record has no key, and ``key`` is its value.
             at: the time of the record: epoch milliseconds, ISO text or an aware datetime. Default: the topic's clock.
             headers: pairs of a name and bytes, or a mapping. Default: none.
             partition: the partition. Default: the one that the key chooses.
 
         Raises:
-            ConfigError: an argument is not valid, or a record is piped with a time, headers or partition besides.
+            ConfigError: an argument is not valid, or a `Record` is piped together with a time, headers or a partition.
 
         Example:
             >>> from kstreamnb import StreamsBuilder, TopologyTestDriver
@@ -108,7 +109,7 @@ class InputTopic(Suggesting):
             advance: the duration between two records. Default: none.
 
         Raises:
-            ConfigError: ``advance`` is given without ``start``; the topic's clock has its own.
+            ConfigError: ``advance`` is given without ``start``: the topic's clock advances by ``auto_advance``.
         """
         expect(pairs, Iterable, "pairs", hint='write for example [("key", "value")]')
         pairs = [_pair(pair) for pair in pairs]

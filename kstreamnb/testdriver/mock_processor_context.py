@@ -35,7 +35,7 @@ class CapturedPunctuator:
     cancelled: bool = False
 
     def cancel(self) -> None:
-        """Never fire again."""
+        """Cancel the schedule."""
         self.cancelled = True
 
 
@@ -173,19 +173,19 @@ class MockProcessorContext(ProcessorContext):
         return [each for each in found if child is None or each.child in (None, child)]
 
     def reset_forwards(self) -> None:
-        """Forget what was forwarded."""
+        """Discard the captured forwards."""
         self._task.forwarded.clear()
 
     def scheduled_punctuators(self) -> list[CapturedPunctuator]:
-        """Return schedules that the processor made, cancelled ones included."""
+        """Return the schedules that the processor created, including cancelled ones."""
         return list(self._task.punctuators)
 
     def committed(self) -> bool:
-        """Return whether a commit was asked for."""
+        """Return whether a commit was requested."""
         return bool(self._task.committed)
 
     def reset_commit(self) -> None:
-        """Forget that a commit was asked for."""
+        """Reset the requested commit."""
         self._task.committed = False
 
     def set_record_metadata(self, topic: str, partition: int, offset: int) -> None:

@@ -57,7 +57,7 @@ class OutputTopic(Suggesting):
         return record.key, record.value
 
     def read_records(self) -> list[TopicRecord]:
-        """Read all records that are left."""
+        """Read all remaining records."""
         log = self._log(self.topic)
         if log is None:
             return []
@@ -67,15 +67,15 @@ class OutputTopic(Suggesting):
     read_records_to_list = read_records
 
     def read_values_to_list(self) -> list[Any]:
-        """Read all records that are left and return their values."""
+        """Read all remaining records and return their values."""
         return [record.value for record in self.read_records()]
 
     def read_key_values_to_list(self) -> list[tuple[Any, Any]]:
-        """Read all records that are left and return their keys and values."""
+        """Read all remaining records and return their keys and values."""
         return [(record.key, record.value) for record in self.read_records()]
 
     def read_key_values_to_map(self) -> dict[Any, Any]:
-        """Read all records that are left and return the last value of each key; raise EngineError for a null key."""
+        """Read all remaining records and return the last value of each key; raise EngineError for a null key."""
         pairs = self.read_key_values_to_list()
         if any(key is None for key, _ in pairs):
             java = "Null keys not allowed with readKeyValuesToMap method"
@@ -83,7 +83,7 @@ class OutputTopic(Suggesting):
         return dict(pairs)
 
     def is_empty(self) -> bool:
-        """Return whether every record was read."""
+        """Return whether every record has been read."""
         return self.queue_size() == 0
 
     def queue_size(self) -> int:

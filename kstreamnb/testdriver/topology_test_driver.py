@@ -63,18 +63,19 @@ class TopologyTestDriver(Suggesting, Displayed):
         config: a `Config`, or a mapping with its names or Kafka's dotted ones. Default: a new `Config`.
         partitions: numbers of partitions by topic, or one number for all; 1 for topics that are not named. Records go
             to the partition that Kafka's producer would choose. Default: 1.
-        task_layout: "split" makes a task for each sub-topology and partition, as in production; "single" makes one task
-            for everything and one partition everywhere, as Kafka's own test driver does. Default: "split".
-        wall_clock: the first reading of the wall clock: epoch milliseconds, ISO text or an aware datetime. Default: 0,
-            the epoch.
+        task_layout: "split" makes a task for each sub-topology and partition, as in production; "single" makes a single
+            task and one partition for each topic, as Kafka's own test driver does. Default: "split".
+        wall_clock: the initial wall-clock time: epoch milliseconds, ISO text or an aware datetime. Default: 0, the
+            epoch.
         cache: use record caches; they are flushed after every record, as in Kafka's test driver. Default: the config.
-        changelogs: keep what goes to changelog topics, so that it can be read; costs time and memory. Default: False.
-        verify: after each call compare every store with what its changelog makes of it, and raise StateError if they
-            differ; costs more of both. `verify_state` compares once, and with the input as well. Default:
+        changelogs: keep the records of changelog topics, so that they can be read; costs time and memory. Default:
+            False.
+        verify: after each call compare every store with one rebuilt from its changelog, and raise StateError if they
+            differ; costs more time and memory. `verify_state` compares once, and with the input as well. Default:
             ``TopologyTestDriver.verify_by_default``, which is False unless a test suite sets it; False with ``stores``.
-        observe: a `Recording` that keeps everything that happens inside the tasks, or a function that gets every event.
-            Default: None, nothing is recorded.
-        stores: the state to begin with, such as `read_changelogs` returns it. Default: empty stores.
+        observe: a `Recording` that keeps everything that happens inside the tasks, or a function that is called with
+            every event. Default: None, nothing is recorded.
+        stores: the initial state, as `read_changelogs` returns it. Default: empty stores.
 
     Attributes:
         router: where records of each topic go.
@@ -168,7 +169,7 @@ class TopologyTestDriver(Suggesting, Displayed):
             value_serde: the same for values. Default: that of the topology, as for keys.
             start: the first time of the topic's clock, which stamps records without a time: epoch milliseconds, ISO
                 text or an aware datetime. Default: the wall clock.
-            auto_advance: how far that clock moves after each record, a duration. Default: not at all.
+            auto_advance: how far that clock advances after each record without a time, a duration. Default: not at all.
 
         Raises:
             EngineError: no source reads the topic.
@@ -210,16 +211,16 @@ class TopologyTestDriver(Suggesting, Displayed):
         return OutputTopic(topic, self._log, serdes, self.produced_topic_names)
 
     def pipe(self, records: Iterable[TopicRecord]) -> None:
-        """Process records of any topics in the order of a merge by event time, each to the end before the next.
+        """Process records of any topics, merged by event time, each completely before the next.
 
         Args:
             records: records of topics that the topology reads, such as a `Sample`. A negative partition stands for the
-                one that the key chooses; offsets are assigned.
+                one that the key determines; offsets are assigned.
 
         Raises:
-            ConfigError: something else than a record is among them.
+            ConfigError: one of them is not a record.
             EngineError: no source reads a topic, or a topic does not have a partition.
-            ProcessingError: a node failed; the records before are processed.
+            ProcessingError: a node failed; the records before it have been processed.
         """
         self._refuse_closed()
         records = _topic_records(records)
@@ -384,7 +385,7 @@ class TopologyTestDriver(Suggesting, Displayed):
         return self._view(name, DisplayedSessionView, "session", show="headers")
 
     def metrics(self) -> dict[str, dict[str, int]]:
-        """Return counters by Kafka's name of the metric and by task: records processed and dropped."""
+        """Return counters of processed and dropped records, by Kafka's metric name and by task."""
         tasks = dict(self.tasks.by_id)
         if self.tasks.global_task is not None:
             tasks["global"] = self.tasks.global_task
@@ -412,7 +413,7 @@ class TopologyTestDriver(Suggesting, Displayed):
             >>> driver = TopologyTestDriver(builder.build())
             >>> driver.create_input_topic("orders").pipe_input("shoe", 1, at=0)
             >>> print(driver.verify_state())
-            state is consistent: 1 store looked at
+            state is consistent: 1 store compared
         """
         again = TopologyTestDriver(self.topology, self.config, verify=True, **self._options)
         folds, again._folds = again._folds, None
@@ -430,7 +431,7 @@ class TopologyTestDriver(Suggesting, Displayed):
             self._folds.ensure()
 
     def empty_copy(self, observe: Recording) -> TopologyTestDriver:
-        """Return a driver of the same topology and options that has processed nothing and records what it does.
+        """Return a new driver with the same topology and options, which records what it does.
 
         Args:
             observe: the recording that the new driver fills.
@@ -449,11 +450,11 @@ class TopologyTestDriver(Suggesting, Displayed):
 
     @property
     def fed_topics(self) -> tuple[str, ...]:
-        """The topics that records were piped into, in the order of their first record."""
+        """The topics into which records were piped, in the order of their first record."""
         return tuple(self._fed)
 
     def close(self) -> None:
-        """Close all tasks and the processors of users; the driver then takes no more records."""
+        """Close all tasks and users' processors; after that the driver accepts no more records."""
         self._closed = True
         self.tasks.close()
 

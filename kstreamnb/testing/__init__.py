@@ -1,6 +1,6 @@
-"""Tests of topologies: assertions, differences, checks, races, parity of the engines, fixtures.
+"""Tools for testing topologies: assertions, diffs, checks, race detection, parity of the engines, fixtures.
 
-The names are loaded at their first use. Fixtures for pytest are in `kstreamnb.testing.fixtures`.
+The names are loaded lazily. Fixtures for pytest are in `kstreamnb.testing.fixtures`.
 """
 
 from kstreamnb.lazy_names import lazy_names

@@ -1,4 +1,4 @@
-"""Assertions that show a difference whole, and the sanitizers for nbval."""
+"""Assertions that show the complete difference, and the sanitizers for nbval."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def diff(
 ) -> TopologyDiff | OutputDiff:
     """Compare two topologies (or their descriptions), or the outputs of two runs.
 
-    Runs are replays, or their records. Their outputs are compared record by record within each partition of each topic,
-    of some ``topics`` if they are named; topologies node by node and store by store.
+    Runs are replays, or their records. Their outputs are compared record by record within each partition of each topic;
+    topologies are compared node by node and store by store.
 
     Args:
         first: a topology or description; or a replay or records.
-        second: the same kind of thing.
-        topics: topics of runs to compare. Default: all output topics.
+        second: a value of the same kind.
+        topics: output topics to compare. Default: all of them.
 
     Raises: ConfigError if one is a topology and the other an output.
 
@@ -57,7 +57,7 @@ def diff(
 
 
 def assert_topology_equal(expected: Described, actual: Described) -> None:
-    """Raise AssertionError, with what differs node by node, unless two topologies have equal descriptions.
+    """Raise AssertionError, with the differences node by node, unless two topologies have equal descriptions.
 
     Args:
         expected: a topology, its description, or the description's text.
@@ -80,7 +80,7 @@ def assert_topology_equal(expected: Described, actual: Described) -> None:
 def assert_outputs_equal(
     expected: Iterable[TopicRecord] | str, actual: Iterable[TopicRecord], *, columns: Iterable[str] | None = None
 ) -> None:
-    r"""Raise AssertionError, with a table of all that is missing (-) and unexpected (+), unless the records are equal.
+    r"""Raise AssertionError, with a table of missing (-) and unexpected (+) records, unless all are equal.
 
     ``expected`` may be a text table; then only its columns are compared.
 

@@ -31,6 +31,6 @@ def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, An
 
 @pytest.fixture
 def topology_driver() -> Iterator[Callable[..., TopologyTestDriver]]:
-    """Return a function that makes test drivers, which are closed when the test ends."""
+    """Return a function that makes test drivers and closes them when the test ends."""
     with ExitStack() as drivers:
         yield lambda *arguments, **options: drivers.enter_context(TopologyTestDriver(*arguments, **options))

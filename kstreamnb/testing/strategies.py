@@ -1,4 +1,4 @@
-"""Generates samples with Hypothesis, from a topology and an example of its data, to test laws about its results."""
+"""Generates samples with Hypothesis, from a topology and an example of its data, to test properties of its results."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _REACH = 2  # generated numbers reach this many spans beyond those of the exampl
 def samples(topology: Topology, example: Iterable[TopicRecord], *, records: int = 12) -> SearchStrategy[Sample]:
     """Return a Hypothesis strategy of samples that look like an example.
 
-    Keys are those of the example. Values have its fields, with its types, values near its values, and fields that are
-    missing where they are missing there; null values only if it has some. Times are within its span and a little
-    beyond, in any order, so that windows close and records are late. Hypothesis shrinks towards few records, first
-    values of the example and early times.
+    Keys are those of the example. Values have the example's fields and types, with values near those of the example; a
+    field may be missing, and a value null, only if that occurs in the example. Times are within the example's span and
+    a little beyond, in any order, so that windows close and records are late. Hypothesis shrinks towards few records,
+    the first values of the example and early times.
 
     Args:
         topology: the topology; topics that it does not read are left out.
         example: typical records, such as a `Sample`.
-        records: the most records of a sample. Default: 12.
+        records: the greatest number of records in a sample. Default: 12.
 
     Raises: ConfigError if the example has no record of a topic that the topology reads; MissingPackageError without
         Hypothesis.
@@ -131,10 +131,10 @@ def _distinct(values: Iterable[object]) -> list[Any]:
 
 @dataclass(frozen=True)
 class Counterexample(Tabular):
-    """The smallest sample found that breaks a law, with its replay; ``error`` is what the law or the run raised.
+    """The smallest sample found that violates a law, with its replay; ``error`` is what the law or the run raised.
 
     Args:
-        sample: the smallest sample that breaks the law.
+        sample: the smallest sample that violates the law.
         replay: its replay, or None if the topology did not run.
         error: what the law or the run raised. Default: None, the law returned False.
 
@@ -180,17 +180,17 @@ def counterexample(
     examples: int = 200,
     partitions: int = 1,
 ) -> Counterexample | None:
-    """Search for the smallest sample that breaks a law; the same search gives the same sample.
+    """Search for the smallest sample that violates a law; the same search gives the same sample.
 
     Args:
         topology: the topology.
-        example: records as they may come, such as a `Sample`.
-        law: called with the `Replay` of each sample; it is broken if it returns False or raises.
-        records: the most records of a sample. Default: 12.
+        example: typical records, such as a `Sample`.
+        law: called with the `Replay` of each sample; a sample violates the law if it returns False or raises.
+        records: the greatest number of records in a sample. Default: 12.
         examples: the number of samples to try. Default: 200.
         partitions: partitions of every input topic. Default: 1.
 
-    Returns: the sample as a table, with its replay; None if no sample broke the law.
+    Returns: the sample as a table, with its replay; None if no sample violates the law.
 
     Example:
         >>> from kstreamnb import StreamsBuilder

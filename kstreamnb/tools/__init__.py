@@ -1,1 +1,1 @@
-"""Tools that bring several engines together: parity, benchmark, demo, store server."""
+"""Tools that use several engines: parity, benchmark, demo, store server."""

@@ -1,4 +1,4 @@
-"""Loads the application that a command names: a topology, a builder, or a function that returns one."""
+"""Loads the application that a command-line argument names: a topology, a builder, or a function that returns one."""
 
 from __future__ import annotations
 

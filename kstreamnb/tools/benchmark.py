@@ -1,4 +1,4 @@
-"""`benchmark`: figures of this machine, with their method, so that others can be compared."""
+"""`benchmark`: measures this machine, and states the method, so that results of different machines can be compared."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class Benchmark:
     """The result of a measurement; printing it shows figures, machine and method.
 
     Attributes:
-        name: what was asked for.
-        figures: by name, in ``unit``.
+        name: the name of the benchmark.
+        figures: the measured figures by name, in ``unit``.
         unit: "ms" or "s".
         machine: processor, memory and versions.
-        method: what the figures are of.
+        method: what was measured.
 
     Example:
         >>> found = Benchmark("latency", {"p50": 120.0, "p99": 300.0}, "ms", "2 cores", "from sending to reading")
@@ -69,7 +69,7 @@ class Benchmark:
         return f"{self.name}: {shown}\nmachine: {self.machine}\nmethod: {self.method}"
 
     def worse_than(self, published: Mapping[str, float], *, factor: float) -> dict[str, float]:
-        """Return figures that exceed a multiple of the published ones: none, unless something has become slow.
+        """Return the figures that exceed a multiple of the published ones; empty if none does.
 
         Args:
             published: published figures by name, in the same unit.
@@ -89,19 +89,19 @@ def benchmark(
     guarantee: Literal["exactly_once", "at_least_once", "both"] = "exactly_once",
     kills: int = 5,
 ) -> Benchmark:
-    """Measure and return the figures; all but "restore" need Java, and start a session and a broker if none is given.
+    """Run a benchmark; all but "restore" need Java, and start a session and a broker if none is given.
 
     Args:
         name: "latency" of a word count through two sub-topologies from Kafka to Kafka; "failover", the time between the
-            death of all Python workers and the next commit of that word count (Linux only); or "restore", the time in
-            which a store is restored from its changelog. Default: "latency".
+            death of all Python workers and the next commit of that word count (Linux only); or "restore", the time that
+            the restore of a store from its changelog takes. Default: "latency".
         spark: the session. Default: None, a new session.
         bootstrap_servers: the broker; it gets two new topics. Default: None, a temporary local broker.
-        seconds: duration of the measurement of latency, after warming up; default 60.
+        seconds: duration of the measurement for "latency", after the warm-up; default 60.
         rate: records per second for "latency"; each is one word; default 10.
-        records: length of the changelog that is restored; figures are for a million. Default: 1,000,000.
-        guarantee: of "latency"; "both" measures one after the other, and their ratio; default "exactly_once".
-        kills: of "failover": how often the workers are killed; default 5.
+        records: for "restore", length of the changelog; the figure is scaled to a million. Default: 1,000,000.
+        guarantee: for "latency"; "both" measures both guarantees, and their ratio; default "exactly_once".
+        kills: for "failover", how often the workers are killed; default 5.
 
     Raises: ConfigError for a name or a guarantee that does not exist.
 
@@ -301,7 +301,7 @@ def _await(probe: LatencyProbe, count: int) -> None:
     while len(probe.latencies_ms) < count:
         probe.check()
         if time.monotonic() > end:
-            raise EngineError(f"{len(probe.latencies_ms)} of {count} results came within two minutes")
+            raise EngineError(f"only {len(probe.latencies_ms)} of {count} results arrived within two minutes")
         time.sleep(0.02)
 
 

@@ -23,9 +23,10 @@ from kstreamnb.spark.run import run
 
 
 def archive_classes() -> Path:
-    """Start a session, run a topology and a stream, and archive what the JVM has loaded; return the archive's path.
+    """Start a session, run a topology and a stream, and archive the loaded classes; return the path of the archive.
 
-    Call it in a process without a session: its JVM ends. Java refuses to archive beside an agent, so it has none.
+    Call it in a process without a session, because the JVM ends. Java cannot archive classes while an agent is loaded,
+    so this session has none.
 
     Raises: FileNotFoundError if Java wrote no archive.
     """

@@ -1,4 +1,4 @@
-"""Checks of a machine: which parts of the kit can run here, and what to install for the others."""
+"""Checks which parts of kstreamnb can run on this machine, and what to install for the others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BOUNDS = {">=": operator.ge, "<": operator.lt, "==": operator.eq}
 
 @dataclass(frozen=True)
 class Ability:
-    """One part of the kit: what was found on this machine, and what to do if the part cannot run here."""
+    """One part of kstreamnb: what was found on this machine, and what to do if the part cannot run here."""
 
     name: str
     facts: str
@@ -56,7 +56,7 @@ class Diagnosis(Tabular):
 
 
 def diagnose() -> Diagnosis:
-    """Check what this machine can run; nothing is started but ``java -version``, and nothing is downloaded.
+    """Check what this machine can run; this starts only ``java -version``, and downloads nothing.
 
     Example:
         >>> diagnose().abilities[0].name

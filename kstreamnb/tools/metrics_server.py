@@ -21,13 +21,13 @@ def serve_metrics(
 ) -> MetricsServer:
     """Serve the metrics of all active queries of this process in Prometheus' text format, at ``/metrics``.
 
-    The server bounds its clients as that of `serve` does.
+    The server limits its clients as the server of `serve` does.
 
     Args:
         port: the port to listen on; 0 for any free one. Default: 0.
         host: the interface to listen on; by default only this machine.
         hosts: names by which Prometheus may address the server, besides ``localhost`` and IP addresses. Default: none.
-        token: Prometheus must send it as ``Authorization: Bearer TOKEN``; by default none is needed.
+        token: a token that Prometheus must send as ``Authorization: Bearer TOKEN``; by default none is needed.
 
     Raises:
         MissingPackageError: prometheus_client is not installed.

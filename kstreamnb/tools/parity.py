@@ -1,7 +1,7 @@
-"""Parity: the same topology and the same sample in the driver and on Spark, compared partition by partition.
+"""Parity: runs a topology on a sample in the driver and on Spark, and compares the outputs partition by partition.
 
-It joins the driver with Spark, which do not know each other. Called by users, and by
-notebooks before they deploy. A query's stores are compared here, too, in the driver's form.
+It connects the driver with Spark, neither of which imports the other. Users call it, and notebooks call it before they
+deploy. It also compares the stores of a query.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class EngineOutcome:
 
 @dataclass(frozen=True)
 class Parity(Tabular):
-    """Compared outputs of the driver and Spark; ``differences`` has each engine's rows that differ from the driver's.
+    """The outputs of the driver and Spark, compared; ``differences`` maps an engine to rows that differ.
 
     Args:
         sample: one line about the input.
@@ -129,11 +129,11 @@ def parity(
 ) -> Parity:
     r"""Run a sample through the driver and through Spark, and compare the output, partition by partition.
 
-    An error of an engine is part of the comparison: it ends that engine's run only. With ``streaming``, a record of
-    time 0 has 1 ms in all engines, because Kafka's client cannot send 0.
+    An error of an engine is part of the comparison: it ends only that engine's run. With ``streaming``, a record with
+    time 0 gets the time 1 ms in all engines, because Kafka's client cannot send 0.
 
     Args:
-        topology: what ``builder.build()`` gave.
+        topology: the result of ``builder.build()``.
         sample: records of the topology's topics.
         spark: the session; without one, ``spark_session()`` starts one. Default: None.
         partitions: partitions of topics by name, or one number for all. Default: 1.
@@ -175,15 +175,15 @@ def parity(
 
 
 def verify_state(query: Query) -> StateCheck:
-    r"""Compare every store of a deployed query with its log in the checkpoint, row by row.
+    r"""Compare every store of a deployed query with its state log in the checkpoint, row by row.
 
-    Compares the store that ``query.store(name)`` shows. If the deployment writes changelog topics, the stores of the
-    log are also compared with those of the topics. Records wait meanwhile. A stopped query can be compared, too.
+    The store is the one that ``query.store(name)`` shows. If the deployment writes changelog topics, the stores of the
+    log are also compared with those of the topics. Processing pauses meanwhile. A stopped query can be compared, too.
 
     Args:
         query: the query that `deploy` returned.
 
-    Raises: EngineError if a batch was published that the checkpoint has not committed; a restart does that.
+    Raises: EngineError if a batch was published that the checkpoint has not committed; a restart commits it.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -200,7 +200,7 @@ def verify_state(query: Query) -> StateCheck:
         ...     done = query.await_input()
         ...     print(verify_state(query))
         ...     query.stop()
-        state is consistent: 1 store looked at
+        state is consistent: 1 store compared
     """
     from kstreamnb.spark.operations.state_verification import rebuilt_stores
 

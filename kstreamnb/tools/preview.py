@@ -1,4 +1,4 @@
-"""Previews the records that reach one stream or table, without building and feeding the whole topology.
+"""Previews the records that reach one stream or table, without building and running the whole topology.
 
 Called by users in notebooks and scripts, and by the examples of the DSL.
 """
@@ -34,12 +34,12 @@ def head(
 ) -> list[tuple[Any, Any, int]]:
     """Return the first records that reach a stream or table for this input: key, value and timestamp of each.
 
-    Only what is upstream of the handle runs.
+    Only the nodes upstream of the handle run.
 
-    Units: timestamps are epoch milliseconds; records given without one come a millisecond after each other, from 0.
+    Units: timestamps are epoch milliseconds; records without one get times that begin at 0 and are a millisecond apart.
 
     Args:
-        handle: the stream or table to look at.
+        handle: the stream or table to preview.
         records: records by topic, as ``(key, value)`` or ``(key, value, timestamp)``, or a sample.
         limit: greatest number of results; None for all. Default: 10.
         partitions: number of partitions of every topic, or by topic. Default: 1.

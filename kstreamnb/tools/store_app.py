@@ -1,4 +1,4 @@
-"""Answers questions about an application's stores as JSON: an ASGI application without a framework.
+"""Answers queries of an application's stores as JSON: an ASGI application without a framework.
 
 Mount it in a service behind its sign-in, or let `kstreamnb.tools.store_server.serve` run it on this machine.
 """
@@ -53,7 +53,7 @@ class _ReadableStore(Protocol):
 
 
 class StoreApp:
-    """Answers GET requests about the stores of an application; `serve` documents the paths.
+    """Answers GET requests for the stores of an application; `serve` documents the paths.
 
     It is an ASGI application: mount it behind your own sign-in. It performs no authentication.
 
@@ -77,10 +77,10 @@ class StoreApp:
         self._application = application
 
     def answer(self, path: str, query: str) -> tuple[HTTPStatus, bytes]:
-        """Return the status and the JSON for a path and a query string, both as they are in the address.
+        """Return the status and the JSON for a path and a query string, both as in the URL.
 
         Args:
-            path: path of the address, such as "/stores/counts".
+            path: path of the URL, such as "/stores/counts".
             query: query string without "?", such as "key=shoe".
         """
         parts = [unquote(part) for part in path.strip("/").split("/")]

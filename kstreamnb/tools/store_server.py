@@ -28,7 +28,7 @@ _REQUEST_S = 15.0
 
 
 class LocalServer:
-    """An HTTP server; it ends with `close`, with its block or with the process.
+    """An HTTP server, which runs until `close`, the end of its ``with`` block, or the end of the process.
 
     Args:
         server: the HTTP server, bound to its port.
@@ -42,7 +42,7 @@ class LocalServer:
         self._thread = background(server.serve_forever, "kstreamnb-serve")
 
     def close(self) -> None:
-        """Stop answering."""
+        """Stop the server."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -58,14 +58,14 @@ class LocalServer:
 
 
 class StoreServer(LocalServer):
-    """Stores of an application over HTTP; made by `serve`. It ends with `close`, with its block or with the process.
+    """Serves an application's stores over HTTP until `close`, or the end of its ``with`` block or the process.
 
     Args:
         server: the HTTP server, bound to its port.
 
     Attributes:
-        url: its address, such as ``http://127.0.0.1:8080``.
-        port: its port.
+        url: the server's URL, such as ``http://127.0.0.1:8080``.
+        port: the server's port.
 
     Example:
         >>> from urllib.request import urlopen
@@ -92,12 +92,12 @@ def serve(
     - ``/stores/NAME``: rows in the order of the store, 1,000 or ``?limit=`` at most; between the keys ``?from=`` and
       ``?to=``, or with keys that begin with ``?prefix=``. Of window and session stores, rows between two times in ms.
     - ``/stores/NAME/KEY``: the row of a key; its windows between ``?from=`` and ``?to=``; its sessions; its value
-      ``?as_of=`` a time in ms. A key that is not a text is written as JSON.
-    - ``/health``: 200 while the application runs, 503 while it starts, after it was stopped or failed, if a batch is
-      stuck at one record, or if a store cannot be read; it names a slow batch with its task, node and record.
-      ``?store=NAME&key=KEY`` reads that row, too.
+      ``?as_of=`` a time in ms. Write a key that is not text as JSON.
+    - ``/health``: 200 while the application runs; 503 while it starts, after it was stopped or failed, if a batch is
+      stuck at one record, or if a store cannot be read. It names a slow batch with its task, node and record.
+      With ``?store=NAME&key=KEY`` it also reads that row.
 
-    Unknown stores and keys answer 404, invalid requests 400, each with the reason. At most 64 connections are open at
+    Unknown stores and keys return 404, invalid requests 400, each with the reason. At most 64 connections are open at
     once; a client that sends nothing for 5 s, or takes longer than 15 s, is disconnected. To serve other people, mount
     ``ks.monitoring.StoreApp`` in a service with a sign-in.
 
@@ -107,7 +107,7 @@ def serve(
         host: the interface; by default only this machine.
         hosts: names by which clients may address the server, besides ``localhost`` and IP addresses. Others are
             refused: a web page could use its own name to read the stores (DNS rebinding). Default: none.
-        token: clients must send it as ``Authorization: Bearer TOKEN``; by default none is needed.
+        token: a token that clients must send as ``Authorization: Bearer TOKEN``; by default none is needed.
 
     Raises: ConfigError if the port is taken, or the interface is unknown.
 

@@ -1,1 +1,1 @@
-"""The topology: frozen nodes, every check that building makes, sub-topologies, descriptions, partitions and tasks."""
+"""The topology: frozen nodes, the checks made while it is built, sub-topologies, descriptions, partitions and tasks."""

@@ -1,4 +1,4 @@
-"""Why a topology is cut into sub-topologies: one sentence for every topic that joins two of them."""
+"""Explains why a topology is split into sub-topologies: one sentence for every topic that connects two of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A description of a topology as a value: what Kafka Streams prints, and further properties known only to the kit.
+"""A description of a topology as a value: what Kafka Streams prints, and further properties known only to kstreamnb.
 
 `describe_topology` computes it in Java's orders; `display.parser` reads it from the text of any application, and
 `topology.document` from JSON. Its text is the text of Kafka's ``TopologyDescription``.
@@ -31,8 +31,8 @@ class DescribedNode:
 
     ``variable`` is the user's variable that holds the result, ``code`` the text of the user's function if it is short.
 
-    The last fields are known only for a topology of the kit; equality ignores them, so that a description equals the
-    one parsed from its text.
+    The last fields are known only for a topology built with kstreamnb; equality ignores them, so that a description
+    equals the one parsed from its text.
     """
 
     kind: NodeKind
@@ -101,7 +101,7 @@ class DescribedTopic:
 
 @dataclass(frozen=True)
 class TopologyDescription(Displayed):
-    """All sub-topologies by id; stores and internal topics are known only for a topology of the kit.
+    """All sub-topologies by id; stores and internal topics are known only for a topology built with kstreamnb.
 
     Args:
         subtopologies: the sub-topologies, in the order of their ids.
@@ -137,7 +137,7 @@ class TopologyDescription(Displayed):
         return {node.name: node for sub in self.subtopologies for node in sub.nodes}
 
     def cuts(self) -> tuple[Cut, ...]:
-        """Return why it is in several sub-topologies: one cut for every topic that joins two of them."""
+        """Return why there are several sub-topologies: one cut for every topic that connects two of them."""
         from kstreamnb.topology.cuts import cuts_of  # it reads descriptions
 
         return cuts_of(self)

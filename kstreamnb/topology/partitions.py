@@ -1,4 +1,4 @@
-"""How many partitions every topic has, the tasks that follow, and the topics that an application owns.
+"""Derives the partition count of every topic, the tasks of a topology, and the topics that an application owns.
 
 The counts of the user's topics are given. A repartition topic with a fixed count keeps it; another gets the greatest
 count among the sources of the sub-topologies that write it, and then that of its co-partitioned peers.

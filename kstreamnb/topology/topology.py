@@ -53,11 +53,11 @@ class Topology(Suggesting, Displayed):
     """A graph of sources, processors, stores and sinks, built node by node.
 
     Attributes:
-        name: a name for displays; it is in no text that Kafka Streams prints. Default: None.
-        nodes: every node by name, in the order in which it was added: parents come before children.
+        name: a name for displays; it is not part of the text of `describe`. Default: None.
+        nodes: every node by name, in the order in which they were added: parents come before children.
         stores: every store that is not global, by name.
         global_stores: the specs of global stores, by name.
-        internal_topics: repartition topics by name, without the application's id.
+        internal_topics: repartition topics by name, without the application id.
         copartitioned: groups of source nodes whose topics must have the same number of partitions.
 
     Example:
@@ -96,7 +96,7 @@ class Topology(Suggesting, Displayed):
         Args:
             name: name of the new node.
             topics: names of the topics.
-            pattern: regular expression that matches whole names of topics, instead of ``topics``. Default: None.
+            pattern: regular expression that must match the whole name of a topic, instead of ``topics``. Default: None.
             key_serde: serde of the keys, or its name. Default: the application's.
             value_serde: serde of the values, or its name. Default: the application's.
             timestamp_extractor: determines event times. Default: the application's.
@@ -104,7 +104,7 @@ class Topology(Suggesting, Displayed):
                 ``auto.offset.reset``.
             origin: the line that declares the node. Default: the caller's.
 
-        Raises: TopologyError when the name is taken or a topic is read already.
+        Raises: TopologyError if the name is taken, or another source already reads a topic.
         """
         validation.check_name(self, name)
         if pattern is None:
@@ -127,10 +127,10 @@ class Topology(Suggesting, Displayed):
         dsl: str | None = None,
         origin: SourceLocation | None = None,
     ) -> Self:
-        """Add a node that runs a processor; ``supplier`` creates a new one for every task (a class does).
+        """Add a node that runs a processor; ``supplier`` creates a new one for every task, as a class does.
 
-        An `Operator` is used as it is. Stores that the supplier or its processor declares
-        in ``stores()`` are added and connected; ``stores`` are names of stores that exist.
+        An `Operator` is used as it is. Stores that the supplier or its processor declares in ``stores()`` are added and
+        connected; ``stores`` names stores that were added before.
 
         Args:
             name: name of the new node.
@@ -211,7 +211,7 @@ class Topology(Suggesting, Displayed):
         return self
 
     def connect_processor_and_state_stores(self, name: str, *stores: str) -> Self:
-        """Let processor ``name`` use stores that were added before.
+        """Connect processor ``name`` to stores that were added before.
 
         Args:
             name: name of the processor.
@@ -239,7 +239,7 @@ class Topology(Suggesting, Displayed):
     ) -> Self:
         """Add a store that every task reads completely: ``source`` reads ``topic``, processor ``name`` fills the store.
 
-        The store is not logged: its topic is its log.
+        The store has no changelog: it is restored from its topic.
 
         Args:
             store: spec of the store, from `Stores`.
@@ -275,7 +275,7 @@ class Topology(Suggesting, Displayed):
         value_serde: object = None,
         timestamp_extractor: object = None,
     ) -> Self:
-        """Add a store that one processor fills from a topic, which serves as its log; others may only read it.
+        """Add a store that one processor fills from a topic, which serves as its changelog; others may only read it.
 
         Args:
             store: spec of the store, from `Stores`.
@@ -300,7 +300,7 @@ class Topology(Suggesting, Displayed):
         """Declare topic ``name`` as a repartition topic of this application.
 
         Args:
-            name: name of the topic, without the application's id.
+            name: name of the topic, without the application id.
             partitions: number of partitions. Default: the largest number among the topics upstream.
         """
         expect(name, str, "name of a topic")
@@ -322,7 +322,7 @@ class Topology(Suggesting, Displayed):
         return tuple(node for node in self.nodes.values() if isinstance(node, Source))
 
     def children(self, name: str) -> tuple[str, ...]:
-        """Return names of the nodes that get what ``name`` forwards, in the order in which they were added.
+        """Return names of the nodes that receive the records of ``name``, in the order in which they were added.
 
         Args:
             name: name of a node.
@@ -344,7 +344,7 @@ class Topology(Suggesting, Displayed):
     def explain(self) -> tuple[object, ...]:
         """Return what the optimizer changed: nodes before and after, and why.
 
-        Of a builder's topology it displays as a table, with pictures of the topology before and after.
+        For a builder's topology, the result is displayed as a table, with pictures of the topology before and after.
         """
         return self.explained
 
@@ -359,28 +359,28 @@ class Topology(Suggesting, Displayed):
         return document.to_json(self.description(), origins=origins, indent=indent)
 
     def fingerprint(self) -> str:
-        """Return 16 hexadecimal digits of the structure, equal for topologies that read each other's state."""
+        """Return a hash of the structure, 16 hexadecimal digits; topologies with equal ones read each other's state."""
         return document.fingerprint(self.description())
 
     @property
     def stale(self) -> str | None:
         """Say that the builder's declarations changed after this was built, and what to do; None if they did not.
 
-        Only a notebook can tell: a cell that runs again changes its earlier declarations.
+        This happens only in notebooks, where a cell that runs again changes its earlier declarations.
         """
         return None if self.built_from is None else self.built_from.stale()
 
     @property
     def sample(self) -> Iterable[TopicRecord] | None:
-        """The present sample of the builder that built this; None without one, and after pickling."""
+        """The current sample of the builder that built this; None without one, and after pickling."""
         return None if self.built_from is None else self.built_from.sample
 
     @property
     def unwritten(self) -> str | None:
-        """Say that a run would leave nothing behind, and what to do.
+        """Say that a run would have no effect, and what to do.
 
-        None if anything is written to a topic or kept in a store, or if a function may do it: a user's processor,
-        ``foreach``, ``peek`` or ``print``.
+        None if anything is written to a topic or kept in a store, or if a function may have an effect: a user's
+        processor, ``foreach``, ``peek`` or ``print``.
         """
         kept = self.stores or self.global_stores or any(map(self._has_effect, self.nodes.values()))
         return None if kept else 'nothing is written: end a stream with `.to("topic")`'

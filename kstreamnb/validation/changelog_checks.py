@@ -1,4 +1,4 @@
-"""Checks whether changelog topics keep what a store needs to be restored."""
+"""Checks whether changelog topics keep the records that a store needs for a restore."""
 
 from __future__ import annotations
 

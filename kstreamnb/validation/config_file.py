@@ -22,13 +22,13 @@ def read_config(path: Path | str) -> Config:
     r"""Read an application's settings from a YAML file.
 
     Settings are at the top level, or below ``spring.kafka.streams`` and its ``properties``. Names may be Kafka's
-    (``commit.interval.ms``), the kit's (``commit_interval``) or hyphenated (``commit-interval``); durations without a
-    unit are milliseconds.
+    (``commit.interval.ms``), those of `Config` (``commit_interval``) or hyphenated (``commit-interval``); durations
+    without a unit are milliseconds.
 
     Args:
         path: the YAML file.
 
-    Raises: ConfigError for an unknown name, with the nearest known one, and for a file without settings.
+    Raises: ConfigError for an unknown name (it suggests the closest known one), and for a file without settings.
 
     Example:
         >>> from tempfile import TemporaryDirectory

@@ -70,9 +70,9 @@ def config_report(config: Config | Mapping[str, object] | None = None) -> Config
     Values of client settings are not shown, because they may be passwords.
 
     Args:
-        config: a `Config`, or settings by Kafka's dotted or the kit's names; default all settings of Kafka Streams.
+        config: a `Config`, or settings by Kafka's names or those of `Config`; default all settings of Kafka Streams.
 
-    Raises: ConfigError for an unknown name, with the nearest known one, and for an invalid value.
+    Raises: ConfigError for an unknown name (it suggests the closest known one), and for an invalid value.
 
     Example:
         >>> for each in config_report({"application.id": "shop", "num.stream.threads": 4, "fetch.min.bytes": 100}):
@@ -106,9 +106,9 @@ def _answer(setting: StreamsSetting, value: object, settings: Config) -> Answer:
 
 
 def _unlisted(name: str, value: object) -> Answer:
-    """Answer for a setting that Kafka Streams does not have: the kit's own, or a client's."""
+    """Answer for a setting that Kafka Streams does not have: one of kstreamnb's own, or a client's."""
     if "." not in name:
-        return Answer(name, str(getattr(value, "name", value)), "", "honoured", "a setting under the kit's own name")
+        return Answer(name, str(getattr(value, "name", value)), "", "honoured", "a setting by kstreamnb's name")
     plain = name.removeprefix("consumer.").removeprefix("producer.").removeprefix("topic.")
     if plain in other_settings():
         return Answer(name, "", *other_settings()[plain][1:])

@@ -18,7 +18,7 @@ _ORDER = ("error", "warning", "hint")
 class Issue:
     """One finding of a check.
 
-    An "error" prevents the start or makes results wrong, a "warning" may do so, a "hint" only costs time or space.
+    An "error" prevents the start or makes results wrong, a "warning" may do so, a "hint" is about wasted time or space.
     """
 
     severity: Severity
@@ -37,7 +37,7 @@ class Issue:
 
 
 class Issues(FrozenSequence[Issue], Tabular):
-    """All findings, the worst first; false if there are none."""
+    """All findings, the most severe first; false if there are none."""
 
     header = ("", "where", "what", "remedy", "declared at")
 

@@ -32,18 +32,18 @@ def check(
     config: Config | Mapping[str, object] | None = None,
     folders: Mapping[str, str | Path] | None = None,
 ) -> Issues:
-    """Find what would keep a topology from starting, make its results wrong, or waste resources.
+    """Find problems that would keep a topology from starting, make its results wrong, or waste resources.
 
-    A sample runs through the topology once; all failing, dropped and misplaced records are reported. It does not run
-    if the topology writes each record back to a topic that it reads, which would never end; a filter, a branch or a
-    processor in between shows that the loop is intended.
+    A sample runs through the topology once; all failing, dropped and misplaced records are reported. It is not run if
+    the topology writes every record back to a topic that it reads, because the run would never end; a filter, a branch
+    or a processor in between shows that the loop is intended.
 
     Args:
         topology: the topology to check.
-        partitions: partition counts by topic, or one number for all; default those of the sample.
+        partitions: partition counts by topic, or one number for all; default: derived from the sample.
         sample: records of any topics with their partitions; default none.
         config: settings by Python's or Kafka's names. Default: that of `Config`.
-        folders: a deployment's folders by content, such as ``{"checkpoint": "/data/shop", "broker log": "/logs"}``.
+        folders: a deployment's folders by what they contain: ``{"checkpoint": "/data/shop", "broker log": "/logs"}``.
             Default: none.
 
     Example:

@@ -155,7 +155,7 @@ def _losses(topology: Topology, result: Replay, records: list[TopicRecord]) -> I
         if late:
             answers = [each for each in why_dropped(result.run, node=name) if each.numbers["reason"] == late[0].reason]
             worst = max(answers, key=_behind)
-            fact = f"{pluralize(len(late), 'record')} of the sample came too late"
+            fact = f"{pluralize(len(late), 'record')} of the sample arrived too late"
             remedy = (worst.remedy or "").replace("kept it", "kept it" if len(late) == 1 else "kept them all")
             yield Issue("warning", f'"{name}"', fact, remedy, node.origin)
         nulls = [drop for drop in result.drops if drop.node == name and drop.reason in ("null key", "null value")]

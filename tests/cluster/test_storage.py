@@ -74,7 +74,7 @@ def test_a_query_continues_with_its_state(
     bench.queries.append(query)
     assert query.await_termination(180)
     assert address == query.checkpoint
-    assert "state is consistent: 2 stores looked at" == str(ks.testing.verify_state(query))
+    assert "state is consistent: 2 stores compared" == str(ks.testing.verify_state(query))
     assert counts(records) == {key: query.store("counts")[key] for key in counts(records)}
     query.stop()
     assert counts(records) == dict(ks.spark.read_store(counting(name), "counts", address, spark=spark).all())

@@ -452,7 +452,7 @@ REVIEWED: dict[str, tuple[Taught, str]] = {
     "a global table is not synchronized": (Taught(CAPTCHA, "| synchronized by time | yes, within a task | no |"), ""),
     "a burst may be split": (Taught(HOPPING, "catch every burst of up to three seconds"), "cannot hide"),
     "compacted inputs": (Taught(BOXES, "a compacted one has kept the last record of each key"), "that is all there is"),
-    "Spark is a cluster": (Taught(BOXES, "deployed by this kit, the Spark that you have"), ""),
+    "Spark is a cluster": (Taught(BOXES, "deployed with kstreamnb, the Spark that you have"), ""),
     "a tombstone of Debezium": (Taught(BOXES, "followed by a **tombstone**"), '= change["after"]'),
     "lateness is the delay": (Taught(FLIGHTS, "**is** the delay, by construction"), "half of them are not late"),
     "most are not late": (Taught(FLIGHTS, "About two thirds (65 %) of the records are not late"), "half not late"),

@@ -18,7 +18,7 @@ class Explanation(Displayed):
     """One answer.
 
     Attributes:
-        answer: one or two sentences.
+        answer: the answer, in one or two sentences.
         because: further facts, a sentence each.
         numbers: the numbers behind the answer; times in ms.
         node: the node in question.

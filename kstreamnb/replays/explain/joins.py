@@ -97,7 +97,7 @@ def _far(
         keys = dict.fromkeys(format_value(other.key) for other in others)
         there = f"its keys are {join_list(keys)}" if keys else "it received no record"
         answer, because = (
-            f"{what}: {window}, and no record of its key came on the other side; {there}",
+            f"{what}: {window}, and no record of its key arrived on the other side; {there}",
             _elsewhere(arrival, others),
         )
         remedy = None
@@ -230,13 +230,13 @@ def _absent(run: RecordedRun, node: str, look: _Look) -> Explanation:
         why = _out_of_reach(run, look, table)
     elif later is not None:
         steps.append(run.index.step_of(later))
-        why = f"{named} came only in step {steps[-1]}"
+        why = f"{named} arrived only in step {steps[-1]}"
     elif same_key:
         steps.insert(0, run.index.step_of(same_key[-1]))
         why = f"{named} had been deleted in step {steps[0]}"
     else:
         there = f"{'the key' if len(buffered) == 1 else 'the keys'} {join_list(buffered)}" if buffered else "nothing"
-        why = f"no row for key {format_value(look.key)} ever came; it held {there}"
+        why = f"no row for key {format_value(look.key)} ever arrived; the table held {there}"
     answer = f"{look.who} found no row in table {look.store} at {described(run, node)}: {why}"
     origin = run.topology.nodes[node].origin
     part = "" if owner == "global" else f" in task {owner}"

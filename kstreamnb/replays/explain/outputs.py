@@ -18,7 +18,7 @@ from kstreamnb.replays.explain.predicates import unmet
 from kstreamnb.topology.nodes import Node, Sink, Source
 
 _LOOKED_AT = 1_000
-_NOT_LOOKED_AT = f"only the first {_LOOKED_AT:,} of its records were looked at"
+_NOT_LOOKED_AT = f"only the first {_LOOKED_AT:,} of its records were examined"
 
 
 def why_no_output(run: RecordedRun, topic: str) -> Explanation:
@@ -43,7 +43,7 @@ def why_no_output(run: RecordedRun, topic: str) -> Explanation:
     elif silent:
         answer, facts = f"{outcome}: {join_list(silent)}", [fact for fact in facts if fact not in silent]
     else:
-        answer = f"{outcome}: every record on the way there went on"
+        answer = f"{outcome}: every record on the way was forwarded"
     return Explanation(
         answer,
         because=tuple(facts),

@@ -79,12 +79,12 @@ def why_cut(topology: Topology, topic: str | None = None) -> Explanations:
             writers = [node for node in topology.nodes.values() if isinstance(node, Sink) and node.topic == cut.topic]
             result.append(
                 Explanation(
-                    f"sub-topologies {cut.before} and {cut.after} are apart: {cut.why}",
+                    f"sub-topologies {cut.before} and {cut.after} are separate: {cut.why}",
                     numbers={"before": cut.before, "after": cut.after},
                     node=writers[0].name if writers else None,
                     origin=writers[0].origin if writers else None,
                 )
             )
     subs = [sub.id for sub in topology.subtopologies()]
-    nothing = "it is one piece" if len(subs) == 1 else f"sub-topologies {join_list(map(str, subs))} share nothing"
+    nothing = "it has no cuts" if len(subs) == 1 else f"sub-topologies {join_list(map(str, subs))} share nothing"
     return Explanations(result, nothing)

@@ -118,7 +118,7 @@ def _held_back(run: RecordedRun, node: str) -> list[str]:
         if buffer is not None and buffer.window_end:
             result.append(f"{described(run, name)} holds its result back until then")
     if run.topology.nodes[node].traits.emit_on_close:
-        result.append("its result is given only when it closes")
+        result.append("its result is emitted only when it closes")
     return result
 
 

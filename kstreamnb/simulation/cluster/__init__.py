@@ -1,6 +1,6 @@
 """Simulates applications as they run in production: transactional topics, and threads that poll, process and commit.
 
-The test driver shows what comes out; this driver shows when it becomes visible, and what remains after a crash.
+The test driver shows the results; this driver shows when they become visible, and what remains after a crash.
 """
 
 from kstreamnb.simulation.cluster.application import Application

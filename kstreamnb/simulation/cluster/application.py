@@ -21,7 +21,7 @@ from kstreamnb.testdriver.store_views import view_of
 
 
 class Application(ApplicationLifecycle):
-    """One application: a group of tasks that commits together.
+    """One application: tasks that commit together.
 
     Attributes:
         id: the application id: name of its group and prefix of its internal topics.
@@ -96,9 +96,9 @@ class Application(ApplicationLifecycle):
     def replay(self) -> Replay:
         """Return everything this application has done, across all its restarts, as a replay.
 
-        Steps are records, punctuations, commits, crashes and restarts, including those of other applications, so that
-        all replays number steps alike; traces and provenance cross applications. Outputs are what a reader of committed
-        records had seen by then.
+        Steps are records, punctuations, commits, crashes and restarts, including those of other applications, so all
+        replays number the steps alike; traces and provenance cross applications. The outputs of a step are what a
+        ``read_committed`` consumer had seen by then.
 
         Raises: EngineError if the driver was created with ``trace=False``.
         """

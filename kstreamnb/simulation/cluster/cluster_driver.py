@@ -27,9 +27,9 @@ from kstreamnb.topology.topology import Topology
 class ClusterDriver:
     """Runs applications as stream threads do: poll, process, commit, one call at a time.
 
-    Unlike `TopologyTestDriver`, which processes each record to its end and commits, this driver keeps records in
-    topics and buffers, and so shows commit intervals, caches, transactions, idling tasks, full buffers, punctuations
-    between loops of several records, crashes and restores. Its wall clock moves only by `advance_wall_clock_time`.
+    Unlike `TopologyTestDriver`, which processes each record completely and commits, this driver keeps records in topics
+    and buffers. So it shows commit intervals, caches, transactions, idling tasks, full buffers, punctuations between
+    loops over several records, crashes and restores. Only `advance_wall_clock_time` moves its wall clock.
 
     Args:
         topology: the first application; add others with `add_application`.
@@ -200,7 +200,7 @@ class ClusterDriver:
         return done
 
     def advance_wall_clock_time(self, by: timedelta | str) -> None:
-        """Advance the wall clock: due punctuators fire, and due commits are made.
+        """Advance the wall clock, fire punctuators and make commits that are due.
 
         Args:
             by: duration such as "30s".
@@ -210,7 +210,7 @@ class ClusterDriver:
             application._tick()  # noqa: SLF001 - the driver is the other half of its applications
 
     def delay(self, topic: str, partition: int = 0, *, lag: Literal["known", "unknown"] = "known") -> None:
-        """Delay fetches of a partition until `deliver`; consumers know its ``lag`` or not.
+        """Delay fetches from a partition until `deliver` is called; ``lag`` says if consumers know the lag meanwhile.
 
         Args:
             topic: name of the topic.
@@ -236,7 +236,7 @@ class ClusterDriver:
 
         Args:
             topic: name of the topic.
-            partitions: new number of partitions, greater than the present one.
+            partitions: new number of partitions, greater than the current one.
         """
         check_arguments(ClusterDriver.add_partitions, locals())
         self._broker.add_partitions(topic, partitions)

@@ -24,7 +24,7 @@ class ThreadEvent:
         task: the task's id; "" for all tasks.
         subject: the partition, store or node.
         at_ms: the wall-clock time.
-        numbers: further facts by name.
+        numbers: further numbers by name.
     """
 
     kind: str

@@ -1,7 +1,7 @@
 """Simulates a consumer group on its own clock: assignments, rebalances, takeovers, offsets.
 
-In production, brokers and clients do this work; on Spark none of it remains. The simulation knows offsets but no
-records, and advances only when told to.
+In production, brokers and clients do this work; on Spark there are no consumer groups. The simulation knows offsets but
+no records, and advances only when its clock is advanced.
 """
 
 from kstreamnb.simulation.consumer_group.assignors import Assignor, sticky

@@ -33,24 +33,24 @@ from kstreamnb.simulation.consumer_group.views import (
 class ConsumerGroup(OffsetTable):
     """A group of consumers, or of stream threads with state, as Kafka's coordinator keeps it.
 
-    Each partition has one owner. Members send heartbeats automatically until they crash; a member that received
-    records and does not poll again in time is removed. With ``state`` a partition moves only to a member within
-    ``acceptable_lag`` records of its changelog's end; until then the member warms up, and the group probes.
+    Each partition has one owner. Members send heartbeats automatically until they crash; a member that received records
+    and does not poll again in time is removed. With ``state`` a partition moves only to a member that has restored its
+    changelog to within ``acceptable_lag`` records of the end; until then the member warms up, and the group probes.
 
     Args:
         id: the group's name.
         topics: partition counts by topic, or the log of another group.
-        assignor: assigns partitions to members; default `sticky`.
-        protocol: "cooperative" pauses moved partitions only, "eager" all; default "cooperative".
+        assignor: function that assigns partitions to members; default `sticky`.
+        protocol: "cooperative" pauses only partitions that move, "eager" pauses all; default "cooperative".
         auto_offset_reset: where to start without a committed offset: "latest" (default) or "earliest".
         standby_replicas: standby copies of each partition's state; default 0.
         state: changelog records of each partition, or one number for all; default 0.
-        loads: the cost of each partition, for assignors that weigh; default 1.
+        loads: the cost of each partition, for assignors that take it into account; default 1.
         session_timeout: time without heartbeats after which a crashed member is removed. Default: "45s".
         max_poll_interval: longest time between two polls of a member that received records. Default: "5m".
         max_poll_records: greatest number of records that a poll returns. Default: 500.
         restore_rate: changelog records that a warming member restores per second. Default: 1,000.
-        acceptable_lag: records of a changelog that a new owner may still lack. Default: 10,000.
+        acceptable_lag: number of changelog records that a new owner may still have to restore. Default: 10,000.
         max_warmups: greatest number of partitions that warm up at once. Default: 2.
         probing_interval: time between two checks whether a warm-up has finished. Default: "10m".
 
@@ -143,7 +143,7 @@ class ConsumerGroup(OffsetTable):
 
     @property
     def pauses(self) -> GroupPauses:
-        """How long each moved partition was not processed: a latency target must allow for it."""
+        """How long each moved partition was not processed; a latency target must allow for these pauses."""
         return GroupPauses(self._pauses)
 
     @property
@@ -187,7 +187,7 @@ class ConsumerGroup(OffsetTable):
         at_least(1, capacity, "capacity")
         known = self._members.get(name)
         if known is not None and known.silent_since_ms is None:
-            raise EngineError(f'"{name}" is a member of group "{self.id}" already')
+            raise EngineError(f'"{name}" is already a member of group "{self.id}"')
         owned = known.owned if known is not None else ()
         self._members[name] = Member(name, capacity, listener, owned)
         self._gone.pop(name, None)
@@ -195,7 +195,7 @@ class ConsumerGroup(OffsetTable):
         self._rebalance()
 
     def leave(self, name: str) -> None:
-        """Remove a member in an orderly way: others take over at once.
+        """Remove a member that shuts down cleanly: others take over at once.
 
         Args:
             name: name of the member.
@@ -206,7 +206,7 @@ class ConsumerGroup(OffsetTable):
         self._remove(self._member(name), "left")
 
     def crash(self, name: str) -> None:
-        """Stop a member without leaving: the group notices when its session times out.
+        """Stop a member that does not leave the group, which notices only when the session times out.
 
         Args:
             name: name of the member.
@@ -303,10 +303,10 @@ class ConsumerGroup(OffsetTable):
         member.positions[partition] = offset
 
     def holder_of(self, topic: str, key: object, *, key_serde: Serde | str = "string") -> KeyHolder:
-        """Return which member answers for a key, as ``queryMetadataForKey`` in Java does.
+        """Return the member that serves a key, as ``queryMetadataForKey`` in Java does.
 
-        A crashed member is the answer until the group has noticed. Name members by their addresses, such as
-        "10.0.0.7:8080", and the answer is where to send the question.
+        This may be a crashed member until the group has noticed the crash. If members are named by their addresses,
+        such as "10.0.0.7:8080", the result is the address to query.
 
         Args:
             topic: the topic that feeds the store, directly or by repartitioning.

@@ -23,7 +23,7 @@ class GroupEvent:
             "assigned", "warming up", "warmed up", "polled", "committed", "out of range" or "reset".
         member: the member; "" for the group.
         partitions: the partitions concerned.
-        words: further facts.
+        words: details as text.
         moved: of a rebalance, the number of partitions that changed owners.
         paused: the number of partitions that were paused.
     """

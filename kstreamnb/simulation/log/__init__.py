@@ -1,4 +1,4 @@
-"""Simulates a log on its own: append-only partitions on brokers, producers and readers, without a topology."""
+"""Simulates a log without a topology: append-only partitions on brokers, producers and readers."""
 
 from kstreamnb.simulation.log.create import create_topic
 from kstreamnb.simulation.log.layout import PartitionLayout, TopicLayout

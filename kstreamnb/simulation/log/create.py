@@ -21,11 +21,11 @@ def create_topic(
 ) -> Any:
     """Create a topic and return its description.
 
-    Equals ``kafka-topics.sh --create --topic userLogins --partitions 4 --replication-factor 2``.
+    The example does what ``kafka-topics.sh --create --topic userLogins --partitions 4 --replication-factor 2`` does.
 
     Args:
         name: the topic's name.
-        on: a `Log`, or a cluster: its servers as ``host:port,…`` or librdkafka's settings.
+        on: a `Log`, or a cluster: bootstrap servers as ``host:port,…``, or librdkafka's settings.
         partitions: the number of partitions; default 1.
         replication_factor: the number of replicas per partition; default 1.
         config: settings of the topic on a cluster, such as ``{"cleanup.policy": "compact"}``. Default: none.

@@ -32,7 +32,7 @@ TimestampType = Literal["CreateTime", "LogAppendTime"]
 
 
 class Log(OffsetTable):
-    """A simulated cluster's topics in this process: records are appended and read, never changed.
+    """Topics of a simulated cluster in this process: records are appended and read, never changed.
 
     One broker leads each partition and serves its writes and reads; other replicas follow. A failed leader is replaced
     by an in-sync replica at once; manual elections and slow replicas are not simulated. Consumer groups read
@@ -40,10 +40,10 @@ class Log(OffsetTable):
 
     Args:
         brokers: the number of brokers, with ids from 1; default 1.
-        min_insync_replicas: in-sync replicas that a write with ``acks="all"`` needs; default 1. Of a topic with fewer
-            replicas all are needed, as in Kafka.
-        round_trip: duration of a request and its answer, between a producer and a leader as between replicas, which
-            delays the answers to a producer; default 0 ms.
+        min_insync_replicas: number of in-sync replicas that a write with ``acks="all"`` needs; default 1. A topic with
+            fewer replicas needs all of them, as in Kafka.
+        round_trip: duration of a request and its answer, both between a producer and a leader and between replicas,
+            which delays the answers to a producer; default 0 ms.
         key_serde: serde of keys; default text.
         value_serde: serde of values; default JSON.
 
@@ -97,8 +97,8 @@ class Log(OffsetTable):
             name: the topic's name.
             partitions: the number of partitions; default 1.
             replicas: copies of each partition, at most one per broker; default 1.
-            timestamp_type: Kafka's ``message.timestamp.type``: records keep the time that their producer gave
-                ("CreateTime", default), or get the broker's clock when they are appended ("LogAppendTime").
+            timestamp_type: Kafka's ``message.timestamp.type``: records keep the time that their producer set
+                ("CreateTime", default), or get the time of the broker's clock when appended ("LogAppendTime").
 
         Raises: ConfigError or EngineError when an argument does not fit this log.
 
@@ -112,7 +112,7 @@ class Log(OffsetTable):
         check_arguments(Log.create_topic, locals())
         check_resource_name(name, "topic name")
         if name in self._topics.topics:
-            raise EngineError(f'topic "{name}" exists already', detail=f"it has {self._count(name)} partitions")
+            raise EngineError(f'topic "{name}" already exists', detail=f"it has {self._count(name)} partitions")
         at_least(1, partitions, f'partitions of topic "{name}"')
         if not 1 <= replicas <= self.brokers:
             raise EngineError(
@@ -173,7 +173,7 @@ class Log(OffsetTable):
             headers: pairs of a name and bytes, in order. Default: none.
             partitioner: function ``(topic, key, value, partitions) -> partition``. Default: None, murmur2 of the key's
                 bytes.
-            acks: "all" writes to all in-sync replicas, "leader" to the leader alone. Default: "all".
+            acks: "all" writes to all in-sync replicas, "leader" only to the leader. Default: "all".
 
         Raises: EngineError if the topic does not exist, or too few replicas are in sync for ``acks``.
         """

@@ -92,11 +92,11 @@ class _ClockedFuture(Future[TopicRecord]):
 
 
 class LogProducer:
-    """Sends records to a `Log` in batches, on the log's own clock; `RecordProducer` does so on a real broker.
+    """Sends records to a `Log` in batches, on the log's clock; `RecordProducer` sends them to a real broker.
 
-    A batch is sent when it is full or has lingered; all ready batches for one broker share a request. A lost request is
-    retried while others may be in flight, which may reorder records. An idempotent producer numbers its batches, and
-    brokers reject a batch whose predecessor is missing. Sizes count the bytes of keys and values only.
+    A batch is sent when it is full or its linger time is over; all ready batches for one broker share a request. A lost
+    request is retried while others may be in flight, which may reorder records. An idempotent producer numbers its
+    batches, and brokers reject a batch whose predecessor is missing. Sizes count only the bytes of keys and values.
 
     Args:
         log: the log to write to.
@@ -106,10 +106,10 @@ class LogProducer:
         max_block: how long `send` waits for room in the buffer before it raises BufferExhaustedError; default 1 minute.
         delivery_timeout: when an undelivered record fails; default 2 minutes.
         acks: "all" in-sync replicas (default), or the "leader" only.
-        idempotent: whether batches are numbered; default True.
+        idempotent: number the batches, so that brokers reject duplicates and gaps; default True.
         max_in_flight: concurrent requests per broker; at most 5 for an idempotent producer; default 5.
         retry_backoff: the delay before a lost request is retried; default 100 ms.
-        partitioner: ``(topic, key, value, partitions)`` to a partition, or None for the key's.
+        partitioner: function ``(topic, key, value, partitions)`` that returns the partition, or None for the key's.
 
     Example:
         >>> from kstreamnb.simulation import Log
@@ -192,7 +192,7 @@ class LogProducer:
         partition: int | None = None,
         delivered: DeliveryCallback | None = None,
     ) -> Future[TopicRecord]:
-        """Buffer a record; its future and ``delivered(record, error)`` report its offset or failure once.
+        """Buffer a record; the returned future and ``delivered(record, error)`` report its offset or its failure.
 
         Waiting for the future advances the log's clock.
 
@@ -201,7 +201,7 @@ class LogProducer:
             key: the key; None for none.
             value: the value.
             partition: the partition. Default: the one that the producer's partitioner chooses.
-            delivered: a function ``(record, error)``, called once. Default: none.
+            delivered: function ``(record, error)`` that is called once. Default: none.
         """
         check_arguments(LogProducer.send, locals())
         data = record_bytes(topic, key, value, self.log.key_serde, self.log.value_serde)
@@ -219,10 +219,10 @@ class LogProducer:
         return record.future
 
     def lose(self, requests: int = 1) -> None:
-        """Lose the next requests.
+        """Lose the next requests on their way to the broker.
 
         Args:
-            requests: how many requests. Default: 1.
+            requests: the number of requests. Default: 1.
 
         Example: B overtakes A, because this producer is not idempotent.
             >>> from kstreamnb.simulation import Log

@@ -44,7 +44,7 @@ class LogReader:
         return result
 
     def seek(self, partition: str, offset: int) -> None:
-        """Move a position, also backwards.
+        """Set the position in a partition, forwards or backwards.
 
         Args:
             partition: the partition, such as "orders-0".

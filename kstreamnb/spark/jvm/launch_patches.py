@@ -50,7 +50,7 @@ class Launch:
 
 def _needs_own_jvm(launch: Launch) -> str | None:
     if not launch.local:
-        return "the master is not local: executors elsewhere lack the kit's classes"
+        return "the master is not local: executors elsewhere lack kstreamnb's classes"
     return "spark-submit has started the JVM" if launch.submitted else None
 
 

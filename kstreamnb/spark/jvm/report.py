@@ -21,7 +21,7 @@ _SHOWN = (
 
 
 def spark_report(spark: SparkSession | None = None) -> str:
-    """Return the settings in force in a session and the kit's patches, one a line.
+    """Return the settings in force in a session and kstreamnb's patches, one a line.
 
     A patch is listed as on, as off with the reason, or as not tried yet: patches of queries are applied when the first
     query starts. ``KSTREAMNB_DISABLE_PATCHES`` switches patches off by name.

@@ -102,8 +102,8 @@ def spark_session(
 ) -> SparkSession:
     """Return a session for `run` and `deploy`: the active one, else a new one, by default on this machine.
 
-    Under ``spark-submit``, its ``--master``, ``--name``, ``--conf`` and the other options win over the kit's defaults,
-    as do ``PYSPARK_SUBMIT_ARGS`` and ``spark-defaults.conf``; the arguments of this function win over all of them.
+    Under ``spark-submit``, its ``--master``, ``--name``, ``--conf`` and other options override kstreamnb's defaults, as
+    do ``PYSPARK_SUBMIT_ARGS`` and ``spark-defaults.conf``; the arguments of this function override all of them.
     A new session on this machine prints nothing; its log is the file that `spark_logs` returns, which exists as long as
     this process. It runs a small job in the background, job 0, after which a first batch comes sooner.
 

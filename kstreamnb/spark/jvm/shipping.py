@@ -58,19 +58,19 @@ class ExecutorPython(NamedTuple):
 
 
 def ship(spark: SparkSession, *modules: Module) -> tuple[str, ...]:
-    """Send the kit and modules of the user to all executors, and to the process that plans the source's batches.
+    """Send kstreamnb and the user's modules to all executors, and to the process that plans the source's batches.
 
-    Call it once per session, before `run` or `deploy`. Only what executors lack is sent: an installed kit of the same
-    version is used as it is. Compiled packages cannot be sent; if executors lack some, the error says which, and how an
-    environment is packed.
+    Call it once per session, before `run` or `deploy`. Only what executors lack is sent; kstreamnb is not sent if they
+    have the same version. Compiled packages cannot be sent; if executors lack some, the error says which, and how to
+    pack an environment.
 
     Args:
         spark: the session.
         modules: the user's modules that functions of the topology come from: names such as ``"prices"``, modules, or
-            paths of files and packages. Functions of notebooks and scripts need nothing.
+            paths of files and packages. Functions defined in notebooks and scripts need not be sent.
 
     Returns:
-        The names of what was sent; nothing in a session whose executors are threads on this machine, except modules.
+        The names of what was sent; if executors are threads on this machine, only modules.
 
     Raises:
         SparkError: a machine has no Python where the session says that it is.

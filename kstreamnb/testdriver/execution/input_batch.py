@@ -142,7 +142,7 @@ def _finder(route: TopicRoute, partitions: int) -> Callable[[int, object], Parti
         try:
             return known[partition_of(write(key)) if partition < 0 else partition]
         except SerdeError as error:
-            error.add_note(f'Detail: it is of a record for topic "{topic}" (key {format_value(key)})')
+            error.add_note(f'Detail: it is part of a record for topic "{topic}" (key {format_value(key)})')
             error.at(route.origin)
             raise
 

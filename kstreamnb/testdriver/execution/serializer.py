@@ -22,7 +22,7 @@ Serialize = Callable[[Sequence[TopicRecord]], list[InputRecord]]
 
 @dataclass(frozen=True)
 class TopicRoute:
-    """Destination of a topic's records, and how they are read.
+    """The destination of a topic's records, and how they are read.
 
     Attributes:
         topic: the topic.
@@ -75,7 +75,7 @@ def serializer(route: TopicRoute, partitions: int, key_serde: Serde | None, valu
         except SerdeError as error:
             refused = records[len(serialized)]
             about = f"key {format_value(refused.key)}, time {format_time(refused.timestamp)}"
-            error.add_note(f'Detail: it is of a record for topic "{topic}" ({about})')
+            error.add_note(f'Detail: it is part of a record for topic "{topic}" ({about})')
             error.at(route.origin)
             raise
         return serialized

@@ -22,7 +22,7 @@ _SHOWN = 50
 class StateDifference:
     """One key whose row differs from the expected one; None means no row.
 
-    ``against`` is "changelog" or "input"; of a deployed query "log", which its checkpoint has, or "changelog".
+    ``against`` is "changelog" or "input"; for a deployed query "log" (the checkpoint's state log) or "changelog".
     """
 
     task: str
@@ -35,7 +35,7 @@ class StateDifference:
 
 @dataclass(frozen=True)
 class StateCheck(Tabular):
-    """Differences between stores and what they are made from; false if there are none."""
+    """Differences between stores and their changelogs or input; false if there are none."""
 
     rows: tuple[StateDifference, ...]
     stores: int
@@ -52,8 +52,8 @@ class StateCheck(Tabular):
     def title(self) -> str:
         """How much differs."""
         if not self.rows:
-            return f"state is consistent: {pluralize(self.stores, 'store')} looked at"
-        return f"state is inconsistent in {pluralize(len(self), 'row')}; {pluralize(self.stores, 'store')} looked at"
+            return f"state is consistent: {pluralize(self.stores, 'store')} compared"
+        return f"state is inconsistent in {pluralize(len(self), 'row')}; {pluralize(self.stores, 'store')} compared"
 
     def table(self) -> Iterator[tuple[str, ...]]:
         """Yield the first rows that differ."""
@@ -125,7 +125,7 @@ class ChangelogFolds:
         """Raise StateError if a store differs from the fold of its changelog."""
         found = self.check()
         if found.rows:
-            raise StateError("stores are not what their changelogs make of them after a commit", detail=str(found))
+            raise StateError("stores differ from their changelogs after a commit", detail=str(found))
 
     def _catch_up(self) -> None:
         for topic, folds in self._folds.items():

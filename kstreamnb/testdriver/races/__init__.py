@@ -1,1 +1,1 @@
-"""Searches for topologies whose result depends on the order of processing."""
+"""Finds results that depend on the processing order."""

@@ -39,7 +39,7 @@ _ATTEMPTS, _SHOWN, _FEW, _FEW_RECORDS = 400, 20, 24, 6
 
 @dataclass(frozen=True)
 class KeyDifference:
-    """Results of a key in the usual order and in another one; ``where`` is a topic or a store."""
+    """Results for a key in the usual order and in another one; ``where`` is a topic or a store."""
 
     where: str
     key: str
@@ -169,9 +169,9 @@ def find_races(
 ) -> RaceReport:
     """Process a sample in other orders that are possible on a cluster, and report different results.
 
-    Each order draws when partitions deliver records and which task runs next. Compared are values by topic and key,
-    and final stores; timestamps and the order between keys are not. A race is reduced to records none of which can be
-    left out, usually the fewest that show it.
+    In each order, when partitions deliver records and which task runs next is random. Values are compared by topic and
+    key, and stores at the end; timestamps and the order between keys are not compared. A race is reduced until no
+    record can be left out, usually to the fewest records that show it.
 
     With ``max_task_idle`` tasks wait for partitions that have not delivered yet, as in Kafka.
 
@@ -268,7 +268,7 @@ class _Runs:
         return result
 
     def usual(self, records: list[TopicRecord]) -> _Outcome:
-        """Run in the kit's usual order."""
+        """Run in kstreamnb's usual order."""
         batch = InputBatch.serialized([self._roots[id(record)] for record in records])
         return self._outcome(lambda tasks: process(tasks.router, tasks, batch))
 

@@ -178,7 +178,7 @@ def test_a_record_without_a_partner_names_the_nearest() -> None:
 def test_a_key_that_never_came_is_said_so() -> None:
     """If no candidate has the key, the answer names the other side's keys."""
     found = joined(("l", "k", "A", 0), ("r", "z", "B", 0)).why_no_match(key="k")[0]
-    assert 'no record of its key came on the other side; its keys are "z"' in found.answer
+    assert 'no record of its key arrived on the other side; its keys are "z"' in found.answer
     assert "every record that reached a join found a partner" == str(
         joined(("l", "k", "A", 0), ("r", "k", "B", 0)).why_no_match()
     )
@@ -190,7 +190,7 @@ def test_a_table_row_that_came_too_late_is_pointed_at() -> None:
     builder.stream("s").join(builder.table("t", store="rows"), lambda a, b: a + b).to("out")
     run = replay(builder.build(), sample(("s", "k", "x", 0), ("t", "k", "row", 5)))
     found = run.why_no_match()[0]
-    assert 'its row for key "k" came only in step 2' in found.answer
+    assert 'its row for key "k" arrived only in step 2' in found.answer
     assert (1, 2) == found.steps
 
 
@@ -209,7 +209,7 @@ def test_cuts_are_explained_by_the_change_of_the_key() -> None:
     assert "key changed at select_key" in found.answer
     single = ks.StreamsBuilder("one")
     single.stream("in").to("out")
-    assert "it is one piece" == str(replay(single.build(), []).why_cut())
+    assert "it has no cuts" == str(replay(single.build(), []).why_cut())
 
 
 def test_predicates_name_the_part_that_decided() -> None:

@@ -75,8 +75,8 @@ def test_rows_of_two_tables_are_missed_on_either_side() -> None:
     """Each answer names the table that was looked up and its row."""
     run = ran(tables, ("a", "k", 1, 0), ("b", "j", 1, 0))
     left, right = run.why_no_match()
-    assert 'no row for key "k" ever came; it held nothing' in left.answer
-    assert 'no row for key "j" ever came; it held the key "k"' in right.answer
+    assert 'no row for key "k" ever arrived; the table held nothing' in left.answer
+    assert 'no row for key "j" ever arrived; the table held the key "k"' in right.answer
     assert "there was no row of its key in the other table" in run.why_no_output("out").answer
     assert "every record that reached a join found a partner" != str(run.why_no_match())
 
@@ -103,7 +103,7 @@ def test_a_versioned_table_is_asked_as_of_a_time() -> None:
     run = ran(build, ("t", "k", 1, 5), ("s", "k", 5, 2), ("s", "k", 5, 20), ("s", "q", 1, 1))
     early, never = run.why_no_match()
     assert "it looks for the version that was valid at 2; the one of 5 came 3ms later" in early.answer
-    assert 'no row for key "q" ever came; it held the key "k"' in never.answer
+    assert 'no row for key "q" ever arrived; the table held the key "k"' in never.answer
     (waits,) = run.why_open()
     assert "it is joined at stream time 30 (20 + grace 10ms), and it is at 20 there" in waits.answer
     why = run.why_no_output("out")

@@ -363,7 +363,7 @@ def test_a_preview_says_when_the_sample_has_only_other_topics() -> None:
     """A mistyped topic of the sample is not taken for an empty result."""
     builder = ks.StreamsBuilder("other")
     elsewhere = ks.Sample.from_records([("ordres", 0, 0, 0, "a", 1)])
-    notice = "No record of the sample is of a topic that this reads: orders."
+    notice = "No record of the sample is in a topic that this reads: orders."
     assert notice in str(builder.stream("orders").head(elsewhere))
     assert notice in str(builder.global_table("orders", store="all").head(elsewhere))
     assert "No record" not in str(builder.stream("ordres").filter(lambda key, value: False).head(elsewhere))

@@ -159,7 +159,7 @@ def test_a_topic_is_created_once_and_says_what_it_is() -> None:
     assert ("userLogins", 4, 2) == (made.name, made.partitions, made.replicas)
     assert 'topic "userLogins": 4 partitions, 2 replicas' == str(made).splitlines()[0]
     assert made == log.describe("userLogins")
-    with pytest.raises(EngineError, match='topic "userLogins" exists already'):
+    with pytest.raises(EngineError, match='topic "userLogins" already exists'):
         ks.simulation.create_topic("userLogins", on=log)
     with pytest.raises(EngineError, match='topic "other" cannot have 4 replicas on 3 brokers'):
         ks.simulation.create_topic("other", on=log, replication_factor=4)

@@ -46,7 +46,7 @@ def test_a_store_that_was_changed_behind_the_changelog_is_noticed_at_the_next_co
     task = next(task for task in driver.tasks.by_id.values() if task.stores["counts"].raw)
     raw_key, row = next(iter(task.stores["counts"].raw.items()))
     task.stores["counts"].apply(raw_key, None)
-    with pytest.raises(StateError, match="not what their changelogs make of them") as caught:
+    with pytest.raises(StateError, match="stores differ from their changelogs") as caught:
         driver.create_input_topic("in").pipe_input("z", 1, at=62)
     assert "counts" in "".join(caught.value.__notes__)
     assert row is not None

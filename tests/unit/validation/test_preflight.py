@@ -125,7 +125,7 @@ def test_late_records_of_a_sample_are_told_with_the_grace_that_keeps_them() -> N
     (found,) = check(builder.build(), sample=[record("in", "k", 1, at) for at in (0, 50, 2)])
     assert "a grace of 41ms instead of 0ms would have kept it" == found.remedy
     (found,) = check(builder.build(), sample=[record("in", "k", 1, at) for at in (0, 50, 22, 2)])
-    assert "2 records of the sample came too late" == found.fact
+    assert "2 records of the sample arrived too late" == found.fact
     assert "a grace of 41ms instead of 0ms would have kept them all" == found.remedy
 
 
