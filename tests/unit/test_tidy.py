@@ -47,7 +47,7 @@ MODULES = sorted(ROOT.rglob("*.py"))
 BESIDE = (
     "recording",
     "testdriver",
-    "replay",
+    "replays",
     "validation",
     "simulation",
 )
