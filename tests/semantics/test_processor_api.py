@@ -313,7 +313,7 @@ def test_a_transformer_of_values_asks_its_context_for_time_and_headers() -> None
 
 @pytest.mark.parametrize("cache_bytes", [0, 100_000])
 def test_a_transformer_of_values_gets_the_time_of_the_row(cache_bytes: int) -> None:
-    """Of the row, not of the record that changed it or joins it; a row that is looked up has no position, as in Java."""
+    """Not of the record that changed it or joins it; a row that is looked up has no position, as in Java."""
 
     class Stamp:
         def init(self, context: Any) -> None:

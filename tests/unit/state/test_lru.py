@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 import kstreamnb as ks
-
 from kstreamnb.errors import StateError
 from tests.unit.state.stores_for_tests import StoreTask
 
