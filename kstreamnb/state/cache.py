@@ -10,7 +10,7 @@ retention: expired rows can still be read while the cache holds them.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Hashable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from heapq import merge
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -97,8 +97,10 @@ class CachedStore(Store[RawKey, Row]):
             self._change(eldest, None)
             if evicted.dirty:
                 self.budget.size_bytes += evicted.size_bytes
-                self._flush_entries([(eldest, evicted)])
-                self.budget.size_bytes -= evicted.size_bytes
+                try:
+                    self._flush_entries([(eldest, evicted)])
+                finally:
+                    self.budget.size_bytes -= evicted.size_bytes
 
     def _entry_size(self, raw_key: RawKey, row: object, context_bytes: int) -> int:
         value = self._wire_value(row)
@@ -289,19 +291,23 @@ class _TimedCache(CachedStore[TimedKey[P], Any], TimedRows[P]):
         ]
         return sorted(found)
 
-    def _passed(self, raw_key: Hashable, from_: int, to: int) -> list[TimedKey[P]]:
-        """Return the cached rows that an iterator over a key passes, all of which count as used.
+    def _passed(self, raw_key: Hashable, from_: int, to: int, step: int = 1) -> Iterator[TimedKey[P]]:
+        """Yield the cached rows that an iterator over a key passes, all of which count as used.
 
         Kafka's cache sorts them by segment and key. The segments of its in-memory stores are 1 ms long, and all earlier
         ones of windows are passed.
         """
+        time, key_bytes = self._time, self.keys.to_bytes
         if self.spec.persistent:
             positions = self._cached_positions.get(raw_key, ())
-            return [(raw_key, position) for position in positions if from_ <= self._time(position) <= to]
-        key_bytes, time, least = self.keys.to_bytes, self._time, from_ if self._bits < 0 else 0
-        found = [(time(at), key_bytes(key), at, key) for key, at in self._cached_index.between(least, to)]
-        own = key_bytes(raw_key)
-        return [(key, at) for *rank, at, key in sorted(found) if [least, own] <= rank <= [to, own]]
+            yield from [(raw_key, position) for position in positions if from_ <= time(position) <= to][::step]
+            return
+        least, own = from_ if self._bits < 0 else 0, key_bytes(raw_key)
+        for at_ms in self._cached_index.times_between(least, to)[::step]:
+            cached_keys: Iterable[Any] = self._cached_index.get(at_ms, ())
+            for data, position, key in sorted((key_bytes(each[0]), each[1], each[0]) for each in cached_keys)[::step]:
+                if (least, own) <= (at_ms, data) <= (to, own):
+                    yield key, position
 
     def _between(self, from_: int, to: int) -> list[TimedKey[P]]:
         entries = self.cached
@@ -336,7 +342,7 @@ class CachedWindowRows(_TimedCache[int], WindowRows):
         """
         raw_key, step = self.keys.encode(key), -1 if newest_first else 1
         segment_ms = self.retention.segment_ms if newest_first else 1
-        passed = self._passed(raw_key, from_ // segment_ms * segment_ms, to)[::step]
+        passed = self._passed(raw_key, from_ // segment_ms * segment_ms, to, step)
         stored = self._stored_from(raw_key, from_)
         rows = [(at, self._stored_row((raw_key, at))) for at in stored[: bisect_left(stored, to + 1)][::step]]
         live = iter(rows) if self.spec.persistent else self._live_rows(raw_key, from_, to, step)
