@@ -69,6 +69,9 @@ from kstreamnb.errors import KStreamError as KStreamError
 from kstreamnb.replays.replay import Replay as Replay
 from kstreamnb.replays.replay_sample import replay as replay
 from kstreamnb.runtime.context.config import Config as Config
+from kstreamnb.runtime.context.handlers import DeadLetter as DeadLetter
+from kstreamnb.runtime.context.handlers import ErrorContext as ErrorContext
+from kstreamnb.runtime.context.handlers import ErrorResponse as ErrorResponse
 from kstreamnb.samples import Sample as Sample
 from kstreamnb.spark.deploy import deploy as deploy
 from kstreamnb.spark.operations.adoption import adopt as adopt

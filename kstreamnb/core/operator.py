@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, is_dataclass, replace
 from types import FunctionType
 from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias
@@ -102,6 +103,9 @@ class BindContext(Protocol):
 
         For operators that forward a record kept earlier: nodes downstream see where it came from.
         """
+
+    def reading_row(self, timestamp: int, headers: Headers) -> AbstractContextManager[None]:
+        """Replace the current record by a row: it has a timestamp (-1 for no row) and headers, but no position."""
 
     def on_start(self, callback: Callable[[], None]) -> None:
         """Call ``callback`` once when all nodes are bound, in the order of the nodes."""

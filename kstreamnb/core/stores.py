@@ -51,7 +51,8 @@ class StoreSpec(NamesSerdes):
         retain_duplicates: keep several rows with the same key and window start, as stream joins need. Default: False.
         history_ms: how long old versions of a versioned store are kept, in milliseconds of stream time. Default: None.
         segment_ms: length of a segment, which expires as a whole, in milliseconds. Default: computed as Kafka does.
-        max_entries: greatest number of rows of an ``lru`` store. Default: None, for other kinds.
+        max_entries: greatest number of rows by key, of which the least recently used goes. Default: None, no limit,
+            except for an ``lru`` store.
         persistent: follow the expiry rules of RocksDB stores, not those of in-memory stores. Default: True.
         logged: write every change to a changelog topic. Default: True.
         cached: collect updates, and forward only the last one of a key at a commit. Default: False.
@@ -378,11 +379,31 @@ class Stores(Suggesting):
                 raise unknown("option", option, known, error=ConfigError)
         return replace(supplier, key_serde=key_serde, value_serde=value_serde, **options)
 
-    timestamped_key_value_store_builder = key_value_store_builder
     versioned_key_value_store_builder = key_value_store_builder
     window_store_builder = key_value_store_builder
-    timestamped_window_store_builder = key_value_store_builder
     session_store_builder = key_value_store_builder
+
+    @staticmethod
+    def timestamped_key_value_store_builder(
+        supplier: StoreSpec, key_serde: Serde | str | None, value_serde: Serde | str | None, **options: Any
+    ) -> StoreSpec:
+        """Combine ``supplier`` with serdes, and keep an event time with each row; the same for window stores.
+
+        Args:
+            supplier: the spec to complete, such as that of `lru_map` or `in_memory_key_value_store`.
+            key_serde: serde of the keys, or its name; None for the application's default.
+            value_serde: serde of the values, or its name; None for the application's default.
+            options: fields of `StoreSpec` to replace. Default: none.
+
+        Example:
+            >>> spec = Stores.timestamped_key_value_store_builder(Stores.lru_map("stock", 3), "string", "json")
+            >>> spec.kind, spec.max_entries
+            ('timestamped_key_value', 3)
+        """
+        spec = Stores.key_value_store_builder(supplier, key_serde, value_serde, **options)
+        return replace(spec, kind=_TIMESTAMPED.get(spec.kind, spec.kind))
+
+    timestamped_window_store_builder = timestamped_key_value_store_builder
 
     @staticmethod
     def timestamped_key_value_store_with_headers_builder(
@@ -403,23 +424,21 @@ class Stores(Suggesting):
             >>> Stores.timestamped_key_value_store_with_headers_builder(spec, "string", "json").headers
             'kept'
         """
-        spec = Stores.key_value_store_builder(supplier, key_serde, value_serde, **options)
-        kind = _WITH_HEADERS.get(spec.kind)
-        if kind is None or (spec.persistent and spec.headers != "kept"):
-            hint = f"write Stores.persistent_{kind}_store_with_headers" if kind else "use another kind of store"
-            raise ConfigError(f'store "{spec.name}" of kind {spec.kind} cannot keep headers', hint=hint)
-        return replace(spec, kind=kind, headers="kept")
+        spec = Stores.timestamped_key_value_store_builder(supplier, key_serde, value_serde, **options)
+        can = supplier.kind not in ("lru", "versioned")
+        if not can or (spec.persistent and spec.headers != "kept"):
+            hint = f"write Stores.persistent_{spec.kind}_store_with_headers" if can else "use another kind of store"
+            raise ConfigError(f'store "{spec.name}" of kind {supplier.kind} cannot keep headers', hint=hint)
+        return replace(spec, headers="kept")
 
     timestamped_window_store_with_headers_builder = timestamped_key_value_store_with_headers_builder
     session_store_with_headers_builder = timestamped_key_value_store_with_headers_builder
 
 
-_WITH_HEADERS: dict[str, StoreKind] = {
+_TIMESTAMPED: dict[str, StoreKind] = {
     "key_value": "timestamped_key_value",
-    "timestamped_key_value": "timestamped_key_value",
+    "lru": "timestamped_key_value",
     "window": "timestamped_window",
-    "timestamped_window": "timestamped_window",
-    "session": "session",
 }
 
 

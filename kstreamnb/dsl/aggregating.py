@@ -295,12 +295,15 @@ class KGroupedTable(Handle, Generic[K, V], kind="grouped_table"):
     ) -> KTable[K, A]:
         """Fold the values of each group into an aggregate of any type; a change is subtracted, then added.
 
+        A result of None deletes the group's row, and the next value begins with ``initializer()`` again.
+
         Shape: KGroupedTable[K, V] -> KTable[K, A]; 1 -> 1; key kept; store: yes; repartition: yes.
 
         Args:
             initializer: function without arguments that returns the first aggregate of a group.
-            adder: function ``(key, new, aggregate)`` that returns the aggregate with a new value.
-            subtractor: function ``(key, old, aggregate)`` that returns the aggregate without an old value.
+            adder: function ``(key, new, aggregate)`` that returns the aggregate with a new value; None deletes.
+            subtractor: function ``(key, old, aggregate)`` that returns the aggregate without an old value, such as
+                None for the last one.
             options: a `Named` and a `Materialized`, as in Java, instead of keywords. Default: none.
 
         Example:

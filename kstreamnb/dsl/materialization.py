@@ -146,6 +146,8 @@ def window_store(
 ) -> StoreSpec:
     """Return a store of rows by key and window, retained as long as late records may come.
 
+    A user's store keeps its own retention, as in Kafka Streams, which checks that of the options if there is one.
+
     Raises: ConfigError when the retention is shorter than that, or the user's store is of another kind.
     """
     options = table.options
@@ -153,10 +155,10 @@ def window_store(
     fields = _fields(graph, options, key_serde, value_serde)
     least, reason, java = _least_retention(name, windows)
     retention = least if options.retention is None else duration_ms(options.retention, "retention")
+    kept = retention
     if supplier is not None:
-        fields["persistent"] = supplier.persistent
-        if options.retention is None and supplier.retention_ms is not None:
-            retention = supplier.retention_ms
+        fields["persistent"], kept = supplier.persistent, supplier.retention_ms or retention
+        retention = kept if options.retention is None else retention
     if retention < least:
         raise ConfigError(
             f'store "{name}" keeps windows for {retention} ms, less than {reason} ({least} ms)',
@@ -166,8 +168,8 @@ def window_store(
         fields["cached"] = False
     extra, headers = {"time_ordered": True} if emit_on_close else {}, _headers(supplier, fields)
     if isinstance(windows, SessionWindows):
-        return StoreSpec(name, "session", retention_ms=retention, extra=extra, headers=headers, **fields)
-    spec = StoreSpec(name, "timestamped_window", retention_ms=retention, extra=extra, headers=headers, **fields)
+        return StoreSpec(name, "session", retention_ms=kept, extra=extra, headers=headers, **fields)
+    spec = StoreSpec(name, "timestamped_window", retention_ms=kept, extra=extra, headers=headers, **fields)
     return replace(spec, window_size_ms=windows.size_ms)
 
 

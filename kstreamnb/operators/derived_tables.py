@@ -6,6 +6,7 @@ A regrouped change leaves its old group and enters its new one, in one record if
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeAlias
 
@@ -99,11 +100,13 @@ class DerivedView:
     def bind(self, context: BindContext) -> GetRow:
         """Return a function that computes the row from the parent's, now or as of a time."""
         get_parent, compute = self.parent.bind(context), self.operator.computing(context)
+        asks = self.operator.traits.user_code
 
         def get(key: object, *as_of_ms: int) -> tuple[object, int] | None:
-            value, timestamp = get_parent(key, *as_of_ms) or NO_ROW
-            value = compute(key, value)
-            return None if value is None else (value, timestamp)
+            row = get_parent(key, *as_of_ms) or NO_ROW
+            with context.reading_row(row[1], getattr(row, "headers", ())) if asks else nullcontext():
+                value = compute(key, row[0])
+            return None if value is None else (value, row[1])
 
         return get
 

@@ -57,8 +57,10 @@ class WindowStore(RowStore, Protocol):
     def put(self, key: object, row: TimestampedRow | None, start: int) -> None:
         """Keep a row; None deletes it."""
 
-    def rows_between(self, key: object, earliest: int, latest: int) -> Iterable[tuple[int, TimestampedRow]]:
-        """Return window starts of a key with their rows, ascending."""
+    def rows_between(
+        self, key: object, earliest: int, latest: int, *, newest_first: bool = False
+    ) -> Iterable[tuple[int, TimestampedRow]]:
+        """Return window starts of a key with their rows, ascending unless ``newest_first``."""
 
 
 class SessionStore(RowStore, Protocol):

@@ -9,16 +9,20 @@ retention: expired rows can still be read while the cache holds them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping
+from bisect import bisect_left
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from heapq import merge
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from kstreamnb.core.record import Headers, RecordMetadata, Windowed
 from kstreamnb.core.stores import FlushListener, StoreSpec
+from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.state.codec import context_size, headers_of, headers_size
 from kstreamnb.state.key_value import KeyValueRows, LruRows
-from kstreamnb.state.store import RawKey, Row, Store, StoreContext
+from kstreamnb.state.store import RawKey, Row, Rows, Store, StoreContext
 from kstreamnb.state.timed import KeyIndex, P, TimedKey, TimedRows, TimeIndex
-from kstreamnb.state.window import SessionRows, WindowRows
+from kstreamnb.state.window import SessionKey, SessionRows, WindowRows
 
 _DEFAULT_BYTES = 10 * 1024 * 1024
 _LINKS, _FLAG, _TIME = 24, 1, 8
@@ -92,7 +96,11 @@ class CachedStore(Store[RawKey, Row]):
             evicted = self.cached[eldest]
             self._change(eldest, None)
             if evicted.dirty:
-                self._flush_entries([(eldest, evicted)])
+                self.budget.size_bytes += evicted.size_bytes
+                try:
+                    self._flush_entries([(eldest, evicted)])
+                finally:
+                    self.budget.size_bytes -= evicted.size_bytes
 
     def _entry_size(self, raw_key: RawKey, row: object, context_bytes: int) -> int:
         value = self._wire_value(row)
@@ -150,6 +158,11 @@ class CachedStore(Store[RawKey, Row]):
     def _row(self, raw_key: RawKey) -> Row | None:
         entry = self.cached.get(raw_key)
         return super()._row(raw_key) if entry is None else entry.row
+
+    def _rows(self, raw_keys: list[RawKey]) -> Rows:
+        for raw_key in raw_keys:
+            self.cached_row(raw_key)
+        return super()._rows(raw_keys)
 
     def _index_cached(self, raw_key: RawKey, *, gone: bool) -> None:
         """Update the index after an entry was added or removed."""
@@ -261,10 +274,14 @@ class _TimedCache(CachedStore[TimedKey[P], Any], TimedRows[P]):
         return self.raw.get(raw_key) if self._time(raw_key[1]) >= self.retention.visible_from else None
 
     def _key_size(self, raw_key: TimedKey[P]) -> int:
-        return _SEGMENT_BYTES + len(self._key_bytes(raw_key))
+        prefix = self.spec.persistent and bool(self.spec.extra.get("time_ordered"))
+        return _SEGMENT_BYTES + prefix + len(self._key_bytes(raw_key))
+
+    def _stored_from(self, raw_key: Hashable, time: int) -> list[P]:
+        return super()._positions_from(raw_key, time)
 
     def _positions_from(self, raw_key: Hashable, time: int) -> list[P]:
-        stored, cached = super()._positions_from(raw_key, time), self._cached_positions.get(raw_key)
+        stored, cached = self._stored_from(raw_key, time), self._cached_positions.get(raw_key)
         if cached is None:
             return stored
         entries, time_of = self.cached, self._time
@@ -273,6 +290,24 @@ class _TimedCache(CachedStore[TimedKey[P], Any], TimedRows[P]):
             position for position in cached if time_of(position) >= time and entries[raw_key, position].row is not None
         ]
         return sorted(found)
+
+    def _passed(self, raw_key: Hashable, from_: int, to: int, step: int = 1) -> Iterator[TimedKey[P]]:
+        """Yield the cached rows that an iterator over a key passes, all of which count as used.
+
+        Kafka's cache sorts them by segment and key. The segments of its in-memory stores are 1 ms long, and all earlier
+        ones of windows are passed.
+        """
+        time, key_bytes = self._time, self.keys.to_bytes
+        if self.spec.persistent:
+            positions = self._cached_positions.get(raw_key, ())
+            yield from [(raw_key, position) for position in positions if from_ <= time(position) <= to][::step]
+            return
+        least, own = from_ if self._bits < 0 else 0, key_bytes(raw_key)
+        for at_ms in self._cached_index.times_between(least, to)[::step]:
+            cached_keys: Iterable[Any] = self._cached_index.get(at_ms, ())
+            for data, position, key in sorted((key_bytes(each[0]), each[1], each[0]) for each in cached_keys)[::step]:
+                if (least, own) <= (at_ms, data) <= (to, own):
+                    yield key, position
 
     def _between(self, from_: int, to: int) -> list[TimedKey[P]]:
         entries = self.cached
@@ -296,6 +331,43 @@ class CachedWindowRows(_TimedCache[int], WindowRows):
 
         self.row_at, self.put = row_at, put
 
+    def rows_between(
+        self, key: object, from_: int, to: int, *, newest_first: bool = False
+    ) -> Iterator[tuple[int, Any]]:
+        """Yield rows when they are reached: what is put meanwhile may evict those that follow.
+
+        As in Kafka Streams, the next rows of cache and store are read ahead, all cached rows that are passed count as
+        used, and only the in-memory store shows what was evicted meanwhile. Newest first, all rows of the first segment
+        are passed.
+        """
+        raw_key, step = self.keys.encode(key), -1 if newest_first else 1
+        segment_ms = self.retention.segment_ms if newest_first else 1
+        passed = self._passed(raw_key, from_ // segment_ms * segment_ms, to, step)
+        stored = self._stored_from(raw_key, from_)
+        rows = [(at, self._stored_row((raw_key, at))) for at in stored[: bisect_left(stored, to + 1)][::step]]
+        live = iter(rows) if self.spec.persistent else self._live_rows(raw_key, from_, to, step)
+
+        def fresh() -> Iterator[tuple[int, Any]]:
+            for cached_key in passed:
+                entry = self.cached_row(cached_key)
+                if entry is not None and cached_key[0] == raw_key and cached_key[1] >= from_:
+                    yield cached_key[1], entry.row
+
+        last = None
+        for at, row in merge(fresh(), live, key=itemgetter(0), reverse=newest_first):
+            if at != last and row is not None:
+                yield at, self._shown(row)
+            last = at
+
+    def _live_rows(self, raw_key: Hashable, from_: int, to: int, step: int) -> Iterator[tuple[int, Any]]:
+        """Yield the rows of the store itself, as they are when they are reached."""
+        last = None
+        while found := [
+            at for at in self._stored_from(raw_key, from_) if at <= to and (last is None or at * step > last * step)
+        ]:
+            last = found[::step][0]
+            yield last, self._stored_row((raw_key, last))
+
 
 class CachedSessionRows(_TimedCache[tuple[int, int]], SessionRows):
     """Aggregates by session behind a cache."""
@@ -307,6 +379,12 @@ class CachedSessionRows(_TimedCache[tuple[int, int]], SessionRows):
     def remove(self, session: Windowed[object]) -> None:
         """Remove a session."""
         self.cache(self._raw_key(session), None)
+
+    def _of_key(self, key: object, earliest_end: int, latest_start: int) -> list[SessionKey]:
+        raw_key = self.keys.encode(key)
+        for cached_key in self._passed(raw_key, earliest_end, MAX_TIME_MS):
+            self.cached_row(cached_key)
+        return super()._of_key(key, earliest_end, latest_start)
 
     def fetch_session(self, key: object, start: int, end: int) -> object:
         """Return the aggregate of exactly one session, or None."""

@@ -139,7 +139,8 @@ class LruRows(KeyValueRows):
     """The most recently used keys: a get or a put makes a key the youngest, and the oldest is evicted if there are too
     many.
 
-    ``raw`` maps the wire key to ``(turn, wire value)``; the greater the turn, the later the key was used.
+    ``raw`` maps the wire key to ``(turn, wire value)``, or ``(wire value, timestamp, turn)`` if rows have a time; the
+    greater the turn, the later the key was used.
     """
 
     def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
@@ -152,12 +153,17 @@ class LruRows(KeyValueRows):
     def get(self, key: object) -> object:
         """Return the row of a key, or None; the key becomes the most recently used."""
         raw_key = self.keys.encode(key)
-        row = self.raw.get(raw_key)
-        if row is None:
-            return None
-        self.raw[raw_key] = used = self._used(raw_key, row[1])
-        self._note(raw_key, row, used)
-        return self.values.decode(row[1])
+        row = self._row(raw_key)
+        if row is not None:
+            old, self.raw[raw_key] = self.raw[raw_key], self._used(raw_key, row)
+            self._note(raw_key, old, self.raw[raw_key])
+        return self._shown(row)
+
+    def in_place(self) -> None:
+        """Allow no shortcuts: they would not count as uses."""
+
+    def _shorten(self) -> None:
+        """Take no shortcuts, for the same reason."""
 
     def write(self, raw_key: Hashable, row: object) -> None:
         """Change one row and log it; None deletes, and so does eviction of the oldest."""
@@ -171,17 +177,20 @@ class LruRows(KeyValueRows):
         super().write(raw_key, row)
         self._by_use = order
 
-    def _used(self, raw_key: Hashable, value: object) -> tuple[int, object]:
+    def _used(self, raw_key: Hashable, row: Any) -> tuple[object, ...]:
         order = self._order_of_use()
         order.pop(raw_key, None)
         order[raw_key] = None
         self._turn += 1
-        return self._turn, value
+        return (*row, self._turn) if self.timestamped else (self._turn, row)
+
+    def _turn_of(self, raw_key: Hashable) -> int:
+        return int(self.raw[raw_key][2 if self.timestamped else 0])
 
     def _order_of_use(self) -> dict[Hashable, None]:
         if self._by_use is None:
-            self._by_use = dict.fromkeys(sorted(self.raw, key=lambda raw_key: self.raw[raw_key][0]))
-            self._turn = max((row[0] for row in self.raw.values()), default=0)
+            self._by_use = dict.fromkeys(sorted(self.raw, key=self._turn_of))
+            self._turn = max(map(self._turn_of, self.raw), default=0)
         return self._by_use
 
     def apply(self, raw_key: Hashable, row: object) -> None:
@@ -190,17 +199,17 @@ class LruRows(KeyValueRows):
         self._by_use = None
 
     def _logged_value(self, row: Any) -> Any:
-        return None if row is None else row[1]
+        return None if row is None else row[0 if self.timestamped else 1]
 
     def _snapshot_rows(self) -> Iterable[tuple[Any, Any]]:
-        return sorted(self.raw.items(), key=lambda item: item[1][0])
+        return [(raw_key, self.raw[raw_key]) for raw_key in sorted(self.raw, key=self._turn_of)]
 
     def _replay(self, key: bytes, value: bytes | None, timestamp: int, headers: Headers) -> None:
         self.write(self._key_from(key), None if value is None else self._row_from(value, timestamp, headers))
 
     def _row(self, raw_key: Hashable) -> object:
         row = self.raw.get(raw_key)
-        return None if row is None else row[1]
+        return None if row is None else stamped(*row[:2]) if self.timestamped else row[1]
 
 
 def apply_rows(store: Store, rows: Mapping[Any, Any]) -> None:

@@ -34,6 +34,8 @@ def make_store(spec: StoreSpec, context: StoreContext, budget: CacheBudget | Non
     kind = _KINDS.get(word)
     if kind is None:
         raise StateError(f'store "{spec.name}" is of an unknown kind "{word}"', detail=f"there are {', '.join(_KINDS)}")
+    if kind is KeyValueRows and spec.max_entries is not None:
+        kind = LruRows
     cached = BEHIND_CACHE.get(kind) if spec.cached and not spec.retain_duplicates else None
     store = kind(spec, context) if cached is None else cached(spec, context, budget)
     if spec.factory is not None and not isinstance(store.raw, DiskRows):

@@ -88,9 +88,12 @@ class TimeIndex(dict[int, dict[Hashable, None]]):
 
     def between(self, from_ms: int, to_ms: int) -> Iterator[Any]:
         """Yield raw keys of a range of time, both ends inclusive, by time and then by insertion."""
-        times = self._times
-        for time_ms in times[bisect_left(times, from_ms) : bisect_right(times, to_ms)]:
+        for time_ms in self.times_between(from_ms, to_ms):
             yield from self[time_ms]
+
+    def times_between(self, from_ms: int, to_ms: int) -> list[int]:
+        """Return the times of a range, both ends inclusive, ascending."""
+        return self._times[bisect_left(self._times, from_ms) : bisect_right(self._times, to_ms)]
 
     def times(self) -> Iterator[int]:
         """Yield all times, ascending; rows may be removed meanwhile."""

@@ -139,10 +139,13 @@ class WindowRows(TimedRows[int]):
         raw_key = self.keys.encode(key)
         return Rows(iter(self._starts(raw_key, self._of_key(raw_key, from_, to))))
 
-    def rows_between(self, key: object, from_: int, to: int) -> Iterable[tuple[int, Any]]:
+    def rows_between(
+        self, key: object, from_: int, to: int, *, newest_first: bool = False
+    ) -> Iterable[tuple[int, Any]]:
         """Return the rows of `fetch_between`, for operators: a list, unless each read is noted when it happens."""
         raw_key = self.keys.encode(key)
-        return self._starts(raw_key, self._of_key(raw_key, from_, to))
+        positions = self._of_key(raw_key, from_, to)
+        return self._starts(raw_key, positions[::-1] if newest_first else positions)
 
     def backward_fetch(self, key: object, from_: int, to: int) -> Rows:
         """Return the rows of `fetch_between`, descending."""

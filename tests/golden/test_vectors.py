@@ -22,6 +22,7 @@ def chunks() -> list[tuple[str, int]]:
 
 COUNTS = {
     "behaviour.jsonl.xz": 1922,
+    "caches.jsonl.xz": 10,
     "corners.jsonl.xz": 75,
     "describe.jsonl.xz": 747,
     "errors.jsonl.xz": 90,

@@ -311,6 +311,30 @@ def test_a_transformer_of_values_asks_its_context_for_time_and_headers() -> None
         assert "1@21 {'n': b'1'}" == driver.create_output_topic("out").read_value()
 
 
+@pytest.mark.parametrize("cache_bytes", [0, 100_000])
+def test_a_transformer_of_values_gets_the_time_of_the_row(cache_bytes: int) -> None:
+    """Not of the record that changed it or joins it; a row that is looked up has no position, as in Java."""
+
+    class Stamp:
+        def init(self, context: Any) -> None:
+            self.context = context
+
+        def transform(self, key: object, value: object) -> object:
+            return f"{value}@{self.context.timestamp()} {self.context.record_metadata().topic}"
+
+    builder = ks.StreamsBuilder("rows")
+    stamped = builder.stream("in").group_by_key().count().transform_values(Stamp)
+    stamped.to_stream().to("out")
+    builder.stream("asks").left_join(stamped, lambda left, right: f"{left}:{right}").to("out")
+    with ks.TopologyTestDriver(builder.build(), {"statestore.cache.max.bytes": cache_bytes}) as driver:
+        for at in (50, 20):
+            driver.create_input_topic("in").pipe_input("k", "x", at=at)
+        driver.create_input_topic("asks").pipe_input("k", "q", at=70)
+        driver.create_input_topic("asks").pipe_input("n", "q", at=71)
+        values = driver.create_output_topic("out").read_values_to_list()
+    assert ["1@50 in", "2@50 in", "q:2@50 None", "q:None@-1 None"] == values
+
+
 def test_a_row_put_before_the_first_record_has_the_wall_clock_in_the_changelog() -> None:
     """Before the first record, no record has a time for it."""
 

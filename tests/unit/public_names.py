@@ -39,7 +39,6 @@ INTERNAL = {
 
 
 PASSED = {
-    "ErrorContext": "the handlers of ``ks.Config``",
     "OutputMetadata": "the function that chooses a topic in ``ks.KStream.to``",
 }
 """Classes without a public name whose objects users' functions get, and which functions these are."""

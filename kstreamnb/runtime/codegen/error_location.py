@@ -19,7 +19,7 @@ from kstreamnb.core.record import Headers, Record
 from kstreamnb.errors import KStreamError, ProcessingError, RecordRefusedError, SerdeError
 from kstreamnb.hints import for_python, message_of
 from kstreamnb.java_texts import CANNOT_READ
-from kstreamnb.runtime.context.handlers import ErrorContext, answer_of
+from kstreamnb.runtime.context.handlers import ErrorContext, Stage, answer_of
 from kstreamnb.runtime.context.task_context import TaskContext
 from kstreamnb.source_location import DYNAMIC_CODE, PACKAGE, SourceLocation, origin_of
 from kstreamnb.topology.nodes import Sink, Source
@@ -232,7 +232,7 @@ def guard_of(context: TaskContext) -> Guard | None:
         record = Record._make((key, value, timestamp, headers))  # unchecked: a failure must not hide another
         failure = _error_context(context, node, "production" if writes else "processing", record)
         answer = answer_of(handler, failure, error, config.dead_letter_topic)
-        context.emit(tuple(letter) for letter in answer.dead_letters)
+        context.emit(answer.dead_letters)
         if answer.action == "fail":
             if writes:
                 raise error  # next, the processing handler decides about the node above, as in Kafka Streams
@@ -243,7 +243,7 @@ def guard_of(context: TaskContext) -> Guard | None:
     return guard
 
 
-def _error_context(context: TaskContext, node: str, stage: str, record: Record[Any, Any]) -> ErrorContext:
+def _error_context(context: TaskContext, node: str, stage: Stage, record: Record[Any, Any]) -> ErrorContext:
     plan, current = context.plan, context.record_context
     metadata, source = context.metadata(), plan.topology.nodes.get(current.source)
     raw: tuple[bytes | None, bytes | None] = (None, None)

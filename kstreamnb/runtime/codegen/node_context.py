@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from operator import setitem
 from typing import Any
 
 from kstreamnb.core.operator import Cancellable, Forward, Punctuate
 from kstreamnb.core.processor import PunctuationType
-from kstreamnb.core.record import Headers
+from kstreamnb.core.record import Headers, RecordMetadata
 from kstreamnb.errors import ProcessingError, StateError
 from kstreamnb.java_texts import STORE_NOT_CONNECTED
 from kstreamnb.runtime.context.punctuation import Schedule, first_due
@@ -91,6 +92,18 @@ class NodeContext:
     def headers(self) -> Headers:
         """Return the headers of the current record."""
         return self._task_context.headers()
+
+    @contextmanager
+    def reading_row(self, timestamp: int, headers: Headers) -> Iterator[None]:
+        """Replace the current record by a row: it has a timestamp (-1 for no row) and headers, but no position."""
+        stamp = self._task_context.stamp
+        before = stamp[0], self.resume(RecordMetadata(None, -1, -1))
+        stamp[0] = timestamp, headers
+        try:
+            yield
+        finally:
+            stamp[0] = before[0]
+            self.resume(before[1])
 
     def commit(self) -> None:
         """Request a commit after this record."""

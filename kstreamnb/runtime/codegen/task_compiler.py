@@ -132,7 +132,8 @@ class TaskCompiler:
         with self._starting(name):
             process = node.operator.bind(self._node_context(name), forward)
         process = self._locations.name(process, name)
-        return self._stamped(process) if any(map(self._notes_record, node.stores)) else process
+        asks = node.traits.user_code and node.traits.sends_old  # transformers of a table's rows get no record
+        return self._stamped(process) if asks or any(map(self._notes_record, node.stores)) else process
 
     def _continue(self, builder: FunctionBuilder, name: str) -> FunctionBuilder:
         """Append the nodes below a node: inlined if possible, else called."""

@@ -16,7 +16,7 @@ from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes, serde_named
 from kstreamnb.core.time import duration_ms
 from kstreamnb.errors import ConfigError, existing, unknown
-from kstreamnb.runtime.context.handlers import handler_of, uncaught_handler_of
+from kstreamnb.runtime.context.handlers import Handler, handler_of, uncaught_handler_of
 
 _SPELT_ALIKE = (
     "application_id", "bootstrap_servers", "default_key_serde", "default_value_serde", "commit_interval_ms",
@@ -127,13 +127,14 @@ class Config:
         default_timestamp_extractor: extractor, function or name for topics without their own. Default: None, the
             record's time.
         deserialization_handler: for bytes that cannot be read: "fail", "continue", or a function that gets an
-            `ErrorContext` and the error and returns one of the two words. Default: "fail".
+            `ErrorContext` and the error and returns one of the two words or an `ErrorResponse`. Default: "fail".
         processing_handler: the same, for errors of operators and functions. Default: "fail".
         processing_handler_global: use ``processing_handler`` for global tables and stores, too. Default: False.
         production_handler: the same, for records that cannot be written. Default: "fail".
         uncaught_handler: "replace_thread", "shutdown_client", "shutdown_application" or a function. Default:
             "shutdown_client".
-        dead_letter_topic: topic for records that failed. Default: None, they are not kept.
+        dead_letter_topic: topic for records that failed, if a handler is or returns "fail" or "continue"; an
+            `ErrorResponse` has its own `DeadLetter` records. Default: None, they are not kept.
         processing_guarantee: "exactly_once_v2" or "at_least_once". Default: "exactly_once_v2".
         dsl_store_format: "default", or "headers" to keep headers with the rows of the DSL's persistent stores. Default:
             "default".
@@ -154,10 +155,10 @@ class Config:
     buffered_records_per_partition: int = 1_000
     max_poll_records: int = 1_000
     default_timestamp_extractor: Any = None
-    deserialization_handler: Any = "fail"
-    processing_handler: Any = "fail"
+    deserialization_handler: Handler = "fail"
+    processing_handler: Handler = "fail"
     processing_handler_global: bool = False
-    production_handler: Any = "fail"
+    production_handler: Handler = "fail"
     uncaught_handler: Any = "shutdown_client"
     dead_letter_topic: str | None = None
     processing_guarantee: str = "exactly_once_v2"

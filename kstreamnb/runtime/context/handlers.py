@@ -1,8 +1,8 @@
 """Error handlers for records that cannot be read, processed or written: fail, continue, or keep a dead letter.
 
 A handler is ``"fail"``, ``"continue"`` or a function ``(context, error) -> answer``; the answer is one of the two
-words or an `ErrorResponse`, which may carry records for a dead-letter topic. With ``dead_letter_topic`` set, the two
-words then also keep every failed record there.
+words or an `ErrorResponse`, which says itself which records are kept. With ``dead_letter_topic`` set, the two words
+keep every failed record there.
 
 An error that no handler accepts ends the task. Then the uncaught handler says what the application does:
 `uncaught_answer`.
@@ -11,13 +11,16 @@ An error that no handler accepts ends the task. Then the uncaught handler says w
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
-from kstreamnb.core.codec import encoded
-from kstreamnb.core.record import Headers, Record
-from kstreamnb.errors import ConfigError
+from kstreamnb.core.arguments import expect
+from kstreamnb.core.codec import encoded, partition_for
+from kstreamnb.core.names import check_topic_name
+from kstreamnb.core.record import AnyHeaders, Headers, Record, headers_of
+from kstreamnb.core.time import time_ms
+from kstreamnb.errors import ConfigError, EngineError
 from kstreamnb.hints import message_of
 
 
@@ -42,17 +45,67 @@ _JAVA_HANDLERS = {
 
 
 @dataclass(frozen=True)
-class ErrorContext:
-    """The node that failed and the source record that was being processed.
+class DeadLetter:
+    """A record that an error handler has written to a topic, usually one for records that failed.
 
-    ``stage`` is "deserialization", "processing", "punctuation" or "production". ``raw_key`` and ``raw_value`` are the
-    bytes of the source record; in a punctuator there is none, and topic, partition and offset are None, -1, -1.
-    ``record`` is the record at the node: its key and value are objects, those of a table's node `Change`; None in a
-    punctuator itself, and for bytes that cannot be read. ``target_topic`` is the topic of a sink that always writes to
-    the same one.
+    Args:
+        topic: name of the topic.
+        key: bytes of the key, or None.
+        value: bytes of the value, or None.
+        timestamp: time of the record, in epoch milliseconds.
+        headers: pairs of a name and bytes, or a mapping of names to bytes. Default: none.
+        partition: number of the partition. Default: None, the key chooses, as in Kafka's producer.
+
+    Example:
+        >>> DeadLetter("refused", b"k", None, 7, {"why": b"no price"}).headers
+        (('why', b'no price'),)
     """
 
-    stage: str
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    headers: AnyHeaders = ()
+    partition: int | None = None
+
+    def __post_init__(self) -> None:
+        check_topic_name(self.topic)
+        for name in ("key", "value"):
+            expect(getattr(self, name), bytes | None, f"{name} of a dead letter")
+        object.__setattr__(self, "timestamp", time_ms(self.timestamp, "timestamp of a dead letter"))
+        object.__setattr__(self, "headers", headers_of(self.headers))
+
+
+Stage: TypeAlias = Literal["deserialization", "processing", "punctuation", "production"]
+
+
+@dataclass(frozen=True)
+class ErrorContext:
+    """The node that failed and the source record that was being processed: the first argument of an error handler.
+
+    Args:
+        stage: "deserialization", "processing", "punctuation" or "production".
+        node: name of the node.
+        task_id: id of the task, such as "0_1".
+        topic: topic of the source record; None in a punctuator.
+        partition: partition of the source record; -1 in a punctuator.
+        offset: offset of the source record; -1 in a punctuator.
+        timestamp: time of the record at the node, in epoch milliseconds.
+        headers: headers of the record at the node.
+        raw_key: bytes of the source record's key; None in a punctuator.
+        raw_value: bytes of the source record's value; None in a punctuator.
+        record: record at the node with key and value as objects, those of a table's node `Change`. Default: None, in a
+            punctuator itself and for bytes that cannot be read.
+        target_topic: topic of a sink that always writes to the same one. Default: None, at other nodes.
+
+    Example:
+        >>> context = ErrorContext("processing", "prices", "0_0", "in", 0, 7, 1000, (), b"k", b"?")
+        >>> letter = context.dead_letter("refused", ValueError("no price"))
+        >>> letter.value, dict(letter.headers)["__streams.errors.offset"]
+        (b'?', b'7')
+    """
+
+    stage: Stage
     node: str
     task_id: str
     topic: str | None
@@ -65,13 +118,50 @@ class ErrorContext:
     record: Record[Any, Any] | None = None
     target_topic: str | None = None
 
+    def dead_letter(self, topic: str, error: BaseException) -> DeadLetter:
+        """Return the source record unchanged for a topic, with the error in the headers that Kafka Streams adds.
+
+        Args:
+            topic: name of the topic.
+            error: the error that the handler got.
+        """
+        kind = type(error)
+        about = {
+            "exception": f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins."),
+            "message": message_of(error),
+            "stacktrace": "".join(traceback.format_exception(error)),
+            "topic": self.topic or "null",
+            "partition": str(self.partition),
+            "offset": str(self.offset),
+        }
+        headers = tuple((f"__streams.errors.{name}", text.encode()) for name, text in about.items())
+        return DeadLetter(topic, self.raw_key, self.raw_value, self.timestamp, (*self.headers, *headers))
+
 
 @dataclass(frozen=True)
 class ErrorResponse:
-    """A handler's answer, with records for dead-letter topics."""
+    """An error handler's answer that chooses the records to keep; without any, nothing is written.
+
+    Args:
+        action: "fail", which ends the task, or "continue", which drops the record.
+        dead_letters: records to write. Default: none, not even to ``dead_letter_topic``.
+
+    Example:
+        >>> def keep_texts(context: ErrorContext, error: BaseException) -> ErrorResponse:
+        ...     letters = [context.dead_letter("texts", error)] if context.topic == "notes" else []
+        ...     return ErrorResponse("continue", letters)
+    """
 
     action: Literal["fail", "continue"]
-    dead_letters: tuple[RecordProduced, ...] = ()
+    dead_letters: Iterable[DeadLetter] = ()
+
+    def __post_init__(self) -> None:
+        if self.action not in ("fail", "continue"):
+            raise ConfigError(f'expected the action "fail" or "continue", got "{self.action}"')
+        expect(self.dead_letters, Iterable, "dead_letters")
+        object.__setattr__(self, "dead_letters", tuple(self.dead_letters))
+        for letter in self.dead_letters:
+            expect(letter, DeadLetter, "a dead letter")
 
 
 Handler: TypeAlias = "str | Callable[[ErrorContext, BaseException], ErrorResponse | str]"
@@ -111,33 +201,29 @@ def _uncaught(answer: object) -> UncaughtAnswer:
     return word  # type: ignore[return-value]
 
 
+def letter_row(letter: DeadLetter, partitions: int) -> RecordProduced:
+    """Return a dead letter with its partition among those of its topic.
+
+    Raises: EngineError when the handler chose a partition that does not exist.
+    """
+    topic, partition = letter.topic, letter.partition
+    if partition is None:
+        partition = 0 if letter.key is None else partition_for(letter.key, partitions)
+    if not 0 <= partition < partitions:
+        fact = f'topic "{topic}" has {partitions} partitions'
+        raise EngineError(f"an error handler chose partition {partition} for a dead letter", detail=fact)
+    wire = encoded(letter.key), encoded(letter.value)
+    return RecordProduced(topic, partition, letter.timestamp, *wire, headers_of(letter.headers))
+
+
 def answer_of(
     handler: Handler, context: ErrorContext, error: BaseException, dead_letter_topic: str | None
 ) -> ErrorResponse:
-    """Ask a handler about an error."""
-    if isinstance(handler, str):
-        action: Any = handler
-        letters = () if dead_letter_topic is None else (dead_letter(dead_letter_topic, context, error),)
-        return ErrorResponse(action, letters)
-    answer = handler(context, error)
+    """Ask a handler about an error; if it answers with a word, the record goes to the dead-letter topic, if any."""
+    answer = handler if isinstance(handler, str) else handler(context, error)
     if isinstance(answer, ErrorResponse):
         return answer
     if answer not in ("fail", "continue"):
         raise ConfigError(f'an error handler answered "{answer}"', hint='answer "fail", "continue" or an ErrorResponse')
-    return ErrorResponse(answer)  # type: ignore[arg-type]
-
-
-def dead_letter(topic: str, context: ErrorContext, error: BaseException) -> RecordProduced:
-    """Return the source record unchanged for a dead-letter topic, with the error in its headers."""
-    kind = type(error)
-    about = {
-        "exception": f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins."),
-        "message": message_of(error),
-        "stacktrace": "".join(traceback.format_exception(error)),
-        "topic": context.topic or "null",
-        "partition": str(context.partition),
-        "offset": str(context.offset),
-    }
-    headers = tuple((f"__streams.errors.{name}", text.encode()) for name, text in about.items())
-    wire = encoded(context.raw_key), encoded(context.raw_value)
-    return RecordProduced(topic, 0, context.timestamp, *wire, (*context.headers, *headers))
+    letters = () if dead_letter_topic is None else (context.dead_letter(dead_letter_topic, error),)
+    return ErrorResponse(answer, letters)  # type: ignore[arg-type] # checked above

@@ -172,7 +172,7 @@ def _refuse(context: TaskContext, failure: ErrorContext, error: Exception) -> No
     """Ask the handler about a record that cannot be decoded; return if the task continues."""
     config = context.plan.config
     answer = answer_of(config.deserialization_handler, failure, error, config.dead_letter_topic)
-    context.emit(tuple(letter) for letter in answer.dead_letters)
+    context.emit(answer.dead_letters)
     if answer.action == "fail":
         record = TopicRecord(str(failure.topic), failure.partition, failure.offset, failure.timestamp, None, None)
         source = context.plan.topology.nodes[failure.node]

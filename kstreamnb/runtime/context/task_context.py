@@ -11,6 +11,7 @@ from kstreamnb.core.serde import Serde
 from kstreamnb.core.stores import HeaderUse, StoreSpec
 from kstreamnb.core.time import Clock
 from kstreamnb.runtime.context.config import Config
+from kstreamnb.runtime.context.handlers import DeadLetter, letter_row
 from kstreamnb.runtime.context.punctuation import PunctuationQueue
 from kstreamnb.runtime.context.record_context import RecordContext
 from kstreamnb.runtime.context.task_plan import TaskPlan
@@ -115,9 +116,10 @@ class TaskContext:
         """Count and report a put that a store refused, because it was too old."""
         self.drop(store, "expired", key, value, timestamp, details)
 
-    def emit(self, rows: Iterable[tuple[Any, ...]]) -> None:
-        """Produce rows that no sink wrote: dead letters."""
-        for row in rows:
+    def emit(self, letters: Iterable[DeadLetter]) -> None:
+        """Produce dead letters, which no sink writes."""
+        for letter in letters:
+            row = tuple(letter_row(letter, self.plan.count(letter.topic)))
             self.out.append(row)
             if self.recorder is not None:
                 self.recorder.add("produced", self.plan.task_id, "", row[0], *row[1:])

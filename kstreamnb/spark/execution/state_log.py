@@ -267,7 +267,9 @@ def _items(rows: MutableMapping[Any, Any]) -> Iterable[tuple[Any, Any]]:
 def _rows(store: Any) -> MutableMapping[Any, Any]:
     """Return rows by raw key, without the time of the last lookup in a bounded store, which a log does not have."""
     raw: MutableMapping[Any, Any] = store.raw
-    return {raw_key: row[1] for raw_key, row in raw.items()} if store.spec.kind == "lru" else raw
+    if store.spec.max_entries is None:
+        return raw
+    return {raw_key: row[:2] if store.timestamped else row[1] for raw_key, row in raw.items()}
 
 
 def _apply(cached: CachedTask, entry: LogEntry) -> None:

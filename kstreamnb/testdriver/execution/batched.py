@@ -200,8 +200,10 @@ class _BatchedRun:
         for own, topics in zip(self._levels, self._router.written, strict=True):
             written[own == level].update(topics)
         converts = any(topic is None or self._router.writer_serdes(topic) is None for topic in written[True])
-        dead_letters = self._router.config.dead_letter_topic is not None
-        return level + 1 < self._depths or converts or dead_letters or not written[0].isdisjoint(written[1])
+        config = self._router.config
+        handlers = config.deserialization_handler, config.processing_handler, config.production_handler
+        letters = config.dead_letter_topic is not None or any(map(callable, handlers))
+        return level + 1 < self._depths or converts or letters or not written[0].isdisjoint(written[1])
 
     def _route(self, passed: _Pass, rows: list[OutputRow]) -> None:
         """Keep what a level wrote for the logs of its topics, and feed it to the levels that read it."""

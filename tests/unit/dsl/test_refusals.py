@@ -220,6 +220,23 @@ def test_stores_of_ones_own_are_made_what_the_operator_needs() -> None:
     )
 
 
+def test_retention_of_the_options_is_checked_and_that_of_a_store_of_ones_own_is_kept() -> None:
+    """As in Kafka Streams: the store's own is checked only if the options have none."""
+    windows = ks.TimeWindows.of(size="10ms", grace="60ms")
+
+    def retention(own: str, option: str | None) -> int | None:
+        builder = ks.StreamsBuilder()
+        store = ks.Stores.persistent_window_store("mine", retention=own, window_size="10ms")
+        options = ks.Materialized.as_(store) if option is None else ks.Materialized.as_(store).with_retention(option)
+        builder.stream("in").group_by_key().windowed_by(windows).count(materialized=options)
+        return builder.build().stores["mine"].retention_ms
+
+    assert [20, 80, 90] == [retention("20ms", "200ms"), retention("80ms", None), retention("90ms", "70ms")]
+    for own, option in (("20ms", None), ("200ms", "20ms")):
+        with pytest.raises(ks.errors.ConfigError, match="keeps windows for 20 ms, less than size and grace"):
+            retention(own, option)
+
+
 def test_a_join_store_that_forgets_duplicates_is_refused() -> None:
     """Every record of a window may be joined, duplicates too."""
     shop = Shop()

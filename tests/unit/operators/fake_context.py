@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -155,6 +156,9 @@ class FakeContext:
     def resume(self, metadata: RecordMetadata | None) -> RecordMetadata | None:
         current, self._metadata = self.metadata(), metadata
         return current
+
+    def reading_row(self, timestamp: int, headers: Headers) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def on_start(self, callback: Callable[[], None]) -> None:
         callback()

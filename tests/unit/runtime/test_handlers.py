@@ -12,9 +12,9 @@ from kstreamnb.core.record import Record, TopicRecord
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.dsl.options import Suppressed
-from kstreamnb.errors import ConfigError, ProcessingError, RecordRefusedError
+from kstreamnb.errors import ConfigError, EngineError, ProcessingError, RecordRefusedError, TopologyError
 from kstreamnb.runtime.codegen.record_limits import record_size
-from kstreamnb.runtime.context.handlers import ErrorContext, ErrorResponse, dead_letter
+from kstreamnb.runtime.context.handlers import DeadLetter, ErrorContext, ErrorResponse, letter_row
 from kstreamnb.simulation.cluster import ClusterDriver
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.topology import Topology
@@ -154,7 +154,7 @@ def test_a_function_decides_case_by_case() -> None:
 
     def decide(context: ErrorContext, error: BaseException) -> ErrorResponse | str:
         seen.append(context)
-        return ErrorResponse("continue", (dead_letter("own", context, error),)) if len(seen) == 1 else "fail"
+        return ErrorResponse("continue", [context.dead_letter("own", error)]) if len(seen) == 1 else "fail"
 
     found = driver(processing_handler=decide)
     with pytest.raises(ProcessingError):
@@ -162,6 +162,75 @@ def test_a_function_decides_case_by_case() -> None:
     assert ["processing", "processing"] == [context.stage for context in seen]
     assert [0, 1] == [context.offset for context in seen]
     assert {"own"} == found.produced_topic_names()
+
+
+@pytest.mark.parametrize(
+    ("answer", "kept"),
+    [
+        (lambda context, error: "continue", {"dead"}),
+        (lambda context, error: ErrorResponse("continue"), set()),
+        (lambda context, error: ErrorResponse("continue", [DeadLetter("own", b"k", None, 5)]), {"own"}),
+    ],
+)
+def test_a_word_keeps_the_record_whoever_says_it_and_a_response_keeps_its_own_records(
+    answer: Any, kept: set[str]
+) -> None:
+    """A function that returns a word does what the word alone does, for each of the three handlers."""
+    handlers = {f"{name}_handler": answer for name in ("processing", "deserialization", "production")}
+    for bad in (0, "text", 200):
+        found = driver(**handlers, dead_letter_topic="dead")
+        run(found, bad)
+        assert kept == found.produced_topic_names()
+
+
+def test_the_key_of_a_dead_letter_chooses_its_partition_unless_the_handler_does() -> None:
+    """As in Kafka's producer; the partition of the source record does not count."""
+    builder = StreamsBuilder("keyed")
+    builder.stream("in", value_serde=Serdes.long()).map_values(lambda value: 1 // value).to("out")
+    partitions = {"in": 1, "out": 1, "dead": 4}
+    config = {"processing_handler": "continue", "dead_letter_topic": "dead"}
+    found = TopologyTestDriver(builder.build(), config, partitions=partitions)
+    for number in range(10):
+        found.create_input_topic("in").pipe_input(f"KEY-{number}", 0)
+    dead = found.create_output_topic("dead", value_serde=Serdes.bytes()).read_records()
+    assert [0, 2, 1, 3, 0, 0, 1, 1, 1, 1] == [record.partition for record in sorted(dead, key=lambda each: each.key)]
+    letter = DeadLetter("dead", b"KEY-0", None, 5, {"why": b"zero"}, partition=3)
+    config = {"processing_handler": lambda context, error: ErrorResponse("continue", [letter])}
+    found = TopologyTestDriver(builder.build(), config, partitions=partitions)
+    found.create_input_topic("in").pipe_input("k", 0)
+    (dead,) = found.create_output_topic("dead").read_records()
+    assert (3, "KEY-0", 5, (("why", b"zero"),)) == (dead.partition, dead.key, dead.timestamp, dead.headers)
+    with pytest.raises(EngineError, match="chose partition 3"):
+        letter_row(letter, partitions=3)
+
+
+def test_letters_of_a_function_are_in_the_order_of_their_records_without_a_dead_letter_topic() -> None:
+    """The topic of an own letter may be one that a sink writes too."""
+    builder = StreamsBuilder("mixed")
+    builder.stream("in", value_serde=Serdes.long()).map_values(lambda value: 6 // value).to("out")
+
+    def decide(context: ErrorContext, error: BaseException) -> ErrorResponse:
+        return ErrorResponse("continue", [DeadLetter("out", context.raw_key, b'"none"', context.timestamp)])
+
+    found = TopologyTestDriver(builder.build(), {"processing_handler": decide})
+    found.pipe([TopicRecord("in", -1, -1, at, "k", value) for at, value in enumerate((1, 0, 2, 0, 3))])
+    assert [6, "none", 3, "none", 2] == found.create_output_topic("out").read_values_to_list()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: DeadLetter("dead", "k", None, 5), "key of a dead letter must be"),
+        (lambda: DeadLetter("dead", b"k", None, 0.5), "timestamp of a dead letter must be a whole number"),
+        (lambda: DeadLetter(None, b"k", None, 5), "topic name must be text"),
+        (lambda: ErrorResponse("resume"), 'expected the action "fail" or "continue", got "resume"'),
+        (lambda: ErrorResponse("fail", ["k"]), "a dead letter must be DeadLetter"),
+    ],
+)
+def test_answers_of_handlers_are_checked_when_they_are_made(make: Any, message: str) -> None:
+    """The handler's own line makes the mistake."""
+    with pytest.raises((ConfigError, TopologyError), match=message):
+        make()
 
 
 def test_a_handler_skips_only_the_failing_branch() -> None:
