@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pkgutil import get_data
 from types import TracebackType
@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # errors use this module
     from kstreamnb.errors import KStreamError
     from kstreamnb.source_location import SourceLocation
 
+_MOST_NAMES = 10
 _SERDE = 'pass the serde itself, such as "string", or ks.Serdes.long()'
 
 _SYNTAX = {
@@ -65,7 +66,7 @@ def unknown(
     Args:
         kind: what is looked for, such as "store".
         name: the name that was given.
-        known: the names that exist.
+        known: the names that exist; the error lists at most ten of them.
         error: the class of the error.
         detail: replaces the list of the names that exist.
         hint: follows "did you mean …?", or replaces it if no known name is near.
@@ -85,22 +86,43 @@ def unknown(
     hint = hint or (from_java(str(name), names) if kind == "option" else None)
     return error(
         f'there is no {kind} "{name}"',
-        detail=detail or existing(names),
+        detail=detail or existing(names, name),
         hint=" Otherwise ".join(filter(None, (did_you_mean(name, names), hint))) or None,
         origin=origin,
         java=java,
     )
 
 
-def existing(names: Iterable[object]) -> str:
-    """List the names that exist, for the detail of an error.
+def existing(names: Iterable[object], near: object = "") -> str:
+    """List the names that exist, for the detail of an error; of many names only those nearest to *near*.
 
     Example:
         >>> existing(["counts", "totals"]), existing(["counts"]), existing([])
         ('there are counts, totals', 'there is counts', 'there are none')
     """
     texts = [str(each) for each in names]
-    return f"{'there is' if len(texts) == 1 else 'there are'} {', '.join(texts) or 'none'}"
+    return f"{'there is' if len(texts) == 1 else 'there are'} {nearest(near, texts) or 'none'}"
+
+
+def nearest(name: object, known: Sequence[str]) -> str:
+    """List at most ten names, beginning with the nearest one if there are more.
+
+    Example:
+        >>> nearest("cuonts", ["totals", "counts"]), nearest("cuonts", [*"abcdefghijk", "counts"])
+        ('totals, counts', 'counts, c, a, b, d, e, f, g, h, i and 2 more')
+    """
+    if len(known) <= _MOST_NAMES:
+        return ", ".join(known)
+    import difflib  # here, because it takes a tenth of the package's import
+    import heapq
+
+    matcher = difflib.SequenceMatcher(b=str(name))
+
+    def likeness(each: str) -> float:
+        matcher.set_seq1(each)
+        return matcher.ratio()
+
+    return f"{', '.join(heapq.nlargest(_MOST_NAMES, known, likeness))} and {len(known) - _MOST_NAMES:,} more"
 
 
 def did_you_mean(word: object, known: Iterable[str]) -> str | None:
