@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
+    AclOperation,
     AdminClient,
     ConfigResource,
     ConfigSource,
@@ -27,7 +28,7 @@ from kstreamnb.core.progress import under_way
 from kstreamnb.core.time import Instant, duration_ms, instant_ms
 from kstreamnb.errors import BrokerError, ConfigError, UnknownTopicError, unknown
 from kstreamnb.kafka.batch_offsets import Offsets, PartitionId
-from kstreamnb.kafka.client import Servers, client, connection, is_unreachable, kafka_error, shown_servers
+from kstreamnb.kafka.client import Servers, about_topic, client, connection, is_unreachable, kafka_error, shown_servers
 
 T = TypeVar("T")
 _PAUSE_S = 0.1
@@ -42,6 +43,7 @@ _PASSING = {
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.NOT_COORDINATOR,
+    KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.NOT_LEADER_FOR_PARTITION,  # a topic that has just been created
     KafkaError._NOENT,  # noqa: SLF001 - likewise: "No leaders found"
 }
@@ -164,10 +166,9 @@ class Admin:
 
         Raises: BrokerError or a kind of it if there is no such topic, or the broker does not answer.
         """
-        self._reach(f'describing topic "{name}"')
-        metadata = self._metadata(name)
-        if metadata.error is not None:
-            raise kafka_error(f'describing topic "{name}"', metadata.error, self.servers)
+        metadata = self.retry(lambda: self._metadata(name), what := f'describing topic "{name}"')
+        if metadata is None:
+            raise kafka_error(what, KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), self.servers)
         resource = ConfigResource(ResourceType.TOPIC, name)
         config = self.client.describe_configs([resource])[resource].result(self.patience_s)
         own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
@@ -195,16 +196,12 @@ class Admin:
         return found
 
     def existing(self, topics: Iterable[str]) -> set[str]:
-        """Return those of some topics that exist; the topics of others in the cluster cost nothing.
+        """Return those of some topics that exist.
 
         Args:
             topics: names of the topics.
         """
-        return {
-            name
-            for name in topics
-            if self.retry(partial(self._metadata, name), f'looking for topic "{name}"').error is None
-        }
+        return {name for name in topics if self.retry(partial(self._metadata, name), f'looking for topic "{name}"')}
 
     def identities(self, topics: Iterable[str]) -> dict[str, str]:
         """Return the ids of those topics that exist; a topic that is deleted and created again gets another id.
@@ -227,6 +224,22 @@ class Admin:
             return ids
 
         return self.retry(ask, "describing topics")
+
+    def not_writable(self, topics: Iterable[str]) -> str | None:
+        """Return the first of some topics that access control does not let this user write to, None if there is none.
+
+        Args:
+            topics: names of the topics.
+        """
+        asked = self.client.describe_topics(TopicCollection(sorted(topics)), include_authorized_operations=True)
+        for name, future in asked.items():
+            try:
+                allowed = future.result(self._call_s).authorized_operations
+            except (KafkaException, TimeoutError) as error:
+                allowed = None if _code(error) != KafkaError.TOPIC_AUTHORIZATION_FAILED else ()
+            if allowed is not None and AclOperation.WRITE not in allowed:
+                return name
+        return None
 
     def offsets(self, topics: Iterable[str], at: Instant = "latest", *, committed: bool = True) -> Offsets:
         """Return offsets of topics by topic and partition.
@@ -299,16 +312,17 @@ class Admin:
         asked = dict[TopicPartition, OffsetSpec]()
         for name in topics:
             found = self._metadata(name)
-            if found.error is not None and found.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            if found is None:
                 raise unknown("topic", name, self.topics(), error=UnknownTopicError)
-            if found.error is not None:
-                raise KafkaException(found.error)
             asked |= dict.fromkeys((TopicPartition(name, part) for part in found.partitions), spec)
         return self._answers(self.client.list_offsets(asked, isolation_level=level) if asked else {})
 
-    def _metadata(self, topic: str) -> TopicMetadata:
-        """Ask for one topic: the whole cluster takes 30 times as long if it has thousands of topics."""
-        return self.client.list_topics(topic, timeout=self._call()).topics[topic]
+    def _metadata(self, topic: str) -> TopicMetadata | None:
+        """Return what the cluster knows of one topic, None if there is none; others in the cluster cost nothing."""
+        found = self.client.list_topics(topic, timeout=self._call()).topics[topic]
+        if found.error is not None and found.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise about_topic(found.error, topic)
+        return found if found.error is None else None
 
     def _answers(
         self, futures: Mapping[TopicPartition, Future[ListOffsetsResultInfo]]

@@ -131,6 +131,11 @@ def shown_servers(servers: Servers) -> str:
     return without_secrets(str(as_settings(servers).get("bootstrap.servers")))
 
 
+def about_topic(error: KafkaError, topic: str) -> KafkaException:
+    """Return an error of Kafka's with the topic in its text, which most of them do not name."""
+    return KafkaException(KafkaError(error.code(), f'{error.str()} (topic "{topic}")'))
+
+
 def kafka_error(
     what: str,
     error: Exception | KafkaError,

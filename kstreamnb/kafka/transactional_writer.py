@@ -50,6 +50,8 @@ from kstreamnb.kafka.transaction_end import (
 )
 
 _FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}  # noqa: SLF001
+# A transaction whose producer may not write to a topic, or not even see it: librdkafka does not say which one.
+_UNNAMED = {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._INCONSISTENT}  # noqa: SLF001
 _CALL_S = 5.0
 _ABORT_S = 10.0
 _PAUSE_S = 0.05
@@ -292,7 +294,7 @@ class TransactionalWriter:
                 between("offsets")
                 repeat_call(producer.commit_transaction, _CALL_S, closing=self._closing)
             except KafkaException as error:
-                raise self._failure(producer, error, batch, awake_s() - begun) from error
+                raise self._failure(producer, error, batch, awake_s() - begun, written) from error
             except BaseException:  # of the output, of a test, or Ctrl-C: the batch is published after a restart
                 self._drop(producer)
                 raise
@@ -378,7 +380,7 @@ class TransactionalWriter:
                 count, _ = self._produce(producer, output, written)
                 repeat_call(producer.commit_transaction, _CALL_S, closing=self._closing)
             except KafkaException as error:
-                raise self._failure(producer, error, -1, awake_s() - begun) from error
+                raise self._failure(producer, error, -1, awake_s() - begun, written) from error
             self._await_end(written, "these records")
             return count
 
@@ -411,7 +413,9 @@ class TransactionalWriter:
             group = self._group.consumer_group_metadata()
             repeat_call(producer.send_offsets_to_transaction, partitions, group, _CALL_S, closing=self._closing)
 
-    def _failure(self, producer: Producer, error: KafkaException, batch: int, seconds: float) -> EngineError:
+    def _failure(
+        self, producer: Producer, error: KafkaException, batch: int, seconds: float, written: FirstRecords | None = None
+    ) -> EngineError:
         """End the transaction if that is still possible, and make the error that says what failed."""
         reason = self._drop(producer) or error.args[0]
         fenced = {reason.code(), error.args[0].code()} & _FENCED
@@ -425,7 +429,13 @@ class TransactionalWriter:
                 detail=f"it took {seconds:,.0f} s, and {_TIMEOUT} is {format_duration(timeout_ms)}",
                 hint='lower max_records, or raise the timeout: deploy(…, producer={"transaction.timeout.ms": …})',
             )
-        return overtaken(self.application, f"Kafka says: {reason.str()}") if fenced else self._error(error)
+        if fenced:
+            return overtaken(self.application, f"Kafka says: {reason.str()}")
+        topics = {topic for topic, _ in written or {}} if error.args[0].code() in _UNNAMED else ()
+        if topics and (topic := self._admin.not_writable(topics)):
+            denied = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+            return kafka_error(f'publishing to topic "{topic}" for "{self.application}"', denied, self.servers)
+        return self._error(error)
 
     def _error(self, error: KafkaException) -> EngineError:
         reason = error.args[0]
