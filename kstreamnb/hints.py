@@ -25,6 +25,8 @@ _SYNTAX = {
 }
 """Hints for Java's syntax, by what is found in the line; {0} is the first group."""
 
+_ABOUT_CODE = TypeError | LookupError | AttributeError | NameError | ArithmeticError
+
 Raised = TypeVar("Raised", bound="KStreamError")
 
 ExceptHook: TypeAlias = Callable[[type[BaseException], BaseException, TracebackType | None], object]
@@ -222,18 +224,40 @@ def explaining(previous: ExceptHook, known: Callable[[], list[str]]) -> ExceptHo
     return show
 
 
-def reason_of(error: BaseException) -> str:
+def reason_of(error: BaseException, origin: SourceLocation | None = None) -> str:
     """Return the kind and text of an error in one line; without a text that may quote a record, which logs must not.
 
+    Texts of Python's own errors about code are shown, the system's words, and a key that the user's code contains.
+
+    Args:
+        error: the error.
+        origin: the user's line, for an error that has lost its traceback. Default: None.
+
     Example:
-        >>> reason_of(KeyError("kmm")), reason_of(ValueError("could not convert '4111 1111'"))
-        ("KeyError: 'kmm'", 'ValueError')
+        >>> reason_of(IndexError("list index out of range")), reason_of(ValueError("could not convert '4111 1111'"))
+        ('IndexError: list index out of range', 'ValueError')
+        >>> reason_of(KeyError("4111 1111")), reason_of(OSError(28, "No space left on device", "/data"))
+        ('KeyError', 'OSError: No space left on device')
     """
     kind, text = type(error).__name__, " ".join(message_of(error).split())
     if hasattr(error, "origin"):  # an error of the package
         return text
-    about_code = isinstance(error, TypeError | LookupError | AttributeError | NameError | ArithmeticError)
-    return f"{kind}: {text}" if about_code and text else kind
+    if isinstance(error, OSError):
+        text = error.strerror or ""
+    elif type(error) is KeyError:
+        text = text if _in_code(error, origin.code if origin else "") else ""
+    elif type(error).__module__ != "builtins" or not isinstance(error, _ABOUT_CODE):
+        text = ""
+    return f"{kind}: {text}" if text else kind
+
+
+def _in_code(error: KeyError, line: str) -> bool:
+    """Tell whether a missing key is a constant of the user's code: others may come from a record."""
+    key, trace = (*error.args, None)[0], error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    constants = () if trace is None else trace.tb_frame.f_code.co_consts
+    return isinstance(key, str) and (key in constants or f"'{key}'" in line or f'"{key}"' in line)
 
 
 def message_of(error: BaseException | None) -> str:
