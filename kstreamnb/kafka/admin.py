@@ -34,6 +34,8 @@ T = TypeVar("T")
 _PAUSE_S = 0.1
 _UNREACHABLE_S = 3.0
 _FINAL = {KafkaError._AUTHENTICATION, KafkaError._SSL}  # noqa: SLF001 - waiting does not help a client that is refused
+# Of a transaction whose producer may not write to a topic, or not even see it: librdkafka does not say which one.
+_UNNAMED = {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._INCONSISTENT}  # noqa: SLF001
 _PASSING = {
     KafkaError._TRANSPORT,  # noqa: SLF001 - librdkafka's own codes have such names
     KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
@@ -225,22 +227,6 @@ class Admin:
 
         return self.retry(ask, "describing topics")
 
-    def not_writable(self, topics: Iterable[str]) -> str | None:
-        """Return the first of some topics that access control does not let this user write to, None if there is none.
-
-        Args:
-            topics: names of the topics.
-        """
-        asked = self.client.describe_topics(TopicCollection(sorted(topics)), include_authorized_operations=True)
-        for name, future in asked.items():
-            try:
-                allowed = future.result(self._call_s).authorized_operations
-            except (KafkaException, TimeoutError) as error:
-                allowed = None if _code(error) != KafkaError.TOPIC_AUTHORIZATION_FAILED else ()
-            if allowed is not None and AclOperation.WRITE not in allowed:
-                return name
-        return None
-
     def offsets(self, topics: Iterable[str], at: Instant = "latest", *, committed: bool = True) -> Offsets:
         """Return offsets of topics by topic and partition.
 
@@ -384,6 +370,22 @@ class Admin:
             if time.monotonic() > end:
                 raise BrokerError(complaint)
             time.sleep(0.02)
+
+
+def write_refusal(admin: Admin, error: KafkaException, topics: set[str]) -> BrokerError | None:
+    """Return the error about a topic that this user may not write to, None if another error caused the failure."""
+    if not topics or _code(error) not in _UNNAMED:
+        return None
+    asked = admin.client.describe_topics(TopicCollection(sorted(topics)), include_authorized_operations=True)
+    for name, future in asked.items():
+        try:
+            denied = AclOperation.WRITE not in future.result(admin.patience_s).authorized_operations
+        except (KafkaException, TimeoutError) as failure:
+            denied = _code(failure) == KafkaError.TOPIC_AUTHORIZATION_FAILED
+        if denied:
+            refusal = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+            return kafka_error(f'publishing to topic "{name}"', refusal, admin.servers)
+    return None
 
 
 def _setting_text(name: str, value: object) -> str:

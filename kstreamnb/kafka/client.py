@@ -10,6 +10,7 @@ from typing import TypeAlias, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from kstreamnb.client_settings import for_librdkafka
 from kstreamnb.errors import AccessDeniedError, BrokerError, ConfigError, RecordRefusedError
 from kstreamnb.masking import without_secrets
 
@@ -26,7 +27,7 @@ _NOT_ALLOWED = {  # by access control
 }
 _REFUSED = {  # a record, which would be the same in a second attempt; with the way out
     KafkaError.MSG_SIZE_TOO_LARGE: 'write less into one record, or raise "max.message.bytes" of the topic and'
-    ' deploy(…, producer={"message.max.bytes": …})',
+    ' "message.max.bytes" ("max.request.size" in Java) of the producer: deploy(…, producer={"message.max.bytes": …})',
     KafkaError.INVALID_TIMESTAMP: 'correct the timestamp, or the topic\'s "message.timestamp.before.max.ms" and'
     ' "message.timestamp.after.max.ms"',
     KafkaError.INVALID_RECORD: "give the record a key: its topic is compacted",
@@ -42,11 +43,6 @@ _FENCED = re.compile("fence|newer producer|old epoch", re.IGNORECASE)
 LOG = logging.getLogger("kstreamnb.query.kafka")
 _ADDRESS = 'give "host:port", or a dict of librdkafka settings with "bootstrap.servers"'
 _USUAL = {"log_level": 2, "reconnect.backoff.max.ms": 1000}  # a broker that was away is found again within a second
-_FROM_JAVA = {
-    "receive.buffer.bytes": "socket.receive.buffer.bytes",
-    "send.buffer.bytes": "socket.send.buffer.bytes",
-    "buffer.memory": "queue.buffering.max.kbytes",
-}
 
 
 def _with_fields(record: logging.LogRecord) -> bool:
@@ -73,7 +69,7 @@ def connection(
         >>> connection({"bootstrap.servers": "broker:9092", "buffer.memory": 33554432})["queue.buffering.max.kbytes"]
         32768
     """
-    given = dict(_translated(name, value) for name, value in as_settings(servers).items())
+    given = for_librdkafka(as_settings(servers))
     if not given.get("bootstrap.servers"):
         raise ConfigError('setting "bootstrap.servers" is missing', hint=_ADDRESS)
     fixed = {name.replace("_", "."): value for name, value in settings.items()}
@@ -115,15 +111,6 @@ def await_broker(producer: Producer, topic: str) -> None:
     """Wait up to a second for a broker: a new producer that has a connection gets its id at once, else 0.5 s later."""
     with suppress(KafkaException):  # what the producer does next has more patience, and says what is wrong
         producer.list_topics(topic, timeout=1.0)
-
-
-def _translated(name: str, value: object) -> tuple[str, object]:
-    """Translate a setting of Java's clients for librdkafka."""
-    if name == "buffer.memory":
-        value = max(1, int(str(value)) // 1024)
-    if name == "batch.size" and not int(str(value)):  # no batches in Java, not allowed in librdkafka
-        return "batch.num.messages", 1
-    return _FROM_JAVA.get(name, name), value
 
 
 def shown_servers(servers: Servers) -> str:

@@ -25,7 +25,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from kstreamnb.core.time import format_duration
 from kstreamnb.errors import ApplicationStateError, BrokerError, EngineError, TransactionTimeoutError
-from kstreamnb.kafka.admin import Admin
+from kstreamnb.kafka.admin import Admin, write_refusal
 from kstreamnb.kafka.batch_marker import MARKER_KEY, PublishedOutput, last_marker, marker_value, parsed_marker, summed
 from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.kafka.client import Servers, as_settings, await_broker, client, connection, kafka_error
@@ -50,8 +50,6 @@ from kstreamnb.kafka.transaction_end import (
 )
 
 _FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}  # noqa: SLF001
-# A transaction whose producer may not write to a topic, or not even see it: librdkafka does not say which one.
-_UNNAMED = {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._INCONSISTENT}  # noqa: SLF001
 _CALL_S = 5.0
 _ABORT_S = 10.0
 _PAUSE_S = 0.05
@@ -350,7 +348,7 @@ class TransactionalWriter:
                 refuse_closing(self._closing)
             repeat_call(producer.abort_transaction, _CALL_S, closing=self._closing)
         except KafkaException as error:
-            raise self._failure(producer, error, batch.batch, 0.0) from error
+            raise self._failure(producer, error, batch.batch, 0.0, left) from error
         self._await_end(left, f"batch {batch.batch}")
 
     def _await_end(self, written: FirstRecords, what: str) -> None:
@@ -414,7 +412,7 @@ class TransactionalWriter:
             repeat_call(producer.send_offsets_to_transaction, partitions, group, _CALL_S, closing=self._closing)
 
     def _failure(
-        self, producer: Producer, error: KafkaException, batch: int, seconds: float, written: FirstRecords | None = None
+        self, producer: Producer, error: KafkaException, batch: int, seconds: float, written: FirstRecords
     ) -> EngineError:
         """End the transaction if that is still possible, and make the error that says what failed."""
         reason = self._drop(producer) or error.args[0]
@@ -431,11 +429,7 @@ class TransactionalWriter:
             )
         if fenced:
             return overtaken(self.application, f"Kafka says: {reason.str()}")
-        topics = {topic for topic, _ in written or {}} if error.args[0].code() in _UNNAMED else ()
-        if topics and (topic := self._admin.not_writable(topics)):
-            denied = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
-            return kafka_error(f'publishing to topic "{topic}" for "{self.application}"', denied, self.servers)
-        return self._error(error)
+        return write_refusal(self._admin, error, {topic for topic, _ in written}) or self._error(error)
 
     def _error(self, error: KafkaException) -> EngineError:
         reason = error.args[0]

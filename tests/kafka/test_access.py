@@ -136,7 +136,7 @@ def test_a_refusal_names_the_topic_and_what_was_refused(guarded: LocalBroker) ->
         _allow(guarded, TOPIC, "secret", *granted)
         writer = TransactionalWriter(me, "naming", "query")
         _granted(writer.open)
-        with pytest.raises(ks.errors.AccessDeniedError, match='publishing to topic "secret" for "naming" failed'):
+        with pytest.raises(ks.errors.AccessDeniedError, match='publishing to topic "secret" failed'):
             writer.publish(0, "offsets 0", columns_of([("secret", 0, 5, b"k", b"v", ())]))
 
 

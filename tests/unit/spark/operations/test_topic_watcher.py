@@ -16,7 +16,7 @@ from kstreamnb.spark.telemetry.query_log import QueryLog
 
 
 def watch(existing: Any, identities: Any, looks: int, **control: Any) -> None:
-    """Look so many times at the topic of a query whose first one had the id "a"."""
+    """Look several times at the topic of a query whose first one had the id "a"."""
     action = SimpleNamespace(log=QueryLog("shop", "q"))
     deployment = SimpleNamespace(application=SimpleNamespace(id="shop", inputs=("orders",)))
     query: Any = SimpleNamespace(
