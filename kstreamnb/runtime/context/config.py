@@ -49,7 +49,7 @@ _PREFIXES = ("admin.", "consumer.", "global.consumer.", "main.consumer.", "produ
 class StreamsSetting(NamedTuple):
     """A setting of Kafka Streams, and how it is handled here.
 
-    ``answer`` is "honoured", "translated" (to what ``words`` say), "client" (passed on), "not needed" (and why).
+    ``answer`` is "honoured", "translated" (to what ``words`` say), "client" (passed on) or "not needed" (and why).
     """
 
     name: str

@@ -134,6 +134,19 @@ class KafkaOffsetSource:
         if self.fail_on_loss:
             self.reader().check(start, end, None)
 
+    def skipped(self, start: Offsets, end: Offsets) -> dict[str, dict[str, list[int]]]:
+        """Return where records of a batch that the cluster has removed begin and end, by topic and partition.
+
+        Also if loss is not allowed: the batch fails, but a deployment that allows it runs the same batch.
+        """
+        found: dict[str, dict[str, list[int]]] = {}
+        beginning = self.reader().beginning()
+        for topic, partition, offset, last in ranges(start, end):
+            first = min(beginning.get(topic, {}).get(partition, offset), last)
+            if first > offset:
+                found.setdefault(topic, {})[str(partition)] = [offset, first]
+        return found
+
     def now_ms(self) -> int:
         """Return the machine's clock."""
         return int(time.time() * 1000)  # noqa: TID251 - the one place where time enters

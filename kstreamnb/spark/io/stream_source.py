@@ -142,7 +142,7 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow)
         """Return the end of the next batch; ``start`` itself if there is nothing to do."""
         if _same(start) in self._again:
             return self._again[_same(start)]
-        settings, begin = self.settings, from_json(start["offsets"])
+        settings, begin, looked = self.settings, from_json(start["offsets"]), self._looked
         end = self._available(begin, int(start["tick"]))
         now_ms = self._clock.read(settings.offset_source.now_ms(), int(start["clock"]))
         if isinstance(limit, ReadMaxRows) and end != begin:
@@ -152,7 +152,10 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow)
         if idle and (not due or (self._stop is not None and self._ticked)):
             return start
         self._ticked = idle
-        return {"clock": now_ms, "tick": now_ms if due else start["tick"], "offsets": to_json(end)}
+        # What is received as it arrives has no gaps. The query's log and metrics take them from the log of offsets.
+        skipped = settings.offset_source.skipped(begin, end) if end != begin and self._looked > looked else {}
+        gaps = {"skipped": skipped} if skipped else {}
+        return {"clock": now_ms, "tick": now_ms if due else start["tick"], "offsets": to_json(end), **gaps}
 
     def _available(self, begin: Offsets, tick: int) -> Offsets:
         """Return the end of the records that have arrived; waits for some, unless it has to look them up.

@@ -196,6 +196,7 @@ class BatchAction:
     def _tell(self, batch: QueryBatch, done: OutputBatch, figures: BatchFigures) -> None:
         self.lifecycle.apply(LifecycleEvent.READY, Actor.STREAM)
         self.log.batch(figures)
+        self._tell_of_gaps(batch)
         self._tell_of_drops(batch)
         self._tell_of_clock(batch.clock_ms - figures.at_ms)
         if done.differs:
@@ -205,6 +206,14 @@ class BatchAction:
                 watcher(figures)
             except BaseException as error:  # a watcher must not end the query; its error is logged
                 self.log.warn("watcher failed", error=reason_of(error))
+
+    def _tell_of_gaps(self, batch: QueryBatch) -> None:
+        """Warn of records that the cluster removed before they were read, for each partition."""
+        skipped = json.loads(batch.source).get("skipped", {}) if '"skipped"' in batch.source else {}
+        for topic, parts in skipped.items():
+            for partition, (first, after) in parts.items():
+                self.book.skipped += after - first
+                self.log.warn("offsets skipped", topic=topic, partition=int(partition), first=first, after=after)
 
     def _tell_of_drops(self, batch: QueryBatch) -> None:
         """Warn of skipped records, once for each node and reason."""
