@@ -152,7 +152,7 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow)
         if idle and (not due or (self._stop is not None and self._ticked)):
             return start
         self._ticked = idle
-        # What is received as it arrives has no gaps. The query's log and metrics take them from the log of offsets.
+        # Records that are received as they arrive have no gaps. The query's log and metrics read this from the offset log.
         skipped = settings.offset_source.skipped(begin, end) if end != begin and self._looked > looked else {}
         gaps = {"skipped": skipped} if skipped else {}
         return {"clock": now_ms, "tick": now_ms if due else start["tick"], "offsets": to_json(end), **gaps}
