@@ -152,7 +152,7 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow)
         if idle and (not due or (self._stop is not None and self._ticked)):
             return start
         self._ticked = idle
-        # Records that are received as they arrive have no gaps. The query's log and metrics read this from the offset log.
+        # Records that are received as they arrive have no gaps. Log and metrics read the gaps from the log of offsets.
         skipped = settings.offset_source.skipped(begin, end) if end != begin and self._looked > looked else {}
         gaps = {"skipped": skipped} if skipped else {}
         return {"clock": now_ms, "tick": now_ms if due else start["tick"], "offsets": to_json(end), **gaps}
