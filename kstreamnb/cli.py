@@ -51,7 +51,7 @@ class _Commands(click.Group):
             cause = error.__cause__ if isinstance(error, ProcessingError) else None
             lines = [
                 f"{type(error).__name__}: {error}",
-                *([f"Cause: {reason_of(cause)}"] if cause else []),
+                *([f"Cause: {reason_of(cause, error.origin)}"] if cause else []),
                 *error.__notes__,
             ]
             click.echo("\n".join(lines), err=True)

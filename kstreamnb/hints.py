@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pkgutil import get_data
 from types import TracebackType
@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # errors use this module
     from kstreamnb.errors import KStreamError
     from kstreamnb.source_location import SourceLocation
 
+_MOST_NAMES = 10
 _SERDE = 'pass the serde itself, such as "string", or ks.Serdes.long()'
 
 _SYNTAX = {
@@ -23,6 +24,8 @@ _SYNTAX = {
     r"^\s*(?:final\s+)?[A-Z]\w*(?:<.*>)?\s+(\w+)\s*=": "leave out the type: {0} = …",
 }
 """Hints for Java's syntax, by what is found in the line; {0} is the first group."""
+
+_ABOUT_CODE = TypeError | LookupError | AttributeError | NameError | ArithmeticError
 
 Raised = TypeVar("Raised", bound="KStreamError")
 
@@ -65,7 +68,7 @@ def unknown(
     Args:
         kind: what is looked for, such as "store".
         name: the name that was given.
-        known: the names that exist.
+        known: the names that exist; the error lists at most ten of them.
         error: the class of the error.
         detail: replaces the list of the names that exist.
         hint: follows "did you mean …?", or replaces it if no known name is near.
@@ -85,22 +88,43 @@ def unknown(
     hint = hint or (from_java(str(name), names) if kind == "option" else None)
     return error(
         f'there is no {kind} "{name}"',
-        detail=detail or existing(names),
+        detail=detail or existing(names, name),
         hint=" Otherwise ".join(filter(None, (did_you_mean(name, names), hint))) or None,
         origin=origin,
         java=java,
     )
 
 
-def existing(names: Iterable[object]) -> str:
-    """List the names that exist, for the detail of an error.
+def existing(names: Iterable[object], near: object = "") -> str:
+    """List the names that exist, for the detail of an error; of many names only those nearest to *near*.
 
     Example:
         >>> existing(["counts", "totals"]), existing(["counts"]), existing([])
         ('there are counts, totals', 'there is counts', 'there are none')
     """
     texts = [str(each) for each in names]
-    return f"{'there is' if len(texts) == 1 else 'there are'} {', '.join(texts) or 'none'}"
+    return f"{'there is' if len(texts) == 1 else 'there are'} {nearest(near, texts) or 'none'}"
+
+
+def nearest(name: object, known: Sequence[str]) -> str:
+    """List at most ten names, beginning with the nearest one if there are more.
+
+    Example:
+        >>> nearest("cuonts", ["totals", "counts"]), nearest("cuonts", [*"abcdefghijk", "counts"])
+        ('totals, counts', 'counts, c, a, b, d, e, f, g, h, i and 2 more')
+    """
+    if len(known) <= _MOST_NAMES:
+        return ", ".join(known)
+    import difflib  # here, because it takes a tenth of the package's import
+    import heapq
+
+    matcher = difflib.SequenceMatcher(b=str(name))
+
+    def likeness(each: str) -> float:
+        matcher.set_seq1(each)
+        return matcher.ratio()
+
+    return f"{', '.join(heapq.nlargest(_MOST_NAMES, known, likeness))} and {len(known) - _MOST_NAMES:,} more"
 
 
 def did_you_mean(word: object, known: Iterable[str]) -> str | None:
@@ -200,18 +224,40 @@ def explaining(previous: ExceptHook, known: Callable[[], list[str]]) -> ExceptHo
     return show
 
 
-def reason_of(error: BaseException) -> str:
+def reason_of(error: BaseException, origin: SourceLocation | None = None) -> str:
     """Return the kind and text of an error in one line; without a text that may quote a record, which logs must not.
 
+    Texts of Python's own errors about code are shown, the system's words, and a key that the user's code contains.
+
+    Args:
+        error: the error.
+        origin: the user's line, for an error that has lost its traceback. Default: None.
+
     Example:
-        >>> reason_of(KeyError("kmm")), reason_of(ValueError("could not convert '4111 1111'"))
-        ("KeyError: 'kmm'", 'ValueError')
+        >>> reason_of(IndexError("list index out of range")), reason_of(ValueError("could not convert '4111 1111'"))
+        ('IndexError: list index out of range', 'ValueError')
+        >>> reason_of(KeyError("4111 1111")), reason_of(OSError(28, "No space left on device", "/data"))
+        ('KeyError', 'OSError: No space left on device')
     """
     kind, text = type(error).__name__, " ".join(message_of(error).split())
     if hasattr(error, "origin"):  # an error of the package
         return text
-    about_code = isinstance(error, TypeError | LookupError | AttributeError | NameError | ArithmeticError)
-    return f"{kind}: {text}" if about_code and text else kind
+    if isinstance(error, OSError):
+        text = error.strerror or ""
+    elif type(error) is KeyError:
+        text = text if _in_code(error, origin.code if origin else "") else ""
+    elif type(error).__module__ != "builtins" or not isinstance(error, _ABOUT_CODE):
+        text = ""
+    return f"{kind}: {text}" if text else kind
+
+
+def _in_code(error: KeyError, line: str) -> bool:
+    """Tell whether a missing key is a constant of the user's code: others may come from a record."""
+    key, trace = (*error.args, None)[0], error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    constants = () if trace is None else trace.tb_frame.f_code.co_consts
+    return isinstance(key, str) and (key in constants or f"'{key}'" in line or f'"{key}"' in line)
 
 
 def message_of(error: BaseException | None) -> str:

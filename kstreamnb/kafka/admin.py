@@ -6,10 +6,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
 from typing import TypeVar
 
 from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
+    AclOperation,
     AdminClient,
     ConfigResource,
     ConfigSource,
@@ -17,19 +20,22 @@ from confluent_kafka.admin import (
     NewTopic,
     OffsetSpec,
     ResourceType,
+    TopicMetadata,
 )
 
 from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.progress import under_way
-from kstreamnb.core.time import Instant, instant_ms
-from kstreamnb.errors import BrokerError, UnknownTopicError, unknown
+from kstreamnb.core.time import Instant, duration_ms, instant_ms
+from kstreamnb.errors import BrokerError, ConfigError, UnknownTopicError, unknown
 from kstreamnb.kafka.batch_offsets import Offsets, PartitionId
-from kstreamnb.kafka.client import Servers, client, connection, is_unreachable, kafka_error, shown_servers
+from kstreamnb.kafka.client import Servers, about_topic, client, connection, is_unreachable, kafka_error, shown_servers
 
 T = TypeVar("T")
 _PAUSE_S = 0.1
 _UNREACHABLE_S = 3.0
 _FINAL = {KafkaError._AUTHENTICATION, KafkaError._SSL}  # noqa: SLF001 - waiting does not help a client that is refused
+# Of a transaction whose producer may not write to a topic, or not even see it: librdkafka does not say which one.
+_UNNAMED = {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._INCONSISTENT}  # noqa: SLF001
 _PASSING = {
     KafkaError._TRANSPORT,  # noqa: SLF001 - librdkafka's own codes have such names
     KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
@@ -39,6 +45,7 @@ _PASSING = {
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.NOT_COORDINATOR,
+    KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.NOT_LEADER_FOR_PARTITION,  # a topic that has just been created
     KafkaError._NOENT,  # noqa: SLF001 - likewise: "No leaders found"
 }
@@ -77,7 +84,8 @@ class Admin:
         self.patience_s = patience_s
         self._errors: list[KafkaError] = []
         self._reached = False
-        self.client = client(AdminClient, connection(servers, defaults={"error_cb": self._errors.append}))
+        defaults = {"error_cb": self._errors.append}
+        self.client = client(AdminClient, connection(servers, defaults=defaults, allow_auto_create_topics=False))
         self._call_s = min(10.0, patience_s)
 
     def __repr__(self) -> str:
@@ -89,7 +97,7 @@ class Admin:
         *,
         partitions: int = 1,
         replicas: int = -1,
-        config: Mapping[str, str] | None = None,
+        config: Mapping[str, object] | None = None,
         exists_ok: bool = False,
     ) -> None:
         """Create a topic, and wait until clients can see it.
@@ -98,20 +106,23 @@ class Admin:
             name: its name.
             partitions: how many partitions; default 1.
             replicas: how many replicas; default -1, the broker's ``default.replication.factor``.
-            config: settings that differ from the broker's. Default: none.
+            config: settings that differ from the broker's, as text, numbers or bools; those in ms also as timedelta.
+                Default: none.
             exists_ok: accept a topic that exists already; default False.
 
-        Raises: BrokerError or a kind of it if the topic exists already, or the broker refuses it or does not answer.
+        Raises: BrokerError or a kind of it if the topic exists already, or the broker refuses it or does not answer;
+        ConfigError for a setting of another type.
         """
         check_arguments(Admin.create_topic, locals())
+        texts = {key: _setting_text(key, value) for key, value in (config or {}).items()}
         self._reach(f'creating topic "{name}"')
-        topic = NewTopic(name, partitions, replicas, config=dict(config or {}))
+        topic = NewTopic(name, partitions, replicas, config=texts)
         try:
             self.client.create_topics([topic])[name].result(self.patience_s)
         except (KafkaException, TimeoutError) as error:
             if not (exists_ok and _code(error) == KafkaError.TOPIC_ALREADY_EXISTS):
                 raise kafka_error(f'creating topic "{name}"', error, self.servers) from error
-        self._until(lambda: name in self.topics(), f'topic "{name}" did not appear')
+        self._until(lambda: self.existing([name]) == {name}, f'topic "{name}" did not appear')
 
     def replication(self, topic: str) -> tuple[int, int]:
         """Return a topic's replication factor and the number of brokers in the cluster.
@@ -119,11 +130,11 @@ class Admin:
         Args:
             topic: name of the topic.
         """
-        metadata = self.retry(
+        cluster = self.retry(
             lambda: self.client.list_topics(topic, timeout=self._call()), f'describing topic "{topic}"'
         )
-        partitions = metadata.topics[topic].partitions.values()
-        return min((len(partition.replicas) for partition in partitions), default=0), len(metadata.brokers)
+        partitions = cluster.topics[topic].partitions.values()
+        return min((len(partition.replicas) for partition in partitions), default=0), len(cluster.brokers)
 
     def delete_topics(self, *names: str) -> None:
         """Delete topics; those that do not exist are ignored.
@@ -142,7 +153,7 @@ class Admin:
             except (KafkaException, TimeoutError) as error:
                 if _code(error) != KafkaError.UNKNOWN_TOPIC_OR_PART:
                     raise kafka_error(f'deleting topic "{name}"', error, self.servers) from error
-        self._until(lambda: not set(names) & self.topics().keys(), f"topics {', '.join(names)} are still there")
+        self._until(lambda: not self.existing(names), f"topics {', '.join(names)} are still there")
 
     def topics(self) -> dict[str, int]:
         """Return the number of partitions of every topic, by name in alphabetical order."""
@@ -157,10 +168,9 @@ class Admin:
 
         Raises: BrokerError or a kind of it if there is no such topic, or the broker does not answer.
         """
-        self._reach(f'describing topic "{name}"')
-        metadata = self.client.list_topics(name, timeout=self._call_s).topics[name]
-        if metadata.error is not None:
-            raise kafka_error(f'describing topic "{name}"', metadata.error, self.servers)
+        metadata = self.retry(lambda: self._metadata(name), what := f'describing topic "{name}"')
+        if metadata is None:
+            raise kafka_error(what, KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), self.servers)
         resource = ConfigResource(ResourceType.TOPIC, name)
         config = self.client.describe_configs([resource])[resource].result(self.patience_s)
         own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
@@ -187,8 +197,18 @@ class Admin:
             found[topic] = {name: entry.value for name, entry in both.items() if entry is not None}
         return found
 
+    def existing(self, topics: Iterable[str]) -> set[str]:
+        """Return those of some topics that exist.
+
+        Args:
+            topics: names of the topics.
+        """
+        return {name for name in topics if self.retry(partial(self._metadata, name), f'looking for topic "{name}"')}
+
     def identities(self, topics: Iterable[str]) -> dict[str, str]:
         """Return the ids of those topics that exist; a topic that is deleted and created again gets another id.
+
+        Kafka's Python client keeps some 100 bytes of each topic for each call, so callers ask seldom.
 
         Args:
             topics: names of the topics.
@@ -239,7 +259,8 @@ class Admin:
         def ask() -> list[dict[PartitionId, ListOffsetsResultInfo]]:
             nonlocal again
             if again:  # as in `_ask`: offset requests alone would use the leader epoch from before a broker's restart
-                self.client.list_topics(timeout=self._call())
+                for topic in {each.topic for each in asked}:
+                    self._metadata(topic)
             again = True
             # Ends first: what is appended between the answers must not look open.
             levels = IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED
@@ -274,12 +295,20 @@ class Admin:
         self, topics: list[str], spec: OffsetSpec, level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
     ) -> dict[PartitionId, ListOffsetsResultInfo]:
         # Topics first: offset requests alone would use the leader epoch from before a broker's restart forever.
-        known = self.client.list_topics(timeout=self._call()).topics
+        asked = dict[TopicPartition, OffsetSpec]()
         for name in topics:
-            if name not in known or known[name].error is not None:
-                raise unknown("topic", name, sorted(known), error=UnknownTopicError)
-        asked = {TopicPartition(name, part): spec for name in topics for part in known[name].partitions}
+            found = self._metadata(name)
+            if found is None:
+                raise unknown("topic", name, self.topics(), error=UnknownTopicError)
+            asked |= dict.fromkeys((TopicPartition(name, part) for part in found.partitions), spec)
         return self._answers(self.client.list_offsets(asked, isolation_level=level) if asked else {})
+
+    def _metadata(self, topic: str) -> TopicMetadata | None:
+        """Return what the cluster knows of one topic, None if there is none; others in the cluster cost nothing."""
+        found = self.client.list_topics(topic, timeout=self._call()).topics[topic]
+        if found.error is not None and found.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise about_topic(found.error, topic)
+        return found if found.error is None else None
 
     def _answers(
         self, futures: Mapping[TopicPartition, Future[ListOffsetsResultInfo]]
@@ -341,6 +370,32 @@ class Admin:
             if time.monotonic() > end:
                 raise BrokerError(complaint)
             time.sleep(0.02)
+
+
+def write_refusal(admin: Admin, error: KafkaException, topics: set[str]) -> BrokerError | None:
+    """Return the error about a topic that this user may not write to, None if another error caused the failure."""
+    if not topics or _code(error) not in _UNNAMED:
+        return None
+    asked = admin.client.describe_topics(TopicCollection(sorted(topics)), include_authorized_operations=True)
+    for name, future in asked.items():
+        try:
+            denied = AclOperation.WRITE not in future.result(admin.patience_s).authorized_operations
+        except (KafkaException, TimeoutError) as failure:
+            denied = _code(failure) == KafkaError.TOPIC_AUTHORIZATION_FAILED
+        if denied:
+            refusal = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+            return kafka_error(f'publishing to topic "{name}"', refusal, admin.servers)
+    return None
+
+
+def _setting_text(name: str, value: object) -> str:
+    """Return the value of a topic's setting as Kafka's text."""
+    if isinstance(value, timedelta) and name.endswith(".ms"):
+        return str(duration_ms(value, f'setting "{name}"'))
+    if not isinstance(value, str | int | float):
+        kinds = "text, a number, a bool" + (" or a timedelta" if name.endswith(".ms") else "")
+        raise ConfigError(f'expected {kinds} for setting "{name}", got type "{type(value).__name__}"')
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _code(error: KafkaException | TimeoutError) -> int | None:

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from kstreamnb.errors import ApplicationStateError, BrokerError
 from kstreamnb.kafka.batch_offsets import Offsets
-from kstreamnb.kafka.client import Servers, as_settings, client, connection, kafka_error
+from kstreamnb.kafka.client import Servers, about_topic, as_settings, client, connection, kafka_error
 from kstreamnb.kafka.output_batch import OutputBatch, OutputColumns
 from kstreamnb.kafka.producer import send_all
 
@@ -100,11 +100,11 @@ class AtLeastOnceWriter:
         return count
 
     def _send(self, producer: Producer, output: Iterable[OutputColumns]) -> int:
-        failures: list[KafkaError] = []
+        failures: list[KafkaException] = []
 
         def note(error: KafkaError | None, message: Message) -> None:
             if error is not None:
-                failures.append(KafkaError(error.code(), f'{error.str()} (topic "{message.topic()}")'))
+                failures.append(about_topic(error, message.topic()))
 
         count, end = 0, time.monotonic() + self.patience_s
         for columns in output:
@@ -116,7 +116,7 @@ class AtLeastOnceWriter:
             if time.monotonic() > end:
                 raise KafkaException(KafkaError(KafkaError._MSG_TIMED_OUT))  # noqa: SLF001 - librdkafka's own code
         if failures:
-            raise KafkaException(failures[0])
+            raise failures[0]
         return count
 
     def _failure(self, error: KafkaException) -> BrokerError:

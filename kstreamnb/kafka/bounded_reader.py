@@ -202,7 +202,9 @@ def fetch(
         for topic in sorted({piece.topic for piece in pieces} - known):
             # optional: librdkafka itself asks for topics that are new to it once a second
             with suppress(KafkaException):
-                consumer.list_topics(topic, timeout=_CALL_S)
+                refusal = consumer.list_topics(topic, timeout=_CALL_S).topics[topic].error
+                if refusal is not None and refusal.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                    raise kafka_error(f'reading topic "{topic}"', refusal, servers)  # a fetch would wait for ever
             known.add(topic)
         yield from _fetch(consumer, servers, pieces, chunk, skip_lost=skip_lost)
     except BaseException:

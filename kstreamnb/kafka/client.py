@@ -10,6 +10,7 @@ from typing import TypeAlias, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from kstreamnb.client_settings import for_librdkafka
 from kstreamnb.errors import AccessDeniedError, BrokerError, ConfigError, RecordRefusedError
 from kstreamnb.masking import without_secrets
 
@@ -26,7 +27,7 @@ _NOT_ALLOWED = {  # by access control
 }
 _REFUSED = {  # a record, which would be the same in a second attempt; with the way out
     KafkaError.MSG_SIZE_TOO_LARGE: 'write less into one record, or raise "max.message.bytes" of the topic and'
-    ' deploy(…, producer={"message.max.bytes": …})',
+    ' "message.max.bytes" ("max.request.size" in Java) of the producer: deploy(…, producer={"message.max.bytes": …})',
     KafkaError.INVALID_TIMESTAMP: 'correct the timestamp, or the topic\'s "message.timestamp.before.max.ms" and'
     ' "message.timestamp.after.max.ms"',
     KafkaError.INVALID_RECORD: "give the record a key: its topic is compacted",
@@ -42,15 +43,6 @@ _FENCED = re.compile("fence|newer producer|old epoch", re.IGNORECASE)
 LOG = logging.getLogger("kstreamnb.query.kafka")
 _ADDRESS = 'give "host:port", or a dict of librdkafka settings with "bootstrap.servers"'
 _USUAL = {"log_level": 2, "reconnect.backoff.max.ms": 1000}  # a broker that was away is found again within a second
-_FROM_JAVA = {
-    "receive.buffer.bytes": "socket.receive.buffer.bytes",
-    "send.buffer.bytes": "socket.send.buffer.bytes",
-    "buffer.memory": "queue.buffering.max.kbytes",
-    "ssl.truststore.location": "ssl.ca.location",
-    "ssl.truststore.certificates": "ssl.ca.pem",
-}
-_JAVA_ALONE = {"ssl.keystore.type", "ssl.truststore.type", "ssl.truststore.password"}  # librdkafka needs none of them
-_IN_LOGIN = re.compile(r'(\w+)\s*=\s*(?:"((?:\\.|[^"\\])*)"|([^\s;"]+))')
 
 
 def _with_fields(record: logging.LogRecord) -> bool:
@@ -77,9 +69,7 @@ def connection(
         >>> connection({"bootstrap.servers": "broker:9092", "buffer.memory": 33554432})["queue.buffering.max.kbytes"]
         32768
     """
-    given: dict[str, object] = {}
-    for name, value in as_settings(servers).items():
-        given |= _translated(name, value)
+    given = for_librdkafka(as_settings(servers))
     if not given.get("bootstrap.servers"):
         raise ConfigError('setting "bootstrap.servers" is missing', hint=_ADDRESS)
     fixed = {name.replace("_", "."): value for name, value in settings.items()}
@@ -123,38 +113,14 @@ def await_broker(producer: Producer, topic: str) -> None:
         producer.list_topics(topic, timeout=1.0)
 
 
-def _translated(name: str, value: object) -> dict[str, object]:
-    """Translate a setting of Java's clients for librdkafka."""
-    if name == "sasl.jaas.config":
-        return _login(str(value))
-    if name == "ssl.truststore.location" and str(value).lower().endswith((".jks", ".p12", ".pfx")):
-        raise ConfigError(
-            f'expected certificates in PEM as "{name}", got "{value}"',
-            detail="librdkafka reads no truststore of Java",
-            hint="keytool -exportcert -rfc -keystore … -alias … -file ca.pem, and give ssl.ca.location=ca.pem",
-        )
-    if name == "buffer.memory":
-        value = max(1, int(str(value)) // 1024)
-    if name == "batch.size" and not int(str(value)):  # no batches in Java, not allowed in librdkafka
-        return {"batch.num.messages": 1}
-    return {} if name in _JAVA_ALONE else {_FROM_JAVA.get(name, name): value}
-
-
-def _login(text: str) -> dict[str, object]:
-    """Return user and password of a login module of Java; the error shows nothing of it."""
-    found = {name: re.sub(r"\\(.)", r"\1", quoted) or plain for name, quoted, plain in _IN_LOGIN.findall(text)}
-    if not {"username", "password"} <= found.keys():
-        raise ConfigError(
-            'expected a username and a password in "sasl.jaas.config"',
-            detail="librdkafka has other settings for other ways to sign in",
-            hint="give sasl.kerberos.… or sasl.oauthbearer.… instead",
-        )
-    return {"sasl.username": found["username"], "sasl.password": found["password"]}
-
-
 def shown_servers(servers: Servers) -> str:
     """Return the addresses of a cluster for texts."""
     return without_secrets(str(as_settings(servers).get("bootstrap.servers")))
+
+
+def about_topic(error: KafkaError, topic: str) -> KafkaException:
+    """Return an error of Kafka's with the topic in its text, which most of them do not name."""
+    return KafkaException(KafkaError(error.code(), f'{error.str()} (topic "{topic}")'))
 
 
 def kafka_error(

@@ -25,7 +25,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from kstreamnb.core.time import format_duration
 from kstreamnb.errors import ApplicationStateError, BrokerError, EngineError, TransactionTimeoutError
-from kstreamnb.kafka.admin import Admin
+from kstreamnb.kafka.admin import Admin, write_refusal
 from kstreamnb.kafka.batch_marker import MARKER_KEY, PublishedOutput, last_marker, marker_value, parsed_marker, summed
 from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.kafka.client import Servers, as_settings, await_broker, client, connection, kafka_error
@@ -292,7 +292,7 @@ class TransactionalWriter:
                 between("offsets")
                 repeat_call(producer.commit_transaction, _CALL_S, closing=self._closing)
             except KafkaException as error:
-                raise self._failure(producer, error, batch, awake_s() - begun) from error
+                raise self._failure(producer, error, batch, awake_s() - begun, written) from error
             except BaseException:  # of the output, of a test, or Ctrl-C: the batch is published after a restart
                 self._drop(producer)
                 raise
@@ -348,7 +348,7 @@ class TransactionalWriter:
                 refuse_closing(self._closing)
             repeat_call(producer.abort_transaction, _CALL_S, closing=self._closing)
         except KafkaException as error:
-            raise self._failure(producer, error, batch.batch, 0.0) from error
+            raise self._failure(producer, error, batch.batch, 0.0, left) from error
         self._await_end(left, f"batch {batch.batch}")
 
     def _await_end(self, written: FirstRecords, what: str) -> None:
@@ -378,7 +378,7 @@ class TransactionalWriter:
                 count, _ = self._produce(producer, output, written)
                 repeat_call(producer.commit_transaction, _CALL_S, closing=self._closing)
             except KafkaException as error:
-                raise self._failure(producer, error, -1, awake_s() - begun) from error
+                raise self._failure(producer, error, -1, awake_s() - begun, written) from error
             self._await_end(written, "these records")
             return count
 
@@ -411,7 +411,9 @@ class TransactionalWriter:
             group = self._group.consumer_group_metadata()
             repeat_call(producer.send_offsets_to_transaction, partitions, group, _CALL_S, closing=self._closing)
 
-    def _failure(self, producer: Producer, error: KafkaException, batch: int, seconds: float) -> EngineError:
+    def _failure(
+        self, producer: Producer, error: KafkaException, batch: int, seconds: float, written: FirstRecords
+    ) -> EngineError:
         """End the transaction if that is still possible, and make the error that says what failed."""
         reason = self._drop(producer) or error.args[0]
         fenced = {reason.code(), error.args[0].code()} & _FENCED
@@ -425,7 +427,9 @@ class TransactionalWriter:
                 detail=f"it took {seconds:,.0f} s, and {_TIMEOUT} is {format_duration(timeout_ms)}",
                 hint='lower max_records, or raise the timeout: deploy(…, producer={"transaction.timeout.ms": …})',
             )
-        return overtaken(self.application, f"Kafka says: {reason.str()}") if fenced else self._error(error)
+        if fenced:
+            return overtaken(self.application, f"Kafka says: {reason.str()}")
+        return write_refusal(self._admin, error, {topic for topic, _ in written}) or self._error(error)
 
     def _error(self, error: KafkaException) -> EngineError:
         reason = error.args[0]

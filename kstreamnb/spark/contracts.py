@@ -66,6 +66,10 @@ class OffsetSource(Protocol):
     def check(self, start: Offsets, end: Offsets) -> None:
         """Raise EngineError if records before ``end`` are lost."""
 
+    def skipped(self, start: Offsets, end: Offsets) -> dict[str, dict[str, list[int]]]:
+        """Return the first and the last offset of each partition's gap, which is allowed; by default there is none."""
+        return {}
+
     def now_ms(self) -> int:
         """Return the wall clock for the next batch, in ms."""
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from kstreamnb.client_settings import java_client_settings, unsupported
 from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.tables import Tabular
@@ -19,7 +21,7 @@ _COMMON = "if readers wait for commits, 100 to 500 ms are common"
 class Answer(NamedTuple):
     """One setting: the given value, Kafka's default, how it is handled, and why.
 
-    ``answer`` is "honoured", "translated", "client", "not needed" or "unknown".
+    ``answer`` is "honoured", "translated", "client", "not needed", "not supported" or "unknown".
     """
 
     name: str
@@ -87,9 +89,9 @@ def config_report(config: Config | Mapping[str, object] | None = None) -> Config
     settings = config if isinstance(config, Config) else Config.of(named)
     if config is None:
         return ConfigReport(tuple(_answer(each, None, settings) for each in streams_settings().values()))
-    known = streams_settings()
+    known, refused = streams_settings(), unsupported({_plain(name): value for name, value in given.items()})
     answers = [
-        _answer(known[name], value, settings) if name in known else _unlisted(name, value)
+        _answer(known[name], value, settings) if name in known else _unlisted(name, value, refused)
         for name, value in sorted(given.items())
     ]
     return ConfigReport(tuple(answers))
@@ -105,11 +107,16 @@ def _answer(setting: StreamsSetting, value: object, settings: Config) -> Answer:
     return Answer(setting.name, shown, setting.default, setting.answer, words)
 
 
-def _unlisted(name: str, value: object) -> Answer:
+def _plain(name: str) -> str:
+    """Return the name of a setting without the prefix of a client."""
+    return re.sub(r"^(admin|((global|main|restore)\.)?consumer|producer|topic)\.", "", name)
+
+
+def _unlisted(name: str, value: object, refused: Mapping[str, str]) -> Answer:
     """Answer for a setting that Kafka Streams does not have: one of kstreamnb's own, or a client's."""
     if "." not in name:
         return Answer(name, str(getattr(value, "name", value)), "", "honoured", "a setting by kstreamnb's name")
-    plain = name.removeprefix("consumer.").removeprefix("producer.").removeprefix("topic.")
-    if plain in other_settings():
-        return Answer(name, "", *other_settings()[plain][1:])
-    return Answer(name, "", "", "client", _CLIENT)
+    plain = _plain(name)
+    java = java_client_settings().get(plain, ("", "client", _CLIENT))
+    default, answer, words = other_settings()[plain][1:] if plain in other_settings() else java
+    return Answer(name, "", default, *(("not supported", refused[plain]) if plain in refused else (answer, words)))

@@ -22,7 +22,10 @@ from confluent_kafka.admin import (
 import kstreamnb as ks
 from kstreamnb.cli import main
 from kstreamnb.kafka.application_reset import reset
+from kstreamnb.kafka.bounded_reader import Piece, fetch
 from kstreamnb.kafka.broker_process import LocalBroker, local_broker
+from kstreamnb.kafka.output_batch import columns_of
+from kstreamnb.kafka.transactional_writer import TransactionalWriter
 from tests.kafka.apps import PATIENCE_S, Bench, counting, counts, final
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -46,7 +49,7 @@ def _rule(kind: Any, name: str, operation: str, *, prefix: bool, rule: Any = Acl
 def _allow(broker: LocalBroker, kind: Any, name: str, *operations: str, prefix: bool = False) -> None:
     admin = ks.kafka.Admin(broker.bootstrap_servers)
     rules = [_rule(kind, name, each, prefix=prefix) for each in operations]
-    for future in admin.client.create_acls(rules).values():
+    for future in admin.client.create_acls(rules).values() if rules else ():
         future.result(PATIENCE_S)
 
 
@@ -120,6 +123,25 @@ def test_a_deployment_needs_the_permissions_of_the_recipe_and_no_others(
         _allow(guarded, kind, name, "DELETE", prefix=prefix)
     _granted(lambda: reset(me, "shop", force=True))
     assert {"sales", "shop-out"} == {name for name in above.admin.topics() if not name.startswith("__")}
+
+
+def test_a_refusal_names_the_topic_and_what_was_refused(guarded: LocalBroker) -> None:
+    """Kafka's own words about transactions and offsets name no topic, and a reader without permission would wait."""
+    ks.kafka.Admin(guarded.bootstrap_servers).create_topic("secret")
+    me = guarded.connection("shop")
+    with pytest.raises(ks.errors.AccessDeniedError, match='reading topic "secret" failed'):
+        list(fetch(me, [Piece("secret", 0, 0, 1)]))
+    with pytest.raises(ks.errors.AccessDeniedError, match="looking up offsets failed") as caught:
+        ks.kafka.Admin(me).offsets(["secret"])
+    assert '(topic "secret")' in str(caught.value.detail)
+    _allow(guarded, TRANSACTION, "naming.sink", "WRITE")
+    _allow(guarded, TOPIC, "naming-commits", "CREATE", "READ", "WRITE")
+    for granted in ((), ("DESCRIBE",)):
+        _allow(guarded, TOPIC, "secret", *granted)
+        writer = TransactionalWriter(me, "naming", "query")
+        _granted(writer.open)
+        with pytest.raises(ks.errors.AccessDeniedError, match='publishing to topic "secret" failed'):
+            writer.publish(0, "offsets 0", columns_of([("secret", 0, 5, b"k", b"v", ())]))
 
 
 def test_who_cannot_sign_in_is_told_why(guarded: LocalBroker) -> None:

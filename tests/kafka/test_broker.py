@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
+from datetime import timedelta
 
 import pytest
 from confluent_kafka.admin import ConfigResource, ResourceType
 
-from kstreamnb.errors import BrokerError
+from kstreamnb.errors import BrokerError, UnknownTopicError
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.application_reset import committed_positions
 from kstreamnb.kafka.bounded_reader import BoundedReader, fetch, pieces_between
@@ -126,6 +127,19 @@ def test_topics_are_created_described_and_deleted(own):
         admin.describe("compact")
 
 
+def test_settings_of_a_topic_are_given_as_values(own: LocalBroker) -> None:
+    """Numbers, bools and durations become Kafka's text."""
+    admin = Admin(own.bootstrap_servers)
+    config = {"retention.ms": timedelta(days=7), "preallocate": True, "max.message.bytes": 5000}
+    admin.create_topic("set", config={**config, "min.cleanable.dirty.ratio": 0.25})
+    assert {
+        "retention.ms": "604800000",
+        "preallocate": "true",
+        "max.message.bytes": "5000",
+        "min.cleanable.dirty.ratio": "0.25",
+    } == dict(admin.describe("set").config)
+
+
 def test_a_publisher_outlives_a_broker_that_was_killed(own):
     """S4-13: the broker was down between two batches: the next one is committed with its offsets, within seconds."""
     admin = Admin(own.bootstrap_servers)
@@ -141,3 +155,15 @@ def test_a_publisher_outlives_a_broker_that_was_killed(own):
     writer.close()
     assert time.monotonic() - began < 30
     assert {"read": {0: 2}} == committed_positions(admin, "outlives")
+
+
+def test_asking_for_a_topic_does_not_create_it() -> None:
+    """Brokers create topics by default that a client asks for; one that only looks must change nothing."""
+    with LocalBroker(config={"auto.create.topics.enable": "true"}) as broker:
+        admin = Admin(broker.bootstrap_servers)
+        assert set() == admin.existing(["mistyped"])
+        with pytest.raises(UnknownTopicError, match='there is no topic "mistyped"'):
+            admin.offsets(["mistyped"])
+        with pytest.raises(BrokerError, match='describing topic "mistyped" failed'):
+            admin.describe("mistyped")
+        assert "mistyped" not in admin.topics()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import random
 import threading
 import time
 from contextlib import closing, suppress
@@ -388,11 +389,21 @@ def test_a_record_that_kafka_never_takes_is_said_at_once(servers, topic, name, a
     assert not caught.value.restartable
     assert said in str(caught.value.detail)
     assert caught.value.hint is not None
+    assert ('"message.max.bytes" ("max.request.size" in Java)' in caught.value.hint) == ("too large" in said)
     assert out in str(caught.value.detail)
     if kind is TransactionalWriter:
         settle(admin, out, 20.0)
         assert admin.offsets([out]) == admin.offsets([out], committed=False)
         assert [] == _committed(servers, out)
+
+
+def test_the_size_of_javas_requests_is_that_of_librdkafkas_messages(servers, topic, name):
+    """A record of 2 MB passes if the producer and the topic take it."""
+    out = topic(1, "-out", max_message_bytes="4000000")
+    writer = TransactionalWriter(servers, name, "q1", config={"max.request.size": 3_000_000})
+    writer.open()
+    rows = [(out, 0, 5, b"k", random.Random(1).randbytes(2_000_000), ())]
+    assert OutputBatch(0, 1) == writer.publish(0, "offsets", columns_of(rows))
 
 
 def test_the_epoch_itself_is_published_as_one_millisecond(servers, topic, name):

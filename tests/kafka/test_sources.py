@@ -78,8 +78,10 @@ def test_a_new_query_begins_at_given_offsets(bench: Bench) -> None:
     assert sorted([*range(1, 10, 2), 6, 8]) == sorted(value for _, value, _ in bench.read("placed-out"))
 
 
-def test_lost_records_end_a_query_unless_that_is_allowed(bench: Bench) -> None:
-    """Records that were removed before they were read are reported; with fail_on_loss=False the rest is read."""
+def test_lost_records_end_a_query_unless_that_is_allowed(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    """Records that were removed before they were read are reported; with fail_on_loss=False the rest is read, and the
+    gap is logged and counted.
+    """
     bench.fill("lost-in", 10)
     bench.run(copying("lost"), max_records=3)
     bench.fill("lost-in", 10, begin=10)
@@ -89,7 +91,9 @@ def test_lost_records_end_a_query_unless_that_is_allowed(bench: Bench) -> None:
         ks.errors.EngineError, match=r'topic "lost-in" begins at offset 15 in partition 0, after offset 10'
     ):
         bench.run(copying("lost"))
-    bench.run(copying("lost"), fail_on_loss=False)
+    query = bench.run(copying("lost"), fail_on_loss=False)
+    assert "lost: offsets skipped (topic lost-in, partition 0, first 10, after 15)" in caplog.messages
+    assert [5] == [each.value for each in query.metrics() if each.name == "offsets-skipped-total"]
     assert [*range(10), *range(15, 20)] == [value for _, value, _ in bench.read("lost-out")]
 
 

@@ -152,9 +152,10 @@ OURS = {
         *("compaction-time", "compaction-bytes-read", "compaction-bytes-written"),
     },
     "stream-processor-node-metrics": {"dropped-records-total"},
+    "consumer-fetch-manager-metrics": {"offsets-skipped-total"},
 }
 """Metrics that Kafka does not name: replicas of written topics, outages, restarts, batches, state sizes, how Spark
-compacts state, and at which node and why a record was dropped."""
+compacts state, at which node and why a record was dropped, and offsets that were removed before they were read."""
 
 
 def measured(folder: Path) -> MetricsBook:

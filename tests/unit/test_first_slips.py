@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import kstreamnb as ks
+from kstreamnb.errors import UnknownTopicError, unknown
 from kstreamnb.hints import for_python
 
 
@@ -346,3 +347,12 @@ def test_a_sample_is_filtered_by_its_records_not_by_values() -> None:
     with pytest.raises(TypeError) as caught:
         sample.where(lambda value: value["price"] > 0)  # type: ignore[call-overload]
     assert "record.value[" in str(for_python(caught.value, 'sample.where(lambda value: value["price"] > 0)'))
+
+
+def test_of_thousands_of_names_an_error_lists_the_nearest_ten() -> None:
+    """A cluster has many topics: their list would hide what was wrong."""
+    error = unknown("topic", "ordrs-7", [f"topic-{at}" for at in range(2000)] + ["orders-7"], error=UnknownTopicError)
+    assert error.detail is not None
+    assert error.detail.startswith("there are orders-7, ")
+    assert error.detail.endswith(" and 1,991 more")
+    assert 'did you mean "orders-7"?' == error.hint

@@ -299,5 +299,5 @@ def _flag(name: str, value: object) -> bool:
 
 
 def _unknown(name: str, known: set[str]) -> ConfigError:
-    detail = f"{existing(sorted(known))}, and Kafka's dotted names"
+    detail = f"{existing(sorted(known), name)}, and Kafka's dotted names"
     return unknown("setting", name, sorted(known), error=ConfigError, detail=detail)

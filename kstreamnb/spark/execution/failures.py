@@ -36,6 +36,15 @@ _DAMAGED = re.compile(
 )
 _NO_ROOM = re.compile(r"No space left on device|Disk quota exceeded|Read-only file system")
 _NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
+_KIND = re.compile(
+    r"\b([A-Z]\w*(?:Error|Exception))(?:: \[[\w.]+\]|(?=: ))"
+)  # with the name that Spark has for the error
+_ABOUT_SYSTEM = re.compile(  # kinds whose texts are about code, files, the network or Spark itself
+    r"(Type|Attribute|Name|Index|Import|ModuleNotFound|ZeroDivision|Memory|Recursion|Permission|FileNotFound|OutOfMemory"
+    r"|StackOverflow|NoClassDefFound|NoSuchMethod)Error"
+    r"|(IO|EOF|FileNotFound|NoSuchFile|Connect|Socket|SocketTimeout|UnknownHost|AccessControl|Timeout|Interrupted"
+    r"|ClassNotFound|Spark|IllegalState|Analysis|StreamingQuery|Python|Execution|Checksum)Exception"
+)
 _DIED = "Python worker exited unexpectedly"
 _CLOSED = re.compile(r"EOFException|Connection reset|Broken pipe")  # the worker's connection, if it died during a task
 TWO_WRITERS = "CONCURRENT_STREAM_LOG_UPDATE"
@@ -130,12 +139,12 @@ def spark_failure(what: str, error: BaseException) -> EngineError:
     causes = [_PACKAGES.sub("", cause) for cause in _CAUSE.findall(text)]
     first = causes[0] if causes else lines[0] if lines else type(error).__name__
     detail: Any = causes[-1] if causes else python[-1] if python else None
-    found = None if detail is None or detail == first else _short(detail)
-    message = f"{what} failed: {_short(first)}"
+    found = None if detail is None or detail == first else _without_records(detail)
+    message = f"{what} failed: {_without_records(first)}"
     if is_damage(error):
         hint = "restore the checkpoint from a copy, or reset the application"
         return CheckpointError(message, detail=found, hint=hint)
-    return SparkError(message, detail=found)
+    return SparkError(message, detail=found, hint="ks.spark.spark_logs() shows all that Spark says")
 
 
 def worker_died(what: str, error: BaseException, positions: Sequence[str]) -> EngineError | None:
@@ -171,5 +180,10 @@ def is_damage(error: BaseException) -> bool:
     return _DAMAGED.search(str(error)) is not None
 
 
-def _short(text: str) -> str:
+def _without_records(text: str) -> str:
+    """Cut a text of Spark's after the first error whose own text may quote a record, and to 300 characters."""
+    for kind in _KIND.finditer(text):
+        if not _ABOUT_SYSTEM.fullmatch(kind[1]):
+            text = text[: kind.end()]
+            break
     return text if len(text) <= 300 else text[:297] + "..."

@@ -21,6 +21,7 @@ import msgpack  # type: ignore[import-untyped]
 from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.record import Change, RecordMetadata, ValueAndTimestamp, Windowed
 from kstreamnb.errors import CheckpointError
+from kstreamnb.hints import reason_of
 from kstreamnb.runtime.task.task import StateDelta
 from kstreamnb.spark.execution.record_merge import Positions
 from kstreamnb.state.cache import CacheEntry, InCache
@@ -114,8 +115,7 @@ def _parsing() -> Iterator[None]:
     except CheckpointError:
         raise
     except Exception as error:  # whatever a parser makes of damaged bytes
-        detail = f"{type(error).__name__}: {error}"
-        raise CheckpointError("state in the checkpoint is damaged", detail=detail) from error
+        raise CheckpointError("state in the checkpoint is damaged", detail=reason_of(error)) from error
 
 
 def pack_row(row: Any) -> bytes:

@@ -20,6 +20,7 @@ from kstreamnb.core.arguments import expect
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.signatures import taking
 from kstreamnb.errors import CheckpointError, ConfigError, KStreamError, SinkError, unknown
+from kstreamnb.hints import reason_of
 from kstreamnb.kafka.output_batch import Marker, OutputBatch, checksum_of
 from kstreamnb.spark.contracts import QueryBatch
 from kstreamnb.spark.io.sinks import BoundSink, foreign, history_of, records_of, tables_of
@@ -111,7 +112,7 @@ class DatabaseSink(BoundSink):
         except KStreamError:
             raise
         except Exception as error:  # each driver has its own classes of errors
-            message = f'the database of "{self.bound.application.id}" failed with {type(error).__name__}: {error}'
+            message = f'the database of "{self.bound.application.id}" failed with {reason_of(error)}'
             raise SinkError(message, hint="check the connection, then deploy again or call query.restart()") from error
 
     def publish(self, batch: QueryBatch) -> OutputBatch:

@@ -49,7 +49,7 @@ class KafkaOffsetSource:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_reader": None, "_glancing": None, "_follower": None}
 
-    def reader(self) -> Any:
+    def _own_reader(self) -> Any:
         """Return the reader of this process."""
         self._reader = self._reader or self._new_reader(self.patience_s)
         return self._reader
@@ -61,7 +61,7 @@ class KafkaOffsetSource:
 
     def beginning(self) -> Offsets:
         """Return the first offsets according to ``starting``; global topics always begin with their first record."""
-        reader, starting = self.reader(), self.starting
+        reader, starting = self._own_reader(), self.starting
         own: Mapping[str, Starting] = {}
         if isinstance(starting, tuple):
             starting, own = starting
@@ -85,7 +85,7 @@ class KafkaOffsetSource:
 
     def end(self) -> Offsets:
         """Return the last stable offsets."""
-        found: Offsets = self.reader().end()
+        found: Offsets = self._own_reader().end()
         return found
 
     def follow(self, begin: Offsets) -> None:
@@ -126,13 +126,26 @@ class KafkaOffsetSource:
         """
         theirs = {topic: parts for topic, parts in end.items() if topic in self.global_topics}
         mine = {topic: parts for topic, parts in end.items() if topic not in self.global_topics}
-        found: Offsets = self.reader().batch_end({topic: start.get(topic, {}) for topic in mine}, mine, limit)
+        found: Offsets = self._own_reader().batch_end({topic: start.get(topic, {}) for topic in mine}, mine, limit)
         return {**found, **theirs}
 
     def check(self, start: Offsets, end: Offsets) -> None:
         """Raise DataLossError if records were lost, unless that is allowed."""
         if self.fail_on_loss:
-            self.reader().check(start, end, None)
+            self._own_reader().check(start, end, None)
+
+    def skipped(self, start: Offsets, end: Offsets) -> dict[str, dict[str, list[int]]]:
+        """Return where records of a batch that the cluster has removed begin and end, by topic and partition.
+
+        Also if loss is not allowed: the batch fails, but a deployment that allows it runs the same batch.
+        """
+        found: dict[str, dict[str, list[int]]] = {}
+        beginning = self._own_reader().beginning()
+        for topic, partition, offset, last in ranges(start, end):
+            first = min(beginning.get(topic, {}).get(partition, offset), last)
+            if first > offset:
+                found.setdefault(topic, {})[str(partition)] = [offset, first]
+        return found
 
     def now_ms(self) -> int:
         """Return the machine's clock."""

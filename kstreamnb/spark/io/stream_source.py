@@ -147,7 +147,7 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow)
         """Return the end of the next batch; ``start`` itself if there is nothing to do."""
         if _same(start) in self._again:
             return self._again[_same(start)]
-        settings, begin = self.settings, self._positions(start)
+        settings, begin, looked = self.settings, self._positions(start), self._looked
         end = self._available(begin, int(start["tick"]))
         now_ms = self._clock.read(settings.offset_source.now_ms(), int(start["clock"]))
         if isinstance(limit, ReadMaxRows) and end != begin:
@@ -157,7 +157,10 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow)
         if idle and (not due or (self._stop is not None and self._ticked)):
             return start
         self._ticked = idle
-        return {"clock": now_ms, "tick": now_ms if due else start["tick"], "offsets": to_json(end)}
+        # Records that are received as they arrive have no gaps. Log and metrics read the gaps from the log of offsets.
+        skipped = settings.offset_source.skipped(begin, end) if end != begin and self._looked > looked else {}
+        gaps = {"skipped": skipped} if skipped else {}
+        return {"clock": now_ms, "tick": now_ms if due else start["tick"], "offsets": to_json(end), **gaps}
 
     def _positions(self, offset: Mapping[str, Any]) -> Offsets:
         found = from_json(offset["offsets"])

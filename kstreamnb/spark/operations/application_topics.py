@@ -33,12 +33,16 @@ def with_limits(config: Config, topology: Topology, admin: Admin, producer: Mapp
     """Add what the output topics refuse, so that the production handler decides about such records in their task."""
     if config.production_handler == "fail" and config.dead_letter_topic is None:
         return config  # the query ends with Kafka's refusal
-    limits: dict[str, object] = {"producer.max.request.size": producer.get("message.max.bytes", _LARGEST_MESSAGE)}
+    limits: dict[str, object] = {"producer.max.request.size": _largest_message(producer)}
     for topic, found in admin.settings(output_topics(topology), TIME_LIMITS).items():
         limits |= {f"topic.{topic}.{name}": value for name, value in found.items()}
     own = config.client_settings("producer")
     limits |= {"producer.max.request.size": own["max.request.size"]} if "max.request.size" in own else {}
     return replace(config, others={**config.others, **limits})
+
+
+def _largest_message(producer: Mapping[str, object]) -> object:
+    return producer.get("message.max.bytes", producer.get("max.request.size", _LARGEST_MESSAGE))
 
 
 def written_topics(topology: Topology, settings: Config) -> list[str]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kstreamnb.errors import EngineError, KStreamError, UnknownTopicError, unknown
+from kstreamnb.hints import nearest
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.io.offset_source import KafkaOffsetSource
@@ -95,7 +96,7 @@ def application_over(topology: Topology, settings: Config, topics: Mapping[str, 
                     topic,
                     others,
                     error=UnknownTopicError,
-                    detail=f"source {source.name} reads it; the cluster has {', '.join(others) or 'no topics'}",
+                    detail=f"source {source.name} reads it; the cluster has {nearest(topic, others) or 'no topics'}",
                     hint="create it with ks.kafka.Admin; topics that this user cannot READ are not listed",
                     origin=source.origin,
                 )

@@ -1,12 +1,14 @@
 """Topic watcher: ends a query whose topics were deleted, or replaced by others of the same name.
 
 A reader that waits for records does not notice that a topic was deleted, and offsets alone cannot distinguish a topic
-from a newer one that has grown past them. So the watcher asks for the ids of topics every second.
+from a newer one that has grown past them. So the watcher looks for the topics every second, and compares their ids when
+one is there again, and every half minute: Kafka's Python client keeps some memory of each id that it asks for.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:  # the watcher is a companion of the query
     from kstreamnb.spark.query.query import Query
 
 _EVERY_S = 1.0
+_IDS_EVERY_S = 30.0
 _LOOKS = 3  # in a row without a topic: a broker that has just come back may not know it yet
 _WAY_OUT = "reset the application, or deploy it with fail_on_loss=False to read what comes after its position"
 
@@ -34,12 +37,13 @@ class TopicWatcher:
         self._query, self._admin, self._ids = query, admin, dict(ids)
         self._written, self._fail_on_loss = tuple(written), fail_on_loss
         self._missed: dict[str, int] = {}
+        self._compared_s = 0.0
 
     def __call__(self, lasts: Callable[[], bool]) -> None:
         """Watch until the query ends or is started again."""
         pause = threading.Event()
         self._missed.clear()
-        self._query.book.broker_reachable = True
+        self._query.book.broker_reachable, self._compared_s = True, -_IDS_EVERY_S
         while not pause.wait(_EVERY_S) and lasts() and self._query.is_active():
             try:
                 error = self._look()
@@ -62,15 +66,17 @@ class TopicWatcher:
 
     def _look(self) -> EngineError | None:
         application = self._query.deployment.application
-        inputs = application.inputs
-        ids = self._admin.identities({*inputs, *self._written})
-        self._missed = {
-            topic: self._missed.get(topic, 0) + 1 for topic in (*inputs, *self._written) if topic not in ids
-        }
+        watched = dict.fromkeys((*application.inputs, *self._written))
+        there = self._admin.existing(watched)
+        is_back = bool(self._missed.keys() & there)
+        self._missed = {topic: self._missed.get(topic, 0) + 1 for topic in watched if topic not in there}
         missing = [topic for topic, looks in self._missed.items() if looks >= _LOOKS]
         if missing:
-            return _missing(missing[0], application.id, read=missing[0] in inputs)
-        now = {topic: ids[topic] for topic in inputs if topic in ids}
+            return _missing(missing[0], application.id, read=missing[0] in application.inputs)
+        if not is_back and time.monotonic() - self._compared_s < _IDS_EVERY_S:
+            return None
+        now = self._admin.identities(application.inputs)
+        self._compared_s = time.monotonic()
         error = _replaced(self._ids, now, application.id) if self._fail_on_loss else None
         self._ids.update(now)
         return error

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kstreamnb.core.time import format_duration
 from kstreamnb.errors import ApplicationStateError, KStreamError, SinkError
-from kstreamnb.hints import message_of
+from kstreamnb.hints import reason_of
 from kstreamnb.kafka.batch_offsets import Offsets, count_between
 from kstreamnb.kafka.output_batch import OutputBatch
 from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles
@@ -121,7 +121,7 @@ class BatchAction:
             self.last = QueryBatch(number, entry, from_json(end["offsets"]), int(end["clock"]), BatchOutput())
             self._read = self.last.positions
         except (OSError, ValueError, LookupError) as error:  # damaged: Spark repairs it, or ends with an error
-            self.log.warn("checkpoint unread", batch=number, error=str(error))
+            self.log.warn("checkpoint unread", batch=number, error=reason_of(error))
 
     def prepare(self, batch: int, source: str) -> str:
         """Return what executors need to know of a batch; raises if it must not be published."""
@@ -196,6 +196,7 @@ class BatchAction:
     def _tell(self, batch: QueryBatch, done: OutputBatch, figures: BatchFigures) -> None:
         self.lifecycle.apply(LifecycleEvent.READY, Actor.STREAM)
         self.log.batch(figures)
+        self._tell_of_gaps(batch)
         self._tell_of_drops(batch)
         self._tell_of_clock(batch.clock_ms - figures.at_ms)
         if done.differs:
@@ -204,7 +205,15 @@ class BatchAction:
             try:
                 watcher(figures)
             except BaseException as error:  # a watcher must not end the query; its error is logged
-                self.log.warn("watcher failed", error=f"{type(error).__name__}: {message_of(error)}")
+                self.log.warn("watcher failed", error=reason_of(error))
+
+    def _tell_of_gaps(self, batch: QueryBatch) -> None:
+        """Warn of records that the cluster removed before they were read, for each partition."""
+        skipped = json.loads(batch.source).get("skipped", {}) if '"skipped"' in batch.source else {}
+        for topic, parts in skipped.items():
+            for partition, (first, after) in parts.items():
+                self.book.skipped += after - first
+                self.log.warn("offsets skipped", topic=topic, partition=int(partition), first=first, after=after)
 
     def _tell_of_drops(self, batch: QueryBatch) -> None:
         """Warn of skipped records, once for each node and reason."""
@@ -223,7 +232,7 @@ class BatchAction:
 
     def _of_sink(self, cause: BaseException, batch: int) -> SinkError:
         error = SinkError(
-            f'the sink of "{self.log.application}" failed with {type(cause).__name__}: {message_of(cause)}',
+            f'the sink of "{self.log.application}" failed with {reason_of(cause)}',
             detail=f"it was writing batch {batch}",
             hint="fix the sink and call query.restart(); the batch is delivered again",
         )

@@ -155,7 +155,7 @@ def failure_line(error: KStreamError) -> str:
     cause, message = error.__cause__, error.message
     kind = type(cause).__name__
     if cause is not None and message.endswith(f" with {kind}"):
-        message = message.removesuffix(kind) + reason_of(cause)
+        message = message.removesuffix(kind) + reason_of(cause, error.origin)
     coordinates = getattr(error, "coordinates", None)
     record = coordinates and "record {}-{}@{}".format(*coordinates)
     return "; ".join(filter(None, (message, record, f"at {error.origin}" if error.origin else None)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from copy import copy
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -89,6 +90,14 @@ def _on_batch(deployment: Deployment, action: Action, settings: StreamSettings) 
     owners, files, application = owners_of(deployment), settings.files, deployment.application
 
     def act(frame: DataFrame, number: int) -> None:
+        try:
+            process(frame, number)
+        except (
+            KStreamError
+        ) as error:  # Py4J and Spark log it with its causes, which may quote records: the query has them
+            raise copy(error) from None
+
+    def process(frame: DataFrame, number: int) -> None:
         began = time.perf_counter()
         entry = files.last_line(f"offsets/{number}")
         frame.sparkSession.sparkContext.setLocalProperty(PREPARED, action.prepare(number, entry))

@@ -132,6 +132,7 @@ class MetricsBook:
         self.application = application
         self.batches = 0
         self.consumed = 0
+        self.skipped = 0  # offsets that the cluster removed before they were read
         self.published = 0
         self.suppressed = 0
         self.differing = 0
@@ -225,6 +226,7 @@ class MetricsBook:
             "consumer-fetch-manager-metrics": {
                 "records-consumed-total": self.consumed,
                 "records-consumed-rate": self._rate(lambda figures: figures.consumed),
+                "offsets-skipped-total": self.skipped,
             },
             "producer-metrics": {
                 "record-send-total": self.published,

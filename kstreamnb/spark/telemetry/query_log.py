@@ -45,7 +45,7 @@ class QueryLog:
         """Log the error that ends the query."""
         fields: dict[str, object] = {"error": type(error).__name__, "message": error.message, "detail": error.detail}
         if error.__cause__ is not None:
-            fields["cause"] = reason_of(error.__cause__)
+            fields["cause"] = reason_of(error.__cause__, error.origin)
         if isinstance(error, ProcessingError):
             fields |= {"node": error.node, "coordinates": error.coordinates}
         self._write(logging.ERROR, "failed", fields)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pickle
 import time
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,6 +27,23 @@ def test_topics_are_neither_created_nor_deleted_where_nobody_answers() -> None:
         admin.create_topic("orders", exists_ok=True)
     with pytest.raises(BrokerError, match='deleting topic "orders" failed at '):
         admin.delete_topics("orders")
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (
+            {"cleanup.policy": ["compact"]},
+            'expected text, a number, a bool for setting "cleanup.policy", got type "list"',
+        ),
+        ({"segment.bytes": timedelta(1)}, 'a bool for setting "segment.bytes", got type "timedelta"'),
+        ({"retention.ms": None}, 'a bool or a timedelta for setting "retention.ms", got type "NoneType"'),
+    ],
+)
+def test_a_setting_of_a_topic_that_has_no_text_is_refused_with_its_name(config: Any, message: str) -> None:
+    """Before a broker is asked, which would see the text of Python's object."""
+    with pytest.raises(ConfigError, match=message):
+        Admin(NOBODY, patience_s=60).create_topic("orders", config=config)
 
 
 def test_a_refused_connection_is_said_within_seconds_with_the_way_out() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import kstreamnb as ks
+from kstreamnb.client_settings import for_librdkafka
 from kstreamnb.runtime.context.config import _DOTTED, Config, streams_settings
 
 
@@ -119,6 +120,94 @@ def test_what_texts_say_wrong_is_put_right(name: str, default: str, answer: str,
     found = ks.config_report({name: "1"})[name]
     assert (default, answer) == (found.default, found.answer)
     assert word in found.words
+
+
+LOGIN = "org.apache.kafka.common.security.{} required {};"
+
+
+@pytest.mark.parametrize(
+    ("settings", "name", "answer", "word"),
+    [
+        ({"interceptor.classes": "shop.Audit"}, "interceptor.classes", "not supported", "an operator"),
+        ({"main.consumer.interceptor.classes": "shop.Audit"}, "main.consumer.interceptor.classes", "not supported", ""),
+        ({"ssl.keystore.location": "a.jks"}, "ssl.keystore.location", "not supported", "keytool"),
+        (
+            {"ssl.keystore.location": "a", "ssl.keystore.type": "JKS"},
+            "ssl.keystore.location",
+            "not supported",
+            "PKCS12",
+        ),
+        ({"ssl.keystore.location": "a", "ssl.keystore.type": "PEM"}, "ssl.keystore.location", "client", ""),
+        ({"ssl.truststore.location": "a.p12"}, "ssl.truststore.location", "not supported", "PEM"),
+        (
+            {"ssl.truststore.location": "a", "ssl.truststore.type": "PEM"},
+            "ssl.truststore.location",
+            "translated",
+            "ssl.ca",
+        ),
+        (
+            {"sasl.jaas.config": LOGIN.format("oauthbearer.X", "a=1")},
+            "sasl.jaas.config",
+            "not supported",
+            "sasl.username",
+        ),
+        (
+            {"sasl.jaas.config": LOGIN.format("plain.PlainLoginModule", 'username="me"')},
+            "sasl.jaas.config",
+            "not supported",
+            "",
+        ),
+        ({"producer.max.request.size": 5}, "producer.max.request.size", "translated", "message.max.bytes"),
+        ({"value.serializer": "shop.Values"}, "value.serializer", "not needed", "serdes"),
+    ],
+)
+def test_settings_of_java_clients_alone_are_translated_or_said_to_be_unsupported(
+    settings: dict[str, object], name: str, answer: str, word: str
+) -> None:
+    """The same combinations are refused when a client connects."""
+    found = ks.config_report(settings)[name]
+    assert answer == found.answer
+    assert word in found.words
+    plain = {name.removeprefix("main.consumer."): value for name, value in settings.items()}
+    if answer == "not supported":
+        with pytest.raises(ks.errors.ConfigError, match=r'setting ".*" of Java\'s clients is not supported') as caught:
+            for_librdkafka(plain)
+        assert found.words == caught.value.hint
+    else:
+        for_librdkafka(plain)
+
+
+@pytest.mark.parametrize("module", ["plain.PlainLoginModule", "scram.ScramLoginModule"])
+@pytest.mark.parametrize(
+    ("options", "password"),
+    [
+        ('username="me" password="pass;word=1"', "pass;word=1"),
+        ('\n  username="me"\n  password="say \\"a\\\\b\\""', 'say "a\\b"'),
+        ("username=me password=secret", "secret"),
+    ],
+)
+def test_a_login_of_java_becomes_name_and_password(module: str, options: str, password: str) -> None:
+    """Its quotes and escapes are those of JAAS."""
+    assert {"sasl.username": "me", "sasl.password": password} == for_librdkafka(
+        {"sasl.jaas.config": LOGIN.format(module, options)}
+    )
+
+
+def test_a_keystore_in_pem_becomes_key_and_certificate() -> None:
+    """Java has both in one file; librdkafka takes the same file for each."""
+    store = {"ssl.keystore.location": "me.pem", "ssl.keystore.type": "pem", "ssl.key.password": "hush"}
+    trust = {
+        "ssl.truststore.location": "ca.pem",
+        "ssl.truststore.type": "PEM",
+        "ssl.endpoint.identification.algorithm": "",
+    }
+    assert {
+        "ssl.key.location": "me.pem",
+        "ssl.certificate.location": "me.pem",
+        "ssl.key.password": "hush",
+        "ssl.ca.location": "ca.pem",
+        "ssl.endpoint.identification.algorithm": "none",
+    } == for_librdkafka({**store, **trust})
 
 
 @pytest.mark.parametrize("name", ["rocksdb.compaction.style", "incremental.restore"])

@@ -1,4 +1,4 @@
-"""The entries of the log about a broker that is away."""
+"""Looks at topics while a query runs, and the entries of the log about a broker that is away."""
 
 from __future__ import annotations
 
@@ -9,41 +9,74 @@ from typing import Any
 
 import pytest
 
-from kstreamnb.errors import BrokerError
+from kstreamnb.errors import BrokerError, DataLossError
 from kstreamnb.spark.operations import topic_watcher
 from kstreamnb.spark.operations.topic_watcher import TopicWatcher
 from kstreamnb.spark.telemetry.metrics import MetricsBook
 from kstreamnb.spark.telemetry.query_log import QueryLog
 
 
-def test_an_outage_of_the_broker_is_logged_once_and_so_is_its_end(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """One warning however often the watcher asks, and one entry when the broker is back; the metric follows."""
-    answers: Iterator[Any] = iter([{"orders": "a"}, None, None, {"orders": "a"}, {"orders": "a"}])
+def watch(existing: Any, identities: Any, looks: int, **control: Any) -> list[float]:
+    """Look several times at the topic of a query whose first one had the id "a"; return the gauge before each look."""
+    action, book = SimpleNamespace(log=QueryLog("shop", "q")), MetricsBook("s")
+    deployment = SimpleNamespace(application=SimpleNamespace(id="shop", inputs=("orders",)))
+    query: Any = SimpleNamespace(
+        control=SimpleNamespace(action=action, **control), deployment=deployment, is_active=lambda: True, book=book
+    )
+    admin: Any = SimpleNamespace(existing=existing, identities=identities)
+    reachable: list[float] = []
 
-    def identities(topics: set[str]) -> Any:
+    def lasts() -> bool:
+        reachable.extend(float(metric.value) for metric in book.all() if metric.name == "broker-reachable")
+        return len(reachable) <= looks
+
+    TopicWatcher(query, admin, {"orders": "a"}, (), fail_on_loss=True)(lasts)
+    return reachable
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No pause between two looks."""
+    monkeypatch.setattr(topic_watcher, "_EVERY_S", 0.0)
+
+
+def test_an_outage_of_the_broker_is_logged_once_and_so_is_its_end(caplog: pytest.LogCaptureFixture) -> None:
+    """One warning however often the watcher asks, and one entry when the broker is back; the metric follows."""
+    answers: Iterator[Any] = iter([{"orders"}, None, None, {"orders"}, {"orders"}])
+
+    def existing(topics: Any) -> Any:
         answer = next(answers)
         if answer is None:
             raise BrokerError("asking for topics failed")
         return answer
 
     caplog.set_level(logging.INFO, logger="kstreamnb.query")
-    monkeypatch.setattr(topic_watcher, "_EVERY_S", 0.0)
-    control = SimpleNamespace(action=SimpleNamespace(log=QueryLog("shop", "q")))
-    deployment = SimpleNamespace(application=SimpleNamespace(id="shop", inputs=("orders",)))
-    query: Any = SimpleNamespace(control=control, deployment=deployment, is_active=lambda: True, book=MetricsBook("s"))
-    admin: Any = SimpleNamespace(identities=identities)
-    reachable = []
-
-    def lasts() -> bool:
-        found = {metric.name: metric.value for metric in query.book.all()}
-        reachable.append(found["broker-reachable"])
-        return len(reachable) < 6
-
-    TopicWatcher(query, admin, {}, (), fail_on_loss=True)(lasts)
-    assert [1, 1, 0, 0, 1, 1] == reachable
+    assert [1, 1, 0, 0, 1, 1] == watch(existing, lambda topics: {"orders": "a"}, 5)
     assert [
         ("WARNING", "shop: broker cannot be reached (error asking for topics failed)"),
         ("INFO", "shop: broker is back"),
     ] == [(each.levelname, each.getMessage()) for each in caplog.records]
+
+
+def test_ids_are_asked_for_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kafka's client never frees the memory of an id: at the first look, and then once per interval."""
+    asked: list[Any] = []
+
+    def identities(topics: Any) -> dict[str, str]:
+        asked.append(topics)
+        return {"orders": "a"}
+
+    watch(lambda topics: {"orders"}, identities, 20)
+    assert [("orders",)] == asked
+    monkeypatch.setattr(topic_watcher, "_IDS_EVERY_S", 0.0)
+    watch(lambda topics: {"orders"}, identities, 20)
+    assert 21 == len(asked)
+
+
+def test_ids_are_compared_as_soon_as_a_topic_is_back() -> None:
+    """A topic that was missing for a look has probably been created again."""
+    ids, ended = iter(["a", "b"]), list[Exception]()
+    there = iter([{"orders"}, {"orders"}, set(), {"orders"}])
+    watch(lambda topics: next(there), lambda topics: {"orders": next(ids)}, 9, end_with=ended.append)
+    assert [DataLossError] == [type(each) for each in ended]
+    assert 'input topic "orders" of "shop" was deleted and created again' == str(ended[0])

@@ -25,6 +25,7 @@ def test_the_failure_of_a_query_is_one_line_with_cause_record_and_line() -> None
 def test_the_failure_of_a_query_does_not_quote_values() -> None:
     """The texts of errors about values may contain parts of a record."""
     assert "4111" not in failure_line(failure("with ValueError", ValueError("invalid literal: '4111'")))
+    assert "4111" not in failure_line(failure("with KeyError", KeyError("4111")))  # a record's, not in the code
 
 
 def test_the_failure_of_a_query_without_a_record_is_its_message() -> None:

@@ -1,0 +1,110 @@
+"""Translates settings of Java's clients for librdkafka, and finds those that it has no counterpart for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import PurePath
+from pkgutil import get_data
+
+from kstreamnb.errors import ConfigError
+
+_STORES = {"keystore": ("PKCS12", "PEM"), "truststore": ("PEM",)}
+_CONVERT = (
+    "convert it with keytool and openssl: librdkafka reads a keystore of type PKCS12 or PEM, and a truststore of PEM"
+)
+_LOGIN = re.compile(
+    r'\s*[\w.]*\b(?:PlainLoginModule|ScramLoginModule)\s+(?:required|requisite|sufficient)((?:\s+\w+\s*=\s*(?:"(?:[^"\\]|\\.)*"'
+    r"|[^\s\"';]+))*)\s*;\s*"
+)
+_OPTION = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s"\';]+))')
+_KILOBYTE = 1024
+
+
+@cache
+def java_client_settings() -> Mapping[str, tuple[str, str, str]]:
+    """Return, by name, the settings of Java's clients that librdkafka lacks: Java's default, the answer, and why.
+
+    The answer is "translated" (to the setting that the last text is, unless it is a sentence), "not needed" or "not
+    supported" (and what to do).
+    """
+    table = (get_data(__package__, "java_client_settings.tsv") or b"").decode()
+    rows = [line.split("\t") for line in table.splitlines() if not line.startswith("#")]
+    return {name: (default, answer, words) for names, default, answer, words in rows for name in names.split()}
+
+
+def unsupported(given: Mapping[str, object]) -> dict[str, str]:
+    """Return the settings of Java's clients that have no counterpart, each with the user's way out.
+
+    Args:
+        given: settings of one client by their dotted names.
+
+    Example:
+        >>> unsupported({"ssl.keystore.type": "PEM", "ssl.keystore.location": "key.pem", "interceptor.classes": "A"})
+        {'interceptor.classes': 'leave it out: do the same in an operator, a serde or a sink'}
+    """
+    java = java_client_settings()
+    found = {name: java[name][2] for name in given if name in java and java[name][1] == "not supported"}
+    for store, kinds in _STORES.items():
+        location = f"ssl.{store}.location"
+        if given.get(location) and _store_type(given, store) not in kinds:
+            found[location] = _CONVERT
+    if str(given.get("ssl.keystore.certificate.chain")).count("BEGIN CERTIFICATE") > 1:
+        found["ssl.keystore.certificate.chain"] = "write the chain to a file, and name it in ssl.certificate.location"
+    jaas = given.get("sasl.jaas.config")
+    if jaas and _login(str(jaas)).keys() != {"username", "password"}:
+        found["sasl.jaas.config"] = (
+            "give librdkafka's sasl.mechanism, and for PLAIN and SCRAM sasl.username and sasl.password"
+        )
+    return found
+
+
+def for_librdkafka(given: Mapping[str, object]) -> dict[str, object]:
+    r"""Return settings as librdkafka has them; those that a client here does not need are left out.
+
+    Args:
+        given: settings by the names of Java's clients or of librdkafka, whose own names win.
+
+    Raises: ConfigError for a setting that has no counterpart.
+
+    Example:
+        >>> plain = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="me" password="a\\"b";'
+        >>> for_librdkafka({"sasl.jaas.config": plain, "max.request.size": 5000, "key.serializer": "shop.Keys"})
+        {'sasl.username': 'me', 'sasl.password': 'a"b', 'message.max.bytes': 5000}
+    """
+    for name, remedy in unsupported(given).items():
+        raise ConfigError(f'setting "{name}" of Java\'s clients is not supported as given', hint=remedy)
+    java, found, own = java_client_settings(), dict[str, object](), dict[str, object]()
+    for name, value in given.items():
+        if name == "sasl.jaas.config":
+            found |= {f"sasl.{option}": text for option, text in _login(str(value)).items()}
+        elif name == "buffer.memory":
+            found["queue.buffering.max.kbytes"] = max(1, int(str(value)) // _KILOBYTE)
+        elif name == "batch.size" and not int(str(value)):  # no batches in Java, not allowed in librdkafka
+            found["batch.num.messages"] = 1
+        elif name == "ssl.endpoint.identification.algorithm" and not value:
+            found[name] = "none"
+        elif name == "ssl.keystore.location" and _store_type(given, "keystore") == "PEM":
+            found |= {"ssl.key.location": value, "ssl.certificate.location": value}
+        elif name not in java:
+            own[name] = value
+        elif java[name][1] == "translated" and " " not in java[name][2]:
+            found[java[name][2]] = value
+    if "ssl.key.location" in found:
+        own.pop("ssl.keystore.password", None)
+    return {**found, **own}
+
+
+def _store_type(given: Mapping[str, object], store: str) -> str:
+    """Return the type of a keystore or truststore; Java takes one without a type for JKS, which may also be PKCS12."""
+    named = str(given.get(f"ssl.{store}.type") or "").upper()
+    jks = store == "truststore" or PurePath(str(given.get(f"ssl.{store}.location"))).suffix.lower() == ".jks"
+    return named or ("JKS" if jks else "PKCS12")
+
+
+def _login(jaas: str) -> dict[str, str]:
+    """Return the options of a login by name and password; nothing for other modules of Java."""
+    found = _LOGIN.fullmatch(jaas)
+    options = [] if found is None else _OPTION.findall(found[1])
+    return {name: re.sub(r"\\(.)", r"\1", quoted) or plain for name, quoted, plain in options}
