@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
 from kstreamnb.core.operator import BindContext, Cancellable, Forward, Operator, OperatorTraits, Process
 from kstreamnb.core.record import Headers, Record, RecordMetadata
 from kstreamnb.core.serde import Serde
+from kstreamnb.core.signatures import taking
 from kstreamnb.core.time import duration_ms, instant_ms
 from kstreamnb.errors import ProcessingError, StateError
 from kstreamnb.suggesting import Suggesting
@@ -118,6 +119,7 @@ class ProcessorContext(Suggesting):
                 Default: the next record in stream time, one interval from now on the wall clock.
         """
         start_ms = None if start is None else instant_ms(start, "start of a punctuator")
+        taking(callback, "now_ms")
         return self._context.schedule(duration_ms(interval, "interval of a punctuator"), kind, callback, start_ms)
 
     def record_metadata(self) -> RecordMetadata | None:

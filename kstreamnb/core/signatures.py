@@ -14,12 +14,13 @@ RECORD, REDUCE = ("key", "value"), ("aggregate", "value")
 FOLD, MERGE = ("key", "value", "aggregate"), ("key", "left", "right")
 
 
-def taking(function: F, *arguments: str, key: bool = False, hint: str | None = None) -> F:
+def taking(function: F, *arguments: str, key: bool = False, many: bool = False, hint: str | None = None) -> F:
     """Return a user's function if it can be called with these arguments, preceded by the key if there is a ``key``.
 
-    Functions whose signature is unknown, such as those written in C, are accepted.
+    Functions whose signature is unknown, such as those written in C, are accepted. A function of ``many`` results may
+    be a generator function.
 
-    Raises: ConfigError if it is not a function, or takes other arguments.
+    Raises: ConfigError if it is not a function, takes other arguments, or would not run when it is called.
 
     Example:
         >>> try:
@@ -34,6 +35,7 @@ def taking(function: F, *arguments: str, key: bool = False, hint: str | None = N
     hint = hint or f"write it as {' '.join(('lambda', ', '.join(arguments))).strip()}: …"
     if not callable(function):
         raise ConfigError(f'{wanted}, got type "{type(function).__name__}"', hint=hint)
+    check_runs(function, many=many)
     try:
         # Their second argument, an encoding or a base, is never a record's; float takes one, and has a signature.
         signature = inspect.signature(float if function in (str, bytes, int) else function, follow_wrapped=False)
@@ -49,6 +51,24 @@ def taking(function: F, *arguments: str, key: bool = False, hint: str | None = N
             raise _other_method(function, takes, arguments[1:]) from None
         raise ConfigError(f"{wanted}, but this one takes {takes}", hint=hint) from None
     return function
+
+
+def check_runs(function: object, *, many: bool = False) -> None:
+    """Raise ConfigError for a function whose call only makes a coroutine or a generator, which nobody would run.
+
+    Args:
+        function: a function, or an object with ``__call__``.
+        many: accept generator functions.
+    """
+    for each in (function, getattr(type(function), "__call__", None)):
+        if inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each):
+            kind, hint = "an async function", "write def instead of async def, and call nothing with await"
+        elif inspect.isgeneratorfunction(each) and not many:
+            kind, hint = "a generator function", "write return instead of yield; flat_map and flat_map_values take yield"
+        else:
+            continue
+        name = getattr(function, "__qualname__", type(function).__name__).rpartition("<locals>.")[2]
+        raise ConfigError(f'expected a plain function, got {kind}, "{name}"', detail="a call does not run it", hint=hint)
 
 
 def _other_method(method: Any, takes: inspect.Signature, arguments: tuple[str, ...]) -> ConfigError:

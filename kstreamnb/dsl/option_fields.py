@@ -13,6 +13,7 @@ from kstreamnb.core.names import check_resource_name
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import serde_of
+from kstreamnb.core.signatures import check_runs
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.time import duration_ms
 from kstreamnb.errors import ConfigError, unknown
@@ -87,6 +88,7 @@ def check_function(options: object, field: Attribute[T], value: T) -> None:
     """Raise ConfigError for anything that cannot be called."""
     if value is not None and not callable(value):
         raise ConfigError(f'{field.name} must be a function, got type "{type(value).__name__}"')
+    check_runs(value)
 
 
 def check_store_type(options: object, field: Attribute[T], value: T) -> None:

@@ -125,6 +125,67 @@ def test_a_function_of_other_arguments_is_refused_where_it_is_said(
     assert f"expected a function taking {wanted}, but this one takes {taken}" in caught.value.message
 
 
+async def awaited(*arguments: Any) -> Any:
+    """Return the arguments, if it is awaited."""
+    return arguments
+
+
+def yielded(*arguments: Any) -> Any:
+    """Yield the arguments."""
+    yield from arguments
+
+
+IDLE: list[Callable[[Shop, Any], object]] = [
+    lambda shop, idle: shop.orders.filter(idle),
+    lambda shop, idle: shop.orders.map_values(functools.partial(idle, 1)),
+    lambda shop, idle: shop.orders.peek(idle),
+    lambda shop, idle: shop.orders.foreach(type("Callable", (), {"__call__": idle})()),
+    lambda shop, idle: shop.orders.split().branch(idle),
+    lambda shop, idle: shop.orders.to("out", partitioner=idle),
+    lambda shop, idle: shop.orders.join(shop.names, idle),
+    lambda shop, idle: shop.names.filter(idle),
+    lambda shop, idle: shop.orders.group_by_key().aggregate(idle, pair),
+    lambda shop, idle: shop.orders.process(type("Idle", (ks.Processor,), {"process": idle})),
+    lambda shop, idle: (
+        shop.orders.process(lambda: type("Idle", (ks.Processor,), {"process": idle})()) and shop.builder.build()
+    ),
+    lambda shop, idle: shop.names.transform_values(type("Idle", (), {"transform": idle})),
+]
+
+
+@pytest.mark.parametrize(("idle", "kind"), [(awaited, "an async function"), (yielded, "a generator function")])
+@pytest.mark.parametrize("declared", IDLE)
+def test_a_function_that_would_not_run_is_refused(declared: Callable[[Shop, Any], object], idle: Any, kind: str) -> None:
+    """A coroutine and a generator count as true, so that a filter would keep every record."""
+    with pytest.raises(ConfigError, match=f"expected a plain function, got {kind}") as caught:
+        declared(Shop(), idle)
+    assert ("def instead of async def" if idle is awaited else "return instead of yield") in str(caught.value.hint)
+
+
+def test_a_generator_makes_many_records_of_one() -> None:
+    """It is what flat_map and flat_map_values take; an async one is refused there, too."""
+    shop = Shop()
+    assert [("a", 1, 0)] == ks.head(shop.orders.flat_map_values(yielded), {"orders": [("a", 1)]})
+    shop.orders.flat_map(yielded)
+    for declare in (shop.orders.flat_map, shop.orders.flat_map_values):
+        with pytest.raises(ConfigError, match='got an async function, "awaited"'):
+            declare(awaited)
+
+
+def test_a_punctuator_that_would_not_run_is_refused() -> None:
+    """Where it is scheduled."""
+
+    class Ticks(ks.Processor):
+        def init(self, context: Any) -> None:
+            super().init(context)
+            context.schedule("1s", "stream_time", awaited)
+
+    shop = Shop()
+    shop.orders.process(Ticks)
+    with pytest.raises(ks.KStreamError, match="expected a plain function, got an async function"):
+        ks.TopologyTestDriver(shop.builder.build()).create_input_topic("orders").pipe_input("a", 1)
+
+
 def test_what_is_no_function_is_refused() -> None:
     """The name of a function is not a function."""
     with pytest.raises(ConfigError, match=re.escape('expected a function taking (value), got type "str"')):
