@@ -269,9 +269,19 @@ def plain_value(value: object, other: Callable[[object], Any] = _unchanged) -> A
         return bytes(value)
     if isinstance(value, Mapping):
         return {str(name): plain_value(item, other) for name, item in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
+    if isinstance(value, (list, tuple)):
         return [plain_value(item, other) for item in value]
     return _numpy_value(value, other) if type(value).__module__.startswith("numpy") else other(value)
+
+
+def expect_order(name: str, value: object) -> object:
+    """Return a value of a column; raise ConfigError for a set, whose order changes from process to process."""
+    if isinstance(value, set | frozenset):
+        raise ConfigError(
+            f'column "{name}" has a value of type "{type(value).__name__}", which has no order',
+            hint=f'make lists of the sets: frame["{name}"] = frame["{name}"].map(sorted)',
+        )
+    return value
 
 
 def _numpy_value(value: Any, other: Callable[[object], Any]) -> Any:

@@ -60,15 +60,16 @@ def check_runs(function: object, *, many: bool = False) -> None:
         function: a function, or an object with ``__call__``.
         many: accept generator functions.
     """
-    for each in (function, getattr(type(function), "__call__", None)):
+    for each in (function, getattr(type(function), "__call__", None)):  # noqa: B004 - of an object, not whether it has one
         if inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each):
             kind, hint = "an async function", "write def instead of async def, and call nothing with await"
         elif inspect.isgeneratorfunction(each) and not many:
-            kind, hint = "a generator function", "write return instead of yield; flat_map and flat_map_values take yield"
+            kind, hint = "a generator function", "write return instead of yield, or take flat_map or flat_map_values"
         else:
             continue
         name = getattr(function, "__qualname__", type(function).__name__).rpartition("<locals>.")[2]
-        raise ConfigError(f'expected a plain function, got {kind}, "{name}"', detail="a call does not run it", hint=hint)
+        fact = f'expected a plain function, got {kind}, "{name}"'
+        raise ConfigError(fact, detail="a call does not run it", hint=hint)
 
 
 def _other_method(method: Any, takes: inspect.Signature, arguments: tuple[str, ...]) -> ConfigError:

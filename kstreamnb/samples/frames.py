@@ -12,7 +12,7 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import Instant, instant_ms
 from kstreamnb.errors import ConfigError, extra
-from kstreamnb.frames import TIMES, pandas_values, without_gaps
+from kstreamnb.frames import TIMES, expect_order, pandas_values, without_gaps
 from kstreamnb.samples.arrow import records_of_table
 from kstreamnb.samples.columns import Roles, cells_by_role, make_records, number_offsets, timestamps_ms
 from kstreamnb.samples.text import format_cell
@@ -55,6 +55,7 @@ def records_of_pandas(
 
 
 def _refuse_value(name: str, value: object) -> NoReturn:
+    expect_order(name, value)
     raise ConfigError(
         f'column "{name}" has a value of type "{type(value).__name__}", which a sample cannot hold',
         hint=f'convert it first, for example to text: frame["{name}"] = frame["{name}"].map(str)',

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +20,7 @@ from kstreamnb.core.codec import encoder, to_bytes
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import ConfigError, PartitionError
-from kstreamnb.frames import aware_ms, expect_text_name, pandas_values, without_gaps
+from kstreamnb.frames import aware_ms, expect_order, expect_text_name, pandas_values, without_gaps
 from kstreamnb.spark.jvm.session import move_frame
 
 _ROW = "__row"
@@ -142,7 +142,7 @@ def _pandas_records(topic: str, chosen: FrameInput) -> Iterator[TopicRecord]:
     order = list(chosen.columns())
     frame = chosen.frame.sort_values(order, kind="stable") if order else chosen.frame
     names = _value_names(list(frame.columns), chosen)
-    read = cache(lambda name: pandas_values(frame[name]))
+    read = cache(lambda name: pandas_values(frame[name], partial(expect_order, name)))
     count = len(frame)
     keys = [None] * count if chosen.key is None else read(chosen.key)
     values = read(names) if isinstance(names, str) else _dicts(names, [read(name) for name in names], count)

@@ -155,7 +155,9 @@ IDLE: list[Callable[[Shop, Any], object]] = [
 
 @pytest.mark.parametrize(("idle", "kind"), [(awaited, "an async function"), (yielded, "a generator function")])
 @pytest.mark.parametrize("declared", IDLE)
-def test_a_function_that_would_not_run_is_refused(declared: Callable[[Shop, Any], object], idle: Any, kind: str) -> None:
+def test_a_function_that_would_not_run_is_refused(
+    declared: Callable[[Shop, Any], object], idle: Any, kind: str
+) -> None:
     """A coroutine and a generator count as true, so that a filter would keep every record."""
     with pytest.raises(ConfigError, match=f"expected a plain function, got {kind}") as caught:
         declared(Shop(), idle)
