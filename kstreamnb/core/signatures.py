@@ -14,11 +14,18 @@ RECORD, REDUCE = ("key", "value"), ("aggregate", "value")
 FOLD, MERGE = ("key", "value", "aggregate"), ("key", "left", "right")
 
 
-def taking(function: F, *arguments: str, key: bool = False, many: bool = False, hint: str | None = None) -> F:
+def taking(
+    function: F,
+    *arguments: str,
+    key: bool = False,
+    many: bool = False,
+    hint: str | None = None,
+    what: str = "a function",
+) -> F:
     """Return a user's function if it can be called with these arguments, preceded by the key if there is a ``key``.
 
     Functions whose signature is unknown, such as those written in C, are accepted. A function of ``many`` results may
-    be a generator function.
+    be a generator function; ``what`` names it in errors.
 
     Raises: ConfigError if it is not a function, takes other arguments, or would not run when it is called.
 
@@ -31,7 +38,7 @@ def taking(function: F, *arguments: str, key: bool = False, many: bool = False, 
     """
     expect(key, bool, "with_key")
     arguments = ("key", *arguments) if key else arguments
-    wanted = f"expected a function taking ({', '.join(arguments)})"
+    wanted = f"expected {what} taking ({', '.join(arguments)})"
     hint = hint or f"write it as {' '.join(('lambda', ', '.join(arguments))).strip()}: …"
     if not callable(function):
         raise ConfigError(f'{wanted}, got type "{type(function).__name__}"', hint=hint)
