@@ -28,6 +28,9 @@ from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.nodes import Sink
 from kstreamnb.topology.topology import Topology
 
+CLOCK_REMEDY = "advance the clock of a TopologyTestDriver with advance_wall_clock_time, then ks.Replay.of(driver)"
+"""How the wall clock, which a replay of a sample does not advance, fires punctuators."""
+
 
 class Replay(Navigation, Queries, Suggesting, Displayed):
     r"""A recorded run, which can be inspected at every step without being run again.
@@ -164,7 +167,9 @@ class Replay(Navigation, Queries, Suggesting, Displayed):
         name = f' of "{self.topology.name}"' if self.topology.name else ""
         progress = f"step {self.position:,} of {len(self.steps):,}"
         stale = f"stale: {self.topology.stale}" if self.topology.stale else None
-        notes = "".join(f"; {note}" for note in (self.topology.unwritten, stale) if note)
+        waiting = self.run.never_fired()
+        idle = f"{pluralize(len(waiting), 'wall-clock schedule')} never fired: {CLOCK_REMEDY}" if waiting else None
+        notes = "".join(f"; {note}" for note in (self.topology.unwritten, idle, stale) if note)
         return f"replay{name}: {', '.join(parts)}; {pluralize(len(self.run.tasks), 'task')}, {progress}{notes}"
 
     def _dropped(self) -> str:
