@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from itertools import islice
 from math import floor
@@ -21,8 +22,9 @@ from kstreamnb.core.record import (
     Windowed,
 )
 from kstreamnb.core.tables import Tabular
-from kstreamnb.core.time import format_ms
+from kstreamnb.core.time import timestamps_ms
 from kstreamnb.errors import ConfigError, EngineError, StateError
+from kstreamnb.source_location import user_origin
 
 if TYPE_CHECKING:  # frames are optional
     import pandas
@@ -258,7 +260,7 @@ def plain_value(value: object, other: Callable[[object], Any] = _unchanged) -> A
     if isinstance(value, float):
         return None if value != value else value
     if isinstance(value, datetime):
-        return value.isoformat() if value.tzinfo is None else format_ms(aware_ms(value))
+        return value.isoformat() if value.tzinfo is None else _utc_text(value)
     if isinstance(value, (date, time)):
         return value.isoformat()
     if isinstance(value, timedelta):
@@ -272,6 +274,13 @@ def plain_value(value: object, other: Callable[[object], Any] = _unchanged) -> A
     if isinstance(value, (list, tuple)):
         return [plain_value(item, other) for item in value]
     return _numpy_value(value, other) if type(value).__module__.startswith("numpy") else other(value)
+
+
+def _utc_text(instant: datetime) -> str:
+    """Return a datetime with a zone as ISO text in UTC, with a fraction of a second only if there is one."""
+    local = instant.astimezone(UTC).replace(tzinfo=None)
+    finer = instant.microsecond % 1000 or getattr(instant, "nanosecond", 0)  # pandas has nanoseconds
+    return local.isoformat(timespec="auto" if finer else "milliseconds").removesuffix(".000") + "Z"
 
 
 def expect_order(name: str, value: object) -> object:
@@ -306,6 +315,45 @@ def pandas_values(series: Any, other: Callable[[object], Any] = _unchanged) -> l
     if series.dtype.kind == "f" and not hasattr(series.dtype, "na_value"):
         return [None if value != value else value for value in series.tolist()]
     return [plain_value(value, other) for value in without_gaps(series)]
+
+
+def pandas_times(series: Any, name: str) -> list[int]:
+    """Return a pandas column of times in ms since the epoch; warns if something of them is cut.
+
+    Raises: ConfigError for times without a zone, and for missing ones.
+    """
+    if series.dtype.kind == "i" and not hasattr(series.dtype, "na_value"):
+        times: list[int] = series.tolist()
+        return times
+    if series.dtype.kind == "M" and series.dt.tz is None:
+        raise ConfigError(
+            f'column "{name}" has times without a time zone',
+            detail="the same time means a different instant in each zone",
+            hint=f'say which: frame["{name}"].dt.tz_localize("UTC")',
+        )
+    if series.dtype.kind == "M":
+        if gaps := int(series.isna().sum()):
+            raise ConfigError(
+                f'column "{name}" has no time in {gaps:,} of {len(series):,} rows',
+                hint=f'leave them out: frame.dropna(subset=["{name}"])',
+            )
+        cut = series.dt.as_unit("ms")
+        if (cut != series).any():
+            warn_of_cut(name)
+        since: list[int] = cut.astype("int64").tolist()
+        return since
+    cells = without_gaps(series)
+    if any(isinstance(cell, datetime) and cell.microsecond % 1000 for cell in cells):
+        warn_of_cut(name)
+        cells = [aware_ms(cell) if isinstance(cell, datetime) and cell.tzinfo else cell for cell in cells]
+    return timestamps_ms(cells, name)
+
+
+def warn_of_cut(name: str) -> None:
+    """Warn that a column has times between two milliseconds, at the user's line."""
+    text = f'times of column "{name}" are cut to whole milliseconds, which is what Kafka keeps'
+    origin = user_origin()
+    warnings.warn_explicit(text, UserWarning, origin.file, origin.line)
 
 
 def without_gaps(series: Any) -> list[Any]:

@@ -6,6 +6,7 @@ The spine never reads the machine's clock: the driver and Spark own a `Clock` an
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from operator import index
@@ -95,6 +96,28 @@ def instant_ms(value: object, what: str = "instant") -> int:
     if since % _MS:
         raise ConfigError(f'{what} "{value}" is not a whole number of milliseconds')
     return since // _MS
+
+
+def timestamps_ms(values: Iterable[object], column: str) -> list[int]:
+    """Convert a column of ms, ISO texts or aware datetimes to ms; raise ConfigError for a row without a time."""
+    return [timestamp_ms(value, f'row {row} of column "{column}"') for row, value in enumerate(values)]
+
+
+def timestamp_ms(value: object, what: str) -> int:
+    """Convert ms, ISO text or an aware datetime to ms; raise ConfigError if it is missing or no 64-bit number.
+
+    Example:
+        >>> timestamp_ms(5.0, "line 2"), timestamp_ms("1970-01-01T00:00:01Z", "line 3")
+        (5, 1000)
+    """
+    if type(value) is int and -MAX_TIME_MS <= value <= MAX_TIME_MS:
+        return value
+    if value is None or value != value or value == "":
+        raise ConfigError(f"{what} has no time", hint="leave such rows out, or give them a time")
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    convert = time_ms if isinstance(value, SupportsIndex | float) else instant_ms
+    return convert(value, f"the time of {what}")
 
 
 def format_ms(timestamp_ms: int) -> str:

@@ -11,9 +11,10 @@ from kstreamnb.core.arguments import expect
 from kstreamnb.core.heap import collector_paused
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
+from kstreamnb.core.time import timestamps_ms
 from kstreamnb.errors import ConfigError
-from kstreamnb.frames import plain_value
-from kstreamnb.samples.columns import Roles, cells_by_role, dicts, make_records, timestamps_ms
+from kstreamnb.frames import plain_value, warn_of_cut
+from kstreamnb.samples.columns import Roles, cells_by_role, dicts, make_records
 from kstreamnb.samples.text import parse_cell, stored_cell
 
 if TYPE_CHECKING:  # an optional dependency
@@ -56,7 +57,14 @@ def _times(column: pyarrow.ChunkedArray, name: str) -> list[int]:
             )
         if column.null_count:
             raise ConfigError(f'column "{name}" has no time in {column.null_count:,} of {len(column):,} rows')
-        column = column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
+        unit = {"us": 1_000, "ns": 1_000_000}.get(column.type.unit)
+        if unit is not None:
+            exact = column.cast(pa.int64()).to_numpy()
+            if (exact % unit).any():
+                warn_of_cut(name)
+            since: list[int] = (exact // unit).tolist()
+            return since
+        column = column.cast(pa.timestamp("ms", column.type.tz)).cast(pa.int64())
     if pa.types.is_signed_integer(column.type) and not column.null_count:
         times: list[int] = column.to_numpy().tolist()
         return times

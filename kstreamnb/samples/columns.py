@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import repeat
-from typing import Any, SupportsIndex
+from typing import Any
 
 from kstreamnb.core.arguments import expect
 from kstreamnb.core.codec import encoder, key_partitioner
 from kstreamnb.core.record import Headers, TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes, serde_of
-from kstreamnb.core.time import MAX_TIME_MS, instant_ms, time_ms
 from kstreamnb.errors import ConfigError
 from kstreamnb.frames import expect_text_name
 from kstreamnb.hints import unknown
@@ -166,25 +165,3 @@ def partitioned(
             choose = choosers[record.topic] = key_partitioner(serde, count)
         result.append(record._replace(partition=choose(write(record.key))))
     return number_offsets(result)
-
-
-def timestamps_ms(values: Iterable[object], column: str) -> list[int]:
-    """Convert a column of ms, ISO texts or aware datetimes to ms; raise ConfigError for a row without a time."""
-    return [timestamp_ms(value, f'row {row} of column "{column}"') for row, value in enumerate(values)]
-
-
-def timestamp_ms(value: object, what: str) -> int:
-    """Convert ms, ISO text or an aware datetime to ms; raise ConfigError if it is missing or no 64-bit number.
-
-    Example:
-        >>> timestamp_ms(5.0, "line 2"), timestamp_ms("1970-01-01T00:00:01Z", "line 3")
-        (5, 1000)
-    """
-    if type(value) is int and -MAX_TIME_MS <= value <= MAX_TIME_MS:
-        return value
-    if value is None or value != value or value == "":
-        raise ConfigError(f"{what} has no time", hint="leave such rows out, or give them a time")
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    convert = time_ms if isinstance(value, SupportsIndex | float) else instant_ms
-    return convert(value, f"the time of {what}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn
 
@@ -12,9 +11,9 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import Instant, instant_ms
 from kstreamnb.errors import ConfigError, extra
-from kstreamnb.frames import TIMES, expect_order, pandas_values, without_gaps
+from kstreamnb.frames import TIMES, expect_order, pandas_times, pandas_values
 from kstreamnb.samples.arrow import records_of_table
-from kstreamnb.samples.columns import Roles, cells_by_role, make_records, number_offsets, timestamps_ms
+from kstreamnb.samples.columns import Roles, cells_by_role, make_records, number_offsets
 from kstreamnb.samples.text import format_cell
 
 Schema = tuple[tuple[str, str], ...]
@@ -48,7 +47,7 @@ def records_of_pandas(
         cells = cells_by_role(
             roles,
             list(frame.columns),
-            lambda name: _pandas_times(frame[name], name),
+            lambda name: pandas_times(frame[name], name),
             lambda name: pandas_values(frame[name], partial(_refuse_value, name)),
         )
         return make_records(cells, roles, partitions=partitions, key_serde=key_serde), schema
@@ -60,27 +59,6 @@ def _refuse_value(name: str, value: object) -> NoReturn:
         f'column "{name}" has a value of type "{type(value).__name__}", which a sample cannot hold',
         hint=f'convert it first, for example to text: frame["{name}"] = frame["{name}"].map(str)',
     )
-
-
-def _pandas_times(series: Any, name: str) -> list[int]:
-    if series.dtype.kind == "i" and not hasattr(series.dtype, "na_value"):
-        times: list[int] = series.tolist()
-        return times
-    if series.dtype.kind == "M" and series.dt.tz is None:
-        raise ConfigError(
-            f'column "{name}" has times without a time zone',
-            detail="the same time means a different instant in each zone",
-            hint=f'say which: frame["{name}"].dt.tz_localize("UTC")',
-        )
-    if series.dtype.kind == "M":
-        if gaps := int(series.isna().sum()):
-            raise ConfigError(
-                f'column "{name}" has no time in {gaps:,} of {len(series):,} rows',
-                hint=f'leave them out: frame.dropna(subset=["{name}"])',
-            )
-        since: list[int] = series.dt.as_unit("ms").astype("int64").tolist()
-        return since
-    return timestamps_ms(without_gaps(series), name)
 
 
 def records_of_spark(
@@ -104,12 +82,10 @@ def records_of_spark(
 
     roles.check(frame.columns)
     schema = tuple((field.name, field.dataType.simpleString()) for field in frame.schema.fields)
-    if roles.timestamp in (roles.key, roles.value, *roles.value_columns(frame.columns)):
-        frame, roles = _with_own_times(frame, roles)
-    drawn = _spark_times(frame, roles.timestamp)
+    drawn, times = frame, _spark_times(frame, roles.timestamp)
     if between is not None:
         low, high = (instant_ms(each, "end of the draw") for each in between)
-        drawn = drawn.where((F.col(roles.timestamp) >= low) & (F.col(roles.timestamp) < high))
+        drawn = drawn.where((times >= low) & (times < high))
     if key_share is not None:
         if roles.key is None or not 0 < key_share <= 1:
             raise ConfigError(f"a draw of {key_share} of the keys needs a key column and a share from 0 to 1")
@@ -127,23 +103,16 @@ def records_of_spark(
     return records, schema
 
 
-def _with_own_times(frame: Any, roles: Roles) -> tuple[Any, Roles]:
-    """Return the frame with a copy of the time column, so that it can be a key or a value too."""
-    name = f"{roles.timestamp} as time"
-    value = roles.value if isinstance(roles.value, str) else roles.value_columns(frame.columns)
-    return frame.withColumn(name, frame[roles.timestamp]), replace(roles, timestamp=name, value=value)
-
-
 def _spark_times(frame: Any, name: str) -> Any:
-    """Return the frame with its time column as ms."""
+    """Return a column of times as ms."""
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
 
     kind = frame.schema[name].dataType
     if isinstance(kind, T.TimestampType):
-        return frame.withColumn(name, F.unix_millis(name))
+        return F.unix_millis(name)
     if isinstance(kind, (T.LongType, T.IntegerType)):
-        return frame
+        return F.col(name)
     raise ConfigError(
         f'column "{name}" of type "{kind.simpleString()}" is not a time',
         hint="a time column is a timestamp with a time zone, or whole milliseconds since the epoch",

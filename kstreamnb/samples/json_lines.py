@@ -8,8 +8,9 @@ from typing import Any
 
 from kstreamnb.core.record import Headers, TopicRecord, Windowed
 from kstreamnb.core.serde import Serde
+from kstreamnb.core.time import timestamp_ms
 from kstreamnb.errors import ConfigError
-from kstreamnb.samples.columns import Roles, make_records, timestamp_ms
+from kstreamnb.samples.columns import Roles, make_records
 from kstreamnb.samples.text import parse_cell, stored_cell
 
 _CELL = "$cell"

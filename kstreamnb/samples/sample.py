@@ -17,11 +17,11 @@ from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
-from kstreamnb.core.time import MAX_TIME_MS, Instant
+from kstreamnb.core.time import MAX_TIME_MS, Instant, timestamp_ms
 from kstreamnb.errors import ConfigError, KStreamError, extra
 from kstreamnb.frames import Framed
 from kstreamnb.samples import display, json_lines, privacy, reshape
-from kstreamnb.samples.columns import UNASSIGNED, Roles, number_offsets, partitioned, timestamp_ms
+from kstreamnb.samples.columns import UNASSIGNED, Roles, number_offsets, partitioned
 from kstreamnb.samples.description import SampleDescription, describe_records
 from kstreamnb.samples.statistics import SampleStatistics, statistics_of
 from kstreamnb.samples.text import columns_of, format_records, parse_rows, record_cells

@@ -17,10 +17,10 @@ from uuid import UUID
 from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.record import Headers, TopicRecord, ValueAndTimestamp, ValueTimestampHeaders, Windowed
 from kstreamnb.core.tables import text_table
-from kstreamnb.core.time import duration_ms, format_ms, instant_ms
+from kstreamnb.core.time import duration_ms, format_ms, instant_ms, timestamp_ms
 from kstreamnb.errors import ConfigError
 from kstreamnb.hints import unknown
-from kstreamnb.samples.columns import UNASSIGNED, number_offsets, timestamp_ms
+from kstreamnb.samples.columns import UNASSIGNED, number_offsets
 
 COLUMNS = ("topic", "key", "value", "time", "partition", "offset", "headers")
 _EARLY_MS = 10**9  # up to here times read better as plain numbers

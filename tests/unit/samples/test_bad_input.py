@@ -64,7 +64,8 @@ def test_odd_frames_are_read_as_they_are() -> None:
     """Mixed types, numbers of 70 bits, nanoseconds, zones, no rows: only fractions of a millisecond are lost."""
     mixed = framed(column(k=["a", 1, None, 2.5], v=[1, "x", [1], {"a": 2**70}]), value="v")
     assert [("a", 1), (1, "x"), (None, [1]), (2.5, {"a": 2**70})] == [(row.key, row.value) for row in mixed]
-    nanos = framed(column(ts=pd.to_datetime([1_704_067_200_123_456_789], utc=True)))
+    with pytest.warns(UserWarning, match='times of column "ts" are cut to whole milliseconds'):
+        nanos = framed(column(ts=pd.to_datetime([1_704_067_200_123_456_789], utc=True)))
     assert 1_704_067_200_123 == nanos[0].timestamp
     berlin = framed(column(ts=pd.to_datetime(["2024-01-01"]).tz_localize("Europe/Berlin")))
     assert dt.datetime(2023, 12, 31, 23, tzinfo=UTC).timestamp() * 1000 == berlin[0].timestamp
