@@ -16,6 +16,7 @@ from kstreamnb.recording.steps import Drop
 from kstreamnb.recording.trace import Recording
 from kstreamnb.replays.explain.dropped import why_dropped
 from kstreamnb.replays.explain.explanation import Explanation
+from kstreamnb.replays.explain.joins import KEY_REMEDY, key_clash
 from kstreamnb.replays.replay import CLOCK_REMEDY, Replay, recorded
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan
@@ -40,6 +41,7 @@ def check_sample(
 ) -> Iterator[Issue]:
     """Yield findings about a sample and, if it can run, about the fate of its records."""
     yield from _wrong_units(topology, records)
+    yield from _mixed_keys(topology, records)
     yield from _misplaced(topology, config, counts, records)
     if not runs:
         return
@@ -85,6 +87,23 @@ def _wrong_units(topology: Topology, records: list[TopicRecord]) -> Iterator[Iss
             f'{hint}, such as frame["time"] = frame["time"] {"* 1000" if unit == "seconds" else "// 1000"}',
             next((source.origin for source in topology.sources() if source.reads(topic)), None),
         )
+
+
+def _mixed_keys(topology: Topology, records: list[TopicRecord]) -> Iterator[Issue]:
+    """Find joined topics with keys that read alike and are of different types, such as 1 and 1.0."""
+    for group in topology.copartitioned:
+        sources = [source for source in topology.sources() if source.name in group]
+        topics = {topic for topic in {record.topic for record in records} if any(each.reads(topic) for each in sources)}
+        first: dict[str, TopicRecord] = {}
+        for record in records:
+            if record.topic not in topics or record.key is None:
+                continue
+            whole = isinstance(record.key, float) and record.key.is_integer()
+            other = first.setdefault(str(int(record.key) if whole else record.key), record)
+            if clash := key_clash(record.key, [other.key]):
+                origin = next(each.origin for each in sources if each.reads(record.topic))
+                yield Issue("warning", f'topic "{record.topic}"', clash, KEY_REMEDY, origin)
+                break
 
 
 def _misplaced(

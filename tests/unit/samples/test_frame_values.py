@@ -74,6 +74,35 @@ def test_a_set_as_a_result_is_answered_with_sorted() -> None:
     assert caught.value.hint == "make it a list in a fixed order: sorted(…)"
 
 
+@pytest.mark.parametrize("kind", ["Int64", "int64[pyarrow]", "UInt8"])
+def test_whole_numbers_with_gaps_stay_whole(kind: str) -> None:
+    """If the column's type says so; alone, as a key and in a dict."""
+    frame = pd.DataFrame({"at": [0, 1], "id": pd.Series([7, None], dtype=kind)})
+    sample = ks.Sample.from_dataframe(frame, topic="t", timestamp="at", key="id")
+    assert [(7, {"id": 7}), (None, {"id": None})] == [(record.key, record.value) for record in sample]
+    assert type(sample[0].key) is type(sample[0].value["id"]) is int
+
+
+def test_times_between_two_milliseconds_are_kept_in_values_and_warned_of_as_event_times() -> None:
+    """One warning per column at the user's line, for pandas, Arrow and Python; `ks.run` reads the same."""
+    fine = pd.to_datetime(["2026-01-01T12:00:00.123456Z"] * 2)
+    columns = {
+        "pandas": fine,
+        "Arrow": pd.Series(fine).astype("timestamp[us, tz=UTC][pyarrow]"),
+        "Python": pd.Series(list(fine.to_pydatetime()), dtype=object),
+    }
+    for times in columns.values():
+        frame = pd.DataFrame({"timestamp": times})
+        with pytest.warns(UserWarning, match='times of column "timestamp" are cut to whole milliseconds') as caught:
+            sample = ks.Sample.from_dataframe(frame, topic="t", timestamp="timestamp", value=["timestamp"])
+        assert [__file__] == [each.filename for each in caught]
+        with pytest.warns(UserWarning, match="are cut"):
+            read = list(_pandas_records("t", ks.spark.FrameInput(frame, key=None)))
+        for records in (list(sample), read):
+            assert [NOON_MS + 123] * 2 == [record.timestamp for record in records]
+        assert {"timestamp": "2026-01-01T12:00:00.123456Z"} == sample[0].value
+
+
 def test_a_column_can_have_several_roles(tmp_path: Path) -> None:
     """The time of a record is in ms, and the same column as a key or value is text, in every kind of source."""
     frame = pd.DataFrame({"at": pd.to_datetime([NOON])})
