@@ -243,7 +243,7 @@ class FixedKeyRecord(Record[K, V]):
 
         Raises: ProcessingError always: the key is fixed.
         """
-        raise ProcessingError("process_values may not change the key", hint=_USE_PROCESS)
+        raise ProcessingError("process_values must not change the key", hint=_USE_PROCESS)
 
 
 _USE_PROCESS = "use process() if the key changes, or forward record.with_value(…)"
@@ -256,8 +256,8 @@ class _FixedKeyContext(ProcessorContext):
         """Forward a record made from an input record; raises ProcessingError for any other."""
         if not isinstance(record, FixedKeyRecord):
             raise ProcessingError(
-                f'processor "{self.node}" of process_values forwarded a record that it created itself',
-                detail="its key may differ from that of the record it was given",
+                f'processor "{self.node}" of process_values forwarded a newly created record',
+                detail="its key may differ from the key of the input record",
                 hint=_USE_PROCESS,
             )
         super().forward(record, child)

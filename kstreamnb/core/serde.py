@@ -148,7 +148,7 @@ class Serde(Generic[T]):
         return SerdeError(
             f'serde "{self.name}" cannot read {len(data)} bytes',
             detail=f"it reads {self.expects}; {why}",
-            hint="the topic may hold data of another serde",
+            hint="the topic may have been written with another serde",
             java=java,
         )
 
@@ -225,7 +225,7 @@ class SerdeAround(Serde[T]):
 
     def _inner(self) -> Serde:
         if self.inner is None:
-            raise SerdeError(f'serde "{self.name}" has no serde for what is in it')
+            raise SerdeError(f'serde "{self.name}" needs an inner serde')
         return self.inner
 
 

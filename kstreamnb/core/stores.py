@@ -205,7 +205,10 @@ class Stores(Suggesting):
         """
         expect_number(max_entries, "max_entries")
         if max_entries < 0:
-            raise ConfigError(f'store "{name}" cannot hold {max_entries} rows', java="maxCacheSize cannot be negative")
+            raise ConfigError(
+                f'max_entries of store "{name}" must not be negative, got {max_entries}',
+                java="maxCacheSize cannot be negative",
+            )
         return _spec(name, "lru", options, max_entries=max_entries, persistent=False)
 
     @staticmethod
@@ -257,7 +260,7 @@ class Stores(Suggesting):
         size_ms = _at_least(0, window_size, "window_size", "windowSize cannot be negative")
         if retention_ms < size_ms:
             raise ConfigError(
-                f'window store "{name}" keeps rows for {retention_ms} ms, shorter than its windows of {size_ms} ms',
+                f'retention of store "{name}" must be at least its window size of {size_ms} ms, got {retention_ms} ms',
                 java=f"The retention period of the window store {name} must be no smaller than its window size. "
                 f"Got size=[{_iso(size_ms)}], retention=[{_iso(retention_ms)}]",
             )
@@ -407,7 +410,7 @@ class Stores(Suggesting):
         kind = _WITH_HEADERS.get(spec.kind)
         if kind is None or (spec.persistent and spec.headers != "kept"):
             hint = f"write Stores.persistent_{kind}_store_with_headers" if kind else "use another kind of store"
-            raise ConfigError(f'store "{spec.name}" of kind {spec.kind} cannot keep headers', hint=hint)
+            raise ConfigError(f'store "{spec.name}" of kind {spec.kind} cannot store headers', hint=hint)
         return replace(spec, kind=kind, headers="kept")
 
     timestamped_window_store_with_headers_builder = timestamped_key_value_store_with_headers_builder
@@ -436,7 +439,7 @@ def _spec(name: str, kind: StoreKind, options: StoreOptions, **fields: Any) -> S
 def _at_least(least: int, value: Duration, what: str, java: str) -> int:
     ms = duration_ms(value, what)
     if ms < least:
-        raise ConfigError(f"{what} of a store must be at least {least} ms, not {ms} ms", java=java)
+        raise ConfigError(f"{what} of a store must be at least {least} ms, got {ms} ms", java=java)
     return ms
 
 

@@ -6,7 +6,6 @@ The spine never reads the machine's clock: the driver and Spark own a `Clock` an
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from operator import index
@@ -39,7 +38,7 @@ def duration_ms(value: object, what: str = "duration") -> int:
     """
     if isinstance(value, timedelta):
         if value % _MS:
-            raise ConfigError(f"{what} {value} is not a whole number of milliseconds")
+            raise ConfigError(f"{what} must be a whole number of milliseconds, got {value}")
         return value // _MS
     if isinstance(value, str) and (match := _TEXT.fullmatch(value)):
         total = sum(int(count) * _UNITS[unit] for count, unit in _PIECE.findall(match[2]))
@@ -63,7 +62,7 @@ def time_ms(value: object, what: str) -> int:
         return value
     if isinstance(value, SupportsIndex) and type(value) not in (bool, int):  # a number of numpy
         return time_ms(index(value), what)
-    raise ConfigError(f"{what} must be a whole number of 64 bits, got {value!r}", hint="give milliseconds since 1970")
+    raise ConfigError(f"{what} must be a 64-bit integer, got {value!r}", hint="pass milliseconds since the epoch")
 
 
 def instant_ms(value: object, what: str = "instant") -> int:
@@ -84,7 +83,7 @@ def instant_ms(value: object, what: str = "instant") -> int:
             raise ConfigError(f'{what} "{value}" is not an instant', detail=str(error), hint=hint) from None
     if not isinstance(moment, datetime):
         kind = "date" if isinstance(moment, date) else type(moment).__name__
-        hint = "give an aware datetime, ISO text or milliseconds since the epoch"
+        hint = "pass an aware datetime, ISO text or milliseconds since the epoch"
         raise ConfigError(f'{what} of type "{kind}" is not an instant', hint=hint)
     if moment.tzinfo is None:
         raise ConfigError(
@@ -94,30 +93,8 @@ def instant_ms(value: object, what: str = "instant") -> int:
         )
     since = moment - _EPOCH
     if since % _MS:
-        raise ConfigError(f'{what} "{value}" is not a whole number of milliseconds')
+        raise ConfigError(f'{what} must be a whole number of milliseconds, got "{value}"')
     return since // _MS
-
-
-def timestamps_ms(values: Iterable[object], column: str) -> list[int]:
-    """Convert a column of ms, ISO texts or aware datetimes to ms; raise ConfigError for a row without a time."""
-    return [timestamp_ms(value, f'row {row} of column "{column}"') for row, value in enumerate(values)]
-
-
-def timestamp_ms(value: object, what: str) -> int:
-    """Convert ms, ISO text or an aware datetime to ms; raise ConfigError if it is missing or no 64-bit number.
-
-    Example:
-        >>> timestamp_ms(5.0, "line 2"), timestamp_ms("1970-01-01T00:00:01Z", "line 3")
-        (5, 1000)
-    """
-    if type(value) is int and -MAX_TIME_MS <= value <= MAX_TIME_MS:
-        return value
-    if value is None or value != value or value == "":
-        raise ConfigError(f"{what} has no time", hint="leave such rows out, or give them a time")
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    convert = time_ms if isinstance(value, SupportsIndex | float) else instant_ms
-    return convert(value, f"the time of {what}")
 
 
 def format_ms(timestamp_ms: int) -> str:

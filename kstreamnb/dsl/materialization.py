@@ -159,7 +159,7 @@ def window_store(
             retention = supplier.retention_ms
     if retention < least:
         raise ConfigError(
-            f'store "{name}" keeps windows for {retention} ms, less than {reason} ({least} ms)',
+            f'store "{name}" retains windows for {retention} ms, less than {reason} ({least} ms)',
             java=f"{java}, retention=[{retention}]",
         )
     if emit_on_close and isinstance(windows, SlidingWindows | SessionWindows):

@@ -13,7 +13,6 @@ from typing import Literal, NamedTuple
 
 from kstreamnb.core.codec import decode
 from kstreamnb.core.operator import Details
-from kstreamnb.core.processor import PunctuationType
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.errors import EngineError
 from kstreamnb.recording.steps import Drop, Steps
@@ -65,13 +64,6 @@ class RecordedRun:
     def owner(self, position: int) -> RecordedRun:
         """Return the run that a log entry belongs to: another one if several applications share the log."""
         return self
-
-    def never_fired(self) -> list[str]:
-        """Return the node of each schedule of the wall clock in a task in which none of the node fired."""
-        kind = PunctuationType.WALL_CLOCK_TIME
-        fired = {(code.task, code.node) for code, _ in self.index.of_kind("punctuated", other=kind)}
-        scheduled = ((id_, node) for id_, task in self.tasks.items() for node in task.context.wall_schedules.nodes())
-        return [node for id_, node in scheduled if (id_, node) not in fired]
 
     # --- entries as records ---
     def consumed(self, position: int) -> TopicRecord:

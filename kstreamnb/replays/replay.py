@@ -20,6 +20,7 @@ from kstreamnb.recording.steps import Drop, Steps
 from kstreamnb.recording.trace import Recording
 from kstreamnb.replays.analysis.run_profile import RunProfile, run_profile
 from kstreamnb.replays.explain.dropped import stream_times
+from kstreamnb.replays.explain.schedules import CLOCK_REMEDY, never_fired
 from kstreamnb.replays.navigation import Navigation
 from kstreamnb.replays.queries import Queries
 from kstreamnb.runtime.task.task import Task
@@ -27,9 +28,6 @@ from kstreamnb.suggesting import Suggesting
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.nodes import Sink
 from kstreamnb.topology.topology import Topology
-
-CLOCK_REMEDY = "advance the clock of a TopologyTestDriver with advance_wall_clock_time, then ks.Replay.of(driver)"
-"""How the wall clock, which a replay of a sample does not advance, fires punctuators."""
 
 
 class Replay(Navigation, Queries, Suggesting, Displayed):
@@ -167,7 +165,7 @@ class Replay(Navigation, Queries, Suggesting, Displayed):
         name = f' of "{self.topology.name}"' if self.topology.name else ""
         progress = f"step {self.position:,} of {len(self.steps):,}"
         stale = f"stale: {self.topology.stale}" if self.topology.stale else None
-        waiting = self.run.never_fired()
+        waiting = never_fired(self.run)
         idle = f"{pluralize(len(waiting), 'wall-clock schedule')} never fired: {CLOCK_REMEDY}" if waiting else None
         notes = "".join(f"; {note}" for note in (self.topology.unwritten, idle, stale) if note)
         return f"replay{name}: {', '.join(parts)}; {pluralize(len(self.run.tasks), 'task')}, {progress}{notes}"

@@ -11,9 +11,8 @@ from kstreamnb.core.arguments import expect
 from kstreamnb.core.heap import collector_paused
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
-from kstreamnb.core.time import timestamps_ms
 from kstreamnb.errors import ConfigError
-from kstreamnb.frames import plain_value, warn_of_cut
+from kstreamnb.frame_cells import plain_value, timestamps_ms, warn_of_cut
 from kstreamnb.samples.columns import Roles, cells_by_role, dicts, make_records
 from kstreamnb.samples.text import parse_cell, stored_cell
 
@@ -182,7 +181,7 @@ def read_parquet(
         return records, schema_of_table(table), {}
     if mark is None:
         raise ConfigError(
-            f'file "{Path(path).name}" was not written by a sample',
+            f'file "{Path(path).name}" was not written by Sample.to_parquet',
             detail=f"its columns are {', '.join(table.column_names)}",
             hint="name its columns with topic=, key= and timestamp=",
         )

@@ -15,7 +15,7 @@ from kstreamnb.core.record import Headers, TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes, serde_of
 from kstreamnb.errors import ConfigError
-from kstreamnb.frames import expect_text_name
+from kstreamnb.frame_cells import expect_text_name
 from kstreamnb.hints import unknown
 
 UNASSIGNED = -1
@@ -62,7 +62,7 @@ class Roles:
                 raise unknown("column", name, [str(each) for each in columns], error=ConfigError)
             expect_text_name(name)
             if list(columns).count(name) > 1:
-                raise ConfigError(f'there are several columns "{name}"', detail=f"there are {there}")
+                raise ConfigError(f'column name "{name}" is not unique', detail=f"columns are {there}")
 
 
 def cells_by_role(
@@ -110,7 +110,7 @@ def _numbers(column: list[Any], name: str) -> list[int]:
     for row, value in enumerate(column):
         whole = type(value) is int or (isinstance(value, float) and value.is_integer())
         if not whole or value < UNASSIGNED:
-            raise ConfigError(f'column "{name}" holds {value!r} in row {row}', detail="a partition is a number from 0")
+            raise ConfigError(f'column "{name}" must hold partition numbers from 0, got {value!r} in row {row}')
     return list(map(int, column))
 
 

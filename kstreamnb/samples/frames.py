@@ -11,7 +11,8 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import Instant, instant_ms
 from kstreamnb.errors import ConfigError, extra
-from kstreamnb.frames import TIMES, expect_order, pandas_times, pandas_values
+from kstreamnb.frame_cells import expect_order, pandas_times, pandas_values
+from kstreamnb.frames import TIMES
 from kstreamnb.samples.arrow import records_of_table
 from kstreamnb.samples.columns import Roles, cells_by_role, make_records, number_offsets
 from kstreamnb.samples.text import format_cell
@@ -24,7 +25,7 @@ def frame_kind(frame: object) -> str:
     package = type(frame).__module__.partition(".")[0]
     if package in ("pandas", "pyspark") and hasattr(frame, "columns"):
         return "spark" if package == "pyspark" else "pandas"
-    hint = "give a pandas or Spark DataFrame"
+    hint = "pass a pandas or Spark DataFrame"
     raise ConfigError(f'expected a DataFrame, got type "{type(frame).__name__}"', hint=hint)
 
 
@@ -39,7 +40,7 @@ def records_of_pandas(
     """Return the rows of a pandas frame in its own order, or sorted by columns."""
     schema = tuple((str(name), str(kind)) for name, kind in frame.dtypes.items())
     if roles.timestamp not in frame.columns and roles.timestamp in frame.index.names:
-        raise ConfigError(f'"{roles.timestamp}" is the index of the frame', hint="give frame.reset_index()")
+        raise ConfigError(f'"{roles.timestamp}" is the index of the frame', hint="pass frame.reset_index()")
     roles.check(list(frame.columns), order_by)
     if order_by:
         frame = frame.sort_values(list(order_by), kind="stable")
@@ -88,14 +89,14 @@ def records_of_spark(
         drawn = drawn.where((times >= low) & (times < high))
     if key_share is not None:
         if roles.key is None or not 0 < key_share <= 1:
-            raise ConfigError(f"a draw of {key_share} of the keys needs a key column and a share from 0 to 1")
+            raise ConfigError(f"key_share= needs a key column and must be above 0 and at most 1, got {key_share}")
         drawn = drawn.where(F.pmod(F.xxhash64(roles.key), F.lit(1 << 20)) < int(key_share * (1 << 20)))
     if order_by:
         drawn = drawn.orderBy(*order_by)
     table = drawn.limit(limit + 1).toArrow()
     if table.num_rows > limit:
         raise ConfigError(
-            f"the draw has more than {limit:,} rows", hint="narrow it with between= or key_share=, or raise limit="
+            f"more than {limit:,} rows were selected", hint="narrow it with between= or key_share=, or raise limit="
         )
     records = records_of_table(table, roles, partitions=partitions, key_serde=key_serde)
     if not order_by:
@@ -145,14 +146,14 @@ def spark_frame(columns: dict[str, list[object]], spark: Any) -> Any:
 
     session = spark or SparkSession.getActiveSession()
     if session is None:
-        raise ConfigError("no Spark session is active", hint="give one: to_spark(ks.spark.spark_session())")
+        raise ConfigError("no Spark session is active", hint="pass one: to_spark(ks.spark.spark_session())")
     kinds = dict.fromkeys(_times(columns), pyarrow.timestamp("ms", "UTC"))
     arrays = {}
     for name, column in columns.items():
         try:
             arrays[name] = pyarrow.array(column, kinds.get(name))
         except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError) as error:
-            fact = f'column "{name}" has values without a common type of Spark'
+            fact = f'column "{name}" has values that share no Spark type'
             raise ConfigError(fact, detail=str(error), hint="use to_pandas()") from error
     return session.createDataFrame(pyarrow.table(arrays))
 

@@ -17,7 +17,8 @@ from kstreamnb.recording.trace import Recording
 from kstreamnb.replays.explain.dropped import why_dropped
 from kstreamnb.replays.explain.explanation import Explanation
 from kstreamnb.replays.explain.joins import KEY_REMEDY, key_clash
-from kstreamnb.replays.replay import CLOCK_REMEDY, Replay, recorded
+from kstreamnb.replays.explain.schedules import CLOCK_REMEDY, never_fired
+from kstreamnb.replays.replay import Replay, recorded
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
@@ -93,7 +94,7 @@ def _mixed_keys(topology: Topology, records: list[TopicRecord]) -> Iterator[Issu
     """Find joined topics with keys that read alike and are of different types, such as 1 and 1.0."""
     for group in topology.copartitioned:
         sources = [source for source in topology.sources() if source.name in group]
-        topics = {topic for topic in {record.topic for record in records} if any(each.reads(topic) for each in sources)}
+        topics = [topic for topic in dict.fromkeys(r.topic for r in records) if any(s.reads(topic) for s in sources)]
         first: dict[str, TopicRecord] = {}
         for record in records:
             if record.topic not in topics or record.key is None:
@@ -205,7 +206,7 @@ def _losses(topology: Topology, result: Replay, records: list[TopicRecord]) -> I
 
 def _never_fired(topology: Topology, result: Replay) -> Iterator[Issue]:
     """Report schedules of the wall clock, which does not move while a sample runs."""
-    for name, count in Counter(result.run.never_fired()).items():
+    for name, count in Counter(never_fired(result.run)).items():
         fact = f"{pluralize(count, 'wall-clock schedule')} never fired: the clock does not move while a sample runs"
         yield Issue("hint", f'"{name}"', fact, CLOCK_REMEDY, topology.nodes[name].origin)
 

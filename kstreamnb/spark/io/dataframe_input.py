@@ -20,7 +20,7 @@ from kstreamnb.core.codec import encoder, to_bytes
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import ConfigError, PartitionError
-from kstreamnb.frames import expect_order, expect_text_name, pandas_times, pandas_values
+from kstreamnb.frame_cells import expect_order, expect_text_name, pandas_times, pandas_values
 from kstreamnb.spark.jvm.session import move_frame
 
 _ROW = "__row"
