@@ -15,12 +15,7 @@ FOLD, MERGE = ("key", "value", "aggregate"), ("key", "left", "right")
 
 
 def taking(
-    function: F,
-    *arguments: str,
-    key: bool = False,
-    many: bool = False,
-    hint: str | None = None,
-    what: str = "a function",
+    function: F, *arguments: str, key: bool = False, many: bool = False, hint: str | None = None, what: str = "function"
 ) -> F:
     """Return a user's function if it can be called with these arguments, preceded by the key if there is a ``key``.
 
@@ -38,7 +33,7 @@ def taking(
     """
     expect(key, bool, "with_key")
     arguments = ("key", *arguments) if key else arguments
-    wanted = f"expected {what} taking ({', '.join(arguments)})"
+    wanted = f"expected a {what} taking ({', '.join(arguments)})"
     hint = hint or f"write it as {' '.join(('lambda', ', '.join(arguments))).strip()}: …"
     if not callable(function):
         raise ConfigError(f'{wanted}, got type "{type(function).__name__}"', hint=hint)
@@ -74,15 +69,20 @@ def check_runs(function: object, *, many: bool = False) -> None:
             kind, hint = "a generator function", "write return instead of yield, or take flat_map or flat_map_values"
         else:
             continue
-        name = getattr(function, "__qualname__", type(function).__name__).rpartition("<locals>.")[2]
-        fact = f'expected a plain function, got {kind}, "{name}"'
+        fact = f'expected a plain function, got {kind}, "{name_of(function)}"'
         raise ConfigError(fact, detail="a call does not run it", hint=hint)
+
+
+def name_of(function: object) -> str:
+    """Return the name of a function, or that of an object's class, for errors."""
+    return str(getattr(function, "__qualname__", type(function).__name__)).rpartition("<locals>.")[2]
 
 
 def _other_method(method: Any, takes: inspect.Signature, arguments: tuple[str, ...]) -> ConfigError:
     """Return the error about a method of a class, which is called with other arguments."""
-    name, wanted = method.__qualname__.rpartition("<locals>.")[2], ", ".join(arguments)
+    wanted = ", ".join(arguments)
     bound = takes.replace(parameters=list(takes.parameters.values())[1:])
     return ConfigError(
-        f"{name} takes {bound}, expected ({wanted})", hint=f"write it as def {method.__name__}(self, {wanted}):"
+        f"{name_of(method)} takes {bound}, expected ({wanted})",
+        hint=f"write it as def {method.__name__}(self, {wanted}):",
     )

@@ -206,8 +206,7 @@ class Stores(Suggesting):
         expect_number(max_entries, "max_entries")
         if max_entries < 0:
             raise ConfigError(
-                f'max_entries of store "{name}" must not be negative, got {max_entries}',
-                java="maxCacheSize cannot be negative",
+                f"max_entries must be at least 0, got {max_entries}", java="maxCacheSize cannot be negative"
             )
         return _spec(name, "lru", options, max_entries=max_entries, persistent=False)
 

@@ -171,10 +171,7 @@ class Setting(Generic[T]):
 
     def __call__(self, value: T) -> Never:
         """Raise ConfigError, because options are made first."""
-        raise ConfigError(
-            f"with_{self.name}() was called on the class instead of an instance",
-            hint=f"pass it to the class: {self.name}=…",
-        )
+        raise ConfigError(f"with_{self.name}() needs an instance", hint=f"pass it to the class: {self.name}=…")
 
 
 class Switch:

@@ -431,9 +431,8 @@ class Materialized(LoggedOptions):
             java = "Cannot set store type when store supplier is pre-configured."
             raise ConfigError(fact, hint="omit store_type", java=java)
         if self.retention is not None and duration_ms(self.retention, "retention") < 0:
-            raise ConfigError(
-                f"retention must not be negative, got {self.retention}", java="Retention must not be negative."
-            )
+            fact = f"retention must not be negative, got {self.retention}"
+            raise ConfigError(fact, java="Retention must not be negative.")
 
     @classmethod
     def as_(cls, store: str | StoreSpec) -> Self:

@@ -12,8 +12,8 @@ from kstreamnb.core.heap import collector_paused
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import ConfigError
-from kstreamnb.frame_cells import plain_value, timestamps_ms, warn_of_cut
-from kstreamnb.samples.columns import Roles, cells_by_role, dicts, make_records
+from kstreamnb.frame_cells import dicts, plain_value, timestamps_ms, warn_of_cut
+from kstreamnb.samples.columns import Roles, cells_by_role, make_records
 from kstreamnb.samples.text import parse_cell, stored_cell
 
 if TYPE_CHECKING:  # an optional dependency

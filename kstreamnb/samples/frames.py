@@ -11,7 +11,7 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import Instant, instant_ms
 from kstreamnb.errors import ConfigError, extra
-from kstreamnb.frame_cells import expect_order, pandas_times, pandas_values
+from kstreamnb.frame_cells import expect_order, pandas_times, pandas_values, spark_times
 from kstreamnb.frames import TIMES
 from kstreamnb.samples.arrow import records_of_table
 from kstreamnb.samples.columns import Roles, cells_by_role, make_records, number_offsets
@@ -83,7 +83,7 @@ def records_of_spark(
 
     roles.check(frame.columns)
     schema = tuple((field.name, field.dataType.simpleString()) for field in frame.schema.fields)
-    drawn, times = frame, _spark_times(frame, roles.timestamp)
+    drawn, times = frame, spark_times(frame, roles.timestamp)
     if between is not None:
         low, high = (instant_ms(each, "end of the draw") for each in between)
         drawn = drawn.where((times >= low) & (times < high))
@@ -102,22 +102,6 @@ def records_of_spark(
     if not order_by:
         records = number_offsets(sorted(records, key=_by_content))
     return records, schema
-
-
-def _spark_times(frame: Any, name: str) -> Any:
-    """Return a column of times as ms."""
-    from pyspark.sql import functions as F
-    from pyspark.sql import types as T
-
-    kind = frame.schema[name].dataType
-    if isinstance(kind, T.TimestampType):
-        return F.unix_millis(name)
-    if isinstance(kind, (T.LongType, T.IntegerType)):
-        return F.col(name)
-    raise ConfigError(
-        f'column "{name}" of type "{kind.simpleString()}" is not a time',
-        hint="a time column is a timestamp with a time zone, or whole milliseconds since the epoch",
-    )
 
 
 def _by_content(record: TopicRecord) -> tuple[int, str, str]:

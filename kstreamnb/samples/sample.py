@@ -427,9 +427,7 @@ def _record_of(record: TopicRecord | tuple[Any, ...]) -> TopicRecord:
     expect(record, tuple | list, "each record")
     if not 6 <= len(record) <= 7:
         fields = ", ".join(TopicRecord._fields)
-        raise ConfigError(
-            f"a record must have 6 or 7 fields, got {len(record)}", hint=f"pass ({fields}); headers are optional"
-        )
+        raise ConfigError(f"expected 6 or 7 fields, got {len(record)}", hint=f"pass ({fields}); headers are optional")
     return TopicRecord(*record)
 
 
@@ -452,9 +450,7 @@ def _roles(topic: str | None, columns: dict[str, Any]) -> tuple[Roles | None, di
             raise ConfigError("column names need a topic", hint="add topic=")
         if options:
             fact = f'option "{min(options)}" applies only to files with named columns'
-            raise ConfigError(
-                fact, hint="files of to_parquet have partitions already: call with_partitions() on the sample"
-            )
+            raise ConfigError(fact, hint="files of to_parquet have partitions: call with_partitions() on the sample")
         return None, options
     if "timestamp" not in columns:
         raise ConfigError(f'no time column was named for topic "{topic}"', hint="pass timestamp=")

@@ -205,9 +205,7 @@ def parse_rows(text: str, *, topic: str | None = None) -> list[dict[str, Any]]:
     names: list[str] | None = None
     rows: list[dict[str, Any]] = []
     if not isinstance(text, str):
-        raise ConfigError(
-            f'expected a table as text, got type "{type(text).__name__}"', hint="pass the table as one string"
-        )
+        raise ConfigError(f'expected a table as text, got type "{type(text).__name__}"', hint="pass one string")
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.lstrip().startswith("#") or (names and _RULE.fullmatch(line)):
             continue

@@ -188,17 +188,15 @@ def _losses(topology: Topology, result: Replay, records: list[TopicRecord]) -> I
     positions = {name: position for position, name in enumerate(topology.nodes)}
     for name, reason in sorted(groups, key=lambda group: positions.get(group[0], len(positions))):
         count = groups[name, reason]
-        answers = [each for each in why_dropped(result.run, node=name) if each.numbers["reason"] == reason]
-        fact, remedy = f"{pluralize(count, 'record')} of {len(records):,} in the sample dropped: {reason}", ""
-        if reason in ("late", "expired"):
-            fact = f"{pluralize(count, 'record')} of the sample came too late"
-            remedy = (max(answers, key=_behind).remedy or "").replace(
-                "kept it", "kept it" if count == 1 else "kept them all"
-            )
-        elif reason in ("null key", "null value"):
+        fact = f"{pluralize(count, 'record')} of {len(records):,} in the sample dropped: {reason}"
+        if reason in ("null key", "null value"):
             remedy = "filter such records out, or give them a key and a value"
         else:
-            remedy = answers[0].remedy or ""
+            answers = (each for each in why_dropped(result.run, node=name) if each.numbers["reason"] == reason)
+            remedy = max(answers, key=_behind).remedy or ""
+        if reason in ("late", "expired"):
+            fact = f"{pluralize(count, 'record')} of the sample came too late"
+            remedy = remedy if count == 1 else remedy.replace("kept it", "kept them all")
         users = (node.origin for node in topology.nodes.values() if node.name == name or name in node.stores)
         subject = f'"{name}"' if name in positions else f'store "{name}"'
         yield Issue("warning", subject, fact, remedy, next(users, None))

@@ -56,11 +56,8 @@ def _without_partner(run: RecordedRun, node: str, join: JoinTraits, buffer: str 
     for arrival in arrivals(run, node):
         if arrival.key is None or arrival.value is None:
             continue
-        same_key = [
-            other
-            for other in others
-            if other.task == arrival.task and other.key == arrival.key and type(other.key) is type(arrival.key)
-        ]
+        own = arrival.task, type(arrival.key), arrival.key
+        same_key = [other for other in others if (other.task, type(other.key), other.key) == own]
         low, high = arrival.timestamp - back, arrival.timestamp + pending
         if not any(low <= other.timestamp <= high for other in same_key):
             yield _far(run, node, arrival, (low, high), same_key, others), arrival.key

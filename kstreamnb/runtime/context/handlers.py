@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from kstreamnb.core.codec import encoded
 from kstreamnb.core.record import Headers, Record
-from kstreamnb.core.signatures import taking
+from kstreamnb.core.signatures import name_of, taking
 from kstreamnb.errors import ConfigError
 from kstreamnb.hints import message_of
 
@@ -81,7 +81,7 @@ Handler: TypeAlias = "str | Callable[[ErrorContext, BaseException], ErrorRespons
 def handler_of(value: Any, setting: str) -> Handler:
     """Return a handler from a word, a function, or the class name that Kafka Streams knows it by."""
     if callable(value):
-        return taking(value, "context", "error", what=f"a {setting}")  # type: ignore[no-any-return]
+        return taking(value, "context", "error", what=f"function as {setting}")  # type: ignore[no-any-return]
     word = _JAVA_HANDLERS.get(str(value).rsplit(".", 1)[-1], value)
     if word not in ("fail", "continue"):
         raise ConfigError(f'setting "{setting}" cannot be "{value}"', hint='use "fail", "continue" or a function')
@@ -96,7 +96,7 @@ UncaughtHandler: TypeAlias = "UncaughtAnswer | Callable[[BaseException], Uncaugh
 
 def uncaught_handler_of(value: object) -> UncaughtHandler:
     """Return an uncaught handler from a function, or from one of the three answers in Python's or Java's spelling."""
-    return taking(value, "error", what="an uncaught_handler") if callable(value) else _uncaught(value)
+    return taking(value, "error", what="function as uncaught_handler") if callable(value) else _uncaught(value)
 
 
 def uncaught_answer(handler: UncaughtHandler, error: BaseException) -> UncaughtAnswer:
@@ -123,16 +123,17 @@ def answer_of(
         action: Any = handler
         letters = () if dead_letter_topic is None else (dead_letter(dead_letter_topic, context, error),)
         return ErrorResponse(action, letters)
-    name = getattr(handler, "__qualname__", type(handler).__name__).rpartition("<locals>.")[2]
     try:
         answer = handler(context, error)
     except Exception as own:
-        fact = f'error handler "{name}" failed with {type(own).__name__} when it was asked about {type(error).__name__}'
+        fact = (
+            f'error handler "{name_of(handler)}" failed with {type(own).__name__}, asked about {type(error).__name__}'
+        )
         raise ConfigError(fact, hint="fix the handler").with_traceback(own.__traceback__) from own
     if isinstance(answer, ErrorResponse):
         return answer
     if answer not in ("fail", "continue"):
-        fact = f'error handler "{name}" answered {answer!r:.100} about {type(error).__name__}'
+        fact = f'error handler "{name_of(handler)}" answered {answer!r:.100} about {type(error).__name__}'
         raise ConfigError(fact, hint='answer "fail", "continue" or an ErrorResponse')
     return ErrorResponse(answer)  # type: ignore[arg-type]
 

@@ -20,7 +20,7 @@ from kstreamnb.core.codec import encoder, to_bytes
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import ConfigError, PartitionError
-from kstreamnb.frame_cells import expect_order, expect_text_name, pandas_times, pandas_values
+from kstreamnb.frame_cells import dicts, expect_order, expect_text_name, pandas_times, pandas_values, spark_times
 from kstreamnb.spark.jvm.session import move_frame
 
 _ROW = "__row"
@@ -84,7 +84,7 @@ def uniform(
     place = F.lit(-1) if chosen.partition is None else _existing(F.col(chosen.partition), topic, partitions)
     return frame.select(
         place.cast("int").alias("p"),
-        _time(frame, topic, chosen.timestamp).alias("ts"),
+        spark_times(frame, chosen.timestamp).alias("ts"),
         (F.lit(None).cast("string") if chosen.key is None else F.col(chosen.key)).alias("k"),
         _value(frame, chosen).alias("v"),
         *(() if chosen.headers is None else (F.col(chosen.headers).alias("h"),)),  # nulls alone cost 20 µs a row
@@ -145,16 +145,11 @@ def _pandas_records(topic: str, chosen: FrameInput) -> Iterator[TopicRecord]:
     read = cache(lambda name: pandas_values(frame[name], partial(expect_order, name)))
     count = len(frame)
     keys = [None] * count if chosen.key is None else read(chosen.key)
-    values = read(names) if isinstance(names, str) else _dicts(names, [read(name) for name in names], count)
+    values = read(names) if isinstance(names, str) else dicts(names, [read(name) for name in names], count)
     times = pandas_times(frame[chosen.timestamp], chosen.timestamp)
     places = [-1] * count if chosen.partition is None else read(chosen.partition)
     for at, (key, value, timestamp, partition) in enumerate(zip(keys, values, times, places, strict=True)):
         yield TopicRecord(topic, partition, at, timestamp, key, value)
-
-
-def _dicts(names: Sequence[str], columns: Sequence[list[Any]], count: int) -> Iterator[dict[str, Any]]:
-    rows = zip(*columns, strict=True) if names else iter([()] * count)
-    return (dict(zip(names, row, strict=True)) for row in rows)
 
 
 def _value_names(columns: Sequence[str], chosen: FrameInput) -> str | list[str]:
@@ -204,18 +199,6 @@ def _plain(cell: Column, kind: T.DataType) -> Column:
 def _changes(kind: T.DataType) -> bool:
     cell = F.lit(None)
     return _plain(cell, kind) is not cell
-
-
-def _time(frame: DataFrame, topic: str, name: str) -> Column:
-    kind = frame.schema[name].dataType
-    if isinstance(kind, T.TimestampType):
-        return F.unix_millis(name)
-    if isinstance(kind, (T.LongType, T.IntegerType)):
-        return F.col(name).cast("bigint")
-    raise ConfigError(
-        f'column "{name}" of input "{topic}" has type "{kind.simpleString()}" and is not a time',
-        hint="a time column is a timestamp with a time zone, or whole milliseconds since the epoch",
-    )
 
 
 def _check_columns(topic: str, columns: Sequence[str], chosen: FrameInput) -> None:

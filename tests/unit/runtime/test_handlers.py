@@ -202,9 +202,9 @@ def test_a_handler_that_fails_is_named_with_its_line_and_the_error_it_was_asked_
 def test_a_handler_of_other_arguments_is_refused_where_it_is_set() -> None:
     """Not at the first error, when it is needed."""
     for setting in ("processing_handler", "deserialization_handler", "production_handler"):
-        with pytest.raises(ConfigError, match=rf"a {setting} taking \(context, error\), but this one takes \(error\)"):
+        with pytest.raises(ConfigError, match=rf"as {setting} taking \(context, error\), but this one takes \(error\)"):
             driver(**{setting: lambda error: "continue"})
-    with pytest.raises(ConfigError, match=r"an uncaught_handler taking \(error\), but this one takes \(\)"):
+    with pytest.raises(ConfigError, match=r"as uncaught_handler taking \(error\), but this one takes \(\)"):
         driver(uncaught_handler=lambda: "replace_thread")
 
 
