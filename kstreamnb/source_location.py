@@ -5,6 +5,7 @@ The notebook layer installs the hook `cell_of`; without it, a file name and a li
 
 from __future__ import annotations
 
+import contextlib
 import linecache
 import os
 import sys
@@ -13,6 +14,8 @@ from dataclasses import dataclass, field
 from kstreamnb import hooks
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_NOT_THE_USERS = PACKAGE, contextlib.__file__
+"""Files between a call of the user and the kit's code; functions that need an extra are wrapped by contextlib."""
 DYNAMIC_CODE = "<dynamic-code>"
 """The file that cloudpickle 3.1.3 and later give functions which they unpickle."""
 
@@ -34,7 +37,7 @@ class SourceLocation:
 def user_origin() -> SourceLocation:
     """Return the nearest frame outside the kit: where the user declared something."""
     frame = sys._getframe(1)  # noqa: SLF001 - the cheap way to the caller; inspect.stack reads every file
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_NOT_THE_USERS):
         frame = frame.f_back
     return origin_of(frame.f_code.co_filename, frame.f_lineno)
 

@@ -36,7 +36,7 @@ class FailOnInvalidTimestamp:
         ...     FailOnInvalidTimestamp().extract(TopicRecord("orders", 0, 0, -1, "shoe", 1), 5)
         ... except ProcessingError as error:
         ...     print(error)
-        a record of topic "orders" has the negative timestamp -1
+        a record of topic "orders" has a negative timestamp, -1
     """
 
     def extract(self, record: TopicRecord, partition_time_ms: int) -> int:
@@ -56,7 +56,7 @@ class FailOnInvalidTimestamp:
 def negative_timestamp(topic: str, partition: int, offset: int, timestamp: int, *, node: str = "") -> ProcessingError:
     """Build the error about a negative timestamp from a source that allows none."""
     return ProcessingError(
-        f'a record of topic "{topic}" has the negative timestamp {timestamp}',
+        f'a record of topic "{topic}" has a negative timestamp, {timestamp}',
         node=node,
         coordinates=(topic, partition, offset, timestamp),
         detail=f"partition {partition}, offset {offset}",
@@ -107,8 +107,8 @@ class UsePartitionTimeOnInvalidTimestamp:
             return record.timestamp
         if partition_time_ms < 0:
             raise ProcessingError(
-                f'the first record of topic "{record.topic}" has the negative timestamp {record.timestamp}',
-                detail=f"partition {record.partition} has no earlier time to use instead",
+                f'the first record of topic "{record.topic}" has a negative timestamp, {record.timestamp}',
+                detail=f"partition {record.partition} has no earlier timestamp to fall back on",
                 java="Could not infer new timestamp for input record because partition time is unknown.",
             )
         return partition_time_ms
@@ -182,8 +182,8 @@ def extractor_of(value: object) -> TimestampExtractor:
     if isinstance(value, str):
         return _named(value)
     if not callable(value):
-        hint = "give a function of (record, partition_time_ms), or an object with extract"
-        raise ConfigError(f'type "{type(value).__name__}" of a timestamp extractor cannot be called', hint=hint)
+        hint = "pass a function of (record, partition_time_ms), or an object with an extract method"
+        raise ConfigError(f'expected a timestamp extractor, got type "{type(value).__name__}"', hint=hint)
     return _FunctionExtractor(taking(value, "record", "partition_time_ms"))
 
 
@@ -196,6 +196,6 @@ def _named(name: str) -> TimestampExtractor:
     found = {kind.__name__: kind for kind in kinds}
     word = name.rsplit(".", 1)[-1]
     if word not in found:
-        hint = "give your own extractor as a function"
+        hint = "pass your own extractor as a function"
         raise unknown("timestamp extractor", word, found, error=ConfigError, hint=hint)
     return found[word]()

@@ -28,7 +28,7 @@ def check_resource_name(name: object, kind: str = "name") -> str:
     hint: str | None = None
     if not isinstance(name, str):
         hint = "pass the names as separate arguments" if isinstance(name, list | tuple) else None
-        raise TopologyError(f'a {kind} must be text, got type "{type(name).__name__}"', hint=hint)
+        raise TopologyError(f'a {kind} must be a string, got type "{type(name).__name__}"', hint=hint)
     if not name:
         message, java = f"a {kind} must not be empty", "Name is illegal, it can't be empty"
     elif name in (".", ".."):
@@ -63,7 +63,7 @@ def check_topic_name(name: object, kind: str = "topic name") -> str:
         'orders-2026'
     """
     if not isinstance(name, str):
-        raise TopologyError(f'a {kind} must be text, got type "{type(name).__name__}"', hint='name it: "orders"')
+        raise TopologyError(f'a {kind} must be a string, got type "{type(name).__name__}"', hint='name it: "orders"')
     if dash := _DASH.search(name):
-        raise TopologyError(f'{kind} "{name}" has the dash {dash[0]!a}', hint='write "-"')
+        raise TopologyError(f'{kind} "{name}" contains the dash {dash[0]!a}', hint='use "-"')
     return name

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
 from kstreamnb.core.operator import BindContext, Cancellable, Forward, Operator, OperatorTraits, Process
 from kstreamnb.core.record import Headers, Record, RecordMetadata
 from kstreamnb.core.serde import Serde
+from kstreamnb.core.signatures import taking
 from kstreamnb.core.time import duration_ms, instant_ms
 from kstreamnb.errors import ProcessingError, StateError
 from kstreamnb.suggesting import Suggesting
@@ -118,6 +119,7 @@ class ProcessorContext(Suggesting):
                 Default: the next record in stream time, one interval from now on the wall clock.
         """
         start_ms = None if start is None else instant_ms(start, "start of a punctuator")
+        taking(callback, "now_ms")
         return self._context.schedule(duration_ms(interval, "interval of a punctuator"), kind, callback, start_ms)
 
     def record_metadata(self) -> RecordMetadata | None:
@@ -241,7 +243,7 @@ class FixedKeyRecord(Record[K, V]):
 
         Raises: ProcessingError always: the key is fixed.
         """
-        raise ProcessingError("process_values may not change the key", hint=_USE_PROCESS)
+        raise ProcessingError("process_values must not change the key", hint=_USE_PROCESS)
 
 
 _USE_PROCESS = "use process() if the key changes, or forward record.with_value(…)"
@@ -254,8 +256,8 @@ class _FixedKeyContext(ProcessorContext):
         """Forward a record made from an input record; raises ProcessingError for any other."""
         if not isinstance(record, FixedKeyRecord):
             raise ProcessingError(
-                f'processor "{self.node}" of process_values forwarded a record that it created itself',
-                detail="its key may differ from that of the record it was given",
+                f'processor "{self.node}" of process_values forwarded a newly created record',
+                detail="its key may differ from the key of the input record",
                 hint=_USE_PROCESS,
             )
         super().forward(record, child)

@@ -256,7 +256,7 @@ class Record(_RecordFields, Suggesting, Generic[K, V]):
         timestamp = time_ms(timestamp, "timestamp of a record")
         if timestamp < 0:
             java = f"Timestamp may not be negative. Got: {timestamp}"
-            raise ProcessingError(f"timestamp {timestamp} of a record is negative", java=java)
+            raise ProcessingError(f"the timestamp of a record must not be negative, got {timestamp}", java=java)
         return super().__new__(cls, key, value, timestamp, headers_of(headers) if headers else ())
 
     def with_key(self, key: object) -> Record[Any, V]:

@@ -148,7 +148,7 @@ class Serde(Generic[T]):
         return SerdeError(
             f'serde "{self.name}" cannot read {len(data)} bytes',
             detail=f"it reads {self.expects}; {why}",
-            hint="the topic may hold data of another serde",
+            hint="the topic may have been written with another serde",
             java=java,
         )
 
@@ -225,7 +225,7 @@ class SerdeAround(Serde[T]):
 
     def _inner(self) -> Serde:
         if self.inner is None:
-            raise SerdeError(f'serde "{self.name}" has no serde for what is in it')
+            raise SerdeError(f'serde "{self.name}" needs an inner serde')
         return self.inner
 
 
@@ -443,5 +443,6 @@ def _scalar_faults(value: object) -> Iterator[tuple[str, str]]:
     elif kind is str and not STRING.keeps(value):  # type: ignore[arg-type] # it is text
         yield "text with half of a surrogate pair", "correct it where it is read"
     elif kind not in (str, int, float, bool, type(None)):
-        numpy = kind.__module__ == "numpy"
-        yield f'a value of type "{kind.__name__}"', "convert it with float(…), int(…) or .item()" if numpy else ""
+        advice = "convert it with float(…), int(…) or .item()" if kind.__module__ == "numpy" else ""
+        advice = "make it a list in a fixed order: sorted(…)" if kind in (set, frozenset) else advice
+        yield f'a value of type "{kind.__name__}"', advice

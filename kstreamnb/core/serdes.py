@@ -275,7 +275,7 @@ class TimeWindowedSerde(WindowedSerde):
 
     def __post_init__(self) -> None:
         if self.size_ms is not None and self.size_ms <= 0:
-            raise ConfigError(f"window size {self.size_ms} ms of a windowed serde is not positive")
+            raise ConfigError(f"window size of a windowed serde must be positive, got {self.size_ms} ms")
 
     def keeps(self, value: Windowed[object]) -> bool:
         """Keep windows of the size, with keys that the inner serde keeps."""

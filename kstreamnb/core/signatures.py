@@ -14,12 +14,15 @@ RECORD, REDUCE = ("key", "value"), ("aggregate", "value")
 FOLD, MERGE = ("key", "value", "aggregate"), ("key", "left", "right")
 
 
-def taking(function: F, *arguments: str, key: bool = False, hint: str | None = None) -> F:
+def taking(
+    function: F, *arguments: str, key: bool = False, many: bool = False, hint: str | None = None, what: str = "function"
+) -> F:
     """Return a user's function if it can be called with these arguments, preceded by the key if there is a ``key``.
 
-    Functions whose signature is unknown, such as those written in C, are accepted.
+    Functions whose signature is unknown, such as those written in C, are accepted. A function of ``many`` results may
+    be a generator function; ``what`` names it in errors.
 
-    Raises: ConfigError if it is not a function, or takes other arguments.
+    Raises: ConfigError if it is not a function, takes other arguments, or would not run when it is called.
 
     Example:
         >>> try:
@@ -30,10 +33,11 @@ def taking(function: F, *arguments: str, key: bool = False, hint: str | None = N
     """
     expect(key, bool, "with_key")
     arguments = ("key", *arguments) if key else arguments
-    wanted = f"expected a function taking ({', '.join(arguments)})"
+    wanted = f"expected a {what} taking ({', '.join(arguments)})"
     hint = hint or f"write it as {' '.join(('lambda', ', '.join(arguments))).strip()}: …"
     if not callable(function):
         raise ConfigError(f'{wanted}, got type "{type(function).__name__}"', hint=hint)
+    check_runs(function, many=many)
     try:
         # Their second argument, an encoding or a base, is never a record's; float takes one, and has a signature.
         signature = inspect.signature(float if function in (str, bytes, int) else function, follow_wrapped=False)
@@ -51,10 +55,34 @@ def taking(function: F, *arguments: str, key: bool = False, hint: str | None = N
     return function
 
 
+def check_runs(function: object, *, many: bool = False) -> None:
+    """Raise ConfigError for a function whose call only makes a coroutine or a generator, which nobody would run.
+
+    Args:
+        function: a function, or an object with ``__call__``.
+        many: accept generator functions.
+    """
+    for each in (function, getattr(type(function), "__call__", None)):  # noqa: B004 - of an object, not whether it has one
+        if inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each):
+            kind, hint = "an async function", "write def instead of async def, and call nothing with await"
+        elif inspect.isgeneratorfunction(each) and not many:
+            kind, hint = "a generator function", "write return instead of yield, or take flat_map or flat_map_values"
+        else:
+            continue
+        fact = f'expected a plain function, got {kind}, "{name_of(function)}"'
+        raise ConfigError(fact, detail="a call does not run it", hint=hint)
+
+
+def name_of(function: object) -> str:
+    """Return the name of a function, or that of an object's class, for errors."""
+    return str(getattr(function, "__qualname__", type(function).__name__)).rpartition("<locals>.")[2]
+
+
 def _other_method(method: Any, takes: inspect.Signature, arguments: tuple[str, ...]) -> ConfigError:
     """Return the error about a method of a class, which is called with other arguments."""
-    name, wanted = method.__qualname__.rpartition("<locals>.")[2], ", ".join(arguments)
+    wanted = ", ".join(arguments)
     bound = takes.replace(parameters=list(takes.parameters.values())[1:])
     return ConfigError(
-        f"{name} takes {bound}, expected ({wanted})", hint=f"write it as def {method.__name__}(self, {wanted}):"
+        f"{name_of(method)} takes {bound}, expected ({wanted})",
+        hint=f"write it as def {method.__name__}(self, {wanted}):",
     )

@@ -206,7 +206,9 @@ class Stores(Suggesting):
         """
         expect_number(max_entries, "max_entries")
         if max_entries < 0:
-            raise ConfigError(f'store "{name}" cannot hold {max_entries} rows', java="maxCacheSize cannot be negative")
+            raise ConfigError(
+                f"max_entries must be at least 0, got {max_entries}", java="maxCacheSize cannot be negative"
+            )
         return _spec(name, "lru", options, max_entries=max_entries, persistent=False)
 
     @staticmethod
@@ -258,7 +260,7 @@ class Stores(Suggesting):
         size_ms = _at_least(0, window_size, "window_size", "windowSize cannot be negative")
         if retention_ms < size_ms:
             raise ConfigError(
-                f'window store "{name}" keeps rows for {retention_ms} ms, shorter than its windows of {size_ms} ms',
+                f'retention of store "{name}" must be at least its window size of {size_ms} ms, got {retention_ms} ms',
                 java=f"The retention period of the window store {name} must be no smaller than its window size. "
                 f"Got size=[{_iso(size_ms)}], retention=[{_iso(retention_ms)}]",
             )
@@ -428,7 +430,7 @@ class Stores(Suggesting):
         can = supplier.kind not in ("lru", "versioned")
         if not can or (spec.persistent and spec.headers != "kept"):
             hint = f"write Stores.persistent_{spec.kind}_store_with_headers" if can else "use another kind of store"
-            raise ConfigError(f'store "{spec.name}" of kind {supplier.kind} cannot keep headers', hint=hint)
+            raise ConfigError(f'store "{spec.name}" of kind {supplier.kind} cannot store headers', hint=hint)
         return replace(spec, headers="kept")
 
     timestamped_window_store_with_headers_builder = timestamped_key_value_store_with_headers_builder
@@ -455,7 +457,7 @@ def _spec(name: str, kind: StoreKind, options: StoreOptions, **fields: Any) -> S
 def _at_least(least: int, value: Duration, what: str, java: str) -> int:
     ms = duration_ms(value, what)
     if ms < least:
-        raise ConfigError(f"{what} of a store must be at least {least} ms, not {ms} ms", java=java)
+        raise ConfigError(f"{what} of a store must be at least {least} ms, got {ms} ms", java=java)
     return ms
 
 

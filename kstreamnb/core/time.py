@@ -38,7 +38,7 @@ def duration_ms(value: object, what: str = "duration") -> int:
     """
     if isinstance(value, timedelta):
         if value % _MS:
-            raise ConfigError(f"{what} {value} is not a whole number of milliseconds")
+            raise ConfigError(f"{what} must be a whole number of milliseconds, got {value}")
         return value // _MS
     if isinstance(value, str) and (match := _TEXT.fullmatch(value)):
         total = sum(int(count) * _UNITS[unit] for count, unit in _PIECE.findall(match[2]))
@@ -62,7 +62,7 @@ def time_ms(value: object, what: str) -> int:
         return value
     if isinstance(value, SupportsIndex) and type(value) not in (bool, int):  # a number of numpy
         return time_ms(index(value), what)
-    raise ConfigError(f"{what} must be a whole number of 64 bits, got {value!r}", hint="give milliseconds since 1970")
+    raise ConfigError(f"{what} must be a 64-bit integer, got {value!r}", hint="pass milliseconds since the epoch")
 
 
 def instant_ms(value: object, what: str = "instant") -> int:
@@ -83,7 +83,7 @@ def instant_ms(value: object, what: str = "instant") -> int:
             raise ConfigError(f'{what} "{value}" is not an instant', detail=str(error), hint=hint) from None
     if not isinstance(moment, datetime):
         kind = "date" if isinstance(moment, date) else type(moment).__name__
-        hint = "give an aware datetime, ISO text or milliseconds since the epoch"
+        hint = "pass an aware datetime, ISO text or milliseconds since the epoch"
         raise ConfigError(f'{what} of type "{kind}" is not an instant', hint=hint)
     if moment.tzinfo is None:
         raise ConfigError(
@@ -93,7 +93,7 @@ def instant_ms(value: object, what: str = "instant") -> int:
         )
     since = moment - _EPOCH
     if since % _MS:
-        raise ConfigError(f'{what} "{value}" is not a whole number of milliseconds')
+        raise ConfigError(f'{what} must be a whole number of milliseconds, got "{value}"')
     return since // _MS
 
 

@@ -21,7 +21,7 @@ _LEGACY_GRACE_MS = 24 * 60 * 60 * 1000
 def _check_not_negative(ms: int, what: str, java: str) -> None:
     expect_number(ms, what)
     if ms < 0:
-        raise ConfigError(f"{what} {ms} ms is negative", java=java)
+        raise ConfigError(f"{what} must not be negative, got {ms} ms", java=java)
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class TimeWindows(Suggesting):
         expect_number(self.advance_ms, "advance")
         if self.size_ms <= 0:
             java = "Window size (sizeMs) must be larger than zero."
-            raise ConfigError(f"window size {self.size_ms} ms is not positive", java=java)
+            raise ConfigError(f"window size must be positive, got {self.size_ms} ms", java=java)
         _check_not_negative(self.grace_ms, "grace", "Grace period must not be negative.")
         if not self.advance_ms:
             object.__setattr__(self, "advance_ms", self.size_ms)
@@ -111,7 +111,7 @@ def _check_advance(advance_ms: int, size_ms: int) -> None:
     if not 0 < advance_ms <= size_ms:
         raise ConfigError(
             f"windows of {size_ms} ms cannot advance by {advance_ms} ms",
-            hint="an advance is more than zero and at most the size, or records would be in no window",
+            hint="choose an advance above zero and at most the size, so that every record falls into a window",
             java="Window advancement interval should be more than zero and less than window duration which "
             f"is {size_ms} ms, but given advancement interval is: {advance_ms} ms",
         )
@@ -239,7 +239,7 @@ class JoinWindows(Suggesting):
         expect_number(self.after_ms, "after")
         if self.before_ms + self.after_ms < 0:
             raise ConfigError(
-                f"a join window from {self.before_ms} ms before to {self.after_ms} ms after is negative",
+                f"a join window must not be negative, got {self.before_ms} ms before and {self.after_ms} ms after",
                 java="Window interval (ie, beforeMs+afterMs) must not be negative.",
             )
         _check_not_negative(self.grace_ms, "grace", "Grace period must not be negative.")
@@ -269,7 +269,7 @@ class JoinWindows(Suggesting):
         Raises: ConfigError without a difference, ``before`` or ``after``, or for a text that is not a duration.
         """
         if difference is None and before is None and after is None:
-            raise ConfigError("a join window has neither a difference nor a before or after")
+            raise ConfigError("a join window needs a difference, or before and after")
         both = duration_ms(_NO_GRACE if difference is None else difference, "difference")
         start, end = (both if t is None else duration_ms(t, name) for t, name in ((before, "before"), (after, "after")))
         return cls(start, end, duration_ms(grace, "grace"))

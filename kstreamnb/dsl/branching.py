@@ -52,7 +52,7 @@ class Branched(Options):
 
     def __attrs_post_init__(self) -> None:
         if self.function is not None and self.consumer is not None:
-            raise ConfigError("a branch has either a function or a consumer", hint="leave one of them out")
+            raise ConfigError("a branch takes a function or a consumer, not both", hint="remove one of them")
 
     with_name = Setting[str]("name")
 

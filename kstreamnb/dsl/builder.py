@@ -67,7 +67,7 @@ class StreamsBuilder(Suggesting):
         processor_wrapper: Callable[[str, Operator], Operator] | None = None,
     ) -> None:
         if store_type not in ("persistent", "in_memory"):
-            raise ConfigError(f'store type "{store_type}" is neither "persistent" nor "in_memory"')
+            raise ConfigError(f'store type must be "persistent" or "in_memory", got "{store_type}"')
         if name is not None:
             check_topic_name(name, "application name")
         if processor_wrapper is not None:
@@ -175,8 +175,8 @@ class StreamsBuilder(Suggesting):
         given = isinstance(consumed, Materialized) or options or keywords.get("materialized")
         if given and arguments["table"].store_name is None:
             raise ConfigError(
-                f'the store of global table "{topic}" has no name',
-                hint='say store="…", or leave the Materialized out',
+                f'the store of global table "{topic}" needs a name',
+                hint='add store="…", or omit the Materialized',
                 java="Global stores must pass in suppliers with exactly one store but got 0",
             )
         return GlobalKTable(
@@ -364,7 +364,7 @@ def _topics(topic: str | Sequence[str]) -> tuple[str, ...]:
     names = (topic,) if isinstance(topic, str) else topic
     topics = tuple(dict.fromkeys(check_topic_name(name) for name in names))
     if not topics:
-        raise TopologyError("a stream reads at least one topic", hint="name a topic")
+        raise TopologyError("a stream needs at least one topic", hint="pass the name of a topic")
     return topics
 
 

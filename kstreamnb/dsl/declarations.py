@@ -350,7 +350,7 @@ class Handle(Suggesting):
         for other in others:
             if other.declaration_log is not self.declaration_log:
                 raise TopologyError(
-                    f'"{word}" combines handles of two builders',
+                    f'"{word}" combines streams or tables of two builders',
                     detail=f"{self.declaration} and {other.declaration}",
                     hint="declare both with the same StreamsBuilder",
                 )

@@ -244,8 +244,8 @@ class _Windowed(Handle):
         windowed = next(above for above in reversed(list(self.upstream())) if above.word == "windowed_by")
         if strategy.on_close and isinstance(windowed.arguments["windows"], UnlimitedWindows):
             raise ConfigError(
-                "a window without end never closes",
-                hint="emit on update, or use windows of a size",
+                "unlimited windows never close",
+                hint="emit on every update, or use windows with a size",
                 java="ON_WINDOW_CLOSE emit strategy cannot be used for UnlimitedWindows",
             )
         return self.declare(self.kind, "emit_strategy", emit_strategy, on_close=strategy.on_close)

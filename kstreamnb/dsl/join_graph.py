@@ -115,7 +115,7 @@ def _stores(
         stores.append(store if spec is None else _supplied(spec, store))
     if supplied[0] and supplied[1] and supplied[0].name == supplied[1].name:
         java = "Both StoreSuppliers have the same name.  StoreSuppliers must provide unique names"
-        raise TopologyError(f'both stores of a join are called "{supplied[0].name}"', java=java)
+        raise TopologyError(f'both stores of a join have the name "{supplied[0].name}"', java=java)
     if how != "inner":
         named = supplied[0].name if supplied[0] else base
         number = numbered[0].rpartition("-")[2]
@@ -133,11 +133,11 @@ def _supplied(spec: StoreSpec, wanted: StoreSpec) -> StoreSpec:
     """Return the user's store of a join's side if it fits the windows; raise TopologyError otherwise."""
     if not spec.retain_duplicates:
         java = "The StoreSupplier must set retainDuplicates=true, found retainDuplicates=false"
-        raise TopologyError(f'store "{spec.name}" of a join does not retain duplicates', java=java)
+        raise TopologyError(f'join store "{spec.name}" must retain duplicates', java=java)
     if (spec.retention_ms, spec.window_size_ms) != (wanted.retention_ms, wanted.window_size_ms):
         raise TopologyError(
             f'store "{spec.name}" does not fit the windows of its join',
-            detail=f"it keeps {spec.retention_ms} ms of windows of {spec.window_size_ms} ms; "
+            detail=f"its retention is {spec.retention_ms} ms and its window size {spec.window_size_ms} ms; "
             f"the join needs {wanted.retention_ms} ms and {wanted.window_size_ms} ms",
             java="Window settings mismatch. WindowBytesStoreSupplier settings",
         )

@@ -155,9 +155,9 @@ def by_keyword(options: Iterable[object], keywords: Mapping[str, object], **kind
             expected = " or ".join(kind.__name__ for kind in kinds.values())
             raise ConfigError(
                 f'expected {expected} options, got type "{type(option).__name__}"',
-                hint='give the name of a store as store="…", that of an operator as name="…"',
+                hint='pass the name of a store as store="…", that of an operator as name="…"',
             )
         if name in merged:
-            raise ConfigError(f"{name} is given twice", hint="leave one of them out")
+            raise ConfigError(f"{name} was passed twice", hint="remove one of them")
         merged[name] = option
     return merged

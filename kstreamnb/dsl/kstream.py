@@ -150,7 +150,7 @@ class RecordOperators(Handle, Generic[K, V]):
 
         Source: Kafka Streams `KStream#flatMap`; differences: tuples replace `KeyValue`.
         """
-        return self._then("flat_map", "FLATMAP", stateless.FlatMap(taking(mapper, *RECORD)), name)
+        return self._then("flat_map", "FLATMAP", stateless.FlatMap(taking(mapper, *RECORD, many=True)), name)
 
     @overload
     def flat_map_values(
@@ -180,7 +180,7 @@ class RecordOperators(Handle, Generic[K, V]):
 
         Source: Kafka Streams `KStream#flatMapValues`; differences: ``with_key`` replaces `ValueMapperWithKey`.
         """
-        mapper = taking(mapper, "value", key=with_key)
+        mapper = taking(mapper, "value", key=with_key, many=True)
         return self._then("flat_map_values", "FLATMAPVALUES", stateless.FlatMapValues(mapper, with_key), name)
 
     def select_key(self, mapper: Callable[[K, V], K2], name: str | None = None) -> KStream[K2, V]:

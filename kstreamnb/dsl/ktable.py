@@ -448,7 +448,7 @@ def _declare(
     if "foreign_key" not in functions:
         return left.declare("table", word, emit_join_tables, right, join=join, table=table)
     if how == "outer":
-        raise TopologyError("tables cannot be outer joined by a foreign key", hint="use left_join")
+        raise TopologyError("foreign-key joins of tables cannot be outer joins", hint="use left_join")
     key_of = taking(functions["foreign_key"], "value", key=with_key)
     tables = combined(TableJoined, joined, name=table.name, **partitioners)
     return left.declare("table", word, emit_join_foreign, right, join=join, table=table, key_of=key_of, options=tables)

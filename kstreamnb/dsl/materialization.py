@@ -161,7 +161,7 @@ def window_store(
         retention = kept if options.retention is None else retention
     if retention < least:
         raise ConfigError(
-            f'store "{name}" keeps windows for {retention} ms, less than {reason} ({least} ms)',
+            f'store "{name}" retains windows for {retention} ms, less than {reason} ({least} ms)',
             java=f"{java}, retention=[{retention}]",
         )
     if emit_on_close and isinstance(windows, SlidingWindows | SessionWindows):

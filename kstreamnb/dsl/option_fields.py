@@ -13,6 +13,7 @@ from kstreamnb.core.names import check_resource_name
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import serde_of
+from kstreamnb.core.signatures import check_runs
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.time import duration_ms
 from kstreamnb.errors import ConfigError, unknown
@@ -80,19 +81,20 @@ def check_count(options: object, field: Attribute[T], value: T) -> None:
 def check_number(options: object, field: Attribute[T], value: T) -> None:
     """Raise ConfigError for anything but a whole number."""
     if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
-        raise ConfigError(f"{field.name} must be a whole number, got {value!r}")
+        raise ConfigError(f"{field.name} must be an integer, got {value!r}")
 
 
 def check_function(options: object, field: Attribute[T], value: T) -> None:
     """Raise ConfigError for anything that cannot be called."""
     if value is not None and not callable(value):
         raise ConfigError(f'{field.name} must be a function, got type "{type(value).__name__}"')
+    check_runs(value)
 
 
 def check_store_type(options: object, field: Attribute[T], value: T) -> None:
     """Raise ConfigError for an unknown type of store."""
     if value not in (None, "persistent", "in_memory"):
-        raise ConfigError(f'store type "{value}" is neither "persistent" nor "in_memory"')
+        raise ConfigError(f'store type must be "persistent" or "in_memory", got "{value}"')
 
 
 def check_store(options: object, field: Attribute[T], value: T) -> None:
@@ -169,7 +171,7 @@ class Setting(Generic[T]):
 
     def __call__(self, value: T) -> Never:
         """Raise ConfigError, because options are made first."""
-        raise ConfigError(f"with_{self.name}() was called on a class", hint=f"pass it to the class: {self.name}=…")
+        raise ConfigError(f"with_{self.name}() needs an instance", hint=f"pass it to the class: {self.name}=…")
 
 
 class Switch:

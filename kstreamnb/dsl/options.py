@@ -425,13 +425,14 @@ class Materialized(LoggedOptions):
         if self.store is not None and not isinstance(self.store, StoreSpec):
             check_resource_name(self.store)
         if self.versioned is not None and not isinstance(self.store, str):
-            raise ConfigError("a versioned store needs a name", hint='say store="…" as well')
+            raise ConfigError("a versioned store needs a name", hint='add store="…"')
         if self.supplier is not None and self.store_type is not None:
             fact = f'store "{self.store_name}" already has a type, so store_type="{self.store_type}" has no effect'
             java = "Cannot set store type when store supplier is pre-configured."
-            raise ConfigError(fact, hint="leave store_type out", java=java)
+            raise ConfigError(fact, hint="omit store_type", java=java)
         if self.retention is not None and duration_ms(self.retention, "retention") < 0:
-            raise ConfigError(f"retention {self.retention} is negative", java="Retention must not be negative.")
+            fact = f"retention must not be negative, got {self.retention}"
+            raise ConfigError(fact, java="Retention must not be negative.")
 
     @classmethod
     def as_(cls, store: str | StoreSpec) -> Self:

@@ -310,7 +310,7 @@ class StreamJoins(Handle, Generic[K, V]):
         Source: Kafka Streams `KStream#outerJoin`; differences: none.
         """
         if getattr(type(other), "kind", "") != "stream":
-            raise TopologyError("only two streams can be outer joined", hint="use left_join with a table")
+            raise TopologyError("outer_join of a stream needs another stream", hint="use left_join with a table")
         return _declare(self, other, "outer_join", "outer", arguments, keywords)
 
 
@@ -320,7 +320,7 @@ def _declare(
     """Declare the join that fits the other side, with arguments by position or by name."""
     kind = getattr(type(right), "kind", "")
     if kind not in _JOINS:
-        hint = "give a handle, such as builder.table(…)" if isinstance(right, str) else None
+        hint = "pass a handle, such as builder.table(…)" if isinstance(right, str) else None
         raise TopologyError(f"a stream cannot be joined with a {type(right).__name__}", hint=hint)
     emit, options_kind, names = _JOINS[kind]
     options = [each for each in arguments if isinstance(each, NamedOptions | Named)]

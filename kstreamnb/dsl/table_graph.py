@@ -87,7 +87,7 @@ def emit_suppress(graph: GraphBuilder, source: TableFlow, suppressed: Suppressed
     """Write ``suppress`` into a graph."""
     if is_versioned(graph, source.node):
         raise TopologyError(
-            f'table "{source.name}" is versioned: its changes cannot be held back',
+            f'table "{source.name}" is versioned, so its changes cannot be suppressed',
             hint="suppress before the versioned store, or use a store without versions",
             java="Invalid topology: suppress() is only supported for non-versioned KTables (note that version "
             "semantics might be inherited from upstream)",
@@ -127,8 +127,8 @@ def _grace(graph: GraphBuilder, node: int, below: str = "") -> int:
     chain = f"{above.name}->{below}" if below else above.name
     if not above.parents or (isinstance(above, Table) and above.topic):
         raise TopologyError(
-            "suppressing until windows close needs a windowed aggregation upstream",
-            detail=f"upstream are {chain.replace('->', ', then ')}",
+            "suppressing until windows close requires a windowed aggregation upstream",
+            detail=f"upstream: {chain.replace('->', ', then ')}",
             hint="window the stream first, or suppress with Suppressed.until_time_limit",
             java=f"Invalid topology: Window close time is only defined for windowed computations. Got [root->{chain}].",
         )

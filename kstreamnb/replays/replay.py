@@ -20,6 +20,7 @@ from kstreamnb.recording.steps import Drop, Steps
 from kstreamnb.recording.trace import Recording
 from kstreamnb.replays.analysis.run_profile import RunProfile, run_profile
 from kstreamnb.replays.explain.dropped import stream_times
+from kstreamnb.replays.explain.schedules import CLOCK_REMEDY, never_fired
 from kstreamnb.replays.navigation import Navigation
 from kstreamnb.replays.queries import Queries
 from kstreamnb.runtime.task.task import Task
@@ -164,7 +165,9 @@ class Replay(Navigation, Queries, Suggesting, Displayed):
         name = f' of "{self.topology.name}"' if self.topology.name else ""
         progress = f"step {self.position:,} of {len(self.steps):,}"
         stale = f"stale: {self.topology.stale}" if self.topology.stale else None
-        notes = "".join(f"; {note}" for note in (self.topology.unwritten, stale) if note)
+        waiting = never_fired(self.run)
+        idle = f"{pluralize(len(waiting), 'wall-clock schedule')} never fired: {CLOCK_REMEDY}" if waiting else None
+        notes = "".join(f"; {note}" for note in (self.topology.unwritten, idle, stale) if note)
         return f"replay{name}: {', '.join(parts)}; {pluralize(len(self.run.tasks), 'task')}, {progress}{notes}"
 
     def _dropped(self) -> str:

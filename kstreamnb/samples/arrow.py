@@ -12,8 +12,8 @@ from kstreamnb.core.heap import collector_paused
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import ConfigError
-from kstreamnb.frames import plain_value
-from kstreamnb.samples.columns import Roles, cells_by_role, dicts, make_records, timestamps_ms
+from kstreamnb.frame_cells import dicts, plain_value, timestamps_ms, warn_of_cut
+from kstreamnb.samples.columns import Roles, cells_by_role, make_records
 from kstreamnb.samples.text import parse_cell, stored_cell
 
 if TYPE_CHECKING:  # an optional dependency
@@ -56,7 +56,14 @@ def _times(column: pyarrow.ChunkedArray, name: str) -> list[int]:
             )
         if column.null_count:
             raise ConfigError(f'column "{name}" has no time in {column.null_count:,} of {len(column):,} rows')
-        column = column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
+        unit = {"us": 1_000, "ns": 1_000_000}.get(column.type.unit)
+        if unit is not None:
+            exact = column.cast(pa.int64()).to_numpy()
+            if (exact % unit).any():
+                warn_of_cut(name)
+            since: list[int] = (exact // unit).tolist()
+            return since
+        column = column.cast(pa.timestamp("ms", column.type.tz)).cast(pa.int64())
     if pa.types.is_signed_integer(column.type) and not column.null_count:
         times: list[int] = column.to_numpy().tolist()
         return times
@@ -174,7 +181,7 @@ def read_parquet(
         return records, schema_of_table(table), {}
     if mark is None:
         raise ConfigError(
-            f'file "{Path(path).name}" was not written by a sample',
+            f'file "{Path(path).name}" was not written by Sample.to_parquet',
             detail=f"its columns are {', '.join(table.column_names)}",
             hint="name its columns with topic=, key= and timestamp=",
         )

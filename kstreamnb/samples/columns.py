@@ -7,16 +7,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import repeat
-from typing import Any, SupportsIndex
+from typing import Any
 
 from kstreamnb.core.arguments import expect
 from kstreamnb.core.codec import encoder, key_partitioner
 from kstreamnb.core.record import Headers, TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes, serde_of
-from kstreamnb.core.time import MAX_TIME_MS, instant_ms, time_ms
 from kstreamnb.errors import ConfigError
-from kstreamnb.frames import expect_text_name
+from kstreamnb.frame_cells import dicts, expect_text_name
 from kstreamnb.hints import unknown
 
 UNASSIGNED = -1
@@ -63,7 +62,7 @@ class Roles:
                 raise unknown("column", name, [str(each) for each in columns], error=ConfigError)
             expect_text_name(name)
             if list(columns).count(name) > 1:
-                raise ConfigError(f'there are several columns "{name}"', detail=f"there are {there}")
+                raise ConfigError(f'column name "{name}" is not unique', detail=f"columns are {there}")
 
 
 def cells_by_role(
@@ -111,7 +110,7 @@ def _numbers(column: list[Any], name: str) -> list[int]:
     for row, value in enumerate(column):
         whole = type(value) is int or (isinstance(value, float) and value.is_integer())
         if not whole or value < UNASSIGNED:
-            raise ConfigError(f'column "{name}" holds {value!r} in row {row}', detail="a partition is a number from 0")
+            raise ConfigError(f'column "{name}" must hold partition numbers from 0, got {value!r} in row {row}')
     return list(map(int, column))
 
 
@@ -122,21 +121,6 @@ def _places(keys: list[Any], partitions: int, serde: Serde) -> list[int]:
         known = {key: choose(write(key)) for key in dict.fromkeys(keys)}
         return [known[key] for key in keys]
     return [choose(write(key)) for key in keys]
-
-
-def dicts(names: Sequence[str], columns: Sequence[Iterable[Any]], count: int) -> list[dict[str, Any]]:
-    """Return columns as one dict per row.
-
-    The dict display is written out for the number of columns, which makes rows twice as fast as zipping names.
-    """
-    if not names:
-        return [{} for _ in range(count)]
-    cells = ", ".join(f"c{at}" for at in range(len(names)))
-    display = ", ".join(f"n{at}: c{at}" for at in range(len(names)))
-    source = f"lambda rows, {', '.join(f'n{at}' for at in range(len(names)))}: [{{{display}}} for {cells}, in rows]"
-    make = eval(source, {})
-    rows: list[dict[str, Any]] = make(zip(*columns, strict=True), *names)
-    return rows
 
 
 def number_offsets(records: Iterable[TopicRecord]) -> tuple[TopicRecord, ...]:
@@ -166,25 +150,3 @@ def partitioned(
             choose = choosers[record.topic] = key_partitioner(serde, count)
         result.append(record._replace(partition=choose(write(record.key))))
     return number_offsets(result)
-
-
-def timestamps_ms(values: Iterable[object], column: str) -> list[int]:
-    """Convert a column of ms, ISO texts or aware datetimes to ms; raise ConfigError for a row without a time."""
-    return [timestamp_ms(value, f'row {row} of column "{column}"') for row, value in enumerate(values)]
-
-
-def timestamp_ms(value: object, what: str) -> int:
-    """Convert ms, ISO text or an aware datetime to ms; raise ConfigError if it is missing or no 64-bit number.
-
-    Example:
-        >>> timestamp_ms(5.0, "line 2"), timestamp_ms("1970-01-01T00:00:01Z", "line 3")
-        (5, 1000)
-    """
-    if type(value) is int and -MAX_TIME_MS <= value <= MAX_TIME_MS:
-        return value
-    if value is None or value != value or value == "":
-        raise ConfigError(f"{what} has no time", hint="leave such rows out, or give them a time")
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    convert = time_ms if isinstance(value, SupportsIndex | float) else instant_ms
-    return convert(value, f"the time of {what}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn
 
@@ -12,9 +11,10 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import Instant, instant_ms
 from kstreamnb.errors import ConfigError, extra
-from kstreamnb.frames import TIMES, pandas_values, without_gaps
+from kstreamnb.frame_cells import expect_order, pandas_times, pandas_values, spark_times
+from kstreamnb.frames import TIMES
 from kstreamnb.samples.arrow import records_of_table
-from kstreamnb.samples.columns import Roles, cells_by_role, make_records, number_offsets, timestamps_ms
+from kstreamnb.samples.columns import Roles, cells_by_role, make_records, number_offsets
 from kstreamnb.samples.text import format_cell
 
 Schema = tuple[tuple[str, str], ...]
@@ -25,7 +25,7 @@ def frame_kind(frame: object) -> str:
     package = type(frame).__module__.partition(".")[0]
     if package in ("pandas", "pyspark") and hasattr(frame, "columns"):
         return "spark" if package == "pyspark" else "pandas"
-    hint = "give a pandas or Spark DataFrame"
+    hint = "pass a pandas or Spark DataFrame"
     raise ConfigError(f'expected a DataFrame, got type "{type(frame).__name__}"', hint=hint)
 
 
@@ -40,7 +40,7 @@ def records_of_pandas(
     """Return the rows of a pandas frame in its own order, or sorted by columns."""
     schema = tuple((str(name), str(kind)) for name, kind in frame.dtypes.items())
     if roles.timestamp not in frame.columns and roles.timestamp in frame.index.names:
-        raise ConfigError(f'"{roles.timestamp}" is the index of the frame', hint="give frame.reset_index()")
+        raise ConfigError(f'"{roles.timestamp}" is the index of the frame', hint="pass frame.reset_index()")
     roles.check(list(frame.columns), order_by)
     if order_by:
         frame = frame.sort_values(list(order_by), kind="stable")
@@ -48,38 +48,18 @@ def records_of_pandas(
         cells = cells_by_role(
             roles,
             list(frame.columns),
-            lambda name: _pandas_times(frame[name], name),
+            lambda name: pandas_times(frame[name], name),
             lambda name: pandas_values(frame[name], partial(_refuse_value, name)),
         )
         return make_records(cells, roles, partitions=partitions, key_serde=key_serde), schema
 
 
 def _refuse_value(name: str, value: object) -> NoReturn:
+    expect_order(name, value)
     raise ConfigError(
         f'column "{name}" has a value of type "{type(value).__name__}", which a sample cannot hold',
         hint=f'convert it first, for example to text: frame["{name}"] = frame["{name}"].map(str)',
     )
-
-
-def _pandas_times(series: Any, name: str) -> list[int]:
-    if series.dtype.kind == "i" and not hasattr(series.dtype, "na_value"):
-        times: list[int] = series.tolist()
-        return times
-    if series.dtype.kind == "M" and series.dt.tz is None:
-        raise ConfigError(
-            f'column "{name}" has times without a time zone',
-            detail="the same time means a different instant in each zone",
-            hint=f'say which: frame["{name}"].dt.tz_localize("UTC")',
-        )
-    if series.dtype.kind == "M":
-        if gaps := int(series.isna().sum()):
-            raise ConfigError(
-                f'column "{name}" has no time in {gaps:,} of {len(series):,} rows',
-                hint=f'leave them out: frame.dropna(subset=["{name}"])',
-            )
-        since: list[int] = series.dt.as_unit("ms").astype("int64").tolist()
-        return since
-    return timestamps_ms(without_gaps(series), name)
 
 
 def records_of_spark(
@@ -103,50 +83,25 @@ def records_of_spark(
 
     roles.check(frame.columns)
     schema = tuple((field.name, field.dataType.simpleString()) for field in frame.schema.fields)
-    if roles.timestamp in (roles.key, roles.value, *roles.value_columns(frame.columns)):
-        frame, roles = _with_own_times(frame, roles)
-    drawn = _spark_times(frame, roles.timestamp)
+    drawn, times = frame, spark_times(frame, roles.timestamp)
     if between is not None:
         low, high = (instant_ms(each, "end of the draw") for each in between)
-        drawn = drawn.where((F.col(roles.timestamp) >= low) & (F.col(roles.timestamp) < high))
+        drawn = drawn.where((times >= low) & (times < high))
     if key_share is not None:
         if roles.key is None or not 0 < key_share <= 1:
-            raise ConfigError(f"a draw of {key_share} of the keys needs a key column and a share from 0 to 1")
+            raise ConfigError(f"key_share= needs a key column and must be above 0 and at most 1, got {key_share}")
         drawn = drawn.where(F.pmod(F.xxhash64(roles.key), F.lit(1 << 20)) < int(key_share * (1 << 20)))
     if order_by:
         drawn = drawn.orderBy(*order_by)
     table = drawn.limit(limit + 1).toArrow()
     if table.num_rows > limit:
         raise ConfigError(
-            f"the draw has more than {limit:,} rows", hint="narrow it with between= or key_share=, or raise limit="
+            f"more than {limit:,} rows were selected", hint="narrow it with between= or key_share=, or raise limit="
         )
     records = records_of_table(table, roles, partitions=partitions, key_serde=key_serde)
     if not order_by:
         records = number_offsets(sorted(records, key=_by_content))
     return records, schema
-
-
-def _with_own_times(frame: Any, roles: Roles) -> tuple[Any, Roles]:
-    """Return the frame with a copy of the time column, so that it can be a key or a value too."""
-    name = f"{roles.timestamp} as time"
-    value = roles.value if isinstance(roles.value, str) else roles.value_columns(frame.columns)
-    return frame.withColumn(name, frame[roles.timestamp]), replace(roles, timestamp=name, value=value)
-
-
-def _spark_times(frame: Any, name: str) -> Any:
-    """Return the frame with its time column as ms."""
-    from pyspark.sql import functions as F
-    from pyspark.sql import types as T
-
-    kind = frame.schema[name].dataType
-    if isinstance(kind, T.TimestampType):
-        return frame.withColumn(name, F.unix_millis(name))
-    if isinstance(kind, (T.LongType, T.IntegerType)):
-        return frame
-    raise ConfigError(
-        f'column "{name}" of type "{kind.simpleString()}" is not a time',
-        hint="a time column is a timestamp with a time zone, or whole milliseconds since the epoch",
-    )
 
 
 def _by_content(record: TopicRecord) -> tuple[int, str, str]:
@@ -175,14 +130,14 @@ def spark_frame(columns: dict[str, list[object]], spark: Any) -> Any:
 
     session = spark or SparkSession.getActiveSession()
     if session is None:
-        raise ConfigError("no Spark session is active", hint="give one: to_spark(ks.spark.spark_session())")
+        raise ConfigError("no Spark session is active", hint="pass one: to_spark(ks.spark.spark_session())")
     kinds = dict.fromkeys(_times(columns), pyarrow.timestamp("ms", "UTC"))
     arrays = {}
     for name, column in columns.items():
         try:
             arrays[name] = pyarrow.array(column, kinds.get(name))
         except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError) as error:
-            fact = f'column "{name}" has values without a common type of Spark'
+            fact = f'column "{name}" has values that share no Spark type'
             raise ConfigError(fact, detail=str(error), hint="use to_pandas()") from error
     return session.createDataFrame(pyarrow.table(arrays))
 

@@ -9,7 +9,8 @@ from typing import Any
 from kstreamnb.core.record import Headers, TopicRecord, Windowed
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import ConfigError
-from kstreamnb.samples.columns import Roles, make_records, timestamp_ms
+from kstreamnb.frame_cells import timestamp_ms
+from kstreamnb.samples.columns import Roles, make_records
 from kstreamnb.samples.text import parse_cell, stored_cell
 
 _CELL = "$cell"
@@ -61,7 +62,7 @@ def read_lines(lines: Iterable[str]) -> tuple[TopicRecord, ...]:
             raise ConfigError(
                 f"line {number} is not a record",
                 hint="a record has topic, partition, offset, timestamp, key and value; "
-                "for lines that are values say topic=, key= and timestamp=",
+                "for lines of plain values pass topic=, key= and timestamp=",
             )
         headers: Headers = tuple((name, data) for name, data in fields.get("headers", ()))
         time = timestamp_ms(fields["timestamp"], f"line {number}")

@@ -28,7 +28,7 @@ def redact(self: Sample, *fields: str, replacement: object = "***") -> Sample:
     Raises: ConfigError for a field that no record has, which is likely a wrong name.
     """
     if not fields:
-        raise ConfigError("no field to redact is named")
+        raise ConfigError("no fields to redact were named")
     blank = _changing(self, fields, lambda value: replacement)
     records = tuple(
         record._replace(
@@ -55,7 +55,7 @@ def hash_keys(self: Sample, *fields: str, salt: str) -> Sample:
     """
     expect(salt, str, "salt")
     if not salt:
-        raise ConfigError("a hash without a salt can be undone by guessing", hint='give salt="…" and keep it')
+        raise ConfigError("a hash without a salt can be reversed by guessing", hint='pass salt="…", and keep it secret')
     secret = hashlib.sha256(salt.encode(errors="surrogatepass")).digest()
 
     def hashed(value: object) -> str | None:

@@ -82,7 +82,7 @@ def merge(self: Sample, *others: Sample) -> Sample:
     samples = (self, *others)
     for other in others:
         if not isinstance(other, type(self)):
-            raise ConfigError(f'a sample cannot be merged with type "{type(other).__name__}"', hint="give a Sample")
+            raise ConfigError(f'expected a Sample to merge, got type "{type(other).__name__}"')
     lanes: dict[tuple[str, int, int], list[TopicRecord]] = {}
     for source, sample in enumerate(samples):
         for record in sample.records:
@@ -153,10 +153,10 @@ def disorder(self: Sample, *, seed: int, by: Duration | None = None, share: floa
     """
     expect(share, float | int, "share")
     if not 0 <= share <= 1:
-        raise ConfigError(f"share {share} of late records is not between 0 and 1")
+        raise ConfigError(f"share of late records must be between 0 and 1, got {share}")
     longest = None if by is None else duration_ms(by, "disorder")
     if longest is not None and longest < 0:
-        raise ConfigError(f"records cannot arrive {-longest} ms early", hint="give a positive duration by=")
+        raise ConfigError(f"by must not be negative, got {longest} ms", hint="pass a positive duration by=")
     lanes: dict[tuple[str, int], list[tuple[float, int, TopicRecord]]] = {}
     expect_number(seed, "seed")
     random = Random(seed)

@@ -19,9 +19,10 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import MAX_TIME_MS, Instant
 from kstreamnb.errors import ConfigError, KStreamError, extra
+from kstreamnb.frame_cells import timestamp_ms
 from kstreamnb.frames import Framed
 from kstreamnb.samples import display, json_lines, privacy, reshape
-from kstreamnb.samples.columns import UNASSIGNED, Roles, number_offsets, partitioned, timestamp_ms
+from kstreamnb.samples.columns import UNASSIGNED, Roles, number_offsets, partitioned
 from kstreamnb.samples.description import SampleDescription, describe_records
 from kstreamnb.samples.statistics import SampleStatistics, statistics_of
 from kstreamnb.samples.text import columns_of, format_records, parse_rows, record_cells
@@ -110,11 +111,11 @@ class Sample(Suggesting, Framed):
         beyond 64 bits.
         """
         if key_serde is not None and partitions is None:
-            raise ConfigError("key_serde chooses partitions, but no partitions are given", hint="give partitions= too")
+            raise ConfigError("key_serde= has no effect without partitions=", hint="add partitions=")
         records, time, numbered = [], 0, False
         for row in parse_rows(text, topic=topic):
             if "topic" not in row:
-                raise ConfigError("a row of the table has no topic", hint="add a column topic, or give topic=")
+                raise ConfigError("a row of the table has no topic", hint="add a topic column, or pass topic=")
             time, numbered = row.get("time", time), numbered or "offset" in row
             place = row["topic"], row.get("partition", UNASSIGNED), row.get("offset", 0), time
             records.append(TopicRecord(*place, row.get("key"), row.get("value"), row.get("headers", ())))
@@ -264,7 +265,7 @@ class Sample(Suggesting, Framed):
         from kstreamnb.kafka.capture import CaptureLimits, capture
 
         if isinstance(redact, str):
-            raise ConfigError(f'redact="{redact}" is one text', hint=f'name fields in a list: redact=["{redact}"]')
+            raise ConfigError(f'redact= must be a list, got "{redact}"', hint=f'write redact=["{redact}"]')
         limits = CaptureLimits(records, seconds, bytes, follow)
         taken = capture(
             servers, topics, limits, from_=from_, key_serde=key_serde, value_serde=value_serde, progress=progress
@@ -426,7 +427,7 @@ def _record_of(record: TopicRecord | tuple[Any, ...]) -> TopicRecord:
     expect(record, tuple | list, "each record")
     if not 6 <= len(record) <= 7:
         fields = ", ".join(TopicRecord._fields)
-        raise ConfigError(f"a record has {len(record)} fields", hint=f"give ({fields}); the headers may be left out")
+        raise ConfigError(f"expected 6 or 7 fields, got {len(record)}", hint=f"pass ({fields}); headers are optional")
     return TopicRecord(*record)
 
 
@@ -439,18 +440,18 @@ def _file(path: Path | str) -> Path:
 
 
 def _roles(topic: str | None, columns: dict[str, Any]) -> tuple[Roles | None, dict[str, Any]]:
-    """Split the columns of a file that was not written by a sample from the other arguments."""
+    """Split the columns of a file that was not written by Sample.to_parquet from the other arguments."""
     options: dict[str, Any] = {name: columns.pop(name) for name in ("partitions", "key_serde") if name in columns}
     unknown = columns.keys() - {"timestamp", "key", "value", "partition"}
     if unknown:
-        raise ConfigError(f'option "{min(unknown)}" is not known', detail="there are key, timestamp, value, partition")
+        raise ConfigError(f'unknown option "{min(unknown)}"', detail="options are key, timestamp, value and partition")
     if topic is None:
         if columns:
-            raise ConfigError("names of columns need a topic", hint="add topic=")
+            raise ConfigError("column names need a topic", hint="add topic=")
         if options:
-            fact = f'option "{min(options)}" is for files whose columns are named'
-            raise ConfigError(fact, hint="a sample's own file has its partitions: use with_partitions() on the sample")
+            fact = f'option "{min(options)}" applies only to files with named columns'
+            raise ConfigError(fact, hint="files of to_parquet have partitions: call with_partitions() on the sample")
         return None, options
     if "timestamp" not in columns:
-        raise ConfigError(f'the time column of topic "{topic}" is not named', hint="give timestamp=")
+        raise ConfigError(f'no time column was named for topic "{topic}"', hint="pass timestamp=")
     return Roles(topic, **columns), options

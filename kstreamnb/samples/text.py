@@ -19,8 +19,9 @@ from kstreamnb.core.record import Headers, TopicRecord, ValueAndTimestamp, Value
 from kstreamnb.core.tables import text_table
 from kstreamnb.core.time import duration_ms, format_ms, instant_ms
 from kstreamnb.errors import ConfigError
+from kstreamnb.frame_cells import timestamp_ms
 from kstreamnb.hints import unknown
-from kstreamnb.samples.columns import UNASSIGNED, number_offsets, timestamp_ms
+from kstreamnb.samples.columns import UNASSIGNED, number_offsets
 
 COLUMNS = ("topic", "key", "value", "time", "partition", "offset", "headers")
 _EARLY_MS = 10**9  # up to here times read better as plain numbers
@@ -65,7 +66,7 @@ def stored_cell(value: object) -> str:
     """Return a key or value as a cell for a file; raises ConfigError for a value that would not be restored equal."""
     cell = format_cell(value).replace("\\|", "|")
     if parse_cell(cell) != value:
-        raise ConfigError(f'a value of type "{type(value).__name__}" cannot be kept as text')
+        raise ConfigError(f'a value of type "{type(value).__name__}" cannot be written as text')
     return cell
 
 
@@ -204,7 +205,7 @@ def parse_rows(text: str, *, topic: str | None = None) -> list[dict[str, Any]]:
     names: list[str] | None = None
     rows: list[dict[str, Any]] = []
     if not isinstance(text, str):
-        raise ConfigError(f'a table of type "{type(text).__name__}" is not text', hint="give the table as one text")
+        raise ConfigError(f'expected a table as text, got type "{type(text).__name__}"', hint="pass one string")
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.lstrip().startswith("#") or (names and _RULE.fullmatch(line)):
             continue
@@ -215,13 +216,13 @@ def parse_rows(text: str, *, topic: str | None = None) -> list[dict[str, Any]]:
         if "time" in names and not rows and not "".join(cells[names.index("time") :][:1]):
             raise ConfigError(
                 f"line {number} of the table has no time: {line.strip()}",
-                detail="an empty time is that of the row before, and there is none",
-                hint="give the first row a time, or leave the column out: all times are 0 then",
+                detail="an empty time repeats that of the row above, and there is none",
+                hint="fill in the first time, or omit the column: all times are then 0",
             )
         if len(cells) > len(names):
             raise ConfigError(
-                f"line {number} of the table has {len(cells)} cells under {len(names)} columns",
-                hint="write a bar within a cell as \\|",
+                f"line {number} of the table has {len(cells)} cells but {len(names)} columns",
+                hint="escape a bar within a cell as \\|",
             )
         row: dict[str, Any] = {"topic": topic} if topic is not None else {}
         try:
@@ -267,7 +268,7 @@ def _parse_row(cells: dict[str, str]) -> dict[str, Any]:
         elif name == "time":
             row[name] = _parse_time(cell)
         elif not re.fullmatch(r"-1|\d+", cell):  # an unassigned record has -1
-            raise ConfigError(f'{name} must be a whole number, got "{cell}"')
+            raise ConfigError(f'{name} must be an integer, got "{cell}"')
         else:
             row[name] = int(cell)
     return row

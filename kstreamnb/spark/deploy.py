@@ -297,7 +297,7 @@ def _refuse_nonsense(arguments: Mapping[str, Any]) -> None:
     for name in ("max_records", "spark_partitions", "memory_limit"):
         number = arguments[name]
         if number is not None and not (isinstance(number, int) and number >= 0):
-            raise ConfigError(f"{name} must be a whole number from 0, got {number!r}")
+            raise ConfigError(f"{name} must be an integer from 0, got {number!r}")
     check_arguments(deploy, arguments)
     if arguments["publish"] == "executors" and arguments["sink"] is not None:
         raise ConfigError('publish="executors" needs Kafka as the sink')

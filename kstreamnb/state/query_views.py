@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 from kstreamnb.core.record import ValueAndTimestamp, ValueTimestampHeaders, Windowed
 from kstreamnb.core.time import Instant, instant_ms
 from kstreamnb.state.codec import headers_of
+from kstreamnb.state.store import Rows
 from kstreamnb.suggesting import Suggesting
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class View(Suggesting, Generic[K, V]):
         else:
             order = self._rank
             merged = merge(*rows, key=lambda row: order(row[0]), reverse=reverse)
-        return iter([(key, show(row)) for key, row in merged])
+        return Rows(iter([(key, show(row)) for key, row in merged]))
 
     def _rank(self, key: object) -> tuple[object, ...]:
         serde = self.stores[0].spec.key_serde
@@ -243,7 +244,7 @@ class WindowView(View[Windowed[object], V]):
     def _of_key(self, method: str, key: object, from_: int, to: int) -> Iterator[tuple[int, V]]:
         show = self._show
         rows = [row for store in self.stores for row in getattr(store, method)(key, from_, to)]
-        return iter([(start, show(row)) for start, row in rows])
+        return Rows(iter([(start, show(row)) for start, row in rows]))
 
 
 class SessionView(View[Windowed[object], V]):
@@ -353,7 +354,9 @@ class VersionedView(View[K, V]):
             ascending: the oldest version first. Default: True.
         """
         first, last = None if from_ is None else _ms(from_), None if to is None else _ms(to)
-        return iter([row for store in self.stores for row in store.history(key, first, last, ascending=ascending)])
+        return Rows(
+            iter([row for store in self.stores for row in store.history(key, first, last, ascending=ascending)])
+        )
 
 
 VIEWS: Mapping[str, type[View]] = {

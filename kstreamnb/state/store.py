@@ -79,7 +79,8 @@ class StoreContext(Protocol):
 class Rows(Iterator[Item]):
     """The result of a range query: an iterator over the store's content at the time of the query.
 
-    It can be used as Java's iterators are (``has_next``, ``peek_next_key``, ``close``, ``with``) and in a for loop.
+    It can be used as Java's iterators are (``has_next``, ``peek_next_key``, ``close``, ``with``) and in a for loop; it
+    is true if a row is left.
     """
 
     _ahead: tuple[Item, ...] = ()
@@ -95,6 +96,12 @@ class Rows(Iterator[Item]):
             return next(self._rest)
         (row,), self._ahead = self._ahead, ()
         return row
+
+    def __len__(self) -> int:
+        raise TypeError("the number of rows is not known before they are read: write len(list(rows))")
+
+    def __bool__(self) -> bool:
+        return self.has_next()
 
     def has_next(self) -> bool:
         """Return whether a row is left."""

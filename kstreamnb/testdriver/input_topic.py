@@ -66,7 +66,7 @@ class InputTopic(Suggesting):
             {'quantity': 1}
         """
         if not (partition is None or type(partition) is int):
-            raise ConfigError(f'partition must be a whole number, got "{partition}"')
+            raise ConfigError(f'partition must be an integer, got "{partition}"')
         if value is ... and isinstance(key, (Record, TopicRecord)):
             arguments = {"at": at, "partition": partition, "headers": headers or None}
             ignored = [name for name, argument in arguments.items() if argument is not None]

@@ -211,7 +211,7 @@ def _number(options: Mapping[str, str], name: str, default: int, least: int = -_
         if text.isascii() and least <= int(text) <= most:
             return int(text)
     span = "" if most == _FOREVER else f" from {least} to {most:,}"
-    raise _Refused(HTTPStatus.BAD_REQUEST, f'{name} must be a whole number{span}, got "{text}"')
+    raise _Refused(HTTPStatus.BAD_REQUEST, f'{name} must be an integer{span}, got "{text}"')
 
 
 def _rows(view: _ReadableStore, spec: StoreSpec, options: Mapping[str, str]) -> list[dict[str, object]]:

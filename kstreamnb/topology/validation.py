@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from kstreamnb.core.arguments import expect, expect_texts
 from kstreamnb.core.names import check_topic_name
-from kstreamnb.core.signatures import taking
+from kstreamnb.core.signatures import check_runs, taking
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import ConfigError, TopologyError, did_you_mean
 from kstreamnb.topology.nodes import NodeGraph, ProcessorNode, Sink, Source
@@ -216,7 +216,14 @@ def check_supplier(node: str, supplier: object) -> Callable[[], object]:
     process = getattr(supplier, "process", None)
     if isinstance(supplier, type) and callable(process):
         taking(process, "self", "record")
+    _check_methods(supplier)
     return taking(supplier, hint=_SUPPLIER)
+
+
+def _check_methods(processor: object) -> None:
+    """Raise ConfigError for a method that the engine calls in vain, because it is async or a generator."""
+    for name in ("init", "process", "transform", "close"):
+        check_runs(getattr(processor, name, None))
 
 
 def supplied_stores(node: str, supplier: object) -> tuple[StoreSpec, ...]:
@@ -228,6 +235,7 @@ def supplied_stores(node: str, supplier: object) -> tuple[StoreSpec, ...]:
     if not isinstance(supplier, type) and hasattr(supplier, "stores"):
         return tuple(supplier.stores())
     processor = make()
+    _check_methods(processor)
     if not hasattr(processor, "process") and not hasattr(processor, "transform"):
         fact = f'the supplier of node "{node}" returned an object of type "{type(processor).__name__}", not a processor'
         raise TopologyError(fact, hint="a processor has process(record); a table's transformer transform(key, value)")

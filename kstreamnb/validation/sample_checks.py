@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
@@ -10,14 +11,18 @@ from kstreamnb.core.formatting import format_value, join_list, pluralize
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.windows import SessionWindows
 from kstreamnb.errors import KStreamError
+from kstreamnb.recording.read_tracking import stores_to_watch
 from kstreamnb.recording.steps import Drop
+from kstreamnb.recording.trace import Recording
 from kstreamnb.replays.explain.dropped import why_dropped
 from kstreamnb.replays.explain.explanation import Explanation
-from kstreamnb.replays.replay import Replay
-from kstreamnb.replays.replay_sample import replay
+from kstreamnb.replays.explain.joins import KEY_REMEDY, key_clash
+from kstreamnb.replays.explain.schedules import CLOCK_REMEDY, never_fired
+from kstreamnb.replays.replay import Replay, recorded
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan
-from kstreamnb.topology.nodes import ProcessorNode, Source, walk
+from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
+from kstreamnb.topology.nodes import ProcessorNode, walk
 from kstreamnb.topology.topology import Topology
 from kstreamnb.validation.issue import Issue
 from kstreamnb.validation.key_changes import key_change_findings
@@ -27,6 +32,8 @@ _SECONDS = 10**9, 4 * 10**9
 """Milliseconds of January 1970 that are seconds of the years 2001 to 2096."""
 _MICROSECONDS = 10**14
 """Milliseconds of the year 5138."""
+_LEAST_LOOPS, _LOOPS = 10_000, 10
+"""Records that may go round in a loop, for a sample and for each of its records."""
 _FAILURES = ("processing error", "production error", "deserialization")
 
 
@@ -35,6 +42,7 @@ def check_sample(
 ) -> Iterator[Issue]:
     """Yield findings about a sample and, if it can run, about the fate of its records."""
     yield from _wrong_units(topology, records)
+    yield from _mixed_keys(topology, records)
     yield from _misplaced(topology, config, counts, records)
     if not runs:
         return
@@ -43,14 +51,23 @@ def check_sample(
     )
     known = [record for record in records if any(source.reads(record.topic) for source in topology.sources())]
     try:
-        result = replay(topology, known, counts, config=patient)
+        result = _ran(topology, patient, counts, known)
     except KStreamError as error:
         yield Issue("error", getattr(error, "node", "") or "run", error.message, error.hint or "", error.origin)
         return
     yield from _failures(topology, result)
     yield from _losses(topology, result, known)
     yield from _without_rows(topology, result)
+    yield from _never_fired(topology, result)
     yield from key_change_findings(topology, result)
+
+
+def _ran(topology: Topology, config: Config, counts: Mapping[str, int], records: list[TopicRecord]) -> Replay:
+    """Replay records; raise EngineError if they go round in a loop that does not end."""
+    recording = Recording(stores_to_watch(topology))
+    driver = TopologyTestDriver(topology, config, partitions=counts, observe=recording)
+    driver.tasks.most_rows = _LEAST_LOOPS + _LOOPS * len(records)
+    return recorded(driver, recording, lambda: driver.pipe(records), {record.topic for record in records})
 
 
 def _wrong_units(topology: Topology, records: list[TopicRecord]) -> Iterator[Issue]:
@@ -71,6 +88,23 @@ def _wrong_units(topology: Topology, records: list[TopicRecord]) -> Iterator[Iss
             f'{hint}, such as frame["time"] = frame["time"] {"* 1000" if unit == "seconds" else "// 1000"}',
             next((source.origin for source in topology.sources() if source.reads(topic)), None),
         )
+
+
+def _mixed_keys(topology: Topology, records: list[TopicRecord]) -> Iterator[Issue]:
+    """Find joined topics with keys that read alike and are of different types, such as 1 and 1.0."""
+    for group in topology.copartitioned:
+        sources = [source for source in topology.sources() if source.name in group]
+        topics = [topic for topic in dict.fromkeys(r.topic for r in records) if any(s.reads(topic) for s in sources)]
+        first: dict[str, TopicRecord] = {}
+        for record in records:
+            if record.topic not in topics or record.key is None:
+                continue
+            whole = isinstance(record.key, float) and record.key.is_integer()
+            other = first.setdefault(str(int(record.key) if whole else record.key), record)
+            if clash := key_clash(record.key, [other.key]):
+                origin = next(each.origin for each in sources if each.reads(record.topic))
+                yield Issue("warning", f'topic "{record.topic}"', clash, KEY_REMEDY, origin)
+                break
 
 
 def _misplaced(
@@ -147,23 +181,32 @@ def _behind(drop: Explanation) -> int:
 
 
 def _losses(topology: Topology, result: Replay, records: list[TopicRecord]) -> Iterator[Issue]:
-    """Report dropped records: late ones, and those without a required key or value."""
-    for name, node in topology.nodes.items():
-        if not isinstance(node, (ProcessorNode, Source)):
-            continue
-        late = [drop for drop in result.drops if drop.node == name and drop.reason in ("late", "expired")]
-        if late:
-            answers = [each for each in why_dropped(result.run, node=name) if each.numbers["reason"] == late[0].reason]
-            worst = max(answers, key=_behind)
-            fact = f"{pluralize(len(late), 'record')} of the sample arrived too late"
-            remedy = (worst.remedy or "").replace("kept it", "kept it" if len(late) == 1 else "kept them all")
-            yield Issue("warning", f'"{name}"', fact, remedy, node.origin)
-        nulls = [drop for drop in result.drops if drop.node == name and drop.reason in ("null key", "null value")]
-        if nulls:
-            fact = f"{pluralize(len(nulls), 'record')} of {len(records):,} in the sample dropped: {nulls[0].reason}"
-            yield Issue(
-                "warning", f'"{name}"', fact, "filter such records out, or give them a key and a value", node.origin
-            )
+    """Report dropped records, by the node or store that dropped them and by the reason."""
+    groups: dict[tuple[str, str], int] = Counter(
+        (drop.node, drop.reason) for drop in result.drops if drop.reason not in _FAILURES
+    )
+    positions = {name: position for position, name in enumerate(topology.nodes)}
+    for name, reason in sorted(groups, key=lambda group: positions.get(group[0], len(positions))):
+        count = groups[name, reason]
+        fact = f"{pluralize(count, 'record')} of {len(records):,} in the sample dropped: {reason}"
+        if reason in ("null key", "null value"):
+            remedy = "filter such records out, or give them a key and a value"
+        else:
+            answers = (each for each in why_dropped(result.run, node=name) if each.numbers["reason"] == reason)
+            remedy = max(answers, key=_behind).remedy or ""
+        if reason in ("late", "expired"):
+            fact = f"{pluralize(count, 'record')} of the sample arrived too late"
+            remedy = remedy if count == 1 else remedy.replace("kept it", "kept them all")
+        users = (node.origin for node in topology.nodes.values() if node.name == name or name in node.stores)
+        subject = f'"{name}"' if name in positions else f'store "{name}"'
+        yield Issue("warning", subject, fact, remedy, next(users, None))
+
+
+def _never_fired(topology: Topology, result: Replay) -> Iterator[Issue]:
+    """Report schedules of the wall clock, which does not move while a sample runs."""
+    for name, count in Counter(never_fired(result.run)).items():
+        fact = f"{pluralize(count, 'wall-clock schedule')} never fired: the clock does not move while a sample runs"
+        yield Issue("hint", f'"{name}"', fact, CLOCK_REMEDY, topology.nodes[name].origin)
 
 
 def _without_rows(topology: Topology, result: Replay) -> Iterator[Issue]:

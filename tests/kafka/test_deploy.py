@@ -365,15 +365,15 @@ def test_nonsense_is_refused_before_anything_starts(bench: Bench) -> None:
     """Each error names the invalid value, and nothing is left behind: no topic, no folder, no query."""
     bench.fill("nonsense-in", 1)
     for options, words in (
-        ({"max_records": -5}, "max_records must be a whole number from 0, got -5"),
+        ({"max_records": -5}, "max_records must be an integer from 0, got -5"),
         ({"starting": {"nonsence-in": {0: 0}}}, 'offsets are given for topic "nonsence-in", which is not read'),
         ({"trigger": "soon"}, "soon"),
         ({"discover": "often"}, "often"),
         ({"slow_batch": "soon"}, "soon"),
         ({"slow_batch": "0s"}, "slow_batch must be longer than 0 ms, got '0s'"),
         ({"guarantee": "twice"}, 'guarantee must be "exactly_once" or "at_least_once" or None, got "twice"'),
-        ({"max_records": "5"}, "max_records must be a whole number from 0, got '5'"),
-        ({"memory_limit": 0.5}, "memory_limit must be a whole number from 0, got 0.5"),
+        ({"max_records": "5"}, "max_records must be an integer from 0, got '5'"),
+        ({"memory_limit": 0.5}, "memory_limit must be an integer from 0, got 0.5"),
         ({"starting": {"nonsense-in": {7: 0}}}, 'an offset is given for partition 7 of topic "nonsense-in"'),
         ({"starting": {"nonsense-in": {0: -5}}}, 'partition 0 of topic "nonsense-in" cannot begin at offset -5'),
         ({"sink": print}, "expected a sink, got builtin_function_or_method"),

@@ -255,17 +255,22 @@ def test_a_pandas_frame_gives_the_values_of_its_sample(spark: Any) -> None:
         ks.run(topology, spark=spark, inputs={"in": frame.rename(columns={"price": 2025})})
 
 
-@pytest.mark.parametrize("column", ["price", "day", "at", "timestamp"])
+@pytest.mark.parametrize(
+    "column", ["price", "day", "at", "fine", "local", "timestamp", "wait", "parts", "list", "named"]
+)
 def test_a_single_column_is_the_value_of_its_sample(spark: Any, column: str) -> None:
-    """Also the column of times, which keeps its instant."""
+    """Also the column of times, which keeps its instant, intervals, and what is within structs, arrays and maps."""
     frame = spark.sql("""
-        SELECT 'a' key, 12.50BD price, date'2026-01-01' day, timestamp_millis(1767268800123) at,
-            timestamp_millis(1767268800000) timestamp
+        SELECT *, named_struct('day', day, 'rows', array(named_struct('at', fine, 'price', price))) parts,
+            array(day, null) list, map('a', wait) named
+        FROM (SELECT 'a' key, 12.50BD price, date'2026-01-01' day, timestamp_millis(1767268800123) at,
+            timestamp_micros(1767268800123456) fine, timestamp_ntz'2026-01-01 12:00:00.1234' local,
+            timestamp_millis(1767268800000) timestamp, interval '-1 02:00:03.5' day to second wait)
     """)
     builder = ks.StreamsBuilder("single")
     builder.stream("in").to("out")
     (record,) = ks.Sample.from_dataframe(frame, topic="in", key="key", timestamp="timestamp", value=column)
     (found,) = ks.run(builder.build(), spark=spark, inputs={"in": FrameInput(frame, value=column)}).records("out")[0]
     assert (record.key, record.value, record.timestamp) == (found.key, found.value, found.timestamp)
-    assert isinstance(record.value, str)
+    assert isinstance(record.value, str | float | dict | list)
     assert 1767268800000 == record.timestamp

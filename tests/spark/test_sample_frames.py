@@ -61,7 +61,7 @@ def test_a_draw_takes_times_or_whole_keys(spark):
 
 def test_too_many_rows_are_refused(spark):
     """A limit alone would be arbitrary, so it is refused."""
-    with pytest.raises(ConfigError, match="the draw has more than 50 rows"):
+    with pytest.raises(ConfigError, match="more than 50 rows were selected"):
         Sample.from_dataframe(spark.createDataFrame(_rows()), **ROLES, limit=50)
 
 
@@ -81,5 +81,5 @@ def test_records_become_a_spark_frame_with_structs_and_times(spark):
     row = frame.selectExpr("key", "value.pieces", "unix_millis(timestamp)", "unix_millis(window_end)").first()
     assert ("hat", 2, 1000, 10_000) == tuple(row)
     mixed = Records([TopicRecord("sales", 0, at, 0, "hat", value) for at, value in enumerate([1, "two"])])
-    with pytest.raises(ConfigError, match='column "value" has values without a common type'):
+    with pytest.raises(ConfigError, match='column "value" has values that share no Spark type'):
         mixed.to_spark(spark)

@@ -83,7 +83,7 @@ SLIPS: dict[str, Callable[[Any], object]] = {
         lambda stream: stream.join(stream.to_table(), lambda left, right: left, ks.JoinWindows.of("5m"))
     ),
     "write join(stream, joiner, windows)": lambda stream: stream.join(stream, lambda left, right: left),
-    "give a handle": lambda stream: stream.join("prices", lambda left, right: left),
+    "pass a handle": lambda stream: stream.join("prices", lambda left, right: left),
     "pass the names as separate arguments": lambda stream: stream.process(Tagged, ["seen", "told"]),
 }
 

@@ -152,7 +152,7 @@ def test_a_call_in_javas_shape_gets_a_hint(name: str) -> None:
 
 def test_an_option_that_is_called_on_its_class_names_the_argument() -> None:
     """Java has ``Produced.keySerde(serde)``; here the class takes it, and the method belongs to its objects."""
-    with pytest.raises(ConfigError, match=r"with_key_serde\(\) was called on a class") as caught:
+    with pytest.raises(ConfigError, match=r"with_key_serde\(\) needs an instance") as caught:
         ks.Produced.with_key_serde("long")  # type: ignore[operator]
     assert caught.value.hint == "pass it to the class: key_serde=…"
     assert ks.Produced(key_serde="long") == ks.Produced().with_key_serde("long")

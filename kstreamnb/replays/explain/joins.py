@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
 from kstreamnb.core.formatting import format_interval, format_time, format_value, join_list, pluralize
@@ -18,6 +18,7 @@ from kstreamnb.replays.explain.explanation import Explanation, Explanations, des
 from kstreamnb.state.store import Store
 
 _NEAREST = 3
+KEY_REMEDY = 'give both one type, such as frame["id"] = frame["id"].astype("Int64") for whole numbers with gaps'
 
 Unmatched: TypeAlias = Iterator[tuple[Explanation, object]]
 """Explanations of records that found no partner, each with the record's key."""
@@ -55,7 +56,8 @@ def _without_partner(run: RecordedRun, node: str, join: JoinTraits, buffer: str 
     for arrival in arrivals(run, node):
         if arrival.key is None or arrival.value is None:
             continue
-        same_key = [other for other in others if other.task == arrival.task and other.key == arrival.key]
+        own = arrival.task, type(arrival.key), arrival.key
+        same_key = [other for other in others if (other.task, type(other.key), other.key) == own]
         low, high = arrival.timestamp - back, arrival.timestamp + pending
         if not any(low <= other.timestamp <= high for other in same_key):
             yield _far(run, node, arrival, (low, high), same_key, others), arrival.key
@@ -96,14 +98,24 @@ def _far(
     else:
         keys = dict.fromkeys(format_value(other.key) for other in others)
         there = f"its keys are {join_list(keys)}" if keys else "it received no record"
+        clash = key_clash(arrival.key, (other.key for other in others))
         answer, because = (
-            f"{what}: {window}, and no record of its key arrived on the other side; {there}",
+            f"{what}: {window}, and no record of its key arrived on the other side; {there}{clash and f'; {clash}'}",
             _elsewhere(arrival, others),
         )
-        remedy = None
+        remedy = KEY_REMEDY if clash else ""
     steps = (step, *(run.index.step_of(other.position) for other in same_key[:_NEAREST]))
     origin = run.topology.nodes[node].origin
-    return Explanation(answer, because, numbers, node, arrival.task, steps, origin, remedy)
+    return Explanation(answer, because, numbers, node, arrival.task, steps, origin, remedy or None)
+
+
+def key_clash(key: object, others: Iterable[object]) -> str:
+    """Say which of the other keys reads like a key and is of another type, such as 1 and 1.0; empty without one."""
+    for other in others:
+        if type(other) is not type(key) and (other == key or str(other) == str(key)):
+            kinds = f"{type(key).__name__} and {type(other).__name__}"
+            return f"keys {format_value(key)} and {format_value(other)} differ: {kinds} have other bytes"
+    return ""
 
 
 def _distance(time: int, reach: tuple[int, int]) -> int:
@@ -222,9 +234,8 @@ def _absent(run: RecordedRun, node: str, look: _Look) -> Explanation:
     raw_key, writes = table.keys.encode(look.key), run.index.writes(owner, look.store)
     same_key = writes.get(raw_key) or writes.get((raw_key, -1)) or []
     later = next((position for position in same_key if position > look.position), None)
-    buffered = dict.fromkeys(
-        format_value(row.key) for row in stored_rows(owner, table, run.index.rows(owner, look.store, at))
-    )
+    keys = [row.key for row in stored_rows(owner, table, run.index.rows(owner, look.store, at))]
+    buffered, clash = dict.fromkeys(map(format_value, keys)), ""
     steps, named = [run.index.step_of(look.arrival.position)], f"its row for key {format_value(look.key)}"
     if row_at(run, task, look.store, look.key, look.position) is not None:
         why = _out_of_reach(run, look, table)
@@ -236,13 +247,14 @@ def _absent(run: RecordedRun, node: str, look: _Look) -> Explanation:
         why = f"{named} had been deleted in step {steps[0]}"
     else:
         there = f"{'the key' if len(buffered) == 1 else 'the keys'} {join_list(buffered)}" if buffered else "nothing"
-        why = f"no row for key {format_value(look.key)} ever arrived; the table held {there}"
+        clash = key_clash(look.key, keys)
+        why = f"no row for key {format_value(look.key)} ever arrived; the table held {there}{clash and f'; {clash}'}"
     answer = f"{look.who} found no row in table {look.store} at {described(run, node)}: {why}"
     origin = run.topology.nodes[node].origin
     part = "" if owner == "global" else f" in task {owner}"
     because = (f"the table held {pluralize(len(buffered), 'key')}{part} then",)
     numbers = {"timestamp_ms": look.arrival.timestamp, "rows": len(buffered)}
-    return Explanation(answer, because, numbers, node, task, tuple(steps), origin)
+    return Explanation(answer, because, numbers, node, task, tuple(steps), origin, KEY_REMEDY if clash else None)
 
 
 def _out_of_reach(run: RecordedRun, look: _Look, table: Store) -> str:

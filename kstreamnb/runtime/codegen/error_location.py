@@ -16,7 +16,7 @@ from typing import Any
 from kstreamnb.core.codec import decode, to_bytes
 from kstreamnb.core.processor import Processor
 from kstreamnb.core.record import Headers, Record
-from kstreamnb.errors import KStreamError, ProcessingError, RecordRefusedError, SerdeError
+from kstreamnb.errors import ConfigError, KStreamError, ProcessingError, RecordRefusedError, SerdeError
 from kstreamnb.hints import for_python, message_of
 from kstreamnb.java_texts import CANNOT_READ
 from kstreamnb.runtime.context.handlers import ErrorContext, Stage, answer_of
@@ -231,7 +231,10 @@ def guard_of(context: TaskContext) -> Guard | None:
         handler = config.production_handler if writes else config.processing_handler
         record = Record._make((key, value, timestamp, headers))  # unchecked: a failure must not hide another
         failure = _error_context(context, node, "production" if writes else "processing", record)
-        answer = answer_of(handler, failure, error, config.dead_letter_topic)
+        try:
+            answer = answer_of(handler, failure, error, config.dead_letter_topic)
+        except ConfigError as own:  # the handler's mistake: no other one is asked about it
+            raise HandledFailure(node, own) from own
         context.emit(answer.dead_letters)
         if answer.action == "fail":
             if writes:

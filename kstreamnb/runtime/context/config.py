@@ -285,7 +285,7 @@ def _whole(name: str, value: Any, *, least: int = 0) -> int:
         if isinstance(value, float) and number != value:
             raise ValueError(value)
     except (OverflowError, TypeError, ValueError):
-        raise ConfigError(f'setting "{name}" must be a whole number, got "{value}"') from None
+        raise ConfigError(f'setting "{name}" must be an integer, got "{value}"') from None
     at_least(least, number, f'setting "{name}"')
     return number
 

@@ -19,6 +19,7 @@ from kstreamnb.core.arguments import expect
 from kstreamnb.core.codec import encoded, partition_for
 from kstreamnb.core.names import check_topic_name
 from kstreamnb.core.record import AnyHeaders, Headers, Record, headers_of
+from kstreamnb.core.signatures import name_of, taking
 from kstreamnb.core.time import time_ms
 from kstreamnb.errors import ConfigError, EngineError
 from kstreamnb.hints import message_of
@@ -170,7 +171,7 @@ Handler: TypeAlias = "str | Callable[[ErrorContext, BaseException], ErrorRespons
 def handler_of(value: Any, setting: str) -> Handler:
     """Return a handler from a word, a function, or the class name that Kafka Streams knows it by."""
     if callable(value):
-        return value  # type: ignore[no-any-return]
+        return taking(value, "context", "error", what=f"function as {setting}")  # type: ignore[no-any-return]
     word = _JAVA_HANDLERS.get(str(value).rsplit(".", 1)[-1], value)
     if word not in ("fail", "continue"):
         raise ConfigError(f'setting "{setting}" cannot be "{value}"', hint='use "fail", "continue" or a function')
@@ -185,7 +186,7 @@ UncaughtHandler: TypeAlias = "UncaughtAnswer | Callable[[BaseException], Uncaugh
 
 def uncaught_handler_of(value: object) -> UncaughtHandler:
     """Return an uncaught handler from a function, or from one of the three answers in Python's or Java's spelling."""
-    return value if callable(value) else _uncaught(value)
+    return taking(value, "error", what="function as uncaught_handler") if callable(value) else _uncaught(value)
 
 
 def uncaught_answer(handler: UncaughtHandler, error: BaseException) -> UncaughtAnswer:
@@ -219,11 +220,22 @@ def letter_row(letter: DeadLetter, partitions: int) -> RecordProduced:
 def answer_of(
     handler: Handler, context: ErrorContext, error: BaseException, dead_letter_topic: str | None
 ) -> ErrorResponse:
-    """Ask a handler about an error; if it answers with a word, the record goes to the dead-letter topic, if any."""
-    answer = handler if isinstance(handler, str) else handler(context, error)
+    """Ask a handler about an error; if it answers with a word, the record goes to the dead-letter topic, if any.
+
+    Raises: ConfigError when a handler fails, from its error and at its line, or does not answer.
+    """
+    answer: object = handler
+    if not isinstance(handler, str):
+        try:
+            answer = handler(context, error)
+        except Exception as own:
+            fact = f'error handler "{name_of(handler)}" failed with {type(own).__name__}'
+            fact += f", asked about {type(error).__name__}"
+            raise ConfigError(fact, hint="fix the handler").with_traceback(own.__traceback__) from own
     if isinstance(answer, ErrorResponse):
         return answer
     if answer not in ("fail", "continue"):
-        raise ConfigError(f'an error handler answered "{answer}"', hint='answer "fail", "continue" or an ErrorResponse')
+        fact = f'error handler "{name_of(handler)}" answered {answer!r:.100} about {type(error).__name__}'
+        raise ConfigError(fact, hint='answer "fail", "continue" or an ErrorResponse')
     letters = () if dead_letter_topic is None else (context.dead_letter(dead_letter_topic, error),)
-    return ErrorResponse(answer, letters)  # type: ignore[arg-type] # checked above
+    return ErrorResponse(answer, letters)

@@ -105,6 +105,10 @@ class PunctuationQueue:
         self._queue.add(schedule)
         self._look()
 
+    def nodes(self) -> list[str]:
+        """Return the node of each schedule that was not cancelled."""
+        return [schedule.node for schedule in self._schedules if not schedule.cancelled]
+
     def hold(self) -> None:
         """Run punctuators only by `fire`: no due time is shown to tasks."""
         self._held = True

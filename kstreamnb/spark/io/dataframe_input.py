@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import pyarrow as pa
@@ -20,12 +20,12 @@ from kstreamnb.core.codec import encoder, to_bytes
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import ConfigError, PartitionError
-from kstreamnb.frames import aware_ms, expect_text_name, pandas_values, without_gaps
+from kstreamnb.frame_cells import dicts, expect_order, expect_text_name, pandas_times, pandas_values, spark_times
 from kstreamnb.spark.jvm.session import move_frame
 
 _ROW = "__row"
 _SECOND = "yyyy-MM-dd'T'HH:mm:ss."
-_ISO = {"timeZone": "UTC", "timestampFormat": f"{_SECOND}SSS'Z'", "timestampNTZFormat": f"{_SECOND}SSSSSS"}
+_ISO = {"timeZone": "UTC", "timestampFormat": f"{_SECOND}SSSSSS'Z'", "timestampNTZFormat": f"{_SECOND}SSSSSS"}
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class FrameInput:
         key: name of the column with keys, or None for records without a key. Default: "key".
         value: name of the column with values, or names of the fields of a dict. Default: the column ``value`` if there
             is one, else a dict of all other columns, the key's among them.
-        timestamp: name of the column with event times: timestamps with a time zone, or whole milliseconds since the
-            epoch. Default: "timestamp".
+        timestamp: name of the column with event times: timestamps with a time zone, of which whole milliseconds are
+            kept, or milliseconds since the epoch. Default: "timestamp".
         partition: name of the column with partitions. Default: None, keys choose.
         headers: name of a Spark column with headers, an array of structs of name and bytes. Default: None.
         order_by: names of the columns that say in which order the rows arrived. Default: Spark rows by time and then
@@ -84,7 +84,7 @@ def uniform(
     place = F.lit(-1) if chosen.partition is None else _existing(F.col(chosen.partition), topic, partitions)
     return frame.select(
         place.cast("int").alias("p"),
-        _time(frame, topic, chosen.timestamp).alias("ts"),
+        spark_times(frame, chosen.timestamp).alias("ts"),
         (F.lit(None).cast("string") if chosen.key is None else F.col(chosen.key)).alias("k"),
         _value(frame, chosen).alias("v"),
         *(() if chosen.headers is None else (F.col(chosen.headers).alias("h"),)),  # nulls alone cost 20 µs a row
@@ -142,30 +142,14 @@ def _pandas_records(topic: str, chosen: FrameInput) -> Iterator[TopicRecord]:
     order = list(chosen.columns())
     frame = chosen.frame.sort_values(order, kind="stable") if order else chosen.frame
     names = _value_names(list(frame.columns), chosen)
-    read = cache(lambda name: pandas_values(frame[name]))
+    read = cache(lambda name: pandas_values(frame[name], partial(expect_order, name)))
     count = len(frame)
     keys = [None] * count if chosen.key is None else read(chosen.key)
-    values = read(names) if isinstance(names, str) else _dicts(names, [read(name) for name in names], count)
-    times = [_ms(time, topic, chosen.timestamp) for time in without_gaps(frame[chosen.timestamp])]
+    values = read(names) if isinstance(names, str) else dicts(names, [read(name) for name in names], count)
+    times = pandas_times(frame[chosen.timestamp], chosen.timestamp)
     places = [-1] * count if chosen.partition is None else read(chosen.partition)
     for at, (key, value, timestamp, partition) in enumerate(zip(keys, values, times, places, strict=True)):
         yield TopicRecord(topic, partition, at, timestamp, key, value)
-
-
-def _dicts(names: Sequence[str], columns: Sequence[list[Any]], count: int) -> Iterator[dict[str, Any]]:
-    rows = zip(*columns, strict=True) if names else iter([()] * count)
-    return (dict(zip(names, row, strict=True)) for row in rows)
-
-
-def _ms(time: Any, topic: str, column: str) -> int:
-    if hasattr(time, "timestamp") and getattr(time, "tzinfo", None) is not None:
-        return aware_ms(time)
-    if isinstance(time, int):
-        return time
-    raise ConfigError(
-        f'column "{column}" of input "{topic}" has "{time}" but a time is needed',
-        hint="a time is whole milliseconds since the epoch, or a timestamp with a time zone",
-    )
 
 
 def _value_names(columns: Sequence[str], chosen: FrameInput) -> str | list[str]:
@@ -181,32 +165,40 @@ def _value_names(columns: Sequence[str], chosen: FrameInput) -> str | list[str]:
 
 def _value(frame: DataFrame, chosen: FrameInput) -> Column:
     names = _value_names(frame.columns, chosen)
-    return _plain(frame, names) if isinstance(names, str) else F.struct(*(_plain(frame, name) for name in names))
+    if isinstance(names, str):
+        return _plain(F.col(names), frame.schema[names].dataType)
+    return F.struct(*(_plain(F.col(name), frame.schema[name].dataType).alias(name) for name in names))
 
 
-def _plain(frame: DataFrame, name: str) -> Column:
-    """Return a column as JSON can hold it: times and decimals become text, the same as in a sample."""
-    kind = frame.schema[name].dataType
+def _plain(cell: Column, kind: T.DataType) -> Column:
+    """Return a column as JSON can hold it, also within others, the same as in a sample.
+
+    Times and decimals become text, intervals of days seconds, and NaN null; a column without such is returned itself.
+    """
     if isinstance(kind, (T.TimestampType, T.TimestampNTZType)):
-        text = F.regexp_replace(F.to_csv(F.struct(name), _ISO), r"\.0+(?=Z?$)", "")
-        return F.when(F.col(name).isNotNull(), text).alias(name)
+        text = F.regexp_replace(F.to_csv(F.struct(cell), _ISO), r"\.0+(?=Z?$)", "")
+        text = F.regexp_replace(text, r"(?<=\.\d{3})000(?=Z$)", "")
+        return F.when(cell.isNotNull(), text)
     if isinstance(kind, (T.DateType, T.DecimalType)):
-        return F.col(name).cast("string").alias(name)
+        return cell.cast("string")
     if isinstance(kind, (T.DoubleType, T.FloatType)):
-        return F.nanvl(F.col(name), F.lit(None).cast(kind)).alias(name)
-    return F.col(name)
+        return F.nanvl(cell, F.lit(None).cast(kind))
+    if isinstance(kind, T.DayTimeIntervalType):
+        parts = {"DAY": 86_400, "HOUR": 3_600, "MINUTE": 60, "SECOND": 1}
+        return sum((F.extract(F.lit(part), cell) * size for part, size in parts.items()), F.lit(0)).cast("double")
+    if isinstance(kind, T.StructType) and any(map(_changes, (field.dataType for field in kind))):
+        fields = (_plain(cell[field.name], field.dataType).alias(field.name) for field in kind)
+        return F.when(cell.isNotNull(), F.struct(*fields))
+    if isinstance(kind, T.ArrayType) and _changes(kind.elementType):
+        return F.transform(cell, lambda item: _plain(item, kind.elementType))
+    if isinstance(kind, T.MapType) and _changes(kind.valueType):
+        return F.transform_values(cell, lambda _, item: _plain(item, kind.valueType))
+    return cell
 
 
-def _time(frame: DataFrame, topic: str, name: str) -> Column:
-    kind = frame.schema[name].dataType
-    if isinstance(kind, T.TimestampType):
-        return F.unix_millis(name)
-    if isinstance(kind, (T.LongType, T.IntegerType)):
-        return F.col(name).cast("bigint")
-    raise ConfigError(
-        f'column "{name}" of input "{topic}" has type "{kind.simpleString()}" and is not a time',
-        hint="a time column is a timestamp with a time zone, or whole milliseconds since the epoch",
-    )
+def _changes(kind: T.DataType) -> bool:
+    cell = F.lit(None)
+    return _plain(cell, kind) is not cell
 
 
 def _check_columns(topic: str, columns: Sequence[str], chosen: FrameInput) -> None:

@@ -44,7 +44,7 @@ def given_partitions(topology: Topology, config: Config, partitions: object) -> 
 def _checked(what: str, count: object) -> int:
     if type(count) is not int:
         hint = 'pass a number, such as 4, or numbers by topic, such as {"orders": 4}'
-        raise ConfigError(f'{what} must be a whole number, got "{count}"', hint=hint)
+        raise ConfigError(f'{what} must be an integer, got "{count}"', hint=hint)
     if count < 1:
         raise ConfigError(f"{what} must be at least 1, got {count}")
     return count

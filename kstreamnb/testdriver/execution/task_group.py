@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +11,7 @@ from typing import Any
 from kstreamnb.core.codec import encoded
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import Clock
-from kstreamnb.errors import EngineError
+from kstreamnb.errors import EngineError, ProcessingError
 from kstreamnb.runtime.context.record_context import Partition, WireRecord
 from kstreamnb.runtime.context.task_context import Recorder
 from kstreamnb.runtime.task.task import Changelog, GlobalTask, Task
@@ -73,6 +74,7 @@ class TaskGroup:
         order: the tasks by the index that routes use.
         global_task: the task that fills the global stores, if there are any.
         logs: logs by topic.
+        most_rows: the greatest number of records of a topic that is written and read, so that a loop can be ended.
         offsets: the next offset of each partition.
         rows: what tasks have produced; they share it, and it is taken before tasks that read it run.
         recorded: the entries of the recorder.
@@ -89,6 +91,7 @@ class TaskGroup:
         ]
         self.by_id = {task.plan.task_id: task for task in self.order}
         self.logs: dict[str, TopicLog] = {}
+        self.most_rows = sys.maxsize
         self.offsets: dict[Partition, int] = {}
         self.recorder = recorder
         self.recorded: list[tuple[Any, ...]] = [] if recorder is None else recorder.log
@@ -116,12 +119,23 @@ class TaskGroup:
             output = self.output(index, row[0])
             output.log.rows.append(row if OutputRoute.logged in output.keeps else output.logged(row))
             if (route := output.route) is not None:
+                if len(output.log.rows) > self.most_rows and row[0] not in self.router.topology.internal_topics:
+                    raise self._endless(row[0], route)
                 row = row if OutputRoute.delivered in output.keeps else output.delivered(row)
                 if route.tasks:
                     read.append(row)
                 if route.is_global:
                     self.feed_global(row)
         return read
+
+    def _endless(self, topic: str, route: TopicRoute) -> ProcessingError:
+        """Return the error about a loop; it names a node, so that no task adds its own."""
+        return ProcessingError(
+            f'topic "{topic}" is written and read in a loop, which has not ended after {self.most_rows:,} records',
+            node=next(source.name for source in self.router.topology.sources() if source.reads(topic)),
+            hint="end it with a filter on what changes from round to round, such as a count of tries",
+            origin=route.origin,
+        )
 
     def output(self, index: int, topic: str) -> OutputRoute:
         """Return what becomes of rows that a task writes to a topic."""

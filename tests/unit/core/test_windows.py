@@ -82,5 +82,5 @@ def test_windows_that_make_no_sense_are_refused_as_java_does(make, java):
 
 def test_a_join_window_needs_a_span():
     """Missing arguments are an error, not an empty window."""
-    with pytest.raises(ConfigError, match="neither a difference nor a before or after"):
+    with pytest.raises(ConfigError, match="a join window needs a difference, or before and after"):
         JoinWindows.of()

@@ -38,7 +38,7 @@ def key(*record: Any) -> Any:
 
 
 REFUSED: dict[str, Callable[[Shop], object]] = {
-    "only two streams can be outer joined": lambda shop: shop.orders.outer_join(shop.names, pair),
+    "outer_join of a stream needs another stream": lambda shop: shop.orders.outer_join(shop.names, pair),
     "a stream cannot be joined with a str": lambda shop: shop.orders.join("names", pair),
     '"join" takes joiner after the other side, got 2': lambda shop: shop.orders.join(shop.names, pair, 1),
     '"join" with a KStream is missing its windows': lambda shop: shop.orders.join(shop.paid, pair),
@@ -48,27 +48,27 @@ REFUSED: dict[str, Callable[[Shop], object]] = {
     'there is no option "grace"': (lambda shop: shop.orders.join(shop.rates, key, pair, grace="1s")),
     '"join" takes a KTable, got type "KStream"': lambda shop: shop.names.join(shop.orders, pair),
     '"join" takes a joiner, or a foreign key and a joiner': lambda shop: shop.names.join(shop.prices),
-    "tables cannot be outer joined by a foreign key": lambda shop: shop.names.outer_join(shop.prices, key, pair),
-    "a stream reads at least one topic": lambda shop: shop.builder.stream([]),
-    'store type "disk" is neither': lambda shop: ks.StreamsBuilder(store_type="disk"),  # type: ignore[arg-type]
+    "foreign-key joins of tables cannot be outer joins": lambda shop: shop.names.outer_join(shop.prices, key, pair),
+    "a stream needs at least one topic": lambda shop: shop.builder.stream([]),
+    'store type must be "persistent" or "in_memory", got "disk"': lambda shop: ks.StreamsBuilder(store_type="disk"),  # type: ignore[arg-type]
     'expected Joined options, got type "StreamJoined"': (
         lambda shop: shop.orders.join(shop.names, pair, joined=ks.StreamJoined())
     ),
-    "a branch has either a function or a consumer": lambda shop: ks.Branched("b", key, key),
+    "a branch takes a function or a consumer, not both": lambda shop: ks.Branched("b", key, key),
     "a versioned store needs a name": lambda shop: ks.Materialized(versioned="1h"),
     "expected a list of topics, got a set": lambda shop: shop.builder.stream({"a", "b"}),
-    'topic name "na\u2011me" has the dash': lambda shop: shop.builder.stream(["orders", "na\u2011me"]),
-    'topic name "a\u2013b" has the dash': lambda shop: shop.orders.to("a\u2013b"),
-    'application name "my\u2011shop" has the dash': lambda shop: ks.StreamsBuilder("my\u2011shop"),
-    'topic name "c\u2011d" has the dash': lambda shop: ks.Topology().add_source("in", "c\u2011d"),
-    'topic name "e\u2011f" has the dash': lambda shop: (
+    'topic name "na\u2011me" contains the dash': lambda shop: shop.builder.stream(["orders", "na\u2011me"]),
+    'topic name "a\u2013b" contains the dash': lambda shop: shop.orders.to("a\u2013b"),
+    'application name "my\u2011shop" contains the dash': lambda shop: ks.StreamsBuilder("my\u2011shop"),
+    'topic name "c\u2011d" contains the dash': lambda shop: ks.Topology().add_source("in", "c\u2011d"),
+    'topic name "e\u2011f" contains the dash': lambda shop: (
         ks.Topology().add_source("in", "a").add_sink("o", "e\u2011f", "in")
     ),
-    'topic name "dead\u2011letters" has the dash': lambda shop: ks.Config.of(
+    'topic name "dead\u2011letters" contains the dash': lambda shop: ks.Config.of(
         {"dead_letter_topic": "dead\u2011letters"}
     ),
-    'a topic name must be text, got type "int"': lambda shop: shop.orders.to(5),
-    'a name must be text, got type "int"': lambda shop: shop.orders.group_by_key().count(store=5),
+    'a topic name must be a string, got type "int"': lambda shop: shop.orders.to(5),
+    'a name must be a string, got type "int"': lambda shop: shop.orders.group_by_key().count(store=5),
     "a serde must be Serde, got 5": lambda shop: shop.builder.stream("orders", key_serde=5),
     'no built-in serde is called "lnog"': lambda shop: shop.orders.to("copies", value_serde="lnog"),
     'unknown offset reset "earlyest"': lambda shop: shop.builder.stream("orders", offset_reset="earlyest"),
@@ -83,10 +83,10 @@ REFUSED: dict[str, Callable[[Shop], object]] = {
     "optimize must be str, got type": lambda shop: shop.builder.build(optimize=[]),
     'node "process" got a str instead': lambda shop: shop.orders.process("Counter"),
     "expected Materialized or Named options": lambda shop: shop.orders.group_by_key().count("totals"),
-    "materialized is given twice": lambda shop: shop.orders.group_by_key().count(
+    "materialized was passed twice": lambda shop: shop.orders.group_by_key().count(
         ks.Materialized("a"), materialized=ks.Materialized("b")
     ),
-    "retention -1s is negative": lambda shop: ks.Materialized("s", retention="-1s"),
+    "retention must not be negative, got -1s": lambda shop: ks.Materialized("s", retention="-1s"),
 }
 
 
@@ -123,6 +123,69 @@ def test_a_function_of_other_arguments_is_refused_where_it_is_said(
     with pytest.raises(ConfigError) as caught:
         declared(Shop())
     assert f"expected a function taking {wanted}, but this one takes {taken}" in caught.value.message
+
+
+async def awaited(*arguments: Any) -> Any:
+    """Return the arguments, if it is awaited."""
+    return arguments
+
+
+def yielded(*arguments: Any) -> Any:
+    """Yield the arguments."""
+    yield from arguments
+
+
+IDLE: list[Callable[[Shop, Any], object]] = [
+    lambda shop, idle: shop.orders.filter(idle),
+    lambda shop, idle: shop.orders.map_values(functools.partial(idle, 1)),
+    lambda shop, idle: shop.orders.peek(idle),
+    lambda shop, idle: shop.orders.foreach(type("Callable", (), {"__call__": idle})()),
+    lambda shop, idle: shop.orders.split().branch(idle),
+    lambda shop, idle: shop.orders.to("out", partitioner=idle),
+    lambda shop, idle: shop.orders.join(shop.names, idle),
+    lambda shop, idle: shop.names.filter(idle),
+    lambda shop, idle: shop.orders.group_by_key().aggregate(idle, pair),
+    lambda shop, idle: shop.orders.process(type("Idle", (ks.Processor,), {"process": idle})),
+    lambda shop, idle: (
+        shop.orders.process(lambda: type("Idle", (ks.Processor,), {"process": idle})()) and shop.builder.build()
+    ),
+    lambda shop, idle: shop.names.transform_values(type("Idle", (), {"transform": idle})),
+]
+
+
+@pytest.mark.parametrize(("idle", "kind"), [(awaited, "an async function"), (yielded, "a generator function")])
+@pytest.mark.parametrize("declared", IDLE)
+def test_a_function_that_would_not_run_is_refused(
+    declared: Callable[[Shop, Any], object], idle: Any, kind: str
+) -> None:
+    """A coroutine and a generator count as true, so that a filter would keep every record."""
+    with pytest.raises(ConfigError, match=f"expected a plain function, got {kind}") as caught:
+        declared(Shop(), idle)
+    assert ("def instead of async def" if idle is awaited else "return instead of yield") in str(caught.value.hint)
+
+
+def test_a_generator_makes_many_records_of_one() -> None:
+    """It is what flat_map and flat_map_values take; an async one is refused there, too."""
+    shop = Shop()
+    assert [("a", 1, 0)] == ks.head(shop.orders.flat_map_values(yielded), {"orders": [("a", 1)]})
+    shop.orders.flat_map(yielded)
+    for declare in (shop.orders.flat_map, shop.orders.flat_map_values):
+        with pytest.raises(ConfigError, match='got an async function, "awaited"'):
+            declare(awaited)
+
+
+def test_a_punctuator_that_would_not_run_is_refused() -> None:
+    """Where it is scheduled."""
+
+    class Ticks(ks.Processor):
+        def init(self, context: Any) -> None:
+            super().init(context)
+            context.schedule("1s", "stream_time", awaited)
+
+    shop = Shop()
+    shop.orders.process(Ticks)
+    with pytest.raises(ks.KStreamError, match="expected a plain function, got an async function"):
+        ks.TopologyTestDriver(shop.builder.build()).create_input_topic("orders").pipe_input("a", 1)
 
 
 def test_what_is_no_function_is_refused() -> None:
@@ -179,7 +242,7 @@ def test_a_name_and_a_materialized_may_stand_last_as_in_java() -> None:
     other.orders.group_by_key().count(name="n", store="totals", value_serde="long")
     other.names.map_values(str.upper, store="names")
     assert one.builder.build() == other.builder.build()
-    with pytest.raises(ConfigError, match="materialized is given twice"):
+    with pytest.raises(ConfigError, match="materialized was passed twice"):
         one.orders.group_by_key().count(kept, materialized=kept)
 
 
@@ -199,7 +262,7 @@ def test_with_takes_the_serdes_of_joins_and_table_joined_stands_before_materiali
 
 def test_a_global_table_with_materialized_needs_a_name() -> None:
     """As in Kafka Streams."""
-    with pytest.raises(ks.errors.ConfigError, match='the store of global table "rates" has no name'):
+    with pytest.raises(ks.errors.ConfigError, match='the store of global table "rates" needs a name'):
         ks.StreamsBuilder().global_table("rates", materialized=ks.Materialized())
 
 
@@ -233,7 +296,7 @@ def test_retention_of_the_options_is_checked_and_that_of_a_store_of_ones_own_is_
 
     assert [20, 80, 90] == [retention("20ms", "200ms"), retention("80ms", None), retention("90ms", "70ms")]
     for own, option in (("20ms", None), ("200ms", "20ms")):
-        with pytest.raises(ks.errors.ConfigError, match="keeps windows for 20 ms, less than size and grace"):
+        with pytest.raises(ks.errors.ConfigError, match="retains windows for 20 ms, less than size and grace"):
             retention(own, option)
 
 
@@ -242,7 +305,7 @@ def test_a_join_store_that_forgets_duplicates_is_refused() -> None:
     shop = Shop()
     forgetful = ks.Stores.in_memory_window_store("mine", retention="10ms", window_size="10ms")
     shop.orders.join(shop.paid, pair, WINDOWS, this_store=forgetful)
-    with pytest.raises(ks.errors.TopologyError, match='store "mine" of a join does not retain duplicates'):
+    with pytest.raises(ks.errors.TopologyError, match='join store "mine" must retain duplicates'):
         shop.builder.build()
 
 

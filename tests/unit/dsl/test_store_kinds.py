@@ -112,5 +112,5 @@ def test_a_stream_join_takes_window_stores_alone(spec: ks.StoreSpec) -> None:
     left, right = builder.stream("left"), builder.stream("right")
     windows = ks.JoinWindows.of(difference="5ms")
     left.join(right, lambda a, b: (a, b), windows, ks.StreamJoined().with_this_store_supplier(spec))
-    with pytest.raises(ks.errors.TopologyError, match="does not retain duplicates"):
+    with pytest.raises(ks.errors.TopologyError, match="must retain duplicates"):
         builder.build()

@@ -87,7 +87,7 @@ def test_windows_are_kept_for_as_long_as_late_records_may_come(
 
 def test_a_retention_shorter_than_that_is_refused() -> None:
     """With the numbers."""
-    with pytest.raises(ConfigError, match=r'store "s" keeps windows for 24 ms, less than .* \(25 ms\)'):
+    with pytest.raises(ConfigError, match=r'store "s" retains windows for 24 ms, less than .* \(25 ms\)'):
         windowed(SlidingWindows.of(difference="10ms", grace="5ms"), store="s", retention="24ms")
 
 

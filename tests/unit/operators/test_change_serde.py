@@ -44,7 +44,7 @@ def test_a_change_of_nothing_cannot_be_written_and_other_bytes_cannot_be_read() 
 
 def test_the_default_serde_stands_in_where_none_was_named() -> None:
     """Until then values cannot be serialized."""
-    with pytest.raises(SerdeError, match="no serde"):
+    with pytest.raises(SerdeError, match="needs an inner serde"):
         ChangeSerde().serialize(Change("new"))
     assert ChangeSerde(Serdes.long()) == ChangeSerde().with_defaults(Serdes.string(), Serdes.long())
     assert TEXT == TEXT.with_defaults(Serdes.long(), Serdes.long())

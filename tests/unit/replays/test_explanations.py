@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import kstreamnb as ks
+from kstreamnb.core.formatting import format_value
 from kstreamnb.errors import EngineError
 from kstreamnb.replays.explain.predicates import unmet
 from kstreamnb.replays.replay import Replay
@@ -46,6 +47,32 @@ def test_a_late_record_is_explained_by_its_window(windows: Any, times: tuple[int
     wider = type(windows)(**{**vars(windows), "grace_ms": windows.grace_ms})
     kept = vars(wider) | {"grace_ms": int(needed.removesuffix("ms"))}
     assert not [drop for drop in windowed(type(windows)(**kept), *times).drops if drop.timestamp == late]
+
+
+@pytest.mark.parametrize("table", [True, False])
+@pytest.mark.parametrize(("left", "right"), [(1.0, 1), ("1", 1)])
+def test_keys_that_read_alike_and_have_other_bytes_are_named(*, table: bool, left: Any, right: Any) -> None:
+    """A column of ids with gaps is one of floats: its keys find no partner; the check of a sample says so, too."""
+    builder, json = ks.StreamsBuilder("keys"), ks.Serdes.json()
+    orders: Any = builder.stream("orders", key_serde=json)
+    if table:
+        joined = orders.join(builder.table("people", key_serde=json), lambda order, person: person)
+    else:
+        windows = ks.JoinWindows.of(difference="1s")
+        joined = orders.join(builder.stream("people", key_serde=json), lambda order, person: person, windows)
+    joined.to("out", key_serde=json)
+    records = sample(("people", right, "ann", 0), ("orders", left, "hat", 1))
+    run = replay(builder.build(), records)
+    assert not run.output("out")
+    differ = f"keys {format_value(left)} and {format_value(right)} differ"
+    (found,) = (each for each in run.why_no_match() if differ in each.answer)
+    assert "Int64" in str(found.remedy)
+    (issue,) = ks.testing.check(builder.build(), sample=records)
+    assert issue.fact.startswith(differ)
+    assert (found.remedy, 'topic "orders"') == (issue.remedy, issue.subject)
+    alike = sample(("people", right, "ann", 0), ("orders", right, "hat", 1))
+    assert ["ann"] == [record.value for record in replay(builder.build(), alike).output("out")]
+    assert not ks.testing.check(builder.build(), sample=alike)
 
 
 def test_each_late_record_names_the_first_step_that_closed_its_window() -> None:

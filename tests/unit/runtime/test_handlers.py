@@ -221,8 +221,8 @@ def test_letters_of_a_function_are_in_the_order_of_their_records_without_a_dead_
     ("make", "message"),
     [
         (lambda: DeadLetter("dead", "k", None, 5), "key of a dead letter must be"),
-        (lambda: DeadLetter("dead", b"k", None, 0.5), "timestamp of a dead letter must be a whole number"),
-        (lambda: DeadLetter(None, b"k", None, 5), "topic name must be text"),
+        (lambda: DeadLetter("dead", b"k", None, 0.5), "timestamp of a dead letter must be an integer"),
+        (lambda: DeadLetter(None, b"k", None, 5), "topic name must be a string"),
         (lambda: ErrorResponse("resume"), 'expected the action "fail" or "continue", got "resume"'),
         (lambda: ErrorResponse("fail", ["k"]), "a dead letter must be DeadLetter"),
     ],
@@ -231,6 +231,50 @@ def test_answers_of_handlers_are_checked_when_they_are_made(make: Any, message: 
     """The handler's own line makes the mistake."""
     with pytest.raises((ConfigError, TopologyError), match=message):
         make()
+
+
+def _broken(context: ErrorContext, error: BaseException) -> str:
+    return context.nothing  # type: ignore[attr-defined, no-any-return]
+
+
+def _silent(context: ErrorContext, error: BaseException) -> None:
+    return None
+
+
+@pytest.mark.parametrize(
+    ("setting", "bad", "node", "asked"),
+    [
+        ("processing_handler", 0, "KSTREAM-MAPVALUES-0000000001", "ZeroDivisionError"),
+        ("deserialization_handler", "text", "KSTREAM-SOURCE-0000000000", "SerdeError"),
+        ("production_handler", 100, "KSTREAM-SINK-0000000002", "SerdeError"),
+    ],
+)
+def test_a_handler_that_fails_is_named_with_its_line_and_the_error_it_was_asked_about(
+    setting: str, bad: Any, node: str, asked: str
+) -> None:
+    """Its own error and the one before are kept; no other handler is asked about it."""
+    others = {"processing_handler": "continue"} | {setting: _broken}
+    with pytest.raises(
+        ProcessingError, match=f'error handler "_broken" failed with AttributeError, asked about {asked}'
+    ) as error:
+        run(driver(**others), bad)
+    assert node == error.value.node
+    assert "context.nothing" in str(error.value.origin)
+    own = error.value.__cause__.__cause__  # type: ignore[union-attr]
+    assert isinstance(own, AttributeError)
+    assert asked == type(own.__context__).__name__
+    with pytest.raises(ProcessingError, match=f'error handler "_silent" answered None about {asked}') as error:
+        run(driver(**(others | {setting: _silent})), bad)
+    assert node == error.value.node
+
+
+def test_a_handler_of_other_arguments_is_refused_where_it_is_set() -> None:
+    """Not at the first error, when it is needed."""
+    for setting in ("processing_handler", "deserialization_handler", "production_handler"):
+        with pytest.raises(ConfigError, match=rf"as {setting} taking \(context, error\), but this one takes \(error\)"):
+            driver(**{setting: lambda error: "continue"})
+    with pytest.raises(ConfigError, match=r"as uncaught_handler taking \(error\), but this one takes \(\)"):
+        driver(uncaught_handler=lambda: "replace_thread")
 
 
 def test_a_handler_skips_only_the_failing_branch() -> None:

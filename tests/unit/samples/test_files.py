@@ -53,7 +53,7 @@ def test_what_a_file_cannot_keep_is_refused(tmp_path):
     """A sample that would not be restored equal is not written."""
     sample = Sample.from_records([("t", 0, 0, 0, "k", {1: object()}), ("t", 0, 0, 0, 1, {})])
     for write in (sample.to_parquet, sample.to_json_lines):
-        with pytest.raises(ConfigError, match="cannot be kept as text"):
+        with pytest.raises(ConfigError, match="cannot be written as text"):
             write(tmp_path / "x")
 
 
@@ -172,13 +172,13 @@ def test_any_parquet_file_can_be_read_when_its_columns_are_named(tmp_path):
     _frame().to_parquet(tmp_path / "f.parquet")
     named = {"topic": "s", "key": "sku", "timestamp": "sold_at", "partitions": 3}
     assert Sample.from_dataframe(_frame(), **named) == Sample.from_parquet(tmp_path / "f.parquet", **named)
-    with pytest.raises(ConfigError, match="was not written by a sample"):
+    with pytest.raises(ConfigError, match=r"was not written by Sample\.to_parquet"):
         Sample.from_parquet(tmp_path / "f.parquet")
     with pytest.raises(ConfigError, match="time column"):
         Sample.from_parquet(tmp_path / "f.parquet", topic="s")
     with pytest.raises(ConfigError, match="need a topic"):
         Sample.from_parquet(tmp_path / "f.parquet", key="sku")
-    with pytest.raises(ConfigError, match='option "kye" is not known'):
+    with pytest.raises(ConfigError, match='unknown option "kye"'):
         Sample.from_parquet(tmp_path / "f.parquet", topic="s", kye="sku")
 
 

@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 import kstreamnb as ks
+from kstreamnb.spark.io.dataframe_input import _pandas_records
 
 NOON = "2026-01-01T12:00:00Z"
 NOON_MS = 1_767_268_800_000
@@ -51,6 +52,55 @@ def test_a_cell_is_the_same_alone_and_in_a_dict(case: str, tmp_path: Path) -> No
     assert alone == ks.Sample.from_json_lines(tmp_path / "lines")
     alone.to_parquet(tmp_path / "file")
     assert alone == ks.Sample.from_parquet(tmp_path / "file")
+
+
+@pytest.mark.parametrize("cell", [{"a", "b"}, frozenset("ab"), {"tags": [{"a", "b"}]}])
+def test_a_set_is_refused_because_it_has_no_order(cell: Any) -> None:
+    """Its text, and with it a sample's hash, would differ between processes; `ks.run` gives the same answer."""
+    frame = pd.DataFrame({"timestamp": [0], "value": pd.Series([cell], dtype=object)})
+    refused = r'column "value" has a value of type "(frozen)?set", which has no order'
+    with pytest.raises(ks.errors.ConfigError, match=refused) as caught:
+        ks.Sample.from_dataframe(frame, topic="t", timestamp="timestamp")
+    assert caught.value.hint == 'make lists of the sets: frame["value"] = frame["value"].map(sorted)'
+    with pytest.raises(ks.errors.ConfigError, match=refused):
+        list(_pandas_records("t", ks.spark.FrameInput(frame, key=None)))
+
+
+def test_a_set_as_a_result_is_answered_with_sorted() -> None:
+    """Also within a dict."""
+    tags = ks.StreamsBuilder().stream("t").map_values(lambda value: {"tags": {"b", "a"}})
+    with pytest.raises(ks.KStreamError, match='a value of type "set" in field "tags"') as caught:
+        ks.head(tags, {"t": [("a", 1)]})
+    assert caught.value.hint == "make it a list in a fixed order: sorted(…)"
+
+
+@pytest.mark.parametrize("kind", ["Int64", "int64[pyarrow]", "UInt8"])
+def test_whole_numbers_with_gaps_stay_whole(kind: str) -> None:
+    """If the column's type says so; alone, as a key and in a dict."""
+    frame = pd.DataFrame({"at": [0, 1], "id": pd.Series([7, None], dtype=kind)})
+    sample = ks.Sample.from_dataframe(frame, topic="t", timestamp="at", key="id")
+    assert [(7, {"id": 7}), (None, {"id": None})] == [(record.key, record.value) for record in sample]
+    assert type(sample[0].key) is type(sample[0].value["id"]) is int
+
+
+def test_times_between_two_milliseconds_are_kept_in_values_and_warned_of_as_event_times() -> None:
+    """One warning per column at the user's line, for pandas, Arrow and Python; `ks.run` reads the same."""
+    fine = pd.to_datetime(["2026-01-01T12:00:00.123456Z"] * 2)
+    columns = {
+        "pandas": fine,
+        "Arrow": pd.Series(fine).astype("timestamp[us, tz=UTC][pyarrow]"),
+        "Python": pd.Series(list(fine.to_pydatetime()), dtype=object),
+    }
+    for times in columns.values():
+        frame = pd.DataFrame({"timestamp": times})
+        with pytest.warns(UserWarning, match='times of column "timestamp" are cut to whole milliseconds') as caught:
+            sample = ks.Sample.from_dataframe(frame, topic="t", timestamp="timestamp", value=["timestamp"])
+        assert [__file__] == [each.filename for each in caught]
+        with pytest.warns(UserWarning, match="are cut"):
+            read = list(_pandas_records("t", ks.spark.FrameInput(frame, key=None)))
+        for records in (list(sample), read):
+            assert [NOON_MS + 123] * 2 == [record.timestamp for record in records]
+        assert {"timestamp": "2026-01-01T12:00:00.123456Z"} == sample[0].value
 
 
 def test_a_column_can_have_several_roles(tmp_path: Path) -> None:

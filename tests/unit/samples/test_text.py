@@ -118,11 +118,11 @@ def test_late_times_are_printed_as_iso_text():
         ("", "the table is empty"),
         ("sales | shoe | 1", "does not name its columns"),
         ("key | key\na | b", "does not name its columns"),
-        ("key\na | b", "line 2 of the table has 2 cells under 1 columns"),
+        ("key\na | b", "line 2 of the table has 2 cells but 1 columns"),
         ('key\n{"a"', "is not JSON"),
         ("key | time\na | noon", 'time "noon" is not an instant'),
         ("key | time\na | 2026-01-01T09:00", "has no time zone"),
-        ("key | partition\na | x", 'partition must be a whole number, got "x"'),
+        ("key | partition\na | x", 'partition must be an integer, got "x"'),
         ("key\nbytes:0", "is not a bytes value"),
     ],
 )
@@ -143,5 +143,5 @@ def test_records_with_and_without_a_partition_are_read_back():
 @pytest.mark.parametrize("cell", ["-2", "²", "1.5"])
 def test_a_partition_is_a_whole_number(cell):
     """Anything else is refused with its line."""
-    with pytest.raises(ConfigError, match="must be a whole number"):
+    with pytest.raises(ConfigError, match="must be an integer"):
         parse_rows(f"topic | partition\nt | {cell}")

@@ -97,18 +97,18 @@ WRONG: list[Any] = [float("inf"), float("nan"), 2**63, 1.5, True, "", None]
 @pytest.mark.parametrize("time", WRONG)
 def test_records_that_are_piped_or_forwarded_have_times_of_java_too(time: Any) -> None:
     """A record made by hand, one that a processor forwards, and what a timestamp extractor returns."""
-    with pytest.raises(ConfigError, match="time of record 1 must be a whole number of 64 bits"):
+    with pytest.raises(ConfigError, match="time of record 1 must be a 64-bit integer"):
         ks.TopologyTestDriver(copied()).pipe(
             [ks.TopicRecord("in", 0, at, each, "a", 1) for at, each in enumerate((5, time))]
         )
-    with pytest.raises(ConfigError, match="timestamp of a record must be a whole number of 64 bits"):
+    with pytest.raises(ConfigError, match="timestamp of a record must be a 64-bit integer"):
         ks.Record("a", 1, 5).with_timestamp(time)
     driver = ks.TopologyTestDriver(copied(lambda record, latest: time))
     with pytest.raises(
         ks.errors.ProcessingError, match="the timestamp extractor failed: extracted time must be"
     ) as error:
         driver.create_input_topic("in").pipe_input("a", 1)
-    assert "extracted time must be a whole number of 64 bits" in str(error.value.__cause__)
+    assert "extracted time must be a 64-bit integer" in str(error.value.__cause__)
 
 
 @pytest.mark.parametrize("time", [2**63, -(2**63) - 1])
@@ -123,7 +123,7 @@ def test_times_of_calls_have_64_bits(time: int) -> None:
         lambda: ks.TopologyTestDriver(copied(), wall_clock=time),
     ]
     for call in calls:
-        with pytest.raises(ConfigError, match="must be a whole number of 64 bits"):
+        with pytest.raises(ConfigError, match="must be a 64-bit integer"):
             call()
 
 

@@ -157,12 +157,12 @@ def test_builders_of_stores_with_headers_take_what_can_keep_headers() -> None:
     memory = Stores.in_memory_window_store("w", retention="1h", window_size="5m")
     spec = Stores.timestamped_window_store_with_headers_builder(memory, "string", "json", cached=True)
     assert (spec.kind, spec.headers, spec.cached) == ("timestamped_window", "kept", True)
-    with pytest.raises(ConfigError, match='store "s" of kind session cannot keep headers') as caught:
+    with pytest.raises(ConfigError, match='store "s" of kind session cannot store headers') as caught:
         Stores.session_store_with_headers_builder(
             Stores.persistent_session_store("s", retention="1m"), "string", "json"
         )
     assert "Stores.persistent_session_store_with_headers" in caught.value.hint
-    with pytest.raises(ConfigError, match='"l" of kind lru cannot keep headers'):
+    with pytest.raises(ConfigError, match='"l" of kind lru cannot store headers'):
         Stores.timestamped_key_value_store_with_headers_builder(Stores.lru_map("l", 3), "string", "json")
 
 

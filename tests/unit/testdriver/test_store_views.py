@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 
@@ -33,6 +34,36 @@ def test_sessions_and_windows_of_several_partitions_are_read_backwards() -> None
             rows = list(forwards)
             assert len(rows) in (2, 6)
             assert rows[::-1] == list(backwards)
+
+
+class Scanning(ks.Processor):
+    """Forwards whether its store has a row, and whether it has one from "b" to "c"."""
+
+    def process(self, record: ks.Record[Any, Any]) -> None:
+        """Ask before and after the row is put."""
+        store = self.context.get_state_store("rows")
+        store.put(record.key, record.value)
+        self.context.forward(record.with_value([bool(store.all()), bool(store.range("b", "c"))]))
+
+
+def test_rows_that_were_found_are_true_and_none_are_false() -> None:
+    """In a view over one or several partitions and in a processor; a length is answered with the call to write."""
+    builder = ks.StreamsBuilder("found")
+    builder.add_state_store(ks.Stores.in_memory_key_value_store("rows"))
+    builder.stream("in").process(Scanning, "rows").to("out")
+    for partitions in (1, 3):
+        with ks.TopologyTestDriver(builder.build(), partitions=partitions) as driver:
+            rows = driver.get_key_value_store("rows")
+            assert not rows.all()
+            driver.create_input_topic("in").pipe_input("a", 1)
+            assert [[True, False]] == driver.create_output_topic("out").read_values_to_list()
+            assert not rows.range("b", "c")
+            found = rows.all()
+            assert found
+            assert [("a", 1)] == list(found)
+            assert not found
+            with pytest.raises(TypeError, match=r"write len\(list\(rows\)\)"):
+                len(rows.all())  # type: ignore[arg-type]
 
 
 def test_a_test_writes_rows_before_the_first_record() -> None:

@@ -222,12 +222,12 @@ def test_a_store_of_another_kind_is_an_error_that_names_the_kind(getter: str, na
         (lambda driver: driver.create_input_topic("in", auto_advance="-5ms"), "auto_advance must not be negative"),
         (lambda driver: counting(partitions=0), "partitions must be at least 1, got 0"),
         (lambda driver: counting(partitions={"in": 0}), 'of topic "in" must be at least 1, got 0'),
-        (lambda driver: counting(partitions="2"), 'partitions must be a whole number, got "2"'),
+        (lambda driver: counting(partitions="2"), 'partitions must be an integer, got "2"'),
         (lambda driver: counting(task_layout="splitt"), 'did you mean "split"'),
         (lambda driver: counting(observe=5), 'expected a Recording or a function, got type "int"'),
         (
             lambda driver: driver.create_input_topic("in").pipe_input("a", 1, partition="1"),
-            'partition must be a whole number, got "1"',
+            'partition must be an integer, got "1"',
         ),
     ],
 )
@@ -407,9 +407,9 @@ class Sum(Processor[Any, Any, Any, Any]):
 
 
 MEANINGLESS = {
-    'partitions must be a whole number, got "3"': {"partitions": "3"},
-    'partitions must be a whole number, got "True"': {"partitions": True},
-    'the number of partitions of topic "orders" must be a whole number, got "4"': {"partitions": {"orders": "4"}},
+    'partitions must be an integer, got "3"': {"partitions": "3"},
+    'partitions must be an integer, got "True"': {"partitions": True},
+    'the number of partitions of topic "orders" must be an integer, got "4"': {"partitions": {"orders": "4"}},
     'partitions are given for topic "odrers", which is neither read nor written': {"partitions": {"odrers": 4}},
 }
 

@@ -392,6 +392,67 @@ def test_a_topic_that_is_written_back_to_itself_is_a_warning(flow: Any, *, warns
     assert warns == any("a run never ends" in each.fact and each.origin for each in found)
 
 
+@pytest.mark.parametrize("records", [1, 50])
+def test_a_loop_behind_a_filter_that_never_ends_is_stopped(records: int) -> None:
+    """Whichever strategy runs the sample; a loop that ends is not stopped."""
+    sample = [record("trips", "a", 1, at) for at in range(records)]
+    for ends in (False, True):
+        builder = ks.StreamsBuilder("loop")
+        trips = builder.stream("trips").filter(lambda _, km, ends=ends: not ends or km < 9)
+        trips.map_values(lambda km: km + 1).to("trips")
+        found = check(builder.build(), sample=sample, config={"processing_handler": "continue"})
+        assert ends != any("in a loop, which has not ended after" in each.fact for each in found)
+        assert all("builder.stream(" in str(each.origin) and "filter" in each.remedy for each in found)
+
+
+def test_drops_of_stores_sources_and_sinks_are_counted() -> None:
+    """A store drops what is older than its retention, a source negative times, a sink what no partition is for."""
+
+    class Keep(ks.Processor[Any, Any, Any, Any]):
+        def process(self, record: ks.Record[Any, Any]) -> None:
+            self.context.get_state_store("seen").put(record.key, record.value, record.timestamp)
+
+    builder = ks.StreamsBuilder("stores")
+    builder.add_state_store(ks.Stores.persistent_window_store("seen", retention="10s", window_size="1s"))
+    builder.stream("in").process(Keep, "seen")
+    builder.stream("odd", timestamp_extractor=lambda record, time: -1).to("out")
+    builder.stream("lost").to("out", partitioner=lambda *record: [])
+    sample = [record("in", "a", 1, at) for at in (100_000, 10_000, 12_000)]
+    found = check(builder.build(), sample=[*sample, record("odd", "a", 1), record("lost", "a", 1)])
+    facts = {each.subject: (each.fact, each.remedy) for each in found if each.severity == "warning" and each.origin}
+    late = "2 records of the sample arrived too late", "a retention of 1m30s instead of 10s would have kept them all"
+    assert late == facts.pop('store "seen"')
+    assert {
+        "1 record of 5 in the sample dropped: negative timestamp",
+        "1 record of 5 in the sample dropped: partitioner",
+    } == {fact for fact, _ in facts.values() if "dropped" in fact}
+
+
+def test_schedules_of_the_wall_clock_that_never_fire_are_named() -> None:
+    """A sample does not advance the clock; a driver does, and its replay says nothing."""
+
+    class Tick(ks.Processor[Any, Any, Any, Any]):
+        def init(self, context: Any) -> None:
+            super().init(context)
+            context.schedule("1s", ks.PunctuationType.WALL_CLOCK_TIME, lambda now: None)
+
+        def process(self, record: ks.Record[Any, Any]) -> None:
+            self.context.forward(record)
+
+    builder = ks.StreamsBuilder("ticks")
+    builder.stream("in").process(Tick).to("out")
+    topology, sample = builder.build(), [record("in", "a", 1)]
+    (found,) = check(topology, sample=sample)
+    assert found.severity == "hint"
+    assert "1 wall-clock schedule never fired" in found.fact
+    assert "advance_wall_clock_time" in found.remedy
+    assert "3 wall-clock schedules never fired: " in str(ks.replay(topology, sample, 3))
+    driver = ks.TopologyTestDriver(topology)
+    driver.pipe(sample)
+    driver.advance_wall_clock_time("1m")
+    assert "never fired" not in str(ks.Replay.of(driver))
+
+
 def test_a_loop_through_two_topics_is_found() -> None:
     """Each of the two sinks feeds the source of the other."""
     builder = ks.StreamsBuilder("loop")

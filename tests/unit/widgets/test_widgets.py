@@ -328,7 +328,7 @@ def test_an_edit_reads_only_the_cell_that_was_typed() -> None:
         ("time", "soon", 'time "soon" is not an instant'),
         ("time", "", "a record needs a time"),
         ("topic", " ", "a record needs a topic"),
-        ("partition", "two", 'partition must be a whole number, got "two"'),
+        ("partition", "two", 'partition must be an integer, got "two"'),
     ],
 )
 def test_a_cell_that_cannot_be_read_keeps_the_last_sample(column: str, text: str, said: str) -> None:

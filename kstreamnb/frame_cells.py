@@ -1,0 +1,208 @@
+"""Cells of data frames as values that JSON can hold, and as times."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from math import floor
+from typing import Any, SupportsIndex
+from uuid import UUID
+
+from kstreamnb.core.record import Windowed
+from kstreamnb.core.time import MAX_TIME_MS, instant_ms, time_ms
+from kstreamnb.errors import ConfigError
+from kstreamnb.source_location import user_origin
+
+_KEPT = (str, bool, int, bytes, UUID, Windowed)
+_MISSING = ("NaTType", "NAType")  # by name: pandas is optional, and its NaT claims to be a datetime
+_TEXTS = ("Period", "Interval")
+
+
+def _unchanged(value: object) -> object:
+    return value
+
+
+def plain_value(value: object, other: Callable[[object], Any] = _unchanged) -> Any:
+    """Return a frame's value as JSON can hold it; ``other`` gets a value of a type that is not known.
+
+    Times, decimals, periods and intervals become text, durations seconds, arrays lists, and NaN None.
+
+    Example:
+        >>> plain_value({"price": Decimal("1.50"), "wait": timedelta(minutes=1), "rate": float("nan")})
+        {'price': '1.50', 'wait': 60.0, 'rate': None}
+    """
+    kind = type(value).__name__
+    if value is None or isinstance(value, _KEPT):
+        return value
+    if kind in _MISSING:
+        return None
+    if isinstance(value, float):
+        return None if value != value else value
+    if isinstance(value, datetime):
+        return value.isoformat() if value.tzinfo is None else _utc_text(value)
+    if isinstance(value, (date, time)):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, Decimal) or kind in _TEXTS:
+        return str(value)
+    if isinstance(value, (bytearray, memoryview)):
+        return bytes(value)
+    if isinstance(value, Mapping):
+        return {str(name): plain_value(item, other) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain_value(item, other) for item in value]
+    return _numpy_value(value, other) if type(value).__module__.startswith("numpy") else other(value)
+
+
+def _utc_text(instant: datetime) -> str:
+    """Return a datetime with a zone as ISO text in UTC, with a fraction of a second only if there is one."""
+    local = instant.astimezone(UTC).replace(tzinfo=None)
+    finer = instant.microsecond % 1000 or getattr(instant, "nanosecond", 0)  # pandas has nanoseconds
+    return local.isoformat(timespec="auto" if finer else "milliseconds").removesuffix(".000") + "Z"
+
+
+def expect_order(name: str, value: object) -> object:
+    """Return a value of a column; raise ConfigError for a set, whose order changes from process to process."""
+    if isinstance(value, set | frozenset):
+        raise ConfigError(
+            f'column "{name}" has a value of type "{type(value).__name__}", which has no order',
+            hint=f'make lists of the sets: frame["{name}"] = frame["{name}"].map(sorted)',
+        )
+    return value
+
+
+def _numpy_value(value: Any, other: Callable[[object], Any]) -> Any:
+    if value.ndim:
+        return [plain_value(item, other) for item in value]
+    if value.dtype.kind in "mM":  # as nanoseconds they would become whole numbers
+        value = value.astype(f"{value.dtype.kind}8[us]")
+    item = value.item()
+    return other(value) if type(item) is type(value) else plain_value(item, other)
+
+
+def aware_ms(instant: datetime) -> int:
+    """Return a datetime with a zone as whole milliseconds since the epoch, rounded down."""
+    return floor(instant.timestamp()) * 1000 + instant.microsecond // 1000
+
+
+def pandas_values(series: Any, other: Callable[[object], Any] = _unchanged) -> list[Any]:
+    """Return the cells of a pandas column as JSON can hold them; numbers without gaps by a fast path."""
+    if series.dtype.kind in "iub" and not hasattr(series.dtype, "na_value"):
+        numbers: list[Any] = series.tolist()
+        return numbers
+    if series.dtype.kind == "f" and not hasattr(series.dtype, "na_value"):
+        return [None if value != value else value for value in series.tolist()]
+    return [plain_value(value, other) for value in without_gaps(series)]
+
+
+def pandas_times(series: Any, name: str) -> list[int]:
+    """Return a pandas column of times in ms since the epoch; warns if something of them is cut.
+
+    Raises: ConfigError for times without a zone, and for missing ones.
+    """
+    if series.dtype.kind == "i" and not hasattr(series.dtype, "na_value"):
+        times: list[int] = series.tolist()
+        return times
+    if series.dtype.kind == "M" and series.dt.tz is None:
+        raise ConfigError(
+            f'column "{name}" has times without a time zone',
+            detail="the same time means a different instant in each zone",
+            hint=f'name the zone: frame["{name}"].dt.tz_localize("UTC")',
+        )
+    if series.dtype.kind == "M":
+        if gaps := int(series.isna().sum()):
+            raise ConfigError(
+                f'column "{name}" has no time in {gaps:,} of {len(series):,} rows',
+                hint=f'drop them: frame.dropna(subset=["{name}"])',
+            )
+        cut = series.dt.as_unit("ms")
+        if (cut != series).any():
+            warn_of_cut(name)
+        since: list[int] = cut.astype("int64").tolist()
+        return since
+    cells = without_gaps(series)
+    if any(isinstance(cell, datetime) and cell.microsecond % 1000 for cell in cells):
+        warn_of_cut(name)
+        cells = [aware_ms(cell) if isinstance(cell, datetime) and cell.tzinfo else cell for cell in cells]
+    return timestamps_ms(cells, name)
+
+
+def spark_times(frame: Any, name: str) -> Any:
+    """Return a column of times of a Spark frame, as whole milliseconds since the epoch.
+
+    Raises: ConfigError for another type.
+    """
+    from pyspark.sql import functions as F
+    from pyspark.sql import types as T
+
+    kind = frame.schema[name].dataType
+    if isinstance(kind, T.TimestampType):
+        return F.unix_millis(name)
+    if isinstance(kind, (T.LongType, T.IntegerType)):
+        return F.col(name).cast("bigint")
+    raise ConfigError(
+        f'column "{name}" of type "{kind.simpleString()}" is not a time',
+        hint="a time column is a timestamp with a time zone, or whole milliseconds since the epoch",
+    )
+
+
+def warn_of_cut(name: str) -> None:
+    """Warn that a column has times between two milliseconds, at the user's line."""
+    text = f'times of column "{name}" are cut to whole milliseconds, which is what Kafka keeps'
+    origin = user_origin()
+    warnings.warn_explicit(text, UserWarning, origin.file, origin.line)
+
+
+def without_gaps(series: Any) -> list[Any]:
+    """Return the cells of a pandas column as Python objects, with None for missing values."""
+    objects = series.astype(object)
+    values: list[Any] = objects.where(series.notna(), None).tolist()
+    return values
+
+
+def dicts(names: Sequence[str], columns: Sequence[Iterable[Any]], count: int) -> list[dict[str, Any]]:
+    """Return columns as one dict per row.
+
+    The dict display is written out for the number of columns, which makes rows twice as fast as zipping names.
+    """
+    if not names:
+        return [{} for _ in range(count)]
+    cells = ", ".join(f"c{at}" for at in range(len(names)))
+    display = ", ".join(f"n{at}: c{at}" for at in range(len(names)))
+    source = f"lambda rows, {', '.join(f'n{at}' for at in range(len(names)))}: [{{{display}}} for {cells}, in rows]"
+    make = eval(source, {})
+    rows: list[dict[str, Any]] = make(zip(*columns, strict=True), *names)
+    return rows
+
+
+def expect_text_name(name: object) -> None:
+    """Raise ConfigError for a column whose name is not text: values have texts as names."""
+    if not isinstance(name, str):
+        raise ConfigError(
+            f"column {name!r} has a name that is not text", hint="rename it: frame.columns = frame.columns.map(str)"
+        )
+
+
+def timestamps_ms(values: Iterable[object], column: str) -> list[int]:
+    """Convert a column of ms, ISO texts or aware datetimes to ms; raise ConfigError for a row without a time."""
+    return [timestamp_ms(value, f'row {row} of column "{column}"') for row, value in enumerate(values)]
+
+
+def timestamp_ms(value: object, what: str) -> int:
+    """Convert ms, ISO text or an aware datetime to ms; raise ConfigError if it is missing or no 64-bit number.
+
+    Example:
+        >>> timestamp_ms(5.0, "line 2"), timestamp_ms("1970-01-01T00:00:01Z", "line 3")
+        (5, 1000)
+    """
+    if type(value) is int and -MAX_TIME_MS <= value <= MAX_TIME_MS:
+        return value
+    if value is None or value != value or value == "":
+        raise ConfigError(f"{what} has no time", hint="drop such rows, or fill in a time")
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    convert = time_ms if isinstance(value, SupportsIndex | float) else instant_ms
+    return convert(value, f"the time of {what}")
