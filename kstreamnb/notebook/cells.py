@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, TypedDict, TypeVar, cast
 
 from kstreamnb.core.formatting import join_list
 from kstreamnb.dsl.builder import StreamsBuilder
@@ -24,6 +25,7 @@ from kstreamnb.samples import Sample
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, InteractiveShell
 
+T = TypeVar("T")
 loaded: list[Cells] = []
 """The cells of the shell that loaded the extension; empty without one."""
 
@@ -61,6 +63,7 @@ class Cells:
         self._logs: dict[Hashable, list[DeclarationLog]] = {}
         self._taken: list[DeclarationLog] = []
         self.logs: list[DeclarationLog] = []
+        self._counts, self._shown = Counter[str](), dict[tuple[Hashable, str, int], object]()
         self._bound: dict[Hashable, dict[str, Declaration]] = {}
         self._variables = Variables(shell.user_ns)
 
@@ -100,6 +103,7 @@ class Cells:
             return
         self.run += 1
         self._order = self._aside = 0
+        self._counts.clear()
         self._taken = []
         self.ids_are_sent = self.ids_are_sent or cell_id is not None
         self.cell = cell_id if cell_id is not None else ("run", self.run)
@@ -166,6 +170,14 @@ class Cells:
     def place(self, file: str) -> str | None:
         """Return the name of the cell that a code file is, such as ``cell 3``, as the front end numbers it."""
         return self._places.get(file)
+
+    def earlier(self, kind: str, thing: T) -> T | None:
+        """Return what the previous run of this cell showed in the same position, and record the present."""
+        self._counts[kind] += 1
+        position = (self.cell, kind, self._counts[kind])
+        before = cast("T | None", self._shown.get(position))
+        self._shown[position] = thing
+        return before
 
     # --- Identities of the DSL ---
     def declaration_log(self, name: str | None) -> DeclarationLog | None:
