@@ -45,8 +45,10 @@ class RowBrowser(FactsWidget):
                 hint='pass a store, replay.output("…"), replay.drops, stream.head() or a sample',
             )
         self.source: Framed = source
-        before = loaded[0].earlier("rows", self) if loaded else None
-        self._text, self._by, self._down, self._page = ("", "", False, 0) if before is None else before._found_by()
+        before = loaded[0].earlier("rows", self) if loaded else None  # of the same cell: its search and order stay
+        facts = {} if before is None else before.facts
+        self._text, self._by = facts.get("text", ""), facts.get("by", "")
+        self._down, self._page = facts.get("down", False), facts.get("page", 0)
         self._chosen: _Fields | None = None
         self._read()
         super().__init__(_title(source, len(self._rows)))
@@ -104,10 +106,6 @@ class RowBrowser(FactsWidget):
         """Read the rows again."""
         self._read()
         self.label = _title(self.source, len(self._rows))
-
-    def _found_by(self) -> tuple[str, str, bool, int]:
-        """Return search, order and page, for the widget that replaces this one when its cell runs again."""
-        return self._text, self._by, self._down, self._page
 
     def _read(self) -> None:
         columns, keys = columns_of(self.source)
@@ -185,10 +183,6 @@ def _title(source: object, rows: int) -> str:
 
 def _number(shown: int, first: int, matching: int, rows: int) -> str:
     match = "" if matching == rows else f" that match, of {rows:,}"
-    return (
-        f"{first + 1:,} to {first + shown:,} of {matching:,}{match}"
-        if matching
-        else f"0 of {rows:,}: no row matches"
-        if rows
-        else "no rows"
-    )
+    if not matching:
+        return f"0 of {rows:,}: no row matches" if rows else "no rows"
+    return f"{first + 1:,} to {first + shown:,} of {matching:,}{match}"

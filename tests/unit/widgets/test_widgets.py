@@ -322,11 +322,8 @@ def test_a_browser_keeps_search_and_order_when_its_cell_runs_again() -> None:
         shell.value("found").tell("sort", by="value")
         shell.run(f"found = ks.widgets.browse({rows} + {rows})", "first")
         facts = shell.value("found").facts
-        assert (facts["text"], facts["by"], facts["number"]) == (
-            "value > 57",
-            "value",
-            "1 to 4 of 4 that match, of 120",
-        )
+        assert (facts["text"], facts["by"]) == ("value > 57", "value")
+        assert facts["number"] == "1 to 4 of 4 that match, of 120"
         shell.run(f"other = ks.widgets.browse({rows})", "second")
         assert shell.value("other").facts["text"] == ""
 
