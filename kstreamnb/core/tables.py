@@ -35,7 +35,7 @@ def text_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, rule: bo
 def escaped(text: str) -> str:
     """Return text as HTML without markup; a front end typesets no part of it as a formula.
 
-    MathJax looks for the delimiters of a formula within one element, so each is put into an element of its own.
+    MathJax looks for the delimiters of a formula within one element, so each is put into a separate one.
 
     Example:
         >>> escaped("<$5 and $6>")

@@ -9,23 +9,22 @@ from __future__ import annotations
 
 import os
 import sys
-from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TypedDict, TypeVar, cast
+from collections.abc import Hashable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypedDict
 
 from kstreamnb.core.formatting import join_list
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.dsl.declarations import Declaration, DeclarationLog, Handle, Identity, StaleReason
+from kstreamnb.notebook.changes import Earlier
 from kstreamnb.notebook.functions import file_of, functions_of, same_code
 from kstreamnb.notebook.portable_cells import CellRun, bound_samples, notebook_order
 from kstreamnb.notebook.staleness import changed_cells
-from kstreamnb.notebook.variables import Variables, read_names, statements, written_names
+from kstreamnb.notebook.variables import Variables, handles_in, latest, read_names, statements, written_names
 from kstreamnb.samples import Sample
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, InteractiveShell
 
-T = TypeVar("T")
 loaded: list[Cells] = []
 """The cells of the shell that loaded the extension; empty without one."""
 
@@ -63,7 +62,7 @@ class Cells:
         self._logs: dict[Hashable, list[DeclarationLog]] = {}
         self._taken: list[DeclarationLog] = []
         self.logs: list[DeclarationLog] = []
-        self._counts, self._shown = Counter[str](), dict[tuple[Hashable, str, int], object]()
+        self.earlier = Earlier()
         self._bound: dict[Hashable, dict[str, Declaration]] = {}
         self._variables = Variables(shell.user_ns)
 
@@ -103,10 +102,10 @@ class Cells:
             return
         self.run += 1
         self._order = self._aside = 0
-        self._counts.clear()
         self._taken = []
         self.ids_are_sent = self.ids_are_sent or cell_id is not None
         self.cell = cell_id if cell_id is not None else ("run", self.run)
+        self.earlier.begin(self.cell)
         self._claim(self.cell, info.raw_cell)
         self._count = self.shell.execution_count
         self._number = self._count - self._ahead if info.store_history else self._uncounted + self.run
@@ -171,14 +170,6 @@ class Cells:
         """Return the name of the cell that a code file is, such as ``cell 3``, as the front end numbers it."""
         return self._places.get(file)
 
-    def earlier(self, kind: str, thing: T) -> T | None:
-        """Return what the previous run of this cell showed in the same position, and record the present."""
-        self._counts[kind] += 1
-        position = (self.cell, kind, self._counts[kind])
-        before = cast("T | None", self._shown.get(position))
-        self._shown[position] = thing
-        return before
-
     # --- Identities of the DSL ---
     def declaration_log(self, name: str | None) -> DeclarationLog | None:
         """Return the log that this cell's builder had in its earlier run: by name, otherwise the next one."""
@@ -226,12 +217,12 @@ class Cells:
     def lost(self, log: DeclarationLog, child: Declaration, parent: Declaration) -> StaleReason:
         """Return why what a declaration was made from is gone: its variable was renamed, replaced or removed."""
         cell, place = parent.identity.group, child.origin.place
-        name, whose = self._variables.name_of(child.identity.group, parent, _latest), f"{_line_of(child)} in {place}"
+        name, whose = self._variables.name_of(child.identity.group, parent), f"{_line_of(child)} in {place}"
         if name is None:
             fact = f'{whose} was made from "{parent.word}", which is gone'
             return StaleReason(fact, f"run {place} again, or remove it", f'"{parent.word}" disappeared')
         now = self.shell.user_ns.get(name)
-        if isinstance(now, Handle) and log.holds(_latest(now)):
+        if isinstance(now, Handle) and log.holds(latest(now)):
             action = f"run {place} again"
             return StaleReason(f'{whose} was made from an earlier "{name}"', action, f'"{name}" changed')
         made = [(path, held) for path, held in self._made_by(cell).items() if log.holds(held) and path != name]
@@ -248,8 +239,7 @@ class Cells:
         """Return declarations whose cell would now find another function or handle under a name."""
         reasons, declarations = {}, log.declarations()
         others = {
-            cell: self._variables.outdated(cell, _latest)
-            for cell in dict.fromkeys(each.identity.group for each in declarations)
+            cell: self._variables.outdated(cell) for cell in dict.fromkeys(each.identity.group for each in declarations)
         }
         for declaration in declarations:
             for parent, name in others[declaration.identity.group].items():
@@ -277,7 +267,7 @@ class Cells:
         """Return the variable that holds a declaration, or what its cell made of it."""
         bound = self._bound.get(declaration.identity.group, {})
         handles = self._variables.visible().items()
-        now = {_latest(thing): name for name, thing in handles if isinstance(thing, Handle)}
+        now = {latest(thing): name for name, thing in handles if isinstance(thing, Handle)}
         for path, held in bound.items():
             if declaration is held or declaration in _upstream(held):
                 return now.get(held, path)
@@ -325,7 +315,7 @@ class Cells:
         """Yield the handles in the user's variables, also inside lists, dicts and objects of the user's classes."""
         for name, thing in list(self.shell.user_ns.items()):
             if not name.startswith("_") and name != "Out":
-                yield from _handles(name, thing, depth=2)
+                yield from handles_in(name, thing, depth=2)
 
 
 def forgetting(shell: InteractiveShell, log: DeclarationLog, place: str) -> str:
@@ -351,10 +341,6 @@ class _RequestMetadata(TypedDict, total=False):
     deletedCells: Sequence[str]
 
 
-def _latest(handle: Handle) -> Declaration:
-    return handle._declaration.latest()  # noqa: SLF001 - the same as .declaration
-
-
 def _order_of(declaration: Declaration) -> Hashable:
     """Return the number and word of a declaration within the run of its cell."""
     key = declaration.identity.key
@@ -377,21 +363,3 @@ def _upstream(declaration: Declaration) -> Iterator[Declaration]:
         if parent.identity.group == declaration.identity.group:
             yield parent
             yield from _upstream(parent)
-
-
-def _handles(path: str, thing: object, depth: int) -> Iterator[tuple[str, Declaration]]:
-    if isinstance(thing, Handle):
-        yield path, _latest(thing)
-    elif depth:
-        for key, part in _parts(thing):
-            yield from _handles(f"{path}[{key!r}]", part, depth - 1)
-
-
-def _parts(thing: object) -> list[tuple[object, object]]:
-    if isinstance(thing, Mapping):
-        return list(thing.items())
-    if isinstance(thing, list | tuple):
-        return list(enumerate(thing))
-    if type(thing).__module__ == "__main__":
-        return list(getattr(thing, "__dict__", {}).items())
-    return []

@@ -53,7 +53,7 @@ class Navigation:
 
     @property
     def position(self) -> int:
-        """The number of steps up to the present state; whatever follows the replay is told of a change."""
+        """The number of steps up to the present state; setting it calls the followers."""
         return self._position
 
     @position.setter

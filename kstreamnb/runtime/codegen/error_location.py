@@ -197,7 +197,7 @@ def _sink_hint(context: TaskContext, node: str, error: BaseException) -> str | N
         return None
     frames = [frame for frame, _ in walk_tb(error.__traceback__) if {"key", "value"} <= frame.f_locals.keys()]
     written = (each.f_locals for each in frames if each.f_code.co_filename.startswith(("<kstreamnb", _SINKS)))
-    record = next(reversed([*written]), {})
+    record: dict[str, object] = next(reversed([*written]), {})
     for side, serde in zip(("key", "value"), plan.serdes(sink), strict=True):
         fault = record.get(side)
         try:

@@ -444,7 +444,7 @@ def test_a_handler_gets_the_record_at_the_node_and_the_topic_of_the_sink() -> No
 def test_a_sink_that_cannot_write_a_record_says_which_side_and_the_call(
     record: tuple[Any, Any], hint: str, partitions: int
 ) -> None:
-    """Key and value have serdes of their own."""
+    """Key and value have separate serdes."""
     builder = StreamsBuilder("sides")
     builder.stream("in").map(lambda key, value: record).to("out", key_serde="string", value_serde="long")
     topic = TopologyTestDriver(builder.build(), partitions=partitions).create_input_topic("in")

@@ -314,7 +314,7 @@ def test_the_caption_says_which_rows_and_how_many(priced: ks.Replay) -> None:
 
 
 def test_a_browser_keeps_search_and_order_when_its_cell_runs_again() -> None:
-    """A column that is gone is no order; another cell begins without a search."""
+    """Another cell begins without a search."""
     with loaded_shell() as shell:
         rows = "ks.Sample.from_records([('orders', 0, n, n, 'a', n) for n in range(60)])"
         shell.run(f"found = ks.widgets.browse({rows})", "first")
