@@ -84,7 +84,7 @@ def _is_same(before: Shown, now: Shown, node: DescribedNode, matches: Mapping[st
 
 
 class Earlier:
-    """What each cell showed in its previous run, by kind and position."""
+    """Keeps what each cell showed in its previous run, by kind and position."""
 
     def __init__(self) -> None:
         self._counts, self._shown = Counter[str](), dict[tuple[Hashable, str, int], object]()
