@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from kstreamnb import hooks
-from kstreamnb.core.formatting import format_time, format_value, pluralize, shown_of
+from kstreamnb.core.formatting import clean, format_time, format_value, pluralize, shown_of
 from kstreamnb.core.record import (
     AggregationWithHeaders,
     TopicRecord,
@@ -140,7 +140,7 @@ def field_text(name: str, value: object) -> str:
         return format_value(value)
     if not _is_filled(value):
         return ""
-    return format_time(value) if name in TIMES and isinstance(value, int) else str(value)
+    return format_time(value) if name in TIMES and isinstance(value, int) else clean(str(value))
 
 
 def columns_of(source: Framed) -> tuple[dict[str, list[object]], list[object]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 
 from kstreamnb.core.codec import SerializedValue
@@ -10,9 +11,39 @@ from kstreamnb.core.record import Change, Windowed
 from kstreamnb.core.time import format_ms
 
 _EARLY_MS = 10**9  # test data often counts from 0: a time below this reads better as a plain number
-_MAX_CHARACTERS = 60
+_MAX_CHARACTERS, _MAX_WHOLE = 60, 2000
+_INVISIBLE = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufffe\uffff]"
+)
 _AS_JSON = json.JSONEncoder(ensure_ascii=False).encode
 """``json.dumps`` would make an encoder for each value, which takes longer than to encode a short one."""
+
+
+class ShortText(str):
+    """A truncated text, with the beginning of the whole for a tooltip."""
+
+    whole: str = ""
+
+
+def shorten(text: str, most: int = _MAX_CHARACTERS) -> str:
+    """Return a text that is longer than ``most`` characters truncated, ending with its length."""
+    if len(text) <= most:
+        return text
+    short = ShortText(f"{text[: most - 1]}… ({len(text)} characters)")
+    short.whole = text[:_MAX_WHOLE]
+    return short
+
+
+def clean(text: str) -> str:
+    r"""Escape characters that control, reverse or hide text: the result is one visible line and legal in XML.
+
+    Example:
+        >>> clean("a" + chr(0x202E) + "b")
+        'a\\u202eb'
+    """
+    if text.isprintable():
+        return text
+    return _INVISIBLE.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode(), text)
 
 
 def format_value(value: object) -> str:
@@ -36,7 +67,7 @@ def format_value(value: object) -> str:
             text = _AS_JSON(value)
         except (TypeError, ValueError):
             text = repr(value)
-    return text if len(text) <= _MAX_CHARACTERS else f"{text[: _MAX_CHARACTERS - 1]}… ({len(text)} characters)"
+    return shorten(clean(text))
 
 
 def format_time(time_ms: int) -> str:

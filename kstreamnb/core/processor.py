@@ -26,8 +26,13 @@ if TYPE_CHECKING:  # a processor may declare stores; the specs need not be loade
 
 KIn = TypeVar("KIn")
 VIn = TypeVar("VIn")
-KOut = TypeVar("KOut")
-VOut = TypeVar("VOut")
+if TYPE_CHECKING:  # with defaults, so that a plain `ProcessorContext` is one of any records; Python 3.13 has them
+    import typing_extensions
+
+    KOut = typing_extensions.TypeVar("KOut", default=Any)
+    VOut = typing_extensions.TypeVar("VOut", default=Any)
+else:
+    KOut, VOut = TypeVar("KOut"), TypeVar("VOut")
 
 
 class PunctuationType:
@@ -42,7 +47,7 @@ class PunctuationType:
     WALL_CLOCK_TIME = "wall_clock_time"
 
 
-class ProcessorContext(Suggesting):
+class ProcessorContext(Suggesting, Generic[KOut, VOut]):
     """The context of a processor: forwards records, provides stores, schedules punctuations and reads the clocks.
 
     Args:
@@ -67,7 +72,7 @@ class ProcessorContext(Suggesting):
         self._context, self._to_all = context, forward
         self._to_child: dict[str, Forward] = {}
 
-    def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
+    def forward(self, record: Record[KOut, VOut], child: str | None = None) -> None:
         """Forward a record to all children, or to the named one.
 
         Args:
@@ -178,9 +183,9 @@ class Processor(Generic[KIn, VIn, KOut, VOut]):
         [('a', 1, 0), ('a', 1, 0)]
     """
 
-    context: ProcessorContext
+    context: ProcessorContext[KOut, VOut]
 
-    def init(self, context: ProcessorContext) -> None:
+    def init(self, context: ProcessorContext[KOut, VOut]) -> None:
         """Called once for each task before its first record.
 
         Args:

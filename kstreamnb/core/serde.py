@@ -134,7 +134,7 @@ class Serde(Generic[T]):
         return "", ""
 
     def _advice_for(self, value: object) -> str:
-        fitting = _FITTING.get(type(value), self.name)
+        fitting = FITTING.get(type(value), self.name)
         if fitting == self.name or self.advice != Serde.advice:
             return self.advice
         return f'declare the topic or store with key_serde="{fitting}", or value_serde="{fitting}" for its values'
@@ -156,7 +156,7 @@ class Serde(Generic[T]):
         return self.name
 
 
-_FITTING: dict[type, str] = {
+FITTING: dict[type, str] = {
     bool: "boolean", int: "long", float: "double", str: "string", bytes: "bytes", UUID: "uuid",
     **dict.fromkeys((dict, list, tuple), "json"),
 }  # fmt: skip

@@ -315,7 +315,7 @@ _NAMED: dict[str, Serde] = {serde.name: serde for serde in (*SCALARS, JsonSerde(
 _ALIASES = {"str": "string", "int": "integer", "bool": "boolean", "byte_array": "bytes", "byte_buffer": "bytes"}
 
 
-def _built_in(name: str, serde: Serde[T], doc: str) -> Callable[[], Serde[T]]:
+def _built_in(name: str, serde: Serde[T], doc: str) -> staticmethod[[], Serde[T]]:
     """Make a method of `Serdes` that returns a built-in serde."""
 
     def made() -> Serde[T]:

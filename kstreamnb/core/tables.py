@@ -8,8 +8,10 @@ from html import escape
 from typing import TypeVar, overload
 
 from kstreamnb.core.displayed import Displayed
+from kstreamnb.core.formatting import ShortText
 
 E = TypeVar("E")
+_FORMULA = re.compile(r"\$|\\(?=[(\[])")
 _NUMBER = re.compile(r"[-+]?\d[\d,]*(\.\d+)?%?")
 
 
@@ -30,10 +32,22 @@ def text_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, rule: bo
     return "\n".join(lines)
 
 
+def escaped(text: str) -> str:
+    """Return text as HTML without markup; a front end typesets no part of it as a formula.
+
+    MathJax looks for the delimiters of a formula within one element, so each is put into a separate one.
+
+    Example:
+        >>> escaped("<$5 and $6>")
+        '&lt;<span>$</span>5 and <span>$</span>6&gt;'
+    """
+    return _FORMULA.sub(r"<span>\g<0></span>", escape(text))
+
+
 def html_table(header: Sequence[str], rows: Iterable[Sequence[str]], caption: Sequence[str] = ()) -> str:
     """Return a table as HTML without script or style sheet; columns of numbers are aligned right.
 
-    Every cell carries its alignment, because front ends differ in their defaults.
+    Every cell carries its alignment, because front ends differ in their defaults; a truncated one has a tooltip.
 
     Example:
         >>> html_table(["key", "value"], [["pear", "20"]], ["1 record"]).count("text-align:right")
@@ -43,13 +57,18 @@ def html_table(header: Sequence[str], rows: Iterable[Sequence[str]], caption: Se
     styles = [f' style="text-align:{_alignment([row[column] for row in body])}"' for column in range(len(header))]
 
     def cells(row: Sequence[str], tag: str, scope: str = "") -> str:
-        return "".join(f"<{tag}{scope}{style}>{escape(cell)}</{tag}>" for style, cell in zip(styles, row, strict=True))
+        texts = ((f"{scope}{style}{_tooltip(cell)}", escaped(cell)) for style, cell in zip(styles, row, strict=True))
+        return "".join(f"<{tag}{attributes}>{text}</{tag}>" for attributes, text in texts)
 
-    text = "<br>".join(map(escape, caption))
+    text = "<br>".join(map(escaped, caption))
     above = f'<caption style="caption-side:top;text-align:left;white-space:nowrap">{text}</caption>' if text else ""
     head = cells(header, "th", ' scope="col"')
     lines = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in body)
     return f"<table>{above}<thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>"
+
+
+def _tooltip(cell: str) -> str:
+    return f' title="{escape(cell.whole)}"' if isinstance(cell, ShortText) else ""
 
 
 def _alignment(cells: Sequence[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from html import escape
 
-from kstreamnb.display.names import clean
+from kstreamnb.core.formatting import clean
 
 
 class Canvas:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from html import escape
 
 from kstreamnb.charts import Bars, Charted, Charts, Lines
-from kstreamnb.core.formatting import format_time
+from kstreamnb.core.formatting import clean, format_time
 from kstreamnb.display.axes import Scale, number_ticks, time_label, time_ticks
 from kstreamnb.display.canvas import Canvas
 from kstreamnb.display.mime import data_of
-from kstreamnb.display.names import clean
 from kstreamnb.display.style import PAGE_CSS
 
 _WIDTH, _HEIGHT, _COLUMNS = 410, 158, 2

@@ -8,8 +8,8 @@ from typing import cast
 
 import graphviz
 
+from kstreamnb.core.formatting import clean
 from kstreamnb.display.graph import Box, GraphView, Item
-from kstreamnb.display.names import clean
 from kstreamnb.display.titles import pad_title
 
 _FONT = "Helvetica"

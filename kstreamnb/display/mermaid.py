@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from kstreamnb.core.formatting import clean
 from kstreamnb.display.graph import Box, GraphView, Item
-from kstreamnb.display.names import clean
 
 _SHAPES = {
     "source": ('["', '"]'),

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from html import escape
 
-from kstreamnb.core.tables import html_table
+from kstreamnb.core.tables import escaped, html_table
 from kstreamnb.display.canvas import Canvas
 from kstreamnb.display.mime import data_of, drawing_of
 from kstreamnb.display.style import PAGE_CSS
@@ -69,8 +68,8 @@ def _kind_of(row: OffsetRow, offset: int) -> str:
 @data_of.register
 def _(model: OffsetTable) -> dict[str, str]:
     table = list(model.table())
-    body = html_table(model.header, table, [model.title]) if table else f"<p>{escape(model.title)}</p>"
-    lines = "".join(f"<p>{escape(line)}</p>" for line in model.more())
+    body = html_table(model.header, table, [model.title]) if table else f"<p>{escaped(model.title)}</p>"
+    lines = "".join(f"<p>{escaped(line)}</p>" for line in model.more())
     return {"text/plain": str(model), "text/html": f"<div>{body}{lines}</div>"}
 
 

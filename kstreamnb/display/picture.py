@@ -5,12 +5,13 @@ Pictures show operators, from left to right; their text shows every node with it
 
 from __future__ import annotations
 
-import html
 from dataclasses import dataclass, field, replace
+from html import escape
 
+from kstreamnb.core.formatting import clean
+from kstreamnb.core.tables import escaped
 from kstreamnb.display.graph import GraphView, Overlay, graph_view
 from kstreamnb.display.logical import logical_view
-from kstreamnb.display.names import clean
 from kstreamnb.display.svg import to_svg
 from kstreamnb.display.text import to_text
 from kstreamnb.errors import EngineError
@@ -58,14 +59,14 @@ def to_html(picture: GraphPicture) -> str:
         drawn = to_svg(picture.operators())
     except EngineError as error:
         return _without_renderer(error, text)
-    sentences = "".join(f"<li>{html.escape(clean(sentence))}</li>" for sentence in view.sentences())
+    sentences = "".join(f"<li>{escaped(clean(sentence))}</li>" for sentence in view.sentences())
     cuts = f'<ul class="ks-cuts">{sentences}</ul>' if sentences else ""
-    summary = html.escape(f"{clean(view.title)} as text: {view.summary()}")
+    summary = escaped(f"{clean(view.title)} as text: {view.summary()}")
     return (
         f'<div class="ks-view"><div style="overflow-x:auto">{drawn}</div>{cuts}'
-        f"<details><summary>{summary}</summary><pre>{html.escape(text)}</pre></details></div>"
+        f"<details><summary>{summary}</summary><pre>{escape(text)}</pre></details></div>"
     )
 
 
 def _without_renderer(error: EngineError, text: str) -> str:
-    return f'<div class="ks-view"><p>{html.escape(str(error))}</p><pre>{html.escape(text)}</pre></div>'
+    return f'<div class="ks-view"><p>{escaped(str(error))}</p><pre>{escape(text)}</pre></div>'

@@ -5,14 +5,13 @@ Text and HTML hold the same facts. Displaying a run never runs it again.
 
 from __future__ import annotations
 
-import html
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
 from kstreamnb.charts import BeforeAfter, CostPicture
 from kstreamnb.core.formatting import format_time, format_value, pluralize, shown_of
-from kstreamnb.core.tables import Tabular, html_table, text_table
+from kstreamnb.core.tables import Tabular, escaped, html_table, text_table
 from kstreamnb.display.graph import Overlay
 from kstreamnb.display.mime import data_of, picture_of
 from kstreamnb.display.picture import GraphPicture, to_html
@@ -51,7 +50,7 @@ def _(model: TopologyTestDriver) -> GraphPicture:
 
 @data_of.register
 def _(model: TopologyTestDriver) -> dict[str, str]:
-    return {"text/plain": str(model), "text/html": f"<p>{html.escape(str(model))}</p>"}
+    return {"text/plain": str(model), "text/html": f"<p>{escaped(str(model))}</p>"}
 
 
 @picture_of.register
@@ -62,9 +61,9 @@ def _(model: Replay) -> GraphPicture:
 @data_of.register
 def _(model: Tabular) -> dict[str, str]:
     rows = list(model.table())
-    title = f"<p>{html.escape(model.title)}</p>"
+    title = f"<p>{escaped(model.title)}</p>"
     table = html_table(model.header, rows, [model.title]) if rows else title
-    lines = "".join(f"<p>{html.escape(line)}</p>" for line in model.more())
+    lines = "".join(f"<p>{escaped(line)}</p>" for line in model.more())
     return {"text/plain": str(model), "text/html": f"<div>{table}{lines}</div>"}
 
 
@@ -125,13 +124,13 @@ def _(model: TimeChart) -> dict[str, str]:
 @data_of.register
 def _(model: Explanation | Explanations) -> dict[str, str]:
     answers = [model] if isinstance(model, Explanation) else model
-    page = "".join(map(_paragraph, answers)) or f"<p>{html.escape(str(model))}</p>"
+    page = "".join(map(_paragraph, answers)) or f"<p>{escaped(str(model))}</p>"
     return {"text/plain": str(model), "text/html": f"<div>{page}</div>"}
 
 
 def _paragraph(model: Explanation) -> str:
     """Return an answer and its reasons as text that wraps between words; in a `pre` front ends break inside them."""
-    answer, *rest = (html.escape(line.strip()) for line in str(model).splitlines())
+    answer, *rest = (escaped(line.strip()) for line in str(model).splitlines())
     items = "".join(f"<li>{line}</li>" for line in rest)
     return f"<p>{answer}</p>" + (f"<ul>{items}</ul>" if items else "")
 
@@ -139,7 +138,7 @@ def _paragraph(model: Explanation) -> str:
 @data_of.register
 def _(model: Replay) -> dict[str, str]:
     parts = [_output(model, topic) for topic in model.topics] + ([_dropped(model)] if model.drops else [])
-    text, page = [str(model)], [f"<p>{html.escape(str(model))}</p>"]
+    text, page = [str(model)], [f"<p>{escaped(str(model))}</p>"]
     for title, header, rows in parts:
         text += ["", title, text_table(header, rows)]
         page.append(html_table(header, rows, [title]))

@@ -17,10 +17,9 @@ from functools import lru_cache
 from typing import Any, Protocol, cast
 from xml.etree import ElementTree
 
-from kstreamnb.core.formatting import pluralize
+from kstreamnb.core.formatting import clean, pluralize
 from kstreamnb.display.dot import large_lines, to_dot
 from kstreamnb.display.graph import GraphView
-from kstreamnb.display.names import clean
 from kstreamnb.display.style import CSS, HEAT_CSS, legend
 from kstreamnb.display.titles import place_title
 from kstreamnb.errors import EngineError

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kstreamnb.core.formatting import clean
 from kstreamnb.display.graph import Box, Edge, GraphView, Item
-from kstreamnb.display.names import clean
 
 
 def to_text(view: GraphView) -> str:

@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from kstreamnb.core.formatting import format_interval, format_time, format_value
+from kstreamnb.core.formatting import clean, format_interval, format_time, format_value
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.display.axes import Scale, time_label, time_ticks
 from kstreamnb.display.canvas import Canvas
-from kstreamnb.display.names import clean
 from kstreamnb.display.style import PAGE_CSS
 from kstreamnb.replays.analysis.time_chart import Lane, Link, TaskTime, TimeChart, TimedRecord, TimeSpan
 

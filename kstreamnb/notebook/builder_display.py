@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from html import escape
-
+from kstreamnb.core.tables import escaped
 from kstreamnb.display import GraphPicture, Overlay
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.dsl.declarations import Declaration, DeclarationLog, parents_first, replay
@@ -20,7 +19,7 @@ def show_builder(builder: StreamsBuilder) -> tuple[dict[str, str], GraphPicture 
     log.settle()
     notes = [f"stale: {reason}; {reason.action}" for reason in {**log.outdated, **log.lost}.values()]
     text = "\n".join([repr(builder), *notes])
-    page = f"<p><b>{escape(repr(builder))}</b></p>" + "".join(f"<p>{escape(note)}</p>" for note in notes)
+    page = f"<p><b>{escaped(repr(builder))}</b></p>" + "".join(f"<p>{escaped(note)}</p>" for note in notes)
     try:
         topology, drawn = _drawn(log)
         marks, words = _marks(log, topology, drawn)

@@ -7,16 +7,19 @@ variables are succeeded by the new ones.
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypedDict
 
+from kstreamnb.core.formatting import join_list
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.dsl.declarations import Declaration, DeclarationLog, Handle, Identity, StaleReason
+from kstreamnb.notebook.changes import Earlier
 from kstreamnb.notebook.functions import file_of, functions_of, same_code
-from kstreamnb.notebook.portable_cells import CellRun, bound_samples
+from kstreamnb.notebook.portable_cells import CellRun, bound_samples, notebook_order
 from kstreamnb.notebook.staleness import changed_cells
-from kstreamnb.notebook.variables import Variables, statements
+from kstreamnb.notebook.variables import Variables, handles_in, latest, read_names, statements, written_names
 from kstreamnb.samples import Sample
 
 if TYPE_CHECKING:
@@ -26,6 +29,7 @@ loaded: list[Cells] = []
 """The cells of the shell that loaded the extension; empty without one."""
 
 
+_MADE = (StreamsBuilder, Handle)
 _NO_IDS = (
     "kstreamnb: this front end does not send cell ids, so each execution counts as a new cell and this one declared "
     "the same again; remove the earlier declarations with {call}"
@@ -58,13 +62,29 @@ class Cells:
         self._logs: dict[Hashable, list[DeclarationLog]] = {}
         self._taken: list[DeclarationLog] = []
         self.logs: list[DeclarationLog] = []
+        self.earlier = Earlier()
         self._bound: dict[Hashable, dict[str, Declaration]] = {}
         self._variables = Variables(shell.user_ns)
 
-    def joined(self, source: str, number: int) -> None:
-        """Register the cell that loads the extension."""
-        self.sources["load"] = source
-        self._name("load", source, number)
+    def joined(self, entered: Sequence[str]) -> str:
+        """Register the cells entered so far, the last of which loads the extension; return which to run again."""
+        for number, source in enumerate(entered[1:], 1):
+            self.cell = ("before", number)
+            if number == len(entered) - 1:
+                self.cell = _about(self.shell).get("cellId", "load")
+            self.sources[self.cell] = source
+            self._name(self.cell, source, number)
+        if self.cell is not None:
+            self._variables.enter(self.cell)
+        made = {name: thing for name, thing in self._variables.visible().items() if isinstance(thing, _MADE)}
+        builders = [f'"{name}"' for name, thing in made.items() if isinstance(thing, StreamsBuilder)]
+        if not builders:
+            return ""
+        code = {cell: statements(self.shell.transform_cell(source)) for cell, source in self.sources.items()}
+        uses = {self._numbers[cell]: written_names(lines) | read_names(lines) for cell, lines in code.items()}
+        again = [number for number, names in uses.items() if names & made.keys()]
+        known = f"run {join_list(again, most=len(again))} again, and each cell replaces what it declared"
+        return f"made before %load_ext kstreamnb: {join_list(builders)}; {known}"
 
     # --- events of IPython ---
     def started(self, info: ExecutionInfo) -> None:
@@ -85,7 +105,8 @@ class Cells:
         self._taken = []
         self.ids_are_sent = self.ids_are_sent or cell_id is not None
         self.cell = cell_id if cell_id is not None else ("run", self.run)
-        self.sources[self.cell] = info.raw_cell
+        self.earlier.begin(self.cell)
+        self._claim(self.cell, info.raw_cell)
         self._count = self.shell.execution_count
         self._number = self._count - self._ahead if info.store_history else self._uncounted + self.run
         self._name(self.cell, info.raw_cell, self._number)
@@ -117,21 +138,33 @@ class Cells:
             self._warn_of_missing_ids()
         self.cell = None
 
+    def _claim(self, cell: Hashable, source: str) -> None:
+        """Record a cell's text, in place of the same text that ran before the extension was loaded."""
+        before = (each for each in self.sources if isinstance(each, tuple) and each[0] == "before")
+        same = (each for each in before if self.sources[each] == source and cell not in self.sources)
+        earlier = next(same, None)
+        self.sources = {cell if each == earlier else each: text for each, text in self.sources.items()}
+        self.sources[cell] = source
+
     def _forget_deleted(self) -> None:
-        """Drop the declarations of deleted cells, if the front end reports them (JupyterLab does)."""
-        for cell in _about(self.shell).get("deletedCells", ()):
+        """Drop the declarations of deleted cells, if the front end reports them (JupyterLab does).
+
+        The running cell may be among them: JupyterLab also reports one whose deletion was undone.
+        """
+        for cell in {*_about(self.shell).get("deletedCells", ())} - {self.cell}:
             self.sources.pop(cell, None)
             self._variables.drop(cell)
             for log in self.logs:
                 log.forget(*(each for each in log.declarations() if each.identity.group == cell))
 
     def latest(self) -> tuple[CellRun, ...]:
-        """Return every cell as it ran last, in the order of first runs, without the running one."""
-        return tuple(
-            CellRun(source, self._samples.get(cell, {}), cell in self._failed)
+        """Return every cell as it ran last, in the order of the saved notebook, without the running one."""
+        runs = {
+            cell: CellRun(source, self._samples.get(cell, {}), cell in self._failed)
             for cell, source in self.sources.items()
             if cell != self.cell
-        )
+        }
+        return notebook_order(runs, self.shell.user_ns.get("__vsc_ipynb_file__") or os.environ.get("JPY_SESSION_NAME"))
 
     def place(self, file: str) -> str | None:
         """Return the name of the cell that a code file is, such as ``cell 3``, as the front end numbers it."""
@@ -164,27 +197,32 @@ class Cells:
         return Identity(self.cell, self.run, (self.run, self._order, word))
 
     def settle(self, log: DeclarationLog) -> None:
-        """Replace the earlier values of this cell's variables by their present ones."""
-        before = self._bound.get(self.cell) if self.cell is not None else None
-        if not before:
+        """Replace the earlier values of this cell's variables by their present ones, and others in order."""
+        if self.cell is None:
             return
+        before = self._bound.get(self.cell, {})
         now = dict(self._paths())
         successors = {
             gone: now[path]
             for path, gone in before.items()
             if path in now and now[path] is not gone and self._is_new(now[path]) and not log.holds(gone)
         }
+        made = {_order_of(each): each for each in log.declarations() if self._is_new(each)}
+        for _, gone in log.stale():
+            new = made.get(_order_of(gone)) if gone.identity.group == self.cell else None
+            if new is not None and gone not in before.values():
+                successors[gone] = new
         log.succeed({gone: new for gone, new in successors.items() if log.holds(new)})
 
     def lost(self, log: DeclarationLog, child: Declaration, parent: Declaration) -> StaleReason:
         """Return why what a declaration was made from is gone: its variable was renamed, replaced or removed."""
         cell, place = parent.identity.group, child.origin.place
-        name, whose = self._variables.name_of(child.identity.group, parent, _latest), f"{_line_of(child)} in {place}"
+        name, whose = self._variables.name_of(child.identity.group, parent), f"{_line_of(child)} in {place}"
         if name is None:
             fact = f'{whose} was made from "{parent.word}", which is gone'
             return StaleReason(fact, f"run {place} again, or remove it", f'"{parent.word}" disappeared')
         now = self.shell.user_ns.get(name)
-        if isinstance(now, Handle) and log.holds(_latest(now)):
+        if isinstance(now, Handle) and log.holds(latest(now)):
             action = f"run {place} again"
             return StaleReason(f'{whose} was made from an earlier "{name}"', action, f'"{name}" changed')
         made = [(path, held) for path, held in self._made_by(cell).items() if log.holds(held) and path != name]
@@ -201,8 +239,7 @@ class Cells:
         """Return declarations whose cell would now find another function or handle under a name."""
         reasons, declarations = {}, log.declarations()
         others = {
-            cell: self._variables.outdated(cell, _latest)
-            for cell in dict.fromkeys(each.identity.group for each in declarations)
+            cell: self._variables.outdated(cell) for cell in dict.fromkeys(each.identity.group for each in declarations)
         }
         for declaration in declarations:
             for parent, name in others[declaration.identity.group].items():
@@ -212,7 +249,7 @@ class Cells:
                     )
             for function in functions_of(declaration):
                 cell, text = self._texts.get(file_of(function) or "", (None, ""))
-                if cell is not None and self.sources[cell] != text and not self._is_defined_again(function, cell):
+                if self.sources.get(cell, text) != text and not self._is_defined_again(function, cell):
                     name = getattr(function, "__name__", "a function")
                     called = "a function" if name == "<lambda>" else f'"{name}"'
                     now = self._numbers[cell]
@@ -230,7 +267,7 @@ class Cells:
         """Return the variable that holds a declaration, or what its cell made of it."""
         bound = self._bound.get(declaration.identity.group, {})
         handles = self._variables.visible().items()
-        now = {_latest(thing): name for name, thing in handles if isinstance(thing, Handle)}
+        now = {latest(thing): name for name, thing in handles if isinstance(thing, Handle)}
         for path, held in bound.items():
             if declaration is held or declaration in _upstream(held):
                 return now.get(held, path)
@@ -278,7 +315,7 @@ class Cells:
         """Yield the handles in the user's variables, also inside lists, dicts and objects of the user's classes."""
         for name, thing in list(self.shell.user_ns.items()):
             if not name.startswith("_") and name != "Out":
-                yield from _handles(name, thing, depth=2)
+                yield from handles_in(name, thing, depth=2)
 
 
 def forgetting(shell: InteractiveShell, log: DeclarationLog, place: str) -> str:
@@ -304,8 +341,10 @@ class _RequestMetadata(TypedDict, total=False):
     deletedCells: Sequence[str]
 
 
-def _latest(handle: Handle) -> Declaration:
-    return handle._declaration.latest()  # noqa: SLF001 - the same as .declaration
+def _order_of(declaration: Declaration) -> Hashable:
+    """Return the number and word of a declaration within the run of its cell."""
+    key = declaration.identity.key
+    return key[1:] if isinstance(key, tuple) else key
 
 
 def _outdated(declaration: Declaration, about: str, change: str) -> StaleReason:
@@ -324,21 +363,3 @@ def _upstream(declaration: Declaration) -> Iterator[Declaration]:
         if parent.identity.group == declaration.identity.group:
             yield parent
             yield from _upstream(parent)
-
-
-def _handles(path: str, thing: object, depth: int) -> Iterator[tuple[str, Declaration]]:
-    if isinstance(thing, Handle):
-        yield path, _latest(thing)
-    elif depth:
-        for key, part in _parts(thing):
-            yield from _handles(f"{path}[{key!r}]", part, depth - 1)
-
-
-def _parts(thing: object) -> list[tuple[object, object]]:
-    if isinstance(thing, Mapping):
-        return list(thing.items())
-    if isinstance(thing, list | tuple):
-        return list(enumerate(thing))
-    if type(thing).__module__ == "__main__":
-        return list(getattr(thing, "__dict__", {}).items())
-    return []

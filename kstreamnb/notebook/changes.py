@@ -6,13 +6,16 @@ Nodes of two runs are matched by what the user wrote, not by Kafka's numbers, wh
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar, cast
 
 from kstreamnb.notebook.functions import same_functions
 from kstreamnb.topology.description import DescribedNode, TopologyDescription
 from kstreamnb.topology.labels import node_label
 
+T = TypeVar("T")
 _NUMBER = re.compile(r"-\d{10}")
 
 
@@ -78,3 +81,24 @@ def _is_same(before: Shown, now: Shown, node: DescribedNode, matches: Mapping[st
     kept = None not in parents and set(old.predecessors) <= set(matches.values())
     moved = kept and set(parents) != set(old.predecessors)
     return same_functions(*functions) and node.settings == old.settings and not moved
+
+
+class Earlier:
+    """Keeps what each cell showed in its previous run, by kind and position."""
+
+    def __init__(self) -> None:
+        self._counts, self._shown = Counter[str](), dict[tuple[Hashable, str, int], object]()
+        self._cell: Hashable = None
+
+    def begin(self, cell: Hashable) -> None:
+        """Begin a run of a cell."""
+        self._cell = cell
+        self._counts.clear()
+
+    def __call__(self, kind: str, thing: T) -> T | None:
+        """Return what the previous run of this cell showed in the same position, and record the present."""
+        self._counts[kind] += 1
+        position = (self._cell, kind, self._counts[kind])
+        before = cast("T | None", self._shown.get(position))
+        self._shown[position] = thing
+        return before

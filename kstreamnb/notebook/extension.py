@@ -39,7 +39,7 @@ def load(shell: InteractiveShell) -> None:
     if getattr(shell, "kstreamnb_cells", None) is not None:
         return
     cells = shell.kstreamnb_cells = Cells(shell)
-    cells.joined(*_running(shell))
+    again = cells.joined([str(entered) for entered in shell.history_manager.input_hist_raw])
     for event, method in _EVENTS:
         shell.events.register(event, getattr(cells, method))
     loaded[:] = [cells]
@@ -67,7 +67,7 @@ def load(shell: InteractiveShell) -> None:
         from kstreamnb.notebook.completion import matcher_of
 
         shell.Completer.custom_matchers.append(matcher_of(shell))
-    print(_line())  # noqa: T201 - the one line that loading prints
+    print("\n".join(filter(None, [_line(), again])))  # noqa: T201 - the line that loading prints, and what to do
 
 
 def unload(shell: InteractiveShell) -> None:
@@ -98,12 +98,6 @@ def _bar_output(cells: Cells) -> BarOutput | None:
     from kstreamnb.notebook.widgets.status_line import StatusLine
 
     return StatusLine()
-
-
-def _running(shell: InteractiveShell) -> tuple[str, int]:
-    """Return the text and number of the cell that loads the extension, because its other lines count too."""
-    entered = shell.history_manager.input_hist_raw
-    return str(entered[-1]), len(entered) - 1
 
 
 def _line() -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from html import escape
 
+from kstreamnb.core.tables import escaped
 from kstreamnb.display import GraphPicture, Overlay, mimebundle
 from kstreamnb.dsl.declarations import Declaration, Handle
 from kstreamnb.errors import KStreamError
@@ -48,15 +48,13 @@ class HandleDisplay:
 
     def __init__(self, cells: Cells) -> None:
         self._cells = cells
-        self._shown: dict[Hashable, Shown] = {}
-        self._run, self._count = 0, 0
 
     def parts(self, handle: Handle) -> tuple[dict[str, str], GraphPicture | None]:
         """Return the data and the picture of a handle; never raises, which would hide the user's result."""
         try:
             return self._parts(handle)
         except KStreamError as error:
-            page = f"<p>{escape(repr(handle))}</p>{error_page(error)}"
+            page = f"<p>{escaped(repr(handle))}</p>{error_page(error)}"
             return {"text/plain": f"{handle!r}\n{error_text(error)}", "text/html": page}, None
 
     def _parts(self, handle: Handle) -> tuple[dict[str, str], GraphPicture]:
@@ -64,7 +62,7 @@ class HandleDisplay:
         nodes, outdated = declared_in(topology, handle.declaration_log.declarations()), handle.declaration_log.outdated
         functions = {name: functions_of(declaration) for name, declaration in nodes.items()}
         now = Shown(topology.description(), functions)
-        before = self._before(now)
+        before = self._cells.earlier("handle", now)
         rows = _first_rows(handle)
         old = [name for name in now.description.nodes() if nodes.get(name) in outdated]
         marks = {**changes(before, now), **dict.fromkeys(old, "stale"), **rows.marks}
@@ -77,18 +75,9 @@ class HandleDisplay:
         variable = bound_variable(handle.origin, handle.declaration.word)
         label = " · ".join([*([variable] if variable else []), handle.declaration.word])
         title = f"{type(handle).__name__} {label}"
-        page = "".join([f"<p><b>{escape(title)}</b></p>", rows.html, *(f"<p>{escape(note)}</p>" for note in notes)])
+        page = "".join([f"<p><b>{escaped(title)}</b></p>", rows.html, *(f"<p>{escaped(note)}</p>" for note in notes)])
         text = "\n".join([title, *([rows.text] if rows.text else []), *notes])
         return {"text/plain": text, "text/html": page}, GraphPicture(now.description, Overlay(marks=marks))
-
-    def _before(self, now: Shown) -> Shown | None:
-        """Return what this cell displayed at the same position in its previous run, and record the present."""
-        self._count = self._count + 1 if self._run == self._cells.run else 1
-        self._run = self._cells.run
-        place = (self._cells.cell, self._count)
-        before = self._shown.get(place)
-        self._shown[place] = now
-        return before
 
 
 def declared_in(topology: Topology, declarations: Collection[Declaration]) -> dict[str, Declaration]:

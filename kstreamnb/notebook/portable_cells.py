@@ -6,9 +6,11 @@ A small sample becomes a text table in its cell, a larger one a file beside the 
 from __future__ import annotations
 
 import ast
+import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 
 from IPython.core.inputtransformer2 import TransformerManager
@@ -41,6 +43,27 @@ def bound_samples(source: str, namespace: Mapping[str, object]) -> dict[str, Sam
     """Return the samples that a cell assigned to variables such as ``orders`` or ``builder.sample``."""
     values = {target: _value(target, namespace) for node in _statements(source) for target in _targets(node)}
     return {target: value for target, value in values.items() if isinstance(value, Sample)}
+
+
+def notebook_order(runs: Mapping[Hashable, CellRun], file: str | None) -> tuple[CellRun, ...]:
+    """Return cells in the order of a saved notebook; one that is not in it follows the cell that first ran before it.
+
+    A front end may give its own ids, or none: then the text decides. A text without an id is an earlier version of a
+    cell if the notebook does not have it.
+    """
+    try:
+        saved = json.loads(Path(file or "").read_text(encoding="utf-8"))["cells"]
+    except (OSError, ValueError, KeyError):
+        return tuple(runs.values())
+    ranks: dict[Hashable, int] = {"".join(cell["source"]): rank for rank, cell in enumerate(saved)}
+    ranks |= {cell["id"]: rank for rank, cell in enumerate(saved) if "id" in cell}
+    rank, ranked = -1, []
+    for cell, run in runs.items():
+        known = ranks.get(cell, ranks.get(run.source))
+        if known is not None or not isinstance(cell, tuple):
+            rank = rank if known is None else known
+            ranked.append((rank, run))
+    return tuple(run for _, run in sorted(ranked, key=itemgetter(0)))
 
 
 def portable(cells: Iterable[CellRun], place: Path) -> tuple[list[str], list[str]]:

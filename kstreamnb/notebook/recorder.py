@@ -1,26 +1,34 @@
 """Executes a notebook and keeps the outputs that every later run reproduces.
 
-nbval compares the outputs of a later run with these, one by one. Three kinds of output cannot be compared: those
-updated in place, cleared, or captured by an ``Output`` widget (nbval sees every frame, a reader only the last one).
-Their cells get nbval's tag ``nbval-ignore-output``: they run and are shown, but not compared.
+nbval compares the outputs of a later run with these, one by one. Four kinds of output cannot be compared: those
+updated in place, cleared, or captured by an ``Output`` widget (nbval sees every frame, a reader only the last one), and
+those that differ from run to run, found by a second run. Their cells get nbval's tag ``nbval-ignore-output``: they run
+and are shown, but not compared.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from configparser import RawConfigParser
+from copy import deepcopy
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 
+from kstreamnb.core.formatting import format_value
+
 SANITIZERS = Path(__file__).with_name("sanitizers.cfg")
 
 _IGNORE = "nbval-ignore-output"
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 _REWRITTEN = ("kernel files", "addresses")
+_DIFFERS = "differs from run to run"
+_UNCOMPARED = ("image/png", "image/jpeg", "execution_count", "traceback")  # as in nbval
 _TIMEOUT_S = 300
 _OUTPUT_S = 60  # nbclient's default of 4 s loses later outputs on a busy machine
 START_S = 300
@@ -29,7 +37,7 @@ START_S = 300
 class NotebookRecorder(NotebookClient):
     """Executes a notebook in a folder and normalizes its outputs; `live` names the cells not compared, and why."""
 
-    def __init__(self, notebook: NotebookNode, folder: Path) -> None:
+    def __init__(self, notebook: NotebookNode, folder: Path | str) -> None:
         super().__init__(
             notebook,
             timeout=_TIMEOUT_S,
@@ -41,24 +49,57 @@ class NotebookRecorder(NotebookClient):
         )
         self.live: dict[int, str] = {}
 
-    def record(self) -> None:
+    def record(self, *, twice: bool = False) -> None:
         """Execute every cell and leave the outputs in the notebook.
+
+        Args:
+            twice: execute them in another kernel, too, and mark cells with another output there.
 
         Raises: nbclient's own error when a cell fails that does not have the tag ``raises-exception``.
         """
         for cell in self.nb.cells:
             _untag(cell)
-        self.execute(env=quiet_environment())
+        if twice:
+            self._mark_differing()
+        else:
+            self._run()
         self.nb.metadata = NotebookNode(
             kernelspec={"display_name": "Python 3", "language": "python", "name": "python3"},
             language_info={"name": "python"},
         )
-        for index, cell in enumerate(self.nb.cells):
+        for index, reason in self.live.items():
+            _tag(self.nb.cells[index], reason.partition(":")[0])
+
+    def _run(self) -> None:
+        """Execute the cells and tidy their outputs."""
+        self.execute(env=quiet_environment())
+        for cell in self.nb.cells:
             cell.metadata.pop("execution", None)
             if cell.cell_type == "code":
                 cell.outputs = _tidied(cell.outputs)
-            if index in self.live:
-                _tag(cell, self.live[index])
+
+    def _mark_differing(self) -> None:
+        """Execute the cells in two kernels, the second of which starts while the first one works."""
+        second = NotebookRecorder(deepcopy(self.nb), self.resources["metadata"]["path"])
+        second.create_kernel_manager()
+        unseeded = {name: text for name, text in quiet_environment().items() if name != "PYTHONHASHSEED"}
+        second.start_new_kernel(env=unseeded)
+        try:
+            self._run()
+            second._run()
+        finally:
+            if second.km is not None:
+                second._cleanup_kernel()
+        rewrites = _rewrites()
+        for index, (one, other) in enumerate(zip(self.nb.cells, second.nb.cells, strict=True)):
+            pairs = zip_longest(_compared(one), _compared(other), fillvalue="")
+            differing = (pair for pair in pairs if pair[0] != pair[1])  # sanitizers take long on long lines
+            lines = (
+                zip_longest(*(str(_rewritten(part, rewrites)).splitlines() for part in pair)) for pair in differing
+            )
+            found = next((pair for pair in chain.from_iterable(lines) if pair[0] != pair[1]), None)
+            if found is not None:
+                self.live.setdefault(index, f"{_DIFFERS}: {' and '.join(map(format_value, found))}")
 
     # --- messages of the kernel ---
     def process_message(self, msg: dict[str, Any], cell: NotebookNode, cell_index: int) -> NotebookNode | None:
@@ -91,8 +132,8 @@ def _tag(cell: NotebookNode, reason: str) -> None:
 
 
 def _untag(cell: NotebookNode) -> None:
-    """Remove the tag of an earlier recording; a tag set by the author stays."""
-    if cell.metadata.pop("kstreamnb", None) is not None:
+    """Remove the tag of an earlier recording; one set by the author or after two runs stays."""
+    if _DIFFERS not in str(cell.metadata.get("kstreamnb")) and cell.metadata.pop("kstreamnb", None) is not None:
         cell.metadata.tags.remove(_IGNORE)
         if not cell.metadata.tags:
             del cell.metadata["tags"]
@@ -111,15 +152,22 @@ def _tidied(outputs: list[NotebookNode]) -> list[NotebookNode]:
         else:
             output.get("data", {}).pop(_WIDGET, None)  # its state is not saved; the other forms stay
             kept.append(output)
-    rewrites = _rewrites()
+    rewrites = _rewrites(*_REWRITTEN)
     return [NotebookNode({name: _rewritten(part, rewrites) for name, part in output.items()}) for output in kept]
 
 
-def _rewrites() -> list[tuple[re.Pattern[str], str]]:
-    """Return the sanitizers that also apply to saved outputs: the others would remove pictures and versions."""
+def _compared(cell: NotebookNode) -> Iterator[str]:
+    """Yield the parts of a cell's outputs that nbval compares, plain text first."""
+    for output in cell.get("outputs", ()):
+        forms = output.get("data", output)
+        yield from (str(forms[name]) for name in sorted(forms, key="text/plain".__ne__) if name not in _UNCOMPARED)
+
+
+def _rewrites(*names: str) -> list[tuple[re.Pattern[str], str]]:
+    """Return sanitizers by name, by default all; some would remove pictures and versions from saved outputs."""
     parser = RawConfigParser()
     parser.read(SANITIZERS, encoding="utf-8")
-    return [(re.compile(parser[name]["regex"]), parser[name]["replace"]) for name in _REWRITTEN]
+    return [(re.compile(parser[name]["regex"]), parser[name]["replace"]) for name in names or parser.sections()]
 
 
 def _rewritten(part: object, rewrites: list[tuple[re.Pattern[str], str]]) -> object:

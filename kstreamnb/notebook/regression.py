@@ -32,11 +32,11 @@ def record(path: Path | str) -> tuple[str, ...]:
     Raises: EngineError when a cell without the tag ``raises-exception`` fails.
     """
     place = Path(path)
-    return _recorded(nbformat.read(place, as_version=4), place)
+    return _recorded(nbformat.read(place, as_version=4), place, twice=False)
 
 
 def save_cells(path: Path | str, cells: Iterable[CellRun | str]) -> tuple[str, ...]:
-    """Write cells as a notebook, execute it from the top, and keep the outputs as the reference.
+    """Write cells as a notebook, execute it twice from the top, and keep the first outputs as the reference.
 
     Cells that need Spark or Kafka are left out, with those that need their results, so that the notebook runs
     anywhere; their captured samples are kept, as text or in a file beside the notebook.
@@ -49,7 +49,7 @@ def save_cells(path: Path | str, cells: Iterable[CellRun | str]) -> tuple[str, .
         f"{Path(path).name}: {pluralize(len(sources), 'cell')} and their outputs, as the reference of pytest --nbval"
     )
     made = [nbformat.v4.new_code_cell(source, id=f"cell-{number}") for number, source in enumerate(sources, 1)]
-    return (*notes, *_recorded(nbformat.v4.new_notebook(cells=made), Path(path)))
+    return (*notes, *_recorded(nbformat.v4.new_notebook(cells=made), Path(path), twice=True))
 
 
 def check(*places: Path | str) -> None:
@@ -77,12 +77,12 @@ def sanitizers() -> Path:
     return SANITIZERS
 
 
-def _recorded(notebook: nbformat.NotebookNode, place: Path) -> tuple[str, ...]:
+def _recorded(notebook: nbformat.NotebookNode, place: Path, *, twice: bool) -> tuple[str, ...]:
     recorder = NotebookRecorder(notebook, place.parent)
     try:
         with under_way("cells", sum(cell.cell_type == "code" for cell in notebook.cells)) as done:
             recorder.on_cell_executed = lambda **_: done(1)
-            recorder.record()
+            recorder.record(twice=twice)
     except CellExecutionError as error:
         output = _COLOURS.sub("", str(error)).strip()
         raise EngineError(f'a cell of "{place.name}" fails', detail=output) from None  # the detail repeats it

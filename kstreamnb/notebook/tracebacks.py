@@ -12,7 +12,6 @@ The node whose function failed is marked in the next picture of its topology.
 from __future__ import annotations
 
 import ast
-import doctest
 import inspect
 import linecache
 import re
@@ -201,7 +200,9 @@ def _by_name(argument: str, names: Sequence[str]) -> str:
 def _example(function: str, doc: str) -> Iterator[str]:
     """Yield the first call of a function in the examples of its docstring, as the user calls it."""
     name = function.rpartition(".")[2]
-    for example in doctest.DocTestParser().get_examples(doc):
+    from doctest import DocTestParser  # it imports the debugger, which takes a tenth of the extension's time
+
+    for example in DocTestParser().get_examples(doc):
         for node in ast.walk(ast.parse(example.source)):
             if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == name:
                 text = ast.get_source_segment(example.source, node) or ""

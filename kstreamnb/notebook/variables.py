@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import symtable
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 
 from IPython.core.inputtransformer2 import TransformerManager
 
@@ -69,12 +69,12 @@ class Variables:
         self._bound.pop(cell, None)
         self._binders = {name: binder for name, binder in self._binders.items() if binder != cell}
 
-    def name_of(self, cell: Hashable, declaration: Declaration, latest: Callable[[Handle], Declaration]) -> str | None:
+    def name_of(self, cell: Hashable, declaration: Declaration) -> str | None:
         """Return the variable in which a cell saw a declaration; None if it saw it in none."""
         seen = self._seen.get(cell, {}).items()
         return next((name for name, handle in seen if latest(handle) is declaration), None)
 
-    def outdated(self, cell: Hashable, latest: Callable[[Handle], Declaration]) -> dict[Declaration, str]:
+    def outdated(self, cell: Hashable) -> dict[Declaration, str]:
         """Return declarations that a cell saw in its variables and would not see now, with the variable's name."""
         rank, names = self._ranks.get(cell, 0), {}
         for name, seen in self._seen.get(cell, {}).items():
@@ -169,3 +169,27 @@ def written_names(nodes: Iterable[ast.stmt]) -> set[str]:
             parts = ast.walk(node)
             names |= {part.id for part in parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
     return names
+
+
+def latest(handle: Handle) -> Declaration:
+    """Return the declaration that a handle stands for now."""
+    return handle._declaration.latest()  # noqa: SLF001 - the same as .declaration
+
+
+def handles_in(path: str, thing: object, depth: int) -> Iterator[tuple[str, Declaration]]:
+    """Yield the handles in a value with their paths, down to a depth."""
+    if isinstance(thing, Handle):
+        yield path, latest(thing)
+    elif depth:
+        for key, part in _parts(thing):
+            yield from handles_in(f"{path}[{key!r}]", part, depth - 1)
+
+
+def _parts(thing: object) -> list[tuple[object, object]]:
+    if isinstance(thing, Mapping):
+        return list(thing.items())
+    if isinstance(thing, list | tuple):
+        return list(enumerate(thing))
+    if type(thing).__module__ == "__main__":
+        return list(getattr(thing, "__dict__", {}).items())
+    return []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Never
+from weakref import WeakMethod
 
 from kstreamnb.core.arguments import expect, expect_number
 from kstreamnb.core.signatures import taking
@@ -46,8 +47,21 @@ class Navigation:
 
     def __init__(self, run: RecordedRun) -> None:
         self.run = run
+        self.followers: list[WeakMethod[Callable[[], None]]] = []
         self.position = len(run.steps)
         self.breakpoints: tuple[Breakpoint, ...] = ()
+
+    @property
+    def position(self) -> int:
+        """The number of steps up to the present state; setting it calls the followers."""
+        return self._position
+
+    @position.setter
+    def position(self, step: int) -> None:
+        self._position = step
+        for follower in self.followers:
+            if (follow := follower()) is not None:
+                follow()
 
     @property
     def now(self) -> Snapshot:
@@ -138,12 +152,16 @@ class Navigation:
             taking(predicate, "step")
         start = self.position
         try:
-            while (step := self.step()) is not None:
+            while self._position < len(self.run.steps):
+                step = self.run.steps[self._position]
+                self._position += 1
                 if (predicate is not None and predicate(step)) or any(stop.hits(step) for stop in self.breakpoints):
                     return step
         except BaseException:
-            self.position = start  # as if it had not been called: the corrected predicate meets the same steps
+            self._position = start  # as if it had not been called: the corrected predicate meets the same steps
             raise
+        finally:
+            self.position = self._position
         return None
 
     def diff(self, before: int, after: int) -> StateDiff:

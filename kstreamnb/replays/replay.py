@@ -58,7 +58,7 @@ class Replay(Navigation, Queries, Suggesting, Displayed):
         "outputs": "output",
     }
 
-    def __init__(self, run: RecordedRun, error: KStreamError | None = None) -> None:
+    def __init__(self, run: RecordedRun, error: KStreamError | KeyboardInterrupt | None = None) -> None:
         super().__init__(run)
         self.error = error
 
@@ -165,9 +165,10 @@ class Replay(Navigation, Queries, Suggesting, Displayed):
         name = f' of "{self.topology.name}"' if self.topology.name else ""
         progress = f"step {self.position:,} of {len(self.steps):,}"
         stale = f"stale: {self.topology.stale}" if self.topology.stale else None
+        ended = "interrupted" if isinstance(self.error, KeyboardInterrupt) else None
         waiting = never_fired(self.run)
         idle = f"{pluralize(len(waiting), 'wall-clock schedule')} never fired: {CLOCK_REMEDY}" if waiting else None
-        notes = "".join(f"; {note}" for note in (self.topology.unwritten, idle, stale) if note)
+        notes = "".join(f"; {note}" for note in (ended, self.topology.unwritten, idle, stale) if note)
         return f"replay{name}: {', '.join(parts)}; {pluralize(len(self.run.tasks), 'task')}, {progress}{notes}"
 
     def _dropped(self) -> str:
@@ -180,12 +181,12 @@ class Replay(Navigation, Queries, Suggesting, Displayed):
 
 
 def recorded(driver: TopologyTestDriver, recording: Recording, work: Callable[[], None], fed: Iterable[str]) -> Replay:
-    """Run *work* and return its replay; an error carries the replay up to it as attribute ``replay``."""
+    """Run *work* and return its replay; an error or Ctrl-C carries the replay up to it as attribute ``replay``."""
     tasks: dict[str, Task] = dict(driver.tasks.by_id)
     if driver.tasks.global_task is not None:
         tasks[driver.tasks.global_task.plan.task_id] = driver.tasks.global_task
 
-    def made(error: KStreamError | None) -> Replay:
+    def made(error: KStreamError | KeyboardInterrupt | None) -> Replay:
         finished, partitions = recording.handed_over(), driver.router.plan().partitions
         return Replay(RecordedRun(driver.topology, driver.config, finished, tasks, partitions, fed), error)
 
@@ -193,8 +194,9 @@ def recorded(driver: TopologyTestDriver, recording: Recording, work: Callable[[]
         with collector_paused():
             work()
             driver.close()
-    except KStreamError as error:
-        error.replay = made(error)  # type: ignore[attr-defined]
-        error.add_note("Hint: the error's attribute replay is the run up to the error")
+    except (KStreamError, KeyboardInterrupt) as error:
+        error.replay = made(error)  # type: ignore[union-attr]
+        where = "sys.last_value.replay" if isinstance(error, KeyboardInterrupt) else "the error's attribute replay"
+        error.add_note(f"Hint: the run up to then is {where}")
         raise
     return made(None)

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 from kstreamnb.core.arguments import expect, expect_number
 from kstreamnb.core.codec import SerializedValue
-from kstreamnb.core.formatting import pluralize
+from kstreamnb.core.formatting import clean, pluralize, shorten
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
+from kstreamnb.core.tables import text_table
 from kstreamnb.core.time import MAX_TIME_MS, Instant
 from kstreamnb.errors import ConfigError, KStreamError, extra
 from kstreamnb.frame_cells import timestamp_ms
@@ -33,6 +34,7 @@ if TYPE_CHECKING:  # frames are optional
     from kstreamnb.kafka.client import Servers
 
 _SHOWN = 10
+_LONGEST = 200
 _HASHED = 4096
 
 
@@ -388,7 +390,7 @@ class Sample(Suggesting, Framed):
         if bad := len(self.undecodable):
             lines.append(f"  {bad:,} could not be decoded and stay as bytes{self._serde_hint()}")
         if self.records:
-            lines.append(format_records(self.records[:_SHOWN], columns=columns_of(self.records)))
+            lines.append(text_table(*self.shown_cells(), rule=False))
         if len(self) > _SHOWN:
             lines.append(f"{_SHOWN} of {len(self):,}")
         return "\n".join(lines)
@@ -415,7 +417,8 @@ class Sample(Suggesting, Framed):
     def shown_cells(self) -> tuple[Sequence[str], list[list[str]]]:
         """Return column names and cells of the records that a display shows."""
         names = columns_of(self.records)
-        return names, record_cells(self.records[:_SHOWN], names)
+        rows = record_cells(self.records[:_SHOWN], names)
+        return names, [[shorten(clean(cell), _LONGEST) for cell in row] for row in rows]
 
 
 def _timed(index: int, record: TopicRecord) -> TopicRecord:

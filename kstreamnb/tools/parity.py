@@ -10,14 +10,13 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from html import escape
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.formatting import join_list, pluralize
 from kstreamnb.core.progress import under_way
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.core.tables import Tabular, html_table
+from kstreamnb.core.tables import Tabular, escaped, html_table
 from kstreamnb.display import data_of
 from kstreamnb.errors import KStreamError
 from kstreamnb.runtime.context.config import Config
@@ -330,6 +329,6 @@ def _(thing: Parity) -> dict[str, str]:
     rows = list(thing.table())
     differing = [found for found in thing.differences.values() if found.rows]
     tables = "".join((data_of(found) or {})["text/html"] for found in differing)
-    lines = "".join(f"<p>{escape(line)}</p>" for line in list(thing.more())[: -len(differing) or None])
-    page = f"<p><b>{escape(thing.title)}</b></p>{html_table(thing.header, rows) if rows else ''}{lines}{tables}"
+    lines = "".join(f"<p>{escaped(line)}</p>" for line in list(thing.more())[: -len(differing) or None])
+    page = f"<p><b>{escaped(thing.title)}</b></p>{html_table(thing.header, rows) if rows else ''}{lines}{tables}"
     return {"text/plain": str(thing), "text/html": f"<div>{page}</div>"}

@@ -9,12 +9,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 
 import kstreamnb as ks
+from kstreamnb.notebook.regression import save_cells
 
 AIMS_S = {
     "import kstreamnb": 0.02,
+    "import kstreamnb, in IPython": 0.02,
+    "%load_ext kstreamnb": 0.3,
     "first picture, renderer not loaded": 0.5,
     "later picture, 100 nodes": 0.05,
     "preview of 1,000 records, stateless": 0.05,
@@ -23,8 +28,21 @@ AIMS_S = {
     "head() on 100,000 records, windowed count": 0.05,
     "editor opens on 100,000 records": 1.0,
     "one step in 176,000": 0.1,
+    "save_regression of 20 cells": 5.0,
 }
 _IMPORT = "import time; t = time.perf_counter(); import kstreamnb; print(time.perf_counter() - t)"
+_IN_SHELL = """
+import time
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+shell = InteractiveShell()
+with capture_output():
+    shell.run_cell({before!r})
+    t = time.perf_counter()
+    shell.run_cell({measured!r})
+    seconds = time.perf_counter() - t
+print(seconds)
+"""
 _FIRST = """
 import time
 import kstreamnb as ks
@@ -48,6 +66,19 @@ def timed(work: Callable[[], object]) -> float:
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
+
+
+def in_shell(measured: str, before: str = "pass") -> float:
+    """Return what a cell takes in an IPython shell of a separate interpreter."""
+    return fresh(_IN_SHELL.format(measured=measured, before=before))
+
+
+def saved() -> float:
+    """Return what saving twenty cells as a regression notebook takes."""
+    cells = ["%load_ext kstreamnb\nimport kstreamnb as ks", "builder = ks.StreamsBuilder('app')"]
+    cells += [f"s{n} = builder.stream('in-{n}').filter(lambda key, value: value)\ns{n}" for n in range(18)]
+    with TemporaryDirectory() as folder:
+        return timed(lambda: save_cells(Path(folder) / "saved.ipynb", cells))
 
 
 def large() -> ks.Topology:
@@ -96,6 +127,8 @@ def main() -> None:
     topology._repr_mimebundle_()  # loads the renderer
     found = {
         "import kstreamnb": [fresh(_IMPORT) for _ in range(5)],
+        "import kstreamnb, in IPython": [in_shell("import kstreamnb") for _ in range(5)],
+        "%load_ext kstreamnb": [in_shell("%load_ext kstreamnb", "import kstreamnb") for _ in range(5)],
         "first picture, renderer not loaded": [fresh(_FIRST) for _ in range(3)],
         "later picture, 100 nodes": [timed(topology._repr_mimebundle_) for _ in range(5)],
         "preview of 1,000 records, stateless": [timed(plain.head) for _ in range(9)],
@@ -104,6 +137,7 @@ def main() -> None:
         "head() on 100,000 records, windowed count": [timed(many_counts.head) for _ in range(9)],
         "editor opens on 100,000 records": [timed(lambda: ks.widgets.edit(sample)) for _ in range(3)],
         "one step in 176,000": steps(),
+        "save_regression of 20 cells": [saved() for _ in range(3)],
     }
     for what, seconds in found.items():
         verdict = "met" if median(seconds) < AIMS_S[what] else "MISSED"

@@ -159,3 +159,36 @@ def test_nothing_keeps_people_out(notebook: Notebook, widget: Locator, dark: boo
     notebook.theme(dark)
     assert notebook.barriers(".ks-explorer") == []
     notebook.theme(False)
+
+
+def test_a_large_graph_opens_folded_and_can_be_pulled(notebook: Notebook) -> None:
+    """A hundred and thirty nodes open as their sub-topologies; unfolded, the picture moves with the pointer."""
+    source = """
+large = ks.StreamsBuilder("large")
+for number in range(10):
+    stream = large.stream(f"in-{number}")
+    for _ in range(11):
+        stream = stream.map_values(str)
+    stream.to(f"out-{number}")
+wide = ks.widgets.explorer(large.build())
+wide
+"""
+    widget = notebook.run(len(CELLS), source=source).locator(".ks-explorer")
+    notebook.python("wide.tell('show', view='physical')")  # the page remembers the view of an earlier test
+    expect(folded_box(widget, 9)).to_be_visible()
+    notebook.picture(widget, "explorer-large")
+    notebook.python("wide.tell('fold_all', folded=False)")
+    canvas = widget.get_by_role("region", name="graph")
+    expect(canvas.get_by_role("button")).to_have_count(150)
+    for _ in range(4):
+        widget.get_by_role("button", name="Zoom in").click()
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    assert box is not None
+    before = canvas.evaluate("element => element.scrollLeft + element.scrollTop")
+    notebook.page.mouse.move(box["x"] + box["width"] - 30, box["y"] + box["height"] - 30)
+    notebook.page.mouse.down()
+    notebook.page.mouse.move(box["x"] + 20, box["y"] + 20, steps=4)
+    notebook.page.mouse.up()
+    assert canvas.evaluate("element => element.scrollLeft + element.scrollTop") > before
+    notebook.picture(widget, "explorer-large-unfolded")

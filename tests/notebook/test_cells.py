@@ -132,6 +132,63 @@ def test_several_stale_declarations_are_all_named(shell: Shell) -> None:
     assert raised.value.detail == '`paid.to("copies")` in cell 6 uses "paid", which no cell makes any more'
 
 
+@pytest.mark.parametrize("name", ["_", "_hidden"])
+def test_what_has_no_variable_follows_in_its_order(shell: Shell, name: str) -> None:
+    """Outputs of cells and names with an underscore are no variables; their handles follow all the same."""
+    for _ in range(2):
+        shell.run(f'{name} = builder.stream("other").filter(print)', "other")
+        if not str(shell.value("builder").build().describe()).count("topic: copy"):
+            shell.run(f'{name}.to("copy")', "copy")
+    described = str(shell.value("builder").build().describe())
+    assert "topic: copy)\n      <-- KSTREAM-FILTER" in described
+
+
+def test_a_second_handle_of_one_declaration_follows(shell: Shell) -> None:
+    """Two variables of one stream, and one of them goes."""
+    shell.run('twice = builder.stream("twice")\nsame = twice', "twice")
+    shell.run('twice.to("a")\nsame.to("b")', "sinks")
+    shell.run('same = builder.stream("twice")', "twice")
+    described = str(shell.value("builder").build().describe())
+    assert 1 == described.count("topics: [twice]")
+
+
+def test_a_cell_may_run_again_after_its_deletion_was_undone(shell: Shell) -> None:
+    """JupyterLab reports it as deleted once more."""
+    shell.ip.get_parent = lambda: {"metadata": {"cellId": "paid", "deletedCells": ["paid"]}}
+    assert "KeyError" not in shell.run("paid = orders.filter(lambda key, value: value)", "paid")
+    assert "topic: out" in shell.value("builder").build().describe()
+
+
+def test_a_function_of_a_deleted_cell_stays_in_use(shell: Shell) -> None:
+    """The namespace still has it."""
+    shell.run("def keep(key, value): return value", "keep")
+    shell.run("paid = orders.filter(keep)", "paid")
+    shell.ip.get_parent = lambda: {"metadata": {"deletedCells": ["keep"]}}
+    assert "topic: out" in shell.run("print(builder.build().describe())", "build")
+
+
+def test_loading_late_says_what_to_run_again() -> None:
+    """Cells that ran before are known for export; running those named makes declarations that follow."""
+    shell = Shell()
+    cells = {
+        "make": 'import kstreamnb as ks\nb = ks.StreamsBuilder("late")',
+        "read": 's = b.stream("a")',
+        "sum": "1 + 1",
+    }
+    for cell, source in cells.items():
+        shell.run(source, cell)
+    said = shell.run("%load_ext kstreamnb").splitlines()
+    assert 'made before %load_ext kstreamnb: "b"; run cell 1 and cell 2 again' in said[1]
+    for cell in ("make", "read", "read"):
+        shell.run(cells[cell], cell)
+    shell.run('s.to("out")')
+    assert 1 == shell.run("print(b.build().describe())").count("topics: [a]")
+    sources = [run.source for run in shell.ip.kstreamnb_cells.latest()]
+    shell.run("%unload_ext kstreamnb")
+    assert list(cells.values()) == sources[:3]
+    assert 6 == len(sources)
+
+
 def test_a_cell_can_be_forgotten_by_name(shell: Shell) -> None:
     """`builder.forget("cell 5")` removes what that cell declared."""
     shell.value("builder").forget("cell 5")

@@ -197,6 +197,20 @@ def test_the_saved_notebook_holds_the_cells_as_they_ran_last(shell: Shell, tmp_p
     assert "unused = 1 / 3" not in latest
 
 
+def test_saved_cells_are_in_the_order_of_the_notebook(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Known from the file that the server names; a cell that is not saved yet follows the one that ran before it."""
+    for cell in ("third", "first", "new", "second"):
+        shell.run(f"{cell} = 1", cell)
+    shell.run("second = 2", "second")
+    saved = [{"id": cell, "source": [f"{cell} = 1"]} for cell in ("first", "second", "third")]
+    (tmp_path / "open.ipynb").write_text(json.dumps({"cells": saved}))
+    monkeypatch.setenv("JPY_SESSION_NAME", str(tmp_path / "open.ipynb"))
+    last = [cell.source for cell in shell.ip.kstreamnb_cells.latest()][-4:]
+    assert ["first = 1", "new = 1", "second = 2", "third = 1"] == last
+
+
 @pytest.mark.notebook
 def test_a_saved_regression_runs_anywhere(shell: Shell, tmp_path: Path) -> None:
     """`%ks save_regression` writes a notebook with outputs that nbval accepts."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import nbformat
+import psutil
 import pytest
 
 from kstreamnb.errors import EngineError
@@ -174,6 +175,34 @@ def test_what_really_differs_is_found(tmp_path: Path) -> None:
         changed = changed.replace(before, after)
     path.write_text(changed)
     assert {1, 2, 3} == failing(path)
+
+
+def test_an_output_that_differs_from_run_to_run_is_named_with_its_cell(tmp_path: Path) -> None:
+    """The cells run in two kernels: random numbers, clocks and the order of sets differ between them. Recording again
+    keeps the tag, and addresses do not count.
+    """
+    path = tmp_path / "random.ipynb"
+    sources = [
+        "import random",
+        "print('same')\nprint(random.random())",
+        "object()",
+        "print({str(n) for n in range(20)})",
+    ]
+    notes = save_cells(path, sources)
+    assert 'cell 2 is not compared: its output differs from run to run: "0.' in notes[1]
+    assert ["cell 2", "cell 4"] == [note.partition(" is not")[0] for note in notes[1:]]
+    record(path)
+    tags = [cell.metadata.get("tags") for cell in nbformat.read(path, as_version=4).cells]
+    assert [None, ["nbval-ignore-output"], None, ["nbval-ignore-output"]] == tags
+    check(path)
+
+
+def test_the_second_kernel_ends_when_a_cell_fails(tmp_path: Path) -> None:
+    """It was started while the first one worked."""
+    with pytest.raises(EngineError, match="a cell of"):
+        save_cells(tmp_path / "fails.ipynb", ["1 / 0"])
+    kernels = [process for process in psutil.process_iter(["cwd"]) if process.info["cwd"] == str(tmp_path)]
+    assert not kernels
 
 
 def test_the_sanitisers_are_one_file_that_nbval_reads() -> None:

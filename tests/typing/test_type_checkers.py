@@ -22,6 +22,11 @@ REVEALED = {
     "ks.TopologyTestDriver": "Topology",
     "ks.replay": "Replay",
     "ks.run": "def (",
+    "ks.ProcessorContext[str, int].forward": "Record[str, int]",
+    "ks.Processor[str, int, str, float]().context": "ProcessorContext[str, float]",
+    "ks.Serdes.long()": "Serde[int]",
+    "ks.Serdes.list_serde(ks.Serdes.string())": "Serde[list[str | None]]",
+    "ks.Serdes.serde_from(str.encode, bytes.decode)": "Serde[str]",
 }
 """Expressions, and a part of the type that a checker shows for each."""
 

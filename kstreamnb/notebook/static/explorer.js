@@ -2,6 +2,7 @@
 
 const EVERY_MS = 2000;
 const READABLE = 0.7;
+const MANY = 100;  // shapes from which the first picture is fitted whole
 const ZOOMS = [0.25, 0.4, 0.55, 0.7, 0.85, 1, 1.25, 1.5, 2, 3];
 
 function explorer({ root, send, follow, model, ends }) {
@@ -38,6 +39,7 @@ function explorer({ root, send, follow, model, ends }) {
     scale = ZOOMS[Math.max(0, Math.min(ZOOMS.length - 1, near + step))];
     resize();
   };
+  const least = () => (facts?.order.length > MANY ? 0.2 : READABLE);
   const fit = (least = 0.2) => {
     scale = Math.max(least, Math.min(1, (scroller.clientWidth - 12) / size[0] || 1, 468 / size[1] || 1));
     resize();
@@ -46,7 +48,7 @@ function explorer({ root, send, follow, model, ends }) {
   const watch = new ResizeObserver(() => {
     if (!scroller.clientWidth) return;
     watch.disconnect();
-    fit(READABLE);
+    fit(least());
   });
 
   const choose = (id, { tell = true } = {}) => {
@@ -118,7 +120,7 @@ function explorer({ root, send, follow, model, ends }) {
       });
     }
     if (shown === model.get("view")) resize();
-    else fit(READABLE);
+    else fit(least());
     shown = model.get("view");
     seek(false);
     if (chosen && facts.things[chosen]) choose(chosen, { tell: false });
@@ -166,6 +168,15 @@ function explorer({ root, send, follow, model, ends }) {
     event.preventDefault();
     zoom(event.deltaY < 0 ? 1 : -1);
   }, { passive: false });
+
+  let grip = null;  // where the picture is held, to pull it
+  scroller.addEventListener("pointerdown", (event) => {
+    grip = event.button || event.target.closest(".ks-thing") ? null
+      : [event.clientX + scroller.scrollLeft, event.clientY + scroller.scrollTop];
+  });
+  scroller.addEventListener("pointermove", (event) => {
+    if (grip && event.buttons & 1) scroller.scrollTo(grip[0] - event.clientX, grip[1] - event.clientY);
+  });
 
   asking({ root, send, model, ends }, EVERY_MS, () => live.checked && facts.live);
   follow("facts", paint);

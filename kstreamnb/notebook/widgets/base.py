@@ -56,6 +56,7 @@ class FactsWidget(anywidget.AnyWidget):
     commands: ClassVar[Mapping[str, Callable[..., None]]] = {}
 
     def __init__(self, label: str, **state: object) -> None:
+        self._acts = False
         # The page may paint as soon as the model exists, so the model is made with its facts.
         super().__init__(label=label, facts=self.make_facts(), notice=self.stale() or "", **state)
         self.on_msg(self._receive)
@@ -75,6 +76,7 @@ class FactsWidget(anywidget.AnyWidget):
 
     def tell(self, command: str, **arguments: object) -> None:
         """Execute a command of the page; a failure is shown in the widget instead of being lost in a callback."""
+        self._acts = True
         try:
             act = self.commands.get(command)
             if act is None:
@@ -85,6 +87,13 @@ class FactsWidget(anywidget.AnyWidget):
             self.error = ""
         except Exception as error:  # no caller would see it: the page shows it
             self.error = "\n".join([f"{type(error).__name__}: {error}", *notes_without_link(error)])
+        finally:
+            self._acts = False
+
+    def follow(self) -> None:
+        """Show what was changed in code or by another widget."""
+        if not self._acts:
+            self.facts = self.make_facts()
 
     def _watch_cells(self) -> None:
         """Look for changes whenever a cell has run, because any cell may declare something else."""

@@ -10,11 +10,13 @@ from typing import Any, ClassVar, TypeAlias
 
 import traitlets
 
-from kstreamnb.core.formatting import pluralize
+from kstreamnb.core.formatting import join_list, pluralize
+from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.tables import html_table, text_table
 from kstreamnb.core.time import instant_ms
 from kstreamnb.errors import EngineError
-from kstreamnb.frames import TIMES, Framed, columns_of, field_text, heading
+from kstreamnb.frames import TIMES, Drops, Framed, Records, columns_of, field_text, heading
+from kstreamnb.notebook.cells import loaded
 from kstreamnb.notebook.widgets.base import Facts, FactsWidget, esm, named
 from kstreamnb.samples.text import format_cell
 
@@ -43,9 +45,12 @@ class RowBrowser(FactsWidget):
                 hint='pass a store, replay.output("…"), replay.drops, stream.head() or a sample',
             )
         self.source: Framed = source
-        self._text, self._by, self._down, self._page = "", "", False, 0
+        before = loaded[0].earlier("rows", self) if loaded else None  # of the same cell: its search and order stay
+        facts = {} if before is None else before.facts
+        self._text, self._by = facts.get("text", ""), facts.get("by", "")
+        self._down, self._page = facts.get("down", False), facts.get("page", 0)
         self._chosen: _Fields | None = None
-        self.refresh()
+        self._read()
         super().__init__(_title(source, len(self._rows)))
 
     def make_facts(self) -> Facts:
@@ -99,9 +104,14 @@ class RowBrowser(FactsWidget):
 
     def refresh(self) -> None:
         """Read the rows again."""
+        self._read()
+        self.label = _title(self.source, len(self._rows))
+
+    def _read(self) -> None:
         columns, keys = columns_of(self.source)
         self._names, self._header = list(columns), list(map(heading, columns))
         self._rows: list[_Fields] = list(zip(*columns.values(), keys, strict=True))
+        self._by = self._by if self._by in self._header else ""
 
     commands: ClassVar = named(search, sort, turn, choose, refresh)
 
@@ -160,6 +170,10 @@ def _rank(value: object) -> tuple[int, float | str]:
 
 def _title(source: object, rows: int) -> str:
     title = getattr(source, "title", None)
+    if isinstance(source, Records | Drops):
+        topics = dict.fromkeys(record.topic for record in source if isinstance(record, TopicRecord))
+        whose = f" of {join_list(topics)}" if topics else " dropped" if isinstance(source, Drops) else ""
+        return f"{pluralize(len(source), 'record')}{whose}"
     if isinstance(title, str):
         return title
     name, batch = getattr(source, "name", None), getattr(source, "batch", None)
@@ -169,4 +183,6 @@ def _title(source: object, rows: int) -> str:
 
 def _number(shown: int, first: int, matching: int, rows: int) -> str:
     match = "" if matching == rows else f" that match, of {rows:,}"
-    return f"{first + 1:,} to {first + shown:,} of {matching:,}{match}" if matching else f"0 of {rows:,}"
+    if not matching:
+        return f"0 of {rows:,}: no row matches" if rows else "no rows"
+    return f"{first + 1:,} to {first + shown:,} of {matching:,}{match}"

@@ -12,6 +12,9 @@ from kstreamnb.notebook.widgets.graphs import GraphWidget, described, flow_order
 from kstreamnb.notebook.widgets.live_cost import TASK_HEADER, cost_of, is_live, task_rows
 from kstreamnb.topology.topology import Topology
 
+_MANY = 100
+"""Nodes from which a topology opens as its folded sub-topologies."""
+
 
 class Explorer(GraphWidget):
     """The interactive graph of a topology."""
@@ -21,8 +24,11 @@ class Explorer(GraphWidget):
     def __init__(self, thing: object) -> None:
         self._thing, self._cost = thing, cost_of(thing)
         self._description, self._overlay = described(thing if self._cost is None else self._cost)
-        self._folded: set[str] = set()
+        subs = self._description.subtopologies
+        is_large = len(subs) > 1 and len(self._description.nodes()) > _MANY
+        self._folded: set[str] = {f"sub-{each.id}" for each in subs} if is_large else set()
         self._unfolded: set[str] = set()
+        self.view = "physical" if is_large else "logical"
         super().__init__(self._drawn().title)
 
     def make_facts(self) -> Facts:

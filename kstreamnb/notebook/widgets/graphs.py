@@ -6,9 +6,8 @@ from collections.abc import Mapping
 
 import traitlets
 
-from kstreamnb.core.formatting import pluralize
+from kstreamnb.core.formatting import clean, pluralize
 from kstreamnb.display import Box, GraphView, Item, Overlay, picture_of, to_svg
-from kstreamnb.display.names import clean
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.dsl.declarations import Handle
 from kstreamnb.errors import EngineError

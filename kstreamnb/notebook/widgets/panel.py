@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 from typing import Any, ClassVar
 
 from kstreamnb.core.formatting import format_value, pluralize
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serdes import Serdes
-from kstreamnb.core.tables import html_table, text_table
+from kstreamnb.core.tables import escaped, html_table, text_table
 from kstreamnb.display import Overlay, graph_view, to_charts_svg
 from kstreamnb.errors import EngineError
 from kstreamnb.kafka.admin import Admin
@@ -138,7 +137,7 @@ def _page(facts: Any) -> str:
         (("node", "why", "records"), facts["drops"], "dropped"),
         (("record", "key", "value", "error"), facts["letters"], "dead letters"),
     ]
-    failure = f"<p>last error: {escape(facts['failure'])}</p>" if facts["failure"] else ""
+    failure = f"<p>last error: {escaped(facts['failure'])}</p>" if facts["failure"] else ""
     return f"<div>{''.join(html_table(head, rows, [title]) for head, rows, title in tables if rows)}{failure}</div>"
 
 

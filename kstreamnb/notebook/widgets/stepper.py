@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cached_property
 from typing import ClassVar
+from weakref import WeakMethod
 
 import traitlets
 
@@ -58,6 +59,7 @@ class Stepper(GraphWidget):
             **dict(zip(("svg", "graph"), self._graph(), strict=True)),
             timeline="" if self._chart is None else to_time_svg(self._chart, history=True),
         )
+        replay.followers.append(WeakMethod(self.follow))
 
     def make_facts(self) -> Facts:
         """Return everything about the present position."""
@@ -69,7 +71,7 @@ class Stepper(GraphWidget):
             "title": step.title if step else "before the first step",
             "summary": step.summary() if step else "",
             "hit": step is not None and any(stop.hits(step) for stop in replay.breakpoints),
-            "failed": str(replay.error) if replay.error is not None and replay.position == len(replay.steps) else "",
+            "failed": "" if replay.error is None or replay.position < len(replay.steps) else _ended(replay.error),
             "flight": list(self._flight(step)) if step and not step.elsewhere else [],
             "counts": self._counts(moment),
             "drops": [{"node": self._place_of(drop), "reason": drop.reason} for drop in drops],
@@ -117,10 +119,10 @@ class Stepper(GraphWidget):
 
     def run_back(self) -> None:
         """Run back to the previous breakpoint or the beginning."""
-        while self.replay.back() is not None:
-            step = self.replay.current
-            if step is not None and any(stop.hits(step) for stop in self.replay.breakpoints):
-                return
+        replay = self.replay
+        earlier = range(replay.position - 1, 0, -1)
+        hit = (at for at in earlier if any(stop.hits(replay.steps[at - 1]) for stop in replay.breakpoints))
+        replay.seek(next(hit, 0))
 
     def stop_at(self, node: str = "", key: str = "") -> None:
         """Set a breakpoint, for the box of an operator at each node by which records enter it.
@@ -243,6 +245,10 @@ class Stepper(GraphWidget):
             if each.steps:
                 whys.setdefault(max(each.steps), []).append(str(each))
         return whys
+
+
+def _ended(error: BaseException) -> str:
+    return str(error) or "interrupted"
 
 
 def _row(row: StoredRow, change: RowChange | None) -> tuple[list[str], str]:

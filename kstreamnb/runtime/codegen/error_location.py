@@ -16,6 +16,7 @@ from typing import Any
 from kstreamnb.core.codec import decode, to_bytes
 from kstreamnb.core.processor import Processor
 from kstreamnb.core.record import Headers, Record
+from kstreamnb.core.serde import FITTING
 from kstreamnb.errors import ConfigError, KStreamError, ProcessingError, RecordRefusedError, SerdeError
 from kstreamnb.hints import for_python, message_of
 from kstreamnb.java_texts import CANNOT_READ
@@ -181,10 +182,32 @@ def _error(context: TaskContext, node: str, error: BaseException, where: str, ja
         f'node "{node}" failed{fact}',
         node=node,
         detail="; ".join(filter(None, (where, why, above))),
-        hint=getattr(error, "hint", None) or _hint(context, node, error, line.code if line else ""),
+        hint=_sink_hint(context, node, error)
+        or getattr(error, "hint", None)
+        or _hint(context, node, error, line.code if line else ""),
         origin=line or declared,
         java=java,
     )
+
+
+def _sink_hint(context: TaskContext, node: str, error: BaseException) -> str | None:
+    """Return which of key and value the serde of a sink cannot write, and the call that names another one."""
+    sink, plan = context.plan.topology.nodes.get(node), context.plan
+    if not isinstance(sink, Sink) or not isinstance(error, SerdeError):
+        return None
+    frames = [frame for frame, _ in walk_tb(error.__traceback__) if {"key", "value"} <= frame.f_locals.keys()]
+    written = (each.f_locals for each in frames if each.f_code.co_filename.startswith(("<kstreamnb", _SINKS)))
+    record: dict[str, object] = next(reversed([*written]), {})
+    for side, serde in zip(("key", "value"), plan.serdes(sink), strict=True):
+        fault = record.get(side)
+        try:
+            serde.serialize(fault)
+        except SerdeError:
+            fitting = FITTING.get(type(fault), serde.name)
+            if fitting == serde.name or not isinstance(sink.topic, str) or sink.topic in plan.topology.internal_topics:
+                return f"for the {side}: {error.hint}"
+            return f'for the {side}, write .to("{sink.topic}", {side}_serde="{fitting}")'
+    return None
 
 
 def _hint(context: TaskContext, node: str, error: BaseException, code: str) -> str | None:
@@ -213,6 +236,7 @@ def _user_frame(trace: TracebackType | None) -> tuple[str, int] | None:
     return innermost
 
 
+_SINKS = os.path.join(PACKAGE, "runtime", "codegen", "sinks.py")
 Guard = Callable[[str, BaseException, Any, Any, int, Headers], None]
 """``guard(node, error, *record)``: returns if the task continues without the record, raises otherwise."""
 

@@ -113,7 +113,7 @@ class _BatchedRun:
         self._feeds: list[list[_Arrivals]] = [[] for _ in range(self._depths)]
         self._rows: dict[str, list[tuple[_Pass, Sequence[int], list[OutputRow]]]] = {}
         self._end: int | None = None
-        self._error: ProcessingError | None = None
+        self._error: ProcessingError | KeyboardInterrupt | None = None
 
     def run(self, batch: InputBatch) -> None:
         self._feed_input(batch)
@@ -183,7 +183,7 @@ class _BatchedRun:
         marks = passed.marks if self._has_to_mark(level) else None
         try:
             _process(batch, tasks.rows, marks)
-        except ProcessingError as error:
+        except (ProcessingError, KeyboardInterrupt) as error:  # later levels end what this one did before
             self._error, self._end = error, passed.steps[batch.index()]
         finally:
             if marks is not None:

@@ -132,3 +132,35 @@ def test_a_record_that_a_store_dropped_is_shown_at_the_store() -> None:
     assert [each["node"] for each in stepper.make_facts()["drops"]] == [join]
     stepper.tell("show", view="physical")
     assert [each["node"] for each in stepper.facts["drops"]] == [identifier("store", store)]
+
+
+def test_what_users_wrote_is_not_typeset_as_a_formula() -> None:
+    """MathJax finds no delimiter within one element: prices in tables, notes and titles stay as they are."""
+    sample = ks.Sample.from_records([("orders", 0, 0, 5, "$5 and $6", r"\(x\)")])
+    html = sample._repr_html_()
+    assert "<span>$</span>5 and <span>$</span>6" in html
+    assert r"<span>\</span>(x" in html
+
+
+def test_a_long_value_is_cut_in_tables_with_a_tooltip() -> None:
+    """The cell ends with the length; the tooltip has the first 2,000 characters."""
+    sample = ks.Sample.from_records([("orders", 0, 0, 5, "shoe", "x" * 5000)])
+    for html in (sample._repr_html_(), mimebundle(sample_output(sample))["text/html"]):
+        assert "characters)" in html
+        assert 1990 < html.count("x") < 2300
+    assert len(str(sample)) < 1000
+
+
+def test_characters_that_reverse_or_hide_text_are_visible() -> None:
+    """Marks of direction and controls are escaped in text and in HTML; letters and emoji stay."""
+    sample = ks.Sample.from_records([("orders", 0, 0, 5, "a\u202eb\x85", "שלום 👩\u200d🚀")])
+    for shown in (str(sample), sample._repr_html_(), str(sample_output(sample))):
+        assert r"a\u202eb\x85" in shown
+        assert "שלום 👩\u200d🚀" in shown
+
+
+def sample_output(sample: ks.Sample) -> object:
+    """Return a sample's records as the output of a copy."""
+    builder = ks.StreamsBuilder("copies")
+    builder.stream("orders").to("out")
+    return ks.replay(builder.build(), sample).output("out")

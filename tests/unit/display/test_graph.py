@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from kstreamnb.core.formatting import clean
 from kstreamnb.display import GraphView, Overlay, graph_view, overlay_of_changes, upstream_of
-from kstreamnb.display.names import clean, identifier
+from kstreamnb.display.names import identifier
 from kstreamnb.display.parser import parse_description
 from kstreamnb.topology.description import DescribedNode, TopologyDescription
 from kstreamnb.topology.labels import node_label, store_label, topic_label

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 import sys
 import weakref
 from collections.abc import Callable
@@ -402,3 +403,34 @@ def test_a_preview_of_a_large_sample_follows_the_times_that_a_source_extracts() 
     ]
     preview = both.head(ks.Sample.from_records(records), 1400)
     assert {record.value["from"] for record in preview.records} == {"early"}
+
+
+@pytest.mark.parametrize("regrouped", [False, True], ids=["one level", "two levels"])
+def test_an_interrupted_replay_leaves_the_run_until_then(regrouped: bool) -> None:
+    """Ctrl-C raises, with the replay so far: its steps are those of the whole run. The next run is complete."""
+    stop = {-1}
+
+    def watch(key: str, value: int) -> bool:
+        if value in stop:
+            signal.raise_signal(signal.SIGINT)
+        return True
+
+    builder = ks.StreamsBuilder("stopped")
+    watched = builder.stream("in").filter(watch)
+    grouped = watched.group_by(lambda key, value: f"g{value % 3}") if regrouped else watched.group_by_key()
+    grouped.count(store="counts").to_stream().to("out")
+    topology = builder.build()
+    records = sample(*(("in", f"k{n % 5}", n, n) for n in range(100)))
+    whole = replay(topology, records)
+    stop.add(60)
+    with pytest.raises(KeyboardInterrupt) as raised:
+        replay(topology, records)
+    run = raised.value.replay  # type: ignore[attr-defined]
+    assert "interrupted" in str(run)
+    assert ["Hint: the run up to then is sys.last_value.replay"] == raised.value.__notes__
+    complete = len(run.steps) - 1
+    assert complete == (120 if regrouped else 60)
+    assert [str(step) for step in whole.steps[:complete]] == [str(step) for step in run.steps[:complete]]
+    assert whole.at(complete).store("counts") == run.at(complete).store("counts")
+    stop.discard(60)
+    assert str(whole) == str(replay(topology, records))

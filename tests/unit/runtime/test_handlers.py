@@ -221,7 +221,7 @@ def test_letters_of_a_function_are_in_the_order_of_their_records_without_a_dead_
     ("make", "message"),
     [
         (lambda: DeadLetter("dead", "k", None, 5), "key of a dead letter must be"),
-        (lambda: DeadLetter("dead", b"k", None, 0.5), "timestamp of a dead letter must be an integer"),
+        (lambda: DeadLetter("dead", b"k", None, 0.5), "timestamp of a dead letter must be a 64-bit integer"),
         (lambda: DeadLetter(None, b"k", None, 5), "topic name must be a string"),
         (lambda: ErrorResponse("resume"), 'expected the action "fail" or "continue", got "resume"'),
         (lambda: ErrorResponse("fail", ["k"]), "a dead letter must be DeadLetter"),
@@ -543,3 +543,24 @@ def test_a_handler_gets_the_record_at_the_node_and_the_topic_of_the_sink() -> No
     assert processing.target_topic is None
     assert Record("k", 0.5, 7, (("h", b"1"),)) == production.record
     assert ("production", "out") == (production.stage, production.target_topic)
+
+
+@pytest.mark.parametrize("partitions", [1, 2])
+@pytest.mark.parametrize(
+    ("record", "hint"),
+    [
+        ((7, 1), 'for the key, write .to("out", key_serde="long")'),
+        (("a", "b"), 'for the value, write .to("out", value_serde="string")'),
+        (({1}, 1), "for the key: name another serde where the topic or store is declared, or convert the value before"),
+    ],
+)
+def test_a_sink_that_cannot_write_a_record_says_which_side_and_the_call(
+    record: tuple[Any, Any], hint: str, partitions: int
+) -> None:
+    """Key and value have separate serdes."""
+    builder = StreamsBuilder("sides")
+    builder.stream("in").map(lambda key, value: record).to("out", key_serde="string", value_serde="long")
+    topic = TopologyTestDriver(builder.build(), partitions=partitions).create_input_topic("in")
+    with pytest.raises(ProcessingError, match="cannot write a value") as raised:
+        topic.pipe_input("a", 1)
+    assert raised.value.hint == hint

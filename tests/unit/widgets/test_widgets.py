@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import kstreamnb as ks
+from tests.notebook.shells import loaded_shell
 
 STATIC = Path(ks.__file__).parent / "notebook" / "static"
 _BANNED = ("import ", "http:", "https:", "innerHTML", "insertAdjacentHTML", "document.write", "eval(", "fetch(")
@@ -278,7 +279,7 @@ def priced() -> ks.Replay:
         ("key = a", "1 to 15 of 15 that match, of 30"),
         ('key = "b"', "1 to 15 of 15 that match, of 30"),
         ("offset<2", "1 to 2 of 2 that match, of 30"),
-        ("value.weight > 0", "0 of 30"),
+        ("value.weight > 0", "0 of 30: no row matches"),
         ("price", "1 to 25 of 30"),
     ],
 )
@@ -301,6 +302,46 @@ def test_the_rows_of_an_output_are_sorted_by_any_column(priced: ks.Replay) -> No
     browser.tell("search", text="time > soon")
     assert "soon" in browser.error
     assert "<table>" in browser.forms()["text/html"]
+
+
+def test_the_caption_says_which_rows_and_how_many(priced: ks.Replay) -> None:
+    """Also after the rows were replaced."""
+    browser = ks.widgets.browse(priced.output("even"))
+    assert browser.facts["title"] == browser.label == "30 records of even"
+    browser.source = priced.output("none")
+    browser.tell("refresh")
+    assert (browser.label, browser.facts["number"]) == ("0 records", "no rows")
+
+
+def test_a_browser_keeps_search_and_order_when_its_cell_runs_again() -> None:
+    """Another cell begins without a search."""
+    with loaded_shell() as shell:
+        rows = "ks.Sample.from_records([('orders', 0, n, n, 'a', n) for n in range(60)])"
+        shell.run(f"found = ks.widgets.browse({rows})", "first")
+        shell.value("found").tell("search", text="value > 57")
+        shell.value("found").tell("sort", by="value")
+        shell.run(f"found = ks.widgets.browse({rows} + {rows})", "first")
+        facts = shell.value("found").facts
+        assert (facts["text"], facts["by"]) == ("value > 57", "value")
+        assert facts["number"] == "1 to 4 of 4 that match, of 120"
+        shell.run(f"other = ks.widgets.browse({rows})", "second")
+        assert shell.value("other").facts["text"] == ""
+
+
+def test_widgets_of_one_replay_and_its_code_follow_each_other() -> None:
+    """A step in code or in one stepper moves all of them."""
+    run = replay()
+    one, other = ks.widgets.stepper(run), ks.widgets.stepper(run)
+    run.seek(0)
+    assert one.facts["position"] == other.facts["position"] == 0
+    run.step()
+    assert one.facts["position"] == 1
+    one.tell("step")
+    assert (run.position, other.facts["position"]) == (2, 2)
+    run.run_until()
+    assert one.facts["position"] == len(run.steps)
+    one.tell("run_back")
+    assert (run.position, other.facts["position"]) == (0, 0)
 
 
 def test_every_kind_of_rows_can_be_browsed(priced: ks.Replay) -> None:
