@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import sys
 from collections.abc import Generator, Iterator
 from typing import Any
@@ -17,6 +18,9 @@ settings.register_profile(
     "ci", max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+# A shell has the processes that it starts in the background ignore interrupts, which tests send to themselves and to others.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _java() -> str | None:

@@ -143,14 +143,14 @@ def flow_text(metrics: Iterable[Metric], name: str) -> str:
 
 
 def failure_line(error: KStreamError) -> str:
-    r"""Return an error in one line: its message with the cause, the record, and the user's line.
+    """Return an error in one line: its message with the cause, the record, and the user's line.
 
     Example:
         >>> from kstreamnb.errors import ProcessingError
-        >>> error = ProcessingError('node "KM" failed with KeyError', coordinates=("trips", 0, 7, 5))
-        >>> error.__cause__ = KeyError("kmm")
+        >>> error = ProcessingError('node "KM" failed with ZeroDivisionError', coordinates=("trips", 0, 7, 5))
+        >>> error.__cause__ = ZeroDivisionError("division by zero")
         >>> failure_line(error)
-        'node "KM" failed with KeyError: \'kmm\'; record trips-0@7'
+        'node "KM" failed with ZeroDivisionError: division by zero; record trips-0@7'
     """
     cause, message = error.__cause__, error.message
     kind = type(cause).__name__
