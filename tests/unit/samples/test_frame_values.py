@@ -71,7 +71,7 @@ def test_a_set_as_a_result_is_answered_with_sorted() -> None:
     tags = ks.StreamsBuilder().stream("t").map_values(lambda value: {"tags": {"b", "a"}})
     with pytest.raises(ks.KStreamError, match='a value of type "set" in field "tags"') as caught:
         ks.head(tags, {"t": [("a", 1)]})
-    assert caught.value.hint == "make it a list in a fixed order: sorted(…)"
+    assert caught.value.hint == "for the value: make it a list in a fixed order: sorted(…)"
 
 
 @pytest.mark.parametrize("kind", ["Int64", "int64[pyarrow]", "UInt8"])
