@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from math import floor
-from typing import Any, SupportsIndex
+from typing import Any, SupportsIndex, cast
 from uuid import UUID
 
 from kstreamnb.core.record import Windowed
@@ -91,8 +91,7 @@ def aware_ms(instant: datetime) -> int:
 def pandas_values(series: Any, other: Callable[[object], Any] = _unchanged) -> list[Any]:
     """Return the cells of a pandas column as JSON can hold them; numbers without gaps by a fast path."""
     if series.dtype.kind in "iub" and not hasattr(series.dtype, "na_value"):
-        numbers: list[Any] = series.tolist()
-        return numbers
+        return cast("list[Any]", series.tolist())
     if series.dtype.kind == "f" and not hasattr(series.dtype, "na_value"):
         return [None if value != value else value for value in series.tolist()]
     return [plain_value(value, other) for value in without_gaps(series)]
@@ -104,8 +103,7 @@ def pandas_times(series: Any, name: str) -> list[int]:
     Raises: ConfigError for times without a zone, and for missing ones.
     """
     if series.dtype.kind == "i" and not hasattr(series.dtype, "na_value"):
-        times: list[int] = series.tolist()
-        return times
+        return cast("list[int]", series.tolist())
     if series.dtype.kind == "M" and series.dt.tz is None:
         raise ConfigError(
             f'column "{name}" has times without a time zone',
@@ -121,8 +119,7 @@ def pandas_times(series: Any, name: str) -> list[int]:
         cut = series.dt.as_unit("ms")
         if (cut != series).any():
             warn_of_cut(name)
-        since: list[int] = cut.astype("int64").tolist()
-        return since
+        return cast("list[int]", cut.astype("int64").tolist())
     cells = without_gaps(series)
     if any(isinstance(cell, datetime) and cell.microsecond % 1000 for cell in cells):
         warn_of_cut(name)
@@ -158,9 +155,7 @@ def warn_of_cut(name: str) -> None:
 
 def without_gaps(series: Any) -> list[Any]:
     """Return the cells of a pandas column as Python objects, with None for missing values."""
-    objects = series.astype(object)
-    values: list[Any] = objects.where(series.notna(), None).tolist()
-    return values
+    return cast("list[Any]", series.astype(object).where(series.notna(), None).tolist())
 
 
 def dicts(names: Sequence[str], columns: Sequence[Iterable[Any]], count: int) -> list[dict[str, Any]]:
@@ -174,8 +169,7 @@ def dicts(names: Sequence[str], columns: Sequence[Iterable[Any]], count: int) ->
     display = ", ".join(f"n{at}: c{at}" for at in range(len(names)))
     source = f"lambda rows, {', '.join(f'n{at}' for at in range(len(names)))}: [{{{display}}} for {cells}, in rows]"
     make = eval(source, {})
-    rows: list[dict[str, Any]] = make(zip(*columns, strict=True), *names)
-    return rows
+    return cast("list[dict[str, Any]]", make(zip(*columns, strict=True), *names))
 
 
 def expect_text_name(name: object) -> None:

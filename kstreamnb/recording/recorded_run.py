@@ -20,6 +20,7 @@ from kstreamnb.recording.trace import Recording, shown
 from kstreamnb.recording.trace_index import TraceIndex
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.task.task import Task
+from kstreamnb.topology.nodes import grouped
 from kstreamnb.topology.topology import Topology
 
 
@@ -191,10 +192,7 @@ class RecordedRun:
     @cached_property
     def effects(self) -> dict[int, list[int]]:
         """Log positions of written records, mapped to where they were consumed."""
-        result: dict[int, list[int]] = {}
-        for taken, written in self.causes.items():
-            result.setdefault(written, []).append(taken)
-        return result
+        return grouped(self.causes, self.causes.__getitem__)
 
     def _matched(self, taken: array[int], written: array[int]) -> Iterator[tuple[int, int]]:
         """Pair consumed with written records in order by timestamp, for a topic that is also fed from outside."""

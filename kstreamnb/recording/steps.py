@@ -104,8 +104,7 @@ class Step(Tabular, Suggesting):
             return f"step {self.number}: {self.kind}{f' of {_whose(self.task)}' if self.task else ''}"
         first = self.events[0]
         if isinstance(first, Punctuated):
-            kind = first.kind.replace("_", " ")
-            at = f"{kind} {format_time(first.now_ms)}"
+            at = f"{first.kind.replace('_', ' ')} {format_time(first.now_ms)}"
             return f'step {self.number}: punctuation of "{self.node}" in task {self.task} at {at}'
         record = self.record
         assert record is not None

@@ -10,6 +10,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Hashable, Iterator, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Any, Literal, TypeAlias
 
 from kstreamnb.recording.trace import NOTHING, Code, Entry, Recording, numbers_of, positions_of
@@ -82,9 +83,7 @@ class TraceIndex:
     def positions_of(self, kind: str, **about: object) -> list[int]:
         """Return the positions of all entries of a kind, in order."""
         result = [positions for _, positions in self.of_kind(kind, **about)]
-        return (
-            list(result[0]) if len(result) == 1 else sorted(position for positions in result for position in positions)
-        )
+        return list(result[0]) if len(result) == 1 else sorted(chain.from_iterable(result))
 
     def entries(self, kind: str, until: int | None = None) -> Iterator[tuple[int, Code, Entry]]:
         """Yield position, code and entry of all entries of a kind, in order, within the first ``until`` steps."""

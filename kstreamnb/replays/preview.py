@@ -56,8 +56,7 @@ class Preview(FramedTable):
         if self.total is None:
             taken = f"the first {self.taken:,} of {pluralize(self.available, 'input record')}"
             return f"the first {pluralize(len(self), noun)}, from {taken}{late}"
-        shown = shown_of(len(self), self.total, noun)
-        return f"{shown}, from {pluralize(self.taken, 'input record')}{late}"
+        return f"{shown_of(len(self), self.total, noun)}, from {pluralize(self.taken, 'input record')}{late}"
 
     def more(self) -> Iterator[str]:
         """Say that the sample has other topics, or why a replay may drop other records."""

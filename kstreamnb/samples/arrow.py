@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from kstreamnb.core.arguments import expect
 from kstreamnb.core.heap import collector_paused
@@ -56,17 +56,14 @@ def _times(column: pyarrow.ChunkedArray, name: str) -> list[int]:
             )
         if column.null_count:
             raise ConfigError(f'column "{name}" has no time in {column.null_count:,} of {len(column):,} rows')
-        unit = {"us": 1_000, "ns": 1_000_000}.get(column.type.unit)
-        if unit is not None:
-            exact = column.cast(pa.int64()).to_numpy()
-            if (exact % unit).any():
-                warn_of_cut(name)
-            since: list[int] = (exact // unit).tolist()
-            return since
-        column = column.cast(pa.timestamp("ms", column.type.tz)).cast(pa.int64())
+        finer = {"us": 1_000, "ns": 1_000_000}.get(column.type.unit, 1)
+        kind = pa.timestamp("ms", column.type.tz) if finer == 1 else column.type
+        exact = column.cast(kind).cast(pa.int64()).to_numpy()
+        if (exact % finer).any():
+            warn_of_cut(name)
+        return cast("list[int]", (exact // finer).tolist())
     if pa.types.is_signed_integer(column.type) and not column.null_count:
-        times: list[int] = column.to_numpy().tolist()
-        return times
+        return cast("list[int]", column.to_numpy().tolist())
     return timestamps_ms(column.to_pylist(), name)
 
 
@@ -76,13 +73,12 @@ def _values(column: pyarrow.ChunkedArray) -> list[Any]:
 
     kind = column.type
     if (pa.types.is_integer(kind) or pa.types.is_boolean(kind)) and not column.null_count:
-        numbers: list[Any] = column.to_numpy().tolist()
-        return numbers
+        return cast("list[Any]", column.to_numpy().tolist())
     if pa.types.is_floating(kind):
-        return [None if v is None or v != v else v for v in _floats(column)]
+        numbers = column.to_pylist() if column.null_count else column.to_numpy().tolist()
+        return [None if v is None or v != v else v for v in numbers]
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        texts: list[Any] = column.to_numpy(zero_copy_only=False).tolist() if column.num_chunks else []
-        return texts
+        return column.to_numpy(zero_copy_only=False).tolist() if column.num_chunks else []
     if pa.types.is_dictionary(kind):
         return _values(column.cast(kind.value_type))
     if pa.types.is_struct(kind) and not column.null_count:
@@ -90,14 +86,8 @@ def _values(column: pyarrow.ChunkedArray) -> list[Any]:
         parts = [_values(part) for part in column.flatten()]
         return dicts(names, parts, len(column))
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_binary(kind):
-        simple: list[Any] = column.to_pylist()
-        return simple
+        return cast("list[Any]", column.to_pylist())
     return [plain_value(value) for value in column.to_pylist()]
-
-
-def _floats(column: pyarrow.ChunkedArray) -> list[Any]:
-    numbers: list[Any] = column.to_pylist() if column.null_count else column.to_numpy().tolist()
-    return numbers
 
 
 def write_parquet(records: Sequence[TopicRecord], path: Path | str, metadata: dict[str, Any]) -> None:
@@ -172,9 +162,8 @@ def read_parquet(
     try:
         table = pq.read_table(path)
     except (OSError, ValueError) as error:
-        if isinstance(error, pa.ArrowInvalid):
-            raise ConfigError(f'file "{Path(path).name}" is not a Parquet file', detail=str(error)) from error
-        raise ConfigError(f'file "{Path(path).name}" cannot be read', detail=str(error)) from error
+        fact = "is not a Parquet file" if isinstance(error, pa.ArrowInvalid) else "cannot be read"
+        raise ConfigError(f'file "{Path(path).name}" {fact}', detail=str(error)) from error
     mark = (table.schema.metadata or {}).get(_MARK)
     if roles is not None:
         records = records_of_table(table, roles, partitions=partitions, key_serde=key_serde)

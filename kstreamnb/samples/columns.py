@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import repeat
@@ -99,7 +100,7 @@ def make_records(
             places = _numbers(cells["partition"], roles.partition)
         else:
             places = _places(keys, partitions or 0, key_serde or Serdes.string())
-        counters = {place: itertools.count() for place in set(places)}
+        counters: defaultdict[int, Iterator[int]] = defaultdict(itertools.count)
         offsets = [next(counters[place]) for place in places]
     rows = zip(repeat(roles.topic), places, offsets, times, keys, values, headers, strict=False)
     return tuple(map(tuple.__new__, repeat(TopicRecord), rows))
@@ -125,12 +126,10 @@ def _places(keys: list[Any], partitions: int, serde: Serde) -> list[int]:
 
 def number_offsets(records: Iterable[TopicRecord]) -> tuple[TopicRecord, ...]:
     """Return the records with their offsets counted again, from 0 in each partition."""
-    seen: dict[tuple[str, int], int] = {}
+    counters: defaultdict[tuple[str, int], Iterator[int]] = defaultdict(itertools.count)
     result = []
     for record in records:
-        place = record.topic, record.partition
-        offset = seen.get(place, 0)
-        seen[place] = offset + 1
+        offset = next(counters[record.topic, record.partition])
         result.append(record if record.offset == offset else record._replace(offset=offset))
     return tuple(result)
 

@@ -85,12 +85,8 @@ def read_value_lines(
     cells = {role: [row[name] for row in rows] for role, name in roles.named().items()}
     cells["timestamp"] = [timestamp_ms(row[roles.timestamp], f"line {number}") for number, row in numbered]
     if "value" not in cells:
-        wanted = set(roles.value) if roles.value is not None else None
-        taken = {name for role, name in roles.named().items() if role != "key"} if wanted is None else set()
-        cells["value"] = [
-            {name: row[name] for name in row if (name in wanted if wanted is not None else name not in taken)}
-            for row in rows
-        ]
+        chosen = ((row, set(roles.value_columns(row))) for row in rows)
+        cells["value"] = [{name: row[name] for name in row if name in names} for row, names in chosen]
     return make_records(cells, roles, partitions=partitions, key_serde=key_serde)
 
 

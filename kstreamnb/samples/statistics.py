@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil
+from operator import attrgetter
 from typing import Any
 
 from kstreamnb.charts import Bars, Charted, Charts
@@ -17,6 +18,7 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.time import format_duration, format_ms
 from kstreamnb.samples.description import size_of
 from kstreamnb.samples.text import format_cell
+from kstreamnb.topology.nodes import grouped
 
 _STEPS_MS = [
     *(step * size for size in (1, 10, 100) for step in (1, 2, 5)),
@@ -155,10 +157,7 @@ class SampleStatistics(Charted):
     topics: tuple[TopicStatistics, ...]
 
     def __getitem__(self, topic: str) -> TopicStatistics:
-        for each in self.topics:
-            if each.topic == topic:
-                return each
-        raise KeyError(topic)
+        return {each.topic: each for each in self.topics}[topic]
 
     @property
     def charts(self) -> Charts:
@@ -177,9 +176,7 @@ class SampleStatistics(Charted):
 
 def statistics_of(records: Iterable[TopicRecord], top: int = 3) -> SampleStatistics:
     """Compute statistics of records in their order of arrival."""
-    by_topic: dict[str, list[TopicRecord]] = {}
-    for record in records:
-        by_topic.setdefault(record.topic, []).append(record)
+    by_topic = grouped(records, attrgetter("topic"))
     return SampleStatistics(tuple(_topic(name, by_topic[name], top) for name in sorted(by_topic)))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from heapq import merge
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, cast
 
 from kstreamnb.core.record import ValueAndTimestamp, ValueTimestampHeaders, Windowed
 from kstreamnb.core.time import Instant, instant_ms
@@ -81,19 +81,14 @@ class View(Suggesting, Generic[K, V]):
         for store in self.stores:
             row = getattr(store, method)(*args)
             if row is not None:
-                found: V = self._show(row)
-                return found
+                return cast("V", self._show(row))
         return None
 
     def _merge(self, method: str, *args: object, reverse: bool = False) -> Iterator[tuple[K, V]]:
         """Merge the rows of all stores in one order: that of each store, by key bytes and then by time."""
         show, rows = self._show, [list(getattr(store, method)(*args)) for store in self.stores]
-        if len(rows) == 1:
-            merged: Any = rows[0]
-        else:
-            order = self._rank
-            merged = merge(*rows, key=lambda row: order(row[0]), reverse=reverse)
-        return Rows(iter([(key, show(row)) for key, row in merged]))
+        merged = rows[0] if len(rows) == 1 else merge(*rows, key=lambda row: self._rank(row[0]), reverse=reverse)
+        return Rows([(key, show(row)) for key, row in merged])
 
     def _rank(self, key: object) -> tuple[object, ...]:
         serde = self.stores[0].spec.key_serde
@@ -244,7 +239,7 @@ class WindowView(View[Windowed[object], V]):
     def _of_key(self, method: str, key: object, from_: int, to: int) -> Iterator[tuple[int, V]]:
         show = self._show
         rows = [row for store in self.stores for row in getattr(store, method)(key, from_, to)]
-        return Rows(iter([(start, show(row)) for start, row in rows]))
+        return Rows([(start, show(row)) for start, row in rows])
 
 
 class SessionView(View[Windowed[object], V]):
@@ -354,9 +349,7 @@ class VersionedView(View[K, V]):
             ascending: the oldest version first. Default: True.
         """
         first, last = None if from_ is None else _ms(from_), None if to is None else _ms(to)
-        return Rows(
-            iter([row for store in self.stores for row in store.history(key, first, last, ascending=ascending)])
-        )
+        return Rows([row for store in self.stores for row in store.history(key, first, last, ascending=ascending)])
 
 
 VIEWS: Mapping[str, type[View]] = {

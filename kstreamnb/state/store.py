@@ -85,8 +85,8 @@ class Rows(Iterator[Item]):
 
     _ahead: tuple[Item, ...] = ()
 
-    def __init__(self, rows: Iterator[Item]) -> None:
-        self._rest = rows
+    def __init__(self, rows: Iterable[Item]) -> None:
+        self._rest = iter(rows)
 
     def __iter__(self) -> Iterator[Item]:
         return self if self._ahead else self._rest

@@ -137,7 +137,7 @@ class WindowRows(TimedRows[int]):
     def fetch_between(self, key: object, from_: int, to: int) -> Rows:
         """Return ``(window start, value)`` of one key with starts between two times, both inclusive, ascending."""
         raw_key = self.keys.encode(key)
-        return Rows(iter(self._starts(raw_key, self._of_key(raw_key, from_, to))))
+        return Rows(self._starts(raw_key, self._of_key(raw_key, from_, to)))
 
     def rows_between(
         self, key: object, from_: int, to: int, *, newest_first: bool = False
@@ -150,7 +150,7 @@ class WindowRows(TimedRows[int]):
     def backward_fetch(self, key: object, from_: int, to: int) -> Rows:
         """Return the rows of `fetch_between`, descending."""
         raw_key = self.keys.encode(key)
-        return Rows(iter(self._starts(raw_key, self._of_key(raw_key, from_, to)[::-1])))
+        return Rows(self._starts(raw_key, self._of_key(raw_key, from_, to)[::-1]))
 
     def _of_key(self, raw_key: Hashable, from_: int, to: int) -> list[int]:
         positions = self._positions_from(raw_key, from_)
@@ -313,11 +313,8 @@ class SessionRows(TimedRows[tuple[int, int]]):
 
     def _of_key(self, key: object, earliest_end: int, latest_start: int) -> list[SessionKey]:
         raw_key = self.keys.encode(key)
-        found = [
-            (raw_key, position)
-            for position in self._positions_from(raw_key, earliest_end)
-            if position[1] <= latest_start
-        ]
+        positions = self._positions_from(raw_key, earliest_end)
+        found = [(raw_key, position) for position in positions if position[1] <= latest_start]
         return found if self.spec.persistent or len(found) < 2 else sorted(found, key=self._time_rank)
 
     def _of_keys(self, from_key: object, to_key: object, earliest_end: int, latest_start: int) -> list[SessionKey]:
@@ -383,4 +380,4 @@ class SessionStoreForUser(StoreForUser):
         return None if aggregate is None else AggregationWithHeaders(aggregate, self._store.headers_at(session))
 
     def _shown(self, result: object) -> object:
-        return Rows(iter([(row[0], self._named(*row)) for row in result])) if isinstance(result, Rows) else result
+        return Rows([(row[0], self._named(*row)) for row in result]) if isinstance(result, Rows) else result

@@ -80,7 +80,6 @@ class InputTopic(Suggesting):
         if value is ...:
             key, value = None, key
         timestamp = self._tick() if at is None else _instant(at)
-        expect(partition, int | None, "partition")
         place = self.topic, -1 if partition is None else partition, -1
         self._write([TopicRecord(*place, timestamp, key, value, headers_of(headers))])
 

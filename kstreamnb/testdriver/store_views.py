@@ -134,5 +134,4 @@ def view_of(name: str, stores: Sequence[Store], *, show: Detail = "values") -> A
             with headers as `ValueTimestampHeaders` or `AggregationWithHeaders`.
     """
     displayed = {kind: _SHOWN_AS[view] for kind, view in VIEWS.items()}
-    view = state_view_of(name, list(stores), show=show, views=displayed)
-    return cast("AnyView | None", view)
+    return cast("AnyView | None", state_view_of(name, list(stores), show=show, views=displayed))

@@ -202,10 +202,8 @@ class TopologyTestDriver(Suggesting, Displayed):
         keys, values = _serde("key", key_serde), _serde("value", value_serde)
 
         def serdes() -> tuple[Serde, Serde]:
-            writer = self.router.writer_serdes(topic) or (
-                self.config.default_key_serde,
-                self.config.default_value_serde,
-            )
+            config = self.config
+            writer = self.router.writer_serdes(topic) or (config.default_key_serde, config.default_value_serde)
             return keys or writer[0], values or writer[1]
 
         return OutputTopic(topic, self._log, serdes, self.produced_topic_names)

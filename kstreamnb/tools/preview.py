@@ -73,9 +73,8 @@ def first_records(handle: Handle, sample: Iterable[TopicRecord] | None = None, n
     expect_number(n, "number of records to show")
     if records is None:
         raise ConfigError("there is no sample to preview", hint="give one, or set builder.sample once")
-    expect(
-        records, Iterable, "sample", hint=f"write head(n={records})" if isinstance(records, int) else "give a Sample"
-    )
+    hint = f"write head(n={records})" if isinstance(records, int) else "give a Sample"
+    expect(records, Iterable, "sample", hint=hint)
     listed = list(records)
     if not all(issubclass(kind, TopicRecord) for kind in set(map(type, listed))):
         for record in listed:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kstreamnb.topology.description import DescribedNode, DescribedSubtopology, TopologyDescription
 from kstreamnb.topology.labels import changes_key, node_label, node_title
-from kstreamnb.topology.nodes import walk
+from kstreamnb.topology.nodes import grouped, walk
 
 
 @dataclass(frozen=True)
@@ -34,19 +34,13 @@ def internal_topics(description: TopologyDescription) -> frozenset[str]:
 def cuts_of(description: TopologyDescription) -> tuple[Cut, ...]:
     """Return all cuts, in the order of the sub-topologies."""
     internal = internal_topics(description)
-    writers: dict[str, list[tuple[DescribedSubtopology, DescribedNode]]] = {}
-    for sub in description.subtopologies:
-        for node in sub.nodes:
-            if node.topic is not None:
-                writers.setdefault(node.topic, []).append((sub, node))
+    written = ((sub, node) for sub in description.subtopologies for node in sub.nodes if node.topic is not None)
+    writers = grouped(written, lambda writer: writer[1].topic)
     cuts = []
     for after in description.subtopologies:
         for topic in (topic for node in after.nodes for topic in node.topics):
-            sinks: dict[int, list[DescribedNode]] = {}
-            for before, sink in writers.get(topic, ()):
-                sinks.setdefault(before.id, []).append(sink)
-            for id_, nodes in sinks.items():
-                why, short = _reason(topic, id_, after.id, nodes, internal, description)
+            for id_, found in grouped(writers.get(topic, ()), lambda writer: writer[0].id).items():
+                why, short = _reason(topic, id_, after.id, [sink for _, sink in found], internal, description)
                 cuts.append(Cut(topic, id_, after.id, why, short))
     return tuple(sorted(cuts, key=lambda cut: (cut.before, cut.after)))
 

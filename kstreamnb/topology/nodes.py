@@ -22,6 +22,7 @@ from kstreamnb.core.stores import StoreSpec
 from kstreamnb.source_location import SourceLocation
 
 _N = TypeVar("_N", bound=Hashable)
+_I = TypeVar("_I")
 
 TopicName: TypeAlias = "str | Callable[[Any, Any, Any], str]"
 """A topic, or a function ``(key, value, metadata) -> topic`` that chooses one for each record."""
@@ -142,6 +143,19 @@ def walk(start: Iterable[_N], onward: Callable[[_N], Iterable[_N]]) -> Iterator[
             waiting.extend(onward(each))
 
 
+def grouped(items: Iterable[_I], key: Callable[[_I], _N]) -> dict[_N, list[_I]]:
+    """Return items in lists by their ``key``, in the order of the first item of each list.
+
+    Example:
+        >>> grouped(["pear", "fig", "plum"], len)
+        {4: ['pear', 'plum'], 3: ['fig']}
+    """
+    groups: dict[_N, list[_I]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
+
+
 def group_nodes(nodes: Mapping[str, Node]) -> tuple[Subtopology, ...]:
     """Group ``nodes`` into sub-topologies by union-find over parents and shared stores."""
     root = {name: name for name in nodes}
@@ -158,9 +172,7 @@ def group_nodes(nodes: Mapping[str, Node]) -> tuple[Subtopology, ...]:
             root[find(node.name)] = find(parent)
         for store in node.stores:
             root[find(node.name)] = find(user.setdefault(store, node.name))
-    groups: dict[str, list[Node]] = {}
-    for node in nodes.values():
-        groups.setdefault(find(node.name), []).append(node)
+    groups = grouped(nodes.values(), lambda node: find(node.name))
     return tuple(_subtopology(number, members) for number, members in enumerate(groups.values()))
 
 

@@ -40,10 +40,7 @@ class ConfigReport(Tabular):
         self.answers = answers
 
     def __getitem__(self, name: str) -> Answer:
-        for answer in self.answers:
-            if answer.name == name:
-                return answer
-        raise KeyError(name)
+        return {answer.name: answer for answer in self.answers}[name]
 
     def __len__(self) -> int:
         return len(self.answers)

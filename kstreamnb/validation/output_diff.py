@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from operator import attrgetter
 from typing import Any, Literal, TypeAlias
 
 from kstreamnb.core.formatting import format_time, format_value, join_list, pluralize
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.tables import Tabular
 from kstreamnb.replays.replay import Replay
+from kstreamnb.topology.nodes import grouped
 
 RunOutputs: TypeAlias = Replay | Mapping[str, Iterable[Any]] | Iterable[Any]
 """A replay, records by topic, or records: `TopicRecord`, or tuples ``(key, value, timestamp)``."""
@@ -110,10 +112,7 @@ def _by_partition(outputs: RunOutputs) -> dict[tuple[str, int], list[TopicRecord
         records = [_record(record, topic) for topic, found in outputs.items() for record in found]
     else:
         records = [_record(record, "output") for record in outputs]
-    result: dict[tuple[str, int], list[TopicRecord]] = {}
-    for record in records:
-        result.setdefault((record.topic, record.partition), []).append(record)
-    return result
+    return grouped(records, attrgetter("topic", "partition"))
 
 
 def _record(record_or_tuple: Any, topic: str) -> TopicRecord:

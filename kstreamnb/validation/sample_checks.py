@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from operator import attrgetter
 
 from kstreamnb.core.codec import encoder, key_partitioner
 from kstreamnb.core.formatting import format_value, join_list, pluralize
@@ -22,7 +23,7 @@ from kstreamnb.replays.replay import Replay, recorded
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
-from kstreamnb.topology.nodes import ProcessorNode, walk
+from kstreamnb.topology.nodes import ProcessorNode, grouped, walk
 from kstreamnb.topology.topology import Topology
 from kstreamnb.validation.issue import Issue
 from kstreamnb.validation.key_changes import key_change_findings
@@ -141,11 +142,8 @@ def _misplaced(
 
 def _failures(topology: Topology, result: Replay) -> Iterator[Issue]:
     """Report records on which a function, a serde or a sink failed, by node."""
-    groups: dict[tuple[str, str], list[Drop]] = {}
-    for drop in result.drops:
-        if drop.reason in _FAILURES:
-            groups.setdefault((drop.node, drop.reason), []).append(drop)
-    for (name, reason), drops in groups.items():
+    failed = (drop for drop in result.drops if drop.reason in _FAILURES)
+    for (name, reason), drops in grouped(failed, attrgetter("node", "reason")).items():
         first, records = drops[0], pluralize(len(drops), "record")
         if reason == "deserialization":
             fact = f"{records} cannot be read by its serdes"

@@ -55,8 +55,7 @@ def _waiting(run: RecordedRun, node: str, buffer: BufferTraits, task: str, step:
 def _time(run: RecordedRun, node: str, buffer: BufferTraits, task: str, rows: dict[Any, Any], step: int) -> int:
     """Return stream time as the node has seen it."""
     if buffer.kind == "partner":
-        seen: int = run.index.state_vars(task, step).get(("", buffer.clock), -1)
-        return seen
+        return int(run.index.state_vars(task, step).get(("", buffer.clock), -1))
     if buffer.kind == "change":
         return node_time(run, node, task, step)
     return int(rows[None][0]) if rows.get(None) else run.index.stream_time(task, step)

@@ -53,9 +53,7 @@ def closes_at(windows: AggregationWindows, end: int) -> int:
 
 def node_time(run: RecordedRun, node: str, task: str, step: int) -> int:
     """Stream time as a node has seen it."""
-    state_vars = run.index.state_vars(task, step)
-    seen: int = state_vars.get((node, "stream_time_ms"), -1)
-    return seen
+    return int(run.index.state_vars(task, step).get((node, "stream_time_ms"), -1))
 
 
 def open_windows(run: RecordedRun, step: int) -> Iterator[OpenWindow]:
@@ -65,7 +63,6 @@ def open_windows(run: RecordedRun, step: int) -> Iterator[OpenWindow]:
             if store not in task.stores or node not in task.nodes:
                 continue
             time = node_time(run, node, task_id, step)
-            rows = stored_rows(task_id, task.stores[store], run.index.rows(task_id, store, step))
-            for row in rows:
+            for row in stored_rows(task_id, task.stores[store], run.index.rows(task_id, store, step)):
                 if time < (closing := closes_at(windows, row.key.end)):
                     yield OpenWindow(store, node, task_id, row.key, row.value, time, closing)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from kstreamnb.core.formatting import format_time, format_value, pluralize
@@ -110,13 +111,10 @@ class _Trace:
 
     def _parts(self, position: int) -> _Parts:
         """Return the parts of a record that was consumed or forwarded."""
-        result = self._known.get(position)
-        if result is None:
+        if position not in self._known:
             code = self._index.code(position)
-            result = self._known[position] = (
-                self._taken(position) if code.kind == "consumed" else self._handed(position, code)
-            )
-        return result
+            self._known[position] = self._taken(position) if code.kind == "consumed" else self._handed(position, code)
+        return self._known[position]
 
     def _taken(self, position: int) -> _Parts:
         cause = self._run.causes.get(position)
@@ -265,13 +263,11 @@ class _Trace:
         return came[at] if at >= 0 and self._index.step_of(came[at]) == self._index.step_of(position) else None
 
     def _arrivals_of(self, task: str, node: str) -> list[int]:
-        result = self._arrivals.get((task, node))
-        if result is None:
+        if (task, node) not in self._arrivals:
             source = isinstance(self._run.topology.nodes[node], Source)
-            about = {"node": node} if source else {"other": node}
-            result = self._index.positions_of("consumed" if source else "forwarded", task=task, **about)
-            self._arrivals[task, node] = result
-        return result
+            kind, about = ("consumed", {"node": node}) if source else ("forwarded", {"other": node})
+            self._arrivals[task, node] = self._index.positions_of(kind, task=task, **about)
+        return self._arrivals[task, node]
 
     def _raw_key(self, task: str, store: str, key: object) -> Hashable:
         keeper = self._run.tasks[task].stores[store]
@@ -287,13 +283,10 @@ class _Trace:
         nodes = [node for node in self._run.topology.nodes.values() if isinstance(node, ProcessorNode)]
         using = [node for node in nodes if code.node in node.stores]
         owning = [node for node in using if code.node in _own_stores(node.traits)] or using
-        came = {
-            name: at for node in owning if (at := self._arrival(code.task, name := node.name, position)) is not None
-        }
-        if not came:
-            return (owning[0] if len(owning) == 1 else None), None
-        last = max(came, key=lambda name: came[name])
-        return next(node for node in owning if node.name == last), came[last]
+        arrived = ((node, self._arrival(code.task, node.name, position)) for node in owning)
+        came = [(node, at) for node, at in arrived if at is not None]
+        alone = owning[0] if len(owning) == 1 else None
+        return max(came, key=itemgetter(1), default=(alone, None))
 
     def _span_start(self, position: int) -> int:
         return self._index.starts[self._index.step_of(position) - 1] if self._index.step_of(position) else 0

@@ -13,6 +13,7 @@ from kstreamnb.hints import unknown
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.replays.analysis.time_chart import Lane, TaskTime, TimeChart
 from kstreamnb.replays.analysis.time_sources import Dot, TimeSource, sources_of
+from kstreamnb.topology.nodes import grouped
 
 _MOST_RECORDS = 400
 _WIDEST = 2  # windows may make the picture at most this many times wider on each side than the records alone
@@ -78,10 +79,7 @@ def time_chart(run: RecordedRun, store: str | None, lanes: Lanes) -> TimeChart:
 
 def _chosen(dots: Iterable[Dot], lanes: Lanes) -> dict[str, dict[str, list[Dot]]]:
     """Return the records by task and lane; lanes with dropped records come first if not all can be shown."""
-    found: dict[tuple[str, str], list[Dot]] = {}
-    for dot in dots:
-        if lanes.takes(dot):
-            found.setdefault((dot.task, lanes.label(dot)), []).append(dot)
+    found = grouped(filter(lanes.takes, dots), lambda dot: (dot.task, lanes.label(dot)))
     ranked = sorted(found, key=lambda lane: all(dot.record.fate == "kept" for dot in found[lane]))
     taken = set(ranked[: lanes.most])
     steps = sorted(dot.record.step for lane in taken for dot in found[lane])[:_MOST_RECORDS]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from kstreamnb.core.formatting import format_interval, format_time, format_value
@@ -19,7 +20,7 @@ from kstreamnb.replays.analysis.open_windows import closes_at, windowed_nodes
 from kstreamnb.replays.analysis.time_chart import ChartKind, Fate, Link, TimedRecord, TimeSpan
 from kstreamnb.state import InCache
 from kstreamnb.state.versioned import LATEST_ROW
-from kstreamnb.topology.nodes import Source
+from kstreamnb.topology.nodes import Source, grouped
 
 
 class Dot(NamedTuple):
@@ -102,15 +103,12 @@ class _Windows(TimeSource):
     def __init__(self, run: RecordedRun, name: str, node: str, windows: AggregationWindows) -> None:
         super().__init__(run)
         self.name, self._node, self._windows, self.about = name, node, windows, describe_windows(windows)
+        self._inclusive = isinstance(windows, SessionWindows | SlidingWindows)
         self._times: dict[str, list[tuple[int, int]]] = {}
 
     def dots(self) -> Iterator[Dot]:
         """Yield the records that reached the aggregate; stream time is that of its node, which drives its windows."""
-        drops: dict[int, list[Drop]] = {}
-        inclusive = isinstance(self._windows, SessionWindows | SlidingWindows)
-        for each in self.run.drops():
-            if each.node == self._node:
-                drops.setdefault(each.step, []).append(each)
+        drops = grouped((each for each in self.run.drops() if each.node == self._node), attrgetter("step"))
         seen: dict[str, int] = {}
         for arrival in arrivals(self.run, self._node):
             step = self.run.index.step_of(arrival.position)
@@ -123,7 +121,7 @@ class _Windows(TimeSource):
             fate = _fate(drop)
             if late:
                 fate = "partly late" if self._wrote(step) else "late"
-                reason = ", ".join(_why(each, closed=inclusive) for each in late)
+                reason = ", ".join(_why(each, closed=self._inclusive) for each in late)
             now = seen.get(arrival.task, -1)
             key, value, time = arrival.key, arrival.value, arrival.timestamp
             record = TimedRecord(step, 0, key, value, time, now, fate, reason or _why(drop))
@@ -141,7 +139,6 @@ class _Windows(TimeSource):
     def spans(self, task: str, dots: Sequence[Dot]) -> Iterator[TimeSpan]:
         """Yield the windows of a lane's keys by start; sessions that were merged into another one are left out."""
         times = self._times.get(task, [])
-        inclusive = isinstance(self._windows, SessionWindows | SlidingWindows)
         for raw_key, positions in self.raw_writes(task, self.name, [dot.key for dot in dots]):
             written = list(self.rows(task, self.name, raw_key, positions))
             key = next((each.row.key for each in written if each.row is not None), None)
@@ -156,7 +153,7 @@ class _Windows(TimeSource):
                 if each.row is not None or closed is None or each.step <= closed  # the rest is expiry
             )
             yield TimeSpan(
-                key, key.start, key.end, None if closes >= MAX_TIME_MS else closes, closed, values, inclusive
+                key, key.start, key.end, None if closes >= MAX_TIME_MS else closes, closed, values, self._inclusive
             )
 
 

@@ -100,13 +100,9 @@ def _late(run: RecordedRun, drop: Drop) -> tuple[str, str | None]:
     windows = run.topology.nodes[drop.node].traits.windows
     closed = isinstance(windows, (SessionWindows, SlidingWindows))
     gap = numbers.get("gap_ms", 0)
-    wait = (
-        f"gap {format_duration(gap)} − grace {format_duration(grace)}"
-        if "gap_ms" in numbers
-        else f"grace {format_duration(grace)}"
-    )
+    wait = f"gap {format_duration(gap)} − " if "gap_ms" in numbers else ""
     rule = (
-        f"stream time {format_time(time)} − {wait} = {format_time(numbers['close_ms'])} "
+        f"stream time {format_time(time)} − {wait}grace {format_duration(grace)} = {format_time(numbers['close_ms'])} "
         f"{'>' if closed else '≥'} end {format_time(end)}"
     )
     needed = time - gap - end + (0 if closed else 1)

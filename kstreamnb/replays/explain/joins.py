@@ -124,9 +124,8 @@ def _distance(time: int, reach: tuple[int, int]) -> int:
 
 
 def _near(other: NodeArrival, reach: tuple[int, int]) -> str:
-    return (
-        f"{format_duration(_distance(other.timestamp, reach))} too {'early' if other.timestamp < reach[0] else 'late'}"
-    )
+    side = "early" if other.timestamp < reach[0] else "late"
+    return f"{format_duration(_distance(other.timestamp, reach))} too {side}"
 
 
 def _elsewhere(arrival: NodeArrival, others: list[NodeArrival]) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import Any
 
 from kstreamnb.core.formatting import format_time, join_list, pluralize
@@ -15,7 +16,7 @@ from kstreamnb.replays.analysis.node_flow import NodeArrival, above, arrivals, r
 from kstreamnb.replays.explain.explanation import Explanation, described
 from kstreamnb.replays.explain.joins import unmatched
 from kstreamnb.replays.explain.predicates import unmet
-from kstreamnb.topology.nodes import Node, Sink, Source
+from kstreamnb.topology.nodes import Node, Sink, Source, grouped
 
 _LOOKED_AT = 1_000
 _NOT_LOOKED_AT = f"only the first {_LOOKED_AT:,} of its records were examined"
@@ -97,11 +98,8 @@ def _stops(run: RecordedRun, name: str, path: list[str]) -> Iterator[Explanation
 
 def _refused(run: RecordedRun, name: str) -> dict[str, list[Drop]]:
     """Return records that a source dropped before a task consumed them, by reason."""
-    result: dict[str, list[Drop]] = {}
-    for drop in run.drops():
-        if drop.node == name and "topic" in drop.details:
-            result.setdefault(drop.reason, []).append(drop)
-    return result
+    refused = (drop for drop in run.drops() if drop.node == name and "topic" in drop.details)
+    return grouped(refused, attrgetter("reason"))
 
 
 def _by_reason(

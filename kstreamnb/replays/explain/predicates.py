@@ -70,12 +70,8 @@ def _facts(node: ast.expr, values: Evaluator, *, wanted: bool) -> Iterator[str]:
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         yield from _facts(node.operand, values, wanted=not wanted)
     elif isinstance(node, ast.Compare) and len(node.ops) == 1:
-        word = _WORDS[type(node.ops[0])]
-        limit = format_value(values[node.comparators[0]])
-        yield (
-            f"{_named(node.left)} was {format_value(values[node.left])}, the condition is "
-            f"{f'{word} ' if word else ''}{limit}"
-        )
+        condition = f"{_WORDS[type(node.ops[0])]} {format_value(values[node.comparators[0]])}".lstrip()
+        yield f"{_named(node.left)} was {format_value(values[node.left])}, the condition is {condition}"
     else:
         yield f"{_named(node)} was {format_value(values[node])}"
 

@@ -16,7 +16,8 @@ from typing import Any
 from kstreamnb.core.codec import decode, to_bytes
 from kstreamnb.core.processor import Processor
 from kstreamnb.core.record import Headers, Record
-from kstreamnb.core.serde import FITTING
+from kstreamnb.core.serde import FITTING, SCALARS
+from kstreamnb.core.serdes import JsonSerde
 from kstreamnb.errors import ConfigError, KStreamError, ProcessingError, RecordRefusedError, SerdeError
 from kstreamnb.hints import for_python, message_of
 from kstreamnb.java_texts import CANNOT_READ
@@ -203,9 +204,9 @@ def _sink_hint(context: TaskContext, node: str, error: BaseException) -> str | N
         try:
             serde.serialize(fault)
         except SerdeError:
-            fitting = FITTING.get(type(fault), serde.name)
+            fitting = FITTING.get(type(fault), serde.name) if isinstance(serde, _BUILT_IN) else serde.name
             if fitting == serde.name or not isinstance(sink.topic, str) or sink.topic in plan.topology.internal_topics:
-                return f"for the {side}: {error.hint}"
+                return error.hint and f"for the {side}: {error.hint}"
             return f'for the {side}, write .to("{sink.topic}", {side}_serde="{fitting}")'
     return None
 
@@ -237,6 +238,7 @@ def _user_frame(trace: TracebackType | None) -> tuple[str, int] | None:
 
 
 _SINKS = os.path.join(PACKAGE, "runtime", "codegen", "sinks.py")
+_BUILT_IN = (JsonSerde, *map(type, SCALARS))
 Guard = Callable[[str, BaseException, Any, Any, int, Headers], None]
 """``guard(node, error, *record)``: returns if the task continues without the record, raises otherwise."""
 

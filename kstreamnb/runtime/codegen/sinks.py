@@ -35,10 +35,9 @@ def topic_serdes(plan: TaskPlan, nodes: Iterable[str]) -> dict[str, tuple[Serde,
 
 def is_plain_sink(sink: Sink, context: TaskContext) -> bool:
     """Return whether the sink always writes to one topic, by key, with serdes that its readers know."""
-    fixed = (
-        isinstance(sink.topic, str) and sink.partitioner is None and not RecordLimits.configured(context.plan.config)
-    )
-    return fixed and context.plan.topic(str(sink.topic)) in context.topic_serdes
+    if not isinstance(sink.topic, str) or sink.partitioner is not None or RecordLimits.configured(context.plan.config):
+        return False
+    return context.plan.topic(sink.topic) in context.topic_serdes
 
 
 def add_sink(builder: FunctionBuilder, sink: Sink, context: TaskContext) -> None:
@@ -98,15 +97,12 @@ def _bytes_of(serde: Serde) -> Callable[[Any], Any]:
 
 def _partitions(sink: Sink, context: TaskContext, key_serde: Serde) -> Callable[[str, Any, Any], Iterable[int]]:
     """Return ``choose(topic, key, value)``: the partitions of a record, none if it is to be dropped."""
-    by_key: dict[str, Callable[[Any], int]] = {}
     encode, count, partitioner = encoder(key_serde), context.plan.count, sink.partitioner
+    partition_of = cache(lambda topic: key_partitioner(key_serde, count(topic)))
     ask: Any = getattr(partitioner, "partitions", partitioner)
 
     def default(topic: str, key: object, value: object) -> Iterable[int]:
-        partition_of = by_key.get(topic)
-        if partition_of is None:
-            partition_of = by_key[topic] = key_partitioner(key_serde, count(topic))
-        return (partition_of(encode(key)),)
+        return (partition_of(topic)(encode(key)),)
 
     def choose(topic: str, key: object, value: object) -> Iterable[int]:
         chosen = ask(topic, key, value, count(topic))

@@ -104,10 +104,9 @@ class TaskCompiler:
 
     def process(self, name: str) -> Process:
         """Return the bound function of a node."""
-        process = self._bound.get(name)
-        if process is None:
-            process = self._bound[name] = self._bind(name)
-        return process
+        if name not in self._bound:
+            self._bound[name] = self._bind(name)
+        return self._bound[name]
 
     def _bind(self, name: str) -> Process:
         node = self._nodes[name]
@@ -196,15 +195,10 @@ class TaskCompiler:
 
     def _child_reading_new(self, name: str) -> str | None:
         """Return a table node's only child if that is inlined and reads only the new value of each change."""
-        children = self._children[name]
-        if (
-            self._context.recorder is None
-            and len(children) == 1
-            and self._nodes[children[0]].traits.reads_new
-            and self._inlines(children[0])
-        ):
-            return children[0]
-        return None
+        if self._context.recorder is not None or len(self._children[name]) != 1:
+            return None
+        (child,) = self._children[name]
+        return child if self._nodes[child].traits.reads_new and self._inlines(child) else None
 
     @contextmanager
     def _starting(self, name: str) -> Iterator[None]:

@@ -160,11 +160,7 @@ class Application(ApplicationLifecycle):
         """Return the serdes with which a topic is read."""
         plans = [task.task.plan for task in self._tasks.values()]
         plans += [self._thread.global_task.plan] if self._thread and self._thread.global_task else []
-        for plan in plans:
-            source = plan.source_of(topic)
-            if source is not None:
-                return plan.key_serde(source.key_serde), plan.value_serde(source.value_serde)
-        return None
+        return next((plan.serdes(source) for plan in plans if (source := plan.source_of(topic)) is not None), None)
 
     def _written_serdes(self, topic: str) -> tuple[Serde, Serde] | None:
         """Return the serdes with which a topic is written."""

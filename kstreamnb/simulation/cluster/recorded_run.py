@@ -10,7 +10,7 @@ from functools import cached_property
 from math import inf
 from typing import Any
 
-from kstreamnb.core.codec import SerializedValue, decode
+from kstreamnb.core.codec import decode, encoded
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.errors import EngineError
 from kstreamnb.recording.recorded_run import RecordedRun, Waiting
@@ -86,21 +86,11 @@ class ClusterRun(RecordedRun):
             code._replace(task=code.task[own:]) if owner == application else code
             for code, owner in zip(shared.codes, shared.owners, strict=True)
         ]
-        fed = {topic for topic, _, _ in shared.arrived} | {
-            code.other
-            for code, owner in zip(shared.codes, shared.owners, strict=True)
-            if code.kind == "produced" and owner != application
-        }
-        super().__init__(
-            recorder.topology,
-            recorder.config,
-            recording,
-            recorder.tasks,
-            {t: len(p) for t, p in shared.topics.items()},
-            fed,
-        )
-        foreign = [c.task for c, owner in zip(recording.codes, shared.owners, strict=True) if owner != application]
-        self.index = TraceIndex(recording, foreign)
+        others = [code for code, owner in zip(shared.codes, shared.owners, strict=True) if owner != application]
+        fed = {topic for topic, _, _ in shared.arrived} | {code.other for code in others if code.kind == "produced"}
+        counts = {topic: len(partitions) for topic, partitions in shared.topics.items()}
+        super().__init__(recorder.topology, recorder.config, recording, recorder.tasks, counts, fed)
+        self.index = TraceIndex(recording, [code.task for code in others])
 
     def owner(self, position: int) -> RecordedRun:
         """Return the run of the application that wrote an entry."""
@@ -196,12 +186,7 @@ class ClusterRun(RecordedRun):
     def _lying(self, task: str, topic: str, partition: int, offset: int) -> Waiting:
         plan, record = self.tasks[task].plan, self.shared.topics[topic][partition][offset]
         source: Any = plan.source_of(topic)
-        key, value = (
-            None if data is None else decode(serde, SerializedValue(data))
-            for serde, data in (
-                (plan.key_serde(source.key_serde), record.key), (plan.value_serde(source.value_serde), record.value)
-            )
-        )  # fmt: skip
+        key, value = map(decode, plan.serdes(source), map(encoded, (record.key, record.value)))
         where: Any = "input" if (topic, partition, offset) in self.shared.arrived else "between tasks"
         result = TopicRecord(topic, partition, offset, record.timestamp, key, value, record.headers)
         return Waiting(where, task, result)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kstreamnb.core.codec import decode, encoded
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.simulation.cluster.broker import Broker, Isolation, LogRecord
@@ -26,8 +27,5 @@ class TopicReader:
     def take(self, key_serde: Serde, value_serde: Serde) -> TopicRecord:
         """Return the next record."""
         _, number, record = self._ahead.pop(0)
-        key, value = (
-            None if data is None else serde.deserialize(data)
-            for serde, data in ((key_serde, record.key), (value_serde, record.value))
-        )
+        key, value = map(decode, (key_serde, value_serde), map(encoded, (record.key, record.value)))
         return TopicRecord(self._topic, number, record.offset, record.timestamp, key, value, record.headers)

@@ -370,16 +370,12 @@ class ConsumerGroup(OffsetTable):
         self._owners = {partition: name for name, partitions in now.items() for partition in partitions}
         moved = [partition for partition, name in self._owners.items() if before.get(partition, name) != name]
         for name, member in members.items():
-            lost = (
-                member.owned
-                if self._is_eager
-                else [partition for partition in member.owned if partition not in now[name]]
-            )
-            self._notify(member, "revoked", lost)
+            kept = () if self._is_eager else now[name]
+            self._notify(member, "revoked", [partition for partition in member.owned if partition not in kept])
         for name, member in members.items():
             got = [partition for partition in now[name] if self._is_eager or before.get(partition) != name]
-            kept = [partition for partition in now[name] if partition not in got]
-            member.positions = {partition: at for partition, at in member.positions.items() if partition in kept}
+            stay = [partition for partition in now[name] if partition not in got]
+            member.positions = {partition: at for partition, at in member.positions.items() if partition in stay}
             member.owned = now[name]
             self._note_pauses(name, [partition for partition in got if before.get(partition, name) != name])
             self._notify(member, "assigned", got, self._restoring(name, got))

@@ -15,6 +15,7 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.time import duration_ms, format_duration
 from kstreamnb.errors import BufferExhaustedError, ConfigError, EngineError, KStreamError
 from kstreamnb.kafka.partitioners import record_bytes
+from kstreamnb.topology.nodes import grouped
 
 if TYPE_CHECKING:  # a log makes its producers; the callback's module needs the client of Kafka
     from kstreamnb.kafka.producer import DeliveryCallback
@@ -311,13 +312,9 @@ class LogProducer:
 
     def _send(self, batches: list[_Batch]) -> None:
         under_way = self._on_their_way()
-        by_broker: dict[int, list[_Batch]] = {}
-        for batch in batches:
-            leader = self._leader(batch)
-            if leader is not None and batch not in under_way:
-                by_broker.setdefault(leader, []).append(batch)
-        for broker, together in by_broker.items():
-            if self._may_send(broker):
+        waiting = [batch for batch in batches if batch not in under_way]
+        for broker, together in grouped(waiting, self._leader).items():
+            if broker is not None and self._may_send(broker):
                 self._request(together)
 
     def _request(self, together: list[_Batch]) -> None:

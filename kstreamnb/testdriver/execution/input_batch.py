@@ -15,6 +15,7 @@ from kstreamnb.errors import SerdeError
 from kstreamnb.runtime.context.record_context import Partition
 from kstreamnb.testdriver.execution.router import Router
 from kstreamnb.testdriver.execution.serializer import InputRecord, TopicRoute, no_partition
+from kstreamnb.topology.nodes import grouped
 
 
 class InputBatch:
@@ -102,9 +103,7 @@ def merge_order(timestamps: Sequence[int], partitions: Sequence[Partition]) -> l
 
 def least_head_order(same: list[int], records: Sequence[Any], partitions: Sequence[Partition]) -> list[int]:
     """Sort indexes of records that reach a task at once as it takes them: the partition with the least head first."""
-    queues: dict[Partition, list[int]] = {}
-    for at in same if len(same) > 1 else ():
-        queues.setdefault(partitions[at], []).append(at)
+    queues = grouped(same if len(same) > 1 else (), partitions.__getitem__)
     if len(queues) <= 1:
         return same
     merged = []

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
+from operator import itemgetter
 from typing import Any, Literal
 
 from kstreamnb.core.record import TopicRecord
@@ -20,7 +21,7 @@ from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.event_time import has_own_extractor
 from kstreamnb.runtime.context.task_plan import TaskPlan, plan_global_task, plan_single_task, plan_tasks
 from kstreamnb.testdriver.execution.serializer import InputRecord, Serialize, TopicRoute, serializer
-from kstreamnb.topology.nodes import Sink, Source
+from kstreamnb.topology.nodes import Sink, Source, grouped
 from kstreamnb.topology.topology import Topology
 
 Layout = Literal["split", "single"]
@@ -107,11 +108,8 @@ class Router:
         self, records: Sequence[TopicRecord], key_serde: Serde | None = None, value_serde: Serde | None = None
     ) -> list[InputRecord]:
         """Serialise records and assign their partitions; see `serializer`."""
-        by_topic: dict[str, list[TopicRecord]] = {}
-        for record in records:
-            by_topic.setdefault(record[0], []).append(record)
         serialized: dict[str, list[InputRecord]] = {}
-        for topic, of_topic in by_topic.items():
+        for topic, of_topic in grouped(records, itemgetter(0)).items():
             place = topic, key_serde, value_serde
             if place not in self._serializers:
                 self._serializers[place] = serializer(self.reader(topic), self.count(topic), key_serde, value_serde)

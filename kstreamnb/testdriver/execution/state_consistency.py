@@ -58,14 +58,7 @@ class StateCheck(Tabular):
     def table(self) -> Iterator[tuple[str, ...]]:
         """Yield the first rows that differ."""
         for row in self.rows[:_SHOWN]:
-            yield (
-                row.task,
-                row.store,
-                format_value(row.key),
-                format_value(row.found),
-                format_value(row.expected),
-                row.against,
-            )
+            yield row.task, row.store, *map(format_value, (row.key, row.found, row.expected)), row.against
 
 
 def differences(task: str, store: Any, expected: Any, against: str) -> Iterator[StateDifference]:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
 from kstreamnb.core.codec import encoded
@@ -18,6 +19,7 @@ from kstreamnb.runtime.task.task import Changelog, GlobalTask, Task
 from kstreamnb.testdriver.execution.router import Router
 from kstreamnb.testdriver.execution.serializer import InputRecord, TopicRoute
 from kstreamnb.testdriver.execution.topic_log import OutputRow, TopicLog, convert
+from kstreamnb.topology.nodes import grouped
 
 Delivery = tuple[int, str, int, WireRecord]
 """``(index of the reading task, topic, partition, record)``."""
@@ -165,9 +167,7 @@ class TaskGroup:
                 self._push(self.collect(0))
             return
         while deliveries:
-            by_task: dict[int, list[Delivery]] = {}
-            for delivery in deliveries:
-                by_task.setdefault(delivery[0], []).append(delivery)
+            by_task = grouped(deliveries, itemgetter(0))
             deliveries = []
             for index in sorted(by_task):
                 of_task = by_task[index]
@@ -192,8 +192,7 @@ class TaskGroup:
             if record.timestamp < 0 and record.key is None:
                 log.named = True
             else:
-                row = (*record[:3], encoded(record.key), encoded(record.value), record.headers)
-                log.rows.append(row)
+                log.rows.append((*record[:3], encoded(record.key), encoded(record.value), record.headers))
 
     def advance(self) -> None:
         """Fire the punctuators that are due by the wall clock, and process their consequences."""

@@ -80,12 +80,8 @@ class Race(Tabular):
     def table(self) -> Iterator[tuple[str, ...]]:
         """Yield the differences."""
         for each in self.differences[:_SHOWN]:
-            yield (
-                each.where,
-                each.key,
-                ", ".join(map(format_value, each.usual)),
-                ", ".join(map(format_value, each.other)),
-            )
+            usual, other = (", ".join(map(format_value, values)) for values in (each.usual, each.other))
+            yield each.where, each.key, usual, other
 
     def more(self) -> Iterator[str]:
         """Yield the records and the moves."""

@@ -12,7 +12,7 @@ from kstreamnb.core.record import Record, TopicRecord
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.dsl.options import Suppressed
-from kstreamnb.errors import ConfigError, EngineError, ProcessingError, RecordRefusedError, TopologyError
+from kstreamnb.errors import ConfigError, EngineError, ProcessingError, RecordRefusedError, SerdeError, TopologyError
 from kstreamnb.runtime.codegen.record_limits import record_size
 from kstreamnb.runtime.context.handlers import DeadLetter, ErrorContext, ErrorResponse, letter_row
 from kstreamnb.simulation.cluster import ClusterDriver
@@ -564,3 +564,17 @@ def test_a_sink_that_cannot_write_a_record_says_which_side_and_the_call(
     with pytest.raises(ProcessingError, match="cannot write a value") as raised:
         topic.pipe_input("a", 1)
     assert raised.value.hint == hint
+
+
+def test_a_sink_with_the_users_own_serde_gets_no_other_serde_as_a_hint() -> None:
+    """The user chose the serde; without a hint in its own error there is none."""
+
+    def refuse(value: object) -> bytes:
+        raise SerdeError("too long")
+
+    builder = StreamsBuilder("silent")
+    builder.stream("in").to("out", value_serde=Serdes.serde_from(refuse, bytes))
+    topic = TopologyTestDriver(builder.build()).create_input_topic("in")
+    with pytest.raises(ProcessingError, match="too long") as raised:
+        topic.pipe_input("a", 1)
+    assert raised.value.hint is None
