@@ -354,8 +354,12 @@ class ChangeSerde(SerdeAround[Change]):
     def keeps(self, value: Change) -> bool:
         """Return whether both values would survive a round trip unchanged."""
         new, old, is_latest = value
-        values = [each for each in (new, old) if each is not None]
-        return is_latest and bool(values) and all(map(self._inner_keeps, values))
+        return (
+            is_latest
+            and (new is not None or old is not None)
+            and (new is None or self._inner_keeps(new))
+            and (old is None or self._inner_keeps(old))
+        )
 
     def _inner_keeps(self, value: object) -> bool:
         inner = self._inner()

@@ -235,7 +235,8 @@ def answer_of(
     if isinstance(answer, ErrorResponse):
         return answer
     if answer not in ("fail", "continue"):
-        fact = f'error handler "{name_of(handler)}" answered {answer!r:.100} about {type(error).__name__}'
+        shown = f'"{answer}"' if isinstance(answer, str) else type(answer).__name__  # it may be the record
+        fact = f'error handler "{name_of(handler)}" answered {shown} about {type(error).__name__}'
         raise ConfigError(fact, hint='answer "fail", "continue" or an ErrorResponse')
     letters = () if dead_letter_topic is None else (context.dead_letter(dead_letter_topic, error),)
     return ErrorResponse(answer, letters)

@@ -184,7 +184,7 @@ class _BatchedRun:
         try:
             _process(batch, tasks.rows, marks)
         except (ProcessingError, KeyboardInterrupt) as error:  # later levels end what this one did before
-            self._error, self._end = error, passed.steps[batch.index()]
+            self._error, self._end = error, passed.steps[max(batch.index(), 0)]
         finally:
             if marks is not None:
                 marks.append(len(tasks.rows))

@@ -263,7 +263,7 @@ def test_a_handler_that_fails_is_named_with_its_line_and_the_error_it_was_asked_
     own = error.value.__cause__.__cause__  # type: ignore[union-attr]
     assert isinstance(own, AttributeError)
     assert asked == type(own.__context__).__name__
-    with pytest.raises(ProcessingError, match=f'error handler "_silent" answered None about {asked}') as error:
+    with pytest.raises(ProcessingError, match=f'error handler "_silent" answered NoneType about {asked}') as error:
         run(driver(**(others | {setting: _silent})), bad)
     assert node == error.value.node
 
