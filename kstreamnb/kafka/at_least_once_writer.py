@@ -73,20 +73,17 @@ class AtLeastOnceWriter:
         self, batch: int, source: str, output: Iterable[OutputColumns], positions: Offsets | None = None
     ) -> OutputBatch:
         """Send one batch and wait for its acknowledgements; then commit the positions for tools that show lag."""
-        return OutputBatch(batch, self._write(output, positions or {}))
+        return OutputBatch(batch, self.write(output, positions))
 
-    def write(self, output: Iterable[OutputColumns]) -> int:
-        """Write records that belong to no batch, and wait for their acknowledgements; return their number."""
-        return self._write(output, {})
-
-    def _write(self, output: Iterable[OutputColumns], positions: Offsets) -> int:
+    def write(self, output: Iterable[OutputColumns], positions: Offsets | None = None) -> int:
+        """Write records, of a batch or of none, and wait for their acknowledgements; return their number."""
         with self._publishing:
             if self._producer is None:
                 self.open()
             assert self._producer is not None
             try:
                 count = self._send(self._producer, output)
-                self._commit(positions)
+                self._commit(positions or {})
             except KafkaException as error:
                 self.close()
                 what, again = f'publishing for "{self.application}"', "the batch is sent again after a restart"
