@@ -19,7 +19,6 @@ _LOGIN = re.compile(
     r"|[^\s\"';]+))*)\s*;\s*"
 )
 _OPTION = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s"\';]+))')
-_KILOBYTE = 1024
 
 
 @cache
@@ -80,7 +79,7 @@ def for_librdkafka(given: Mapping[str, object]) -> dict[str, object]:
         if name == "sasl.jaas.config":
             found |= {f"sasl.{option}": text for option, text in _login(str(value)).items()}
         elif name == "buffer.memory":
-            found["queue.buffering.max.kbytes"] = max(1, int(str(value)) // _KILOBYTE)
+            found["queue.buffering.max.kbytes"] = max(1, int(str(value)) // 1024)
         elif name == "batch.size" and not int(str(value)):  # no batches in Java, not allowed in librdkafka
             found["batch.num.messages"] = 1
         elif name == "ssl.endpoint.identification.algorithm" and not value:

@@ -72,10 +72,7 @@ def _add_box(graph: graphviz.Digraph, box: Box) -> None:
     if box.folded:
         classes = ["ks-processor" if box.kind == "operator" else "ks-box"] + ([f"ks-{box.mark}"] if box.mark else [])
         classes += [f"ks-heat-{box.heat}"] if box.heat else []
-        small = [
-            line for text in (f"{len(box.items)} parts", box.note, box.mark) if text for line in _wrapped(text, 32)
-        ]
-        label = _label([*_wrapped(box.title), *small])
+        label = _label([*_wrapped(box.title), *_small_lines(f"{len(box.items)} parts", box.note, box.mark)])
         graph.node(box.id, label, id=box.id, shape="box", peripheries="2", **{"class": " ".join(classes)})
         return
     with graph.subgraph(name=f"cluster_{box.id}") as inside:
@@ -97,7 +94,7 @@ def _add_item(graph: graphviz.Digraph, item: Item) -> None:
     classes += ["ks-internal"] if item.kind == "internal topic" else []
     classes += [f"ks-{item.mark}"] if item.mark in ("failed", "new", "changed", "stale") else []
     classes += [f"ks-heat-{item.heat}"] if item.heat else []
-    label = _label([*large_lines(item), *small_lines(item)])
+    label = _label([*large_lines(item), *_small_lines(item.word, item.note, item.mark)])
     graph.node(item.id, label, id=item.id, **{"class": " ".join(classes)}, **_SHAPES[item.kind])
 
 
@@ -106,9 +103,9 @@ def large_lines(item: Item) -> list[str]:
     return _wrapped(item.label)
 
 
-def small_lines(item: Item) -> list[str]:
+def _small_lines(*texts: str | None) -> list[str]:
     """Return the lines written in small type below the label."""
-    return [line for text in (item.word, item.note, item.mark) if text for line in _wrapped(text, 32)]
+    return [line for text in texts if text for line in _wrapped(text, 32)]
 
 
 def _label(lines: list[str]) -> str:

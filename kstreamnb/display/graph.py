@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from kstreamnb.core.formatting import pluralize
@@ -147,7 +147,11 @@ def upstream_of(description: TopologyDescription, *names: str) -> TopologyDescri
     needed = set(walk(names, needs))
     subs = []
     for sub in description.subtopologies:
-        kept = tuple(_trimmed(node, needed) for node in sub.nodes if node.name in needed)
+        kept = tuple(
+            replace(node, successors=tuple(name for name in node.successors if name in needed))
+            for node in sub.nodes
+            if node.name in needed
+        )
         if kept:
             subs.append(DescribedSubtopology(sub.id, kept, sub.is_global))
     return TopologyDescription(tuple(subs), description.stores, description.internal_topics, (), description.name)
@@ -163,12 +167,6 @@ def overlay_of_changes(before: TopologyDescription, after: TopologyDescription) 
         elif node != old[name] or node.settings != old[name].settings:
             marks[name] = "changed"
     return Overlay(marks=marks)
-
-
-def _trimmed(node: DescribedNode, needed: Collection[str]) -> DescribedNode:
-    successors = tuple(name for name in node.successors if name in needed)
-    fields = {name: getattr(node, name) for name in DescribedNode.__dataclass_fields__}
-    return DescribedNode(**{**fields, "successors": successors})
 
 
 def _box(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kstreamnb.core.tables import escaped, html_table
 from kstreamnb.display.canvas import Canvas
-from kstreamnb.display.mime import data_of, drawing_of
+from kstreamnb.display.mime import drawing_of
 from kstreamnb.display.style import PAGE_CSS
 from kstreamnb.recording.offset_table import OffsetRow, OffsetTable
 
@@ -63,14 +62,6 @@ def _kind_of(row: OffsetRow, offset: int) -> str:
     if row.committed is not None and offset < row.committed:
         return "ks-committed"
     return "ks-read" if row.position is not None and offset < row.position else "ks-cell"
-
-
-@data_of.register
-def _(model: OffsetTable) -> dict[str, str]:
-    table = list(model.table())
-    body = html_table(model.header, table, [model.title]) if table else f"<p>{escaped(model.title)}</p>"
-    lines = "".join(f"<p>{escaped(line)}</p>" for line in model.more())
-    return {"text/plain": str(model), "text/html": f"<div>{body}{lines}</div>"}
 
 
 @drawing_of.register

@@ -11,12 +11,14 @@ from typing import Any
 
 from kstreamnb.charts import BeforeAfter, CostPicture
 from kstreamnb.core.formatting import format_time, format_value, pluralize, shown_of
+from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.tables import Tabular, escaped, html_table, text_table
 from kstreamnb.display.graph import Overlay
 from kstreamnb.display.mime import data_of, picture_of
 from kstreamnb.display.picture import GraphPicture, to_html
 from kstreamnb.display.text import to_text
 from kstreamnb.display.time_picture import to_time_svg
+from kstreamnb.recording.steps import Drop
 from kstreamnb.replays.analysis.run_profile import RunProfile
 from kstreamnb.replays.analysis.time_chart import TimeChart
 from kstreamnb.replays.explain.explanation import Explanation, Explanations
@@ -61,8 +63,7 @@ def _(model: Replay) -> GraphPicture:
 @data_of.register
 def _(model: Tabular) -> dict[str, str]:
     rows = list(model.table())
-    title = f"<p>{escaped(model.title)}</p>"
-    table = html_table(model.header, rows, [model.title]) if rows else title
+    table = html_table(model.header, rows, [model.title]) if rows else f"<p>{escaped(model.title)}</p>"
     lines = "".join(f"<p>{escaped(line)}</p>" for line in model.more())
     return {"text/plain": str(model), "text/html": f"<div>{table}{lines}</div>"}
 
@@ -145,13 +146,16 @@ def _(model: Replay) -> dict[str, str]:
     return {"text/plain": "\n".join(text), "text/html": f"<div>{''.join(page)}</div>"}
 
 
+def _record_cells(record: Drop | TopicRecord) -> tuple[str, str, str]:
+    return format_value(record.key), format_value(record.value), format_time(record.timestamp)
+
+
 def _output(replay: Replay, topic: str) -> tuple[str, Sequence[str], _Lines]:
     """Return the first records of an output topic."""
     positions = replay.run.output_positions(topic)
     number = shown_of(_SHOWN, len(positions), "record")
     rows: _Lines = [
-        (format_value(each.key), format_value(each.value), format_time(each.timestamp), str(each.partition))
-        for each in map(replay.run.produced, positions[:_SHOWN])
+        (*_record_cells(each), str(each.partition)) for each in map(replay.run.produced, positions[:_SHOWN])
     ]
     return f'output "{topic}": {number}', ("key", "value", "time", "partition"), rows
 
@@ -161,14 +165,6 @@ def _dropped(replay: Replay) -> tuple[str, Sequence[str], _Lines]:
     drops, nodes = replay.drops, replay.topology.description().nodes()
     number = shown_of(_SHOWN, len(drops), "record")
     rows: _Lines = [
-        (
-            str(drop.step),
-            node_title(nodes, drop.node),
-            drop.reason,
-            format_value(drop.key),
-            format_value(drop.value),
-            format_time(drop.timestamp),
-        )
-        for drop in drops[:_SHOWN]
+        (str(each.step), node_title(nodes, each.node), each.reason, *_record_cells(each)) for each in drops[:_SHOWN]
     ]
     return f"dropped: {number}", ("step", "node", "why", "key", "value", "time"), rows

@@ -32,24 +32,23 @@ _MARGIN = 6.0
 _NOTICE = 24
 
 
-def to_svg(view: GraphView, *, direction: str | None = None) -> str:
+def to_svg(view: GraphView) -> str:
     """Return the picture as a self-contained SVG element; the same picture and renderer give the same bytes.
+
+    It is drawn from left to right, or from top to bottom if that would be wider than a page.
 
     Args:
         view: the shapes to draw.
-        direction: LR (left to right) or TB (top to bottom). Default: LR, unless that is wider than a page.
 
     Raises: EngineError when no renderer is installed.
     """
-    drawing, width, height = _drawing(view, direction or "LR")
-    if direction is None and width > _WIDEST and width > height:
+    drawing, width, height = _drawing(view, "LR")
+    if width > _WIDEST and width > height:
         drawing, width, height = _drawing(view, "TB")
     _dress(drawing, view)
-    kinds = _kinds(view)
-    shapes, legend_width = legend(kinds)
+    shapes, legend_width = legend(_kinds(view))
     width = max(width, legend_width + 2 * _MARGIN)
-    body = _text_of(drawing)
-    return _framed(view, body, shapes, width=width, height=height)
+    return _framed(view, _text_of(drawing), shapes, width=width, height=height)
 
 
 def _drawing(view: GraphView, direction: str) -> tuple[ElementTree.Element, float, float]:

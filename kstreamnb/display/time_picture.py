@@ -283,9 +283,8 @@ def _about_record(record: TimedRecord) -> str:
 
 def _about_span(span: TimeSpan) -> str:
     key = span.key.key if isinstance(span.key, Windowed) else span.key
-    end = "the end" if span.end_ms >= MAX_TIME_MS else format_time(span.end_ms)
     interval = (
-        f"from {format_time(span.start_ms)} to {end}"
+        f"from {format_time(span.start_ms)} to the end"
         if span.end_ms >= MAX_TIME_MS
         else format_interval(span.start_ms, span.end_ms, closed=span.inclusive)
     )

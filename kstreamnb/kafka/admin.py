@@ -168,7 +168,8 @@ class Admin:
 
         Raises: BrokerError or a kind of it if there is no such topic, or the broker does not answer.
         """
-        metadata = self.retry(lambda: self._metadata(name), what := f'describing topic "{name}"')
+        what = f'describing topic "{name}"'
+        metadata = self.retry(lambda: self._metadata(name), what)
         if metadata is None:
             raise kafka_error(what, KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), self.servers)
         resource = ConfigResource(ResourceType.TOPIC, name)
@@ -254,6 +255,8 @@ class Admin:
         Raises: BrokerError if the broker does not answer.
         """
         asked = {TopicPartition(*partition): OffsetSpec.latest() for partition in partitions}
+        if not asked:
+            return {}
         again = False
 
         def ask() -> list[dict[PartitionId, ListOffsetsResultInfo]]:
@@ -264,10 +267,8 @@ class Admin:
             again = True
             # Ends first: what is appended between the answers must not look open.
             levels = IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED
-            asked_of = (
-                [self.client.list_offsets(asked, isolation_level=level) for level in levels] if asked else [{}, {}]
-            )
-            return [self._answers(futures) for futures in asked_of]
+            futures = [self.client.list_offsets(asked, isolation_level=level) for level in levels]
+            return [self._answers(each) for each in futures]
 
         ends, stable = self.retry(ask, "looking for open transactions")
         return {each: answer.offset for each, answer in stable.items() if answer.offset < ends[each].offset}

@@ -219,11 +219,7 @@ def reset(
     if plan.group:
         _of_group(admin, application, lambda: admin.client.delete_consumer_groups([application]))
     if plan.positions:
-        partitions = [
-            TopicPartition(topic, partition, offset, _MARK)
-            for topic, parts in plan.positions.items()
-            for partition, offset in parts.items()
-        ]
+        partitions = [TopicPartition(t, p, n, _MARK) for t, parts in plan.positions.items() for p, n in parts.items()]
         wanted = [ConsumerGroupTopicPartitions(application, partitions)]
         _of_group(admin, application, lambda: admin.client.alter_consumer_group_offsets(wanted))
     if plan.checkpoint is not None:

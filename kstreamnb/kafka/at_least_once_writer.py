@@ -12,13 +12,14 @@ from typing import ClassVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from kstreamnb.errors import ApplicationStateError, BrokerError
+from kstreamnb.errors import ApplicationStateError
 from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.kafka.client import Servers, about_topic, as_settings, client, connection, kafka_error
 from kstreamnb.kafka.output_batch import OutputBatch, OutputColumns
 from kstreamnb.kafka.producer import send_all
 
 _FLUSH_S = 1.0
+_PATIENCE_S = 120.0  # for the acknowledgement of a batch
 _TUNING = {
     "linger.ms": 5,
     "compression.type": "lz4",
@@ -35,7 +36,6 @@ class AtLeastOnceWriter:
         servers: ``host:port,…``, or settings with ``bootstrap.servers`` among them.
         application: id of the application, which is also its group.
         config: further settings of the producer, which replace those of ``servers``.
-        patience_s: how many seconds a batch may take to be acknowledged.
 
     Attributes:
         fences: opening another one for the same application ends this one.
@@ -43,15 +43,8 @@ class AtLeastOnceWriter:
 
     fences: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        servers: Servers,
-        application: str,
-        *,
-        config: Mapping[str, object] | None = None,
-        patience_s: float = 120.0,
-    ) -> None:
-        self.servers, self.application, self.patience_s = servers, application, patience_s
+    def __init__(self, servers: Servers, application: str, *, config: Mapping[str, object] | None = None) -> None:
+        self.servers, self.application = servers, application
         self._config = dict(config or {})
         self._producer: Producer | None = None
         self._group: Consumer | None = None
@@ -80,23 +73,21 @@ class AtLeastOnceWriter:
         self, batch: int, source: str, output: Iterable[OutputColumns], positions: Offsets | None = None
     ) -> OutputBatch:
         """Send one batch and wait for its acknowledgements; then commit the positions for tools that show lag."""
-        return OutputBatch(batch, self._write(output, positions or {}))
+        return OutputBatch(batch, self.write(output, positions))
 
-    def write(self, output: Iterable[OutputColumns]) -> int:
-        """Write records that belong to no batch, and wait for their acknowledgements; return their number."""
-        return self._write(output, {})
-
-    def _write(self, output: Iterable[OutputColumns], positions: Offsets) -> int:
+    def write(self, output: Iterable[OutputColumns], positions: Offsets | None = None) -> int:
+        """Write records, of a batch or of none, and wait for their acknowledgements; return their number."""
         with self._publishing:
             if self._producer is None:
                 self.open()
             assert self._producer is not None
             try:
                 count = self._send(self._producer, output)
-                self._commit(positions)
+                self._commit(positions or {})
             except KafkaException as error:
                 self.close()
-                raise self._failure(error) from error
+                what, again = f'publishing for "{self.application}"', "the batch is sent again after a restart"
+                raise kafka_error(what, error, self.servers, hint=again) from error
         return count
 
     def _send(self, producer: Producer, output: Iterable[OutputColumns]) -> int:
@@ -106,7 +97,7 @@ class AtLeastOnceWriter:
             if error is not None:
                 failures.append(about_topic(error, message.topic()))
 
-        count, end = 0, time.monotonic() + self.patience_s
+        count, end = 0, time.monotonic() + _PATIENCE_S
         for columns in output:
             send_all(producer, columns, note, self._closing)
             count += len(columns.keys)
@@ -118,10 +109,6 @@ class AtLeastOnceWriter:
         if failures:
             raise failures[0]
         return count
-
-    def _failure(self, error: KafkaException) -> BrokerError:
-        again = "the batch is sent again after a restart"
-        return kafka_error(f'publishing for "{self.application}"', error, self.servers, hint=again)
 
     def _commit(self, positions: Offsets) -> None:
         partitions = [TopicPartition(t, p, n) for t, parts in positions.items() for p, n in parts.items()]

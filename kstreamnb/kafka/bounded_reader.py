@@ -6,7 +6,6 @@ It sees committed records only, and writes no group offsets.
 from __future__ import annotations
 
 import json
-import re
 import time
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,7 +17,7 @@ from typing import NamedTuple, TypeAlias
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from kstreamnb.core.record import Headers
-from kstreamnb.errors import BrokerError, ConfigError, DataLossError
+from kstreamnb.errors import BrokerError, DataLossError
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.batch_offsets import Offsets, batch_end_by_time, ranges
 from kstreamnb.kafka.client import Servers, client, connection, kafka_error
@@ -105,41 +104,28 @@ class BoundedReader:
     Args:
         servers: ``host:port,…``, or settings with ``bootstrap.servers`` among them.
         topics: names of topics.
-        pattern: a regular expression for whole names, instead of ``topics``.
         patience_s: how many seconds a broker may be away before a call fails; default 30.
     """
 
-    def __init__(
-        self, servers: Servers, topics: Iterable[str] = (), *, pattern: str | None = None, patience_s: float = 30.0
-    ) -> None:
-        self.servers = servers
-        self._topics = tuple(sorted(topics))
-        self._pattern = re.compile(pattern) if pattern is not None else None
-        if bool(self._topics) == (pattern is not None):
-            raise ConfigError("expected either topics or a pattern, got both or none")
+    def __init__(self, servers: Servers, topics: Iterable[str], *, patience_s: float = 30.0) -> None:
+        self.servers, self.topics = servers, tuple(sorted(topics))
         self.admin = Admin(servers, patience_s=patience_s)
         self._last_end: tuple[Offsets, int] = ({}, 0)
 
-    def topics(self) -> tuple[str, ...]:
-        """Return the names of the topics, in alphabetical order."""
-        if self._pattern is None:
-            return self._topics
-        return tuple(name for name in self.admin.topics() if self._pattern.fullmatch(name))
-
     def beginning(self) -> Offsets:
         """Return the first offsets that the cluster still has."""
-        return self.admin.offsets(self.topics(), "earliest")
+        return self.admin.offsets(self.topics, "earliest")
 
     def end(self) -> Offsets:
         """Return the last stable offsets: no transaction is open below them."""
-        return self.admin.offsets(self.topics(), "latest")
+        return self.admin.offsets(self.topics, "latest")
 
     def at_time(self, timestamp_ms: int) -> Offsets:
         """Return the offsets of the first records at or after a time in ms, the end if there are none."""
-        return self.admin.offsets(self.topics(), timestamp_ms)
+        return self.admin.offsets(self.topics, timestamp_ms)
 
-    def check(self, start: Offsets, end: Offsets, beginning: Offsets | None = None) -> None:
-        """Raise DataLossError if records between were lost, or a topic was deleted and created again."""
+    def check(self, start: Offsets, end: Offsets) -> None:
+        """Raise DataLossError if a topic ends before its position; `fetch` finds records that are gone."""
         for topic, partition, offset, last in ranges(start, end):
             if last < offset:
                 raise DataLossError(
@@ -147,9 +133,6 @@ class BoundedReader:
                     detail="it was deleted and created again, or lost its latest records",
                     hint="reset the application, or give it a new id",
                 )
-            first = (beginning or {}).get(topic, {}).get(partition, offset)
-            if first > offset:
-                raise _lost(topic, partition, offset, first, last)
 
     def batch_end(self, start: Offsets, end: Offsets, limit: int, *, exact: bool = False) -> Offsets:
         """Return end offsets for at most ``limit`` records: those first by event time over all partitions."""

@@ -153,7 +153,8 @@ class LocalBroker:
         if self.running:
             return self
         self.data.mkdir(parents=True, exist_ok=True)
-        command = self._command()
+        classpath = os.pathsep.join(sorted(map(str, kafka_jars(self.version).glob("*.jar"))))
+        command = [java(), f"-Xmx{self.heap}", *_JVM, "-cp", classpath]
         for attempt in range(attempts):
             self.bootstrap_servers, self._guarded, controller = self._addresses()
             self._configure(command, controller)
@@ -237,10 +238,6 @@ class LocalBroker:
     def __repr__(self) -> str:
         state = f'at "{self.bootstrap_servers}"' if self.running else "stopped"
         return f"LocalBroker(Kafka {self.version}, {state})"
-
-    def _command(self) -> list[str]:
-        classpath = os.pathsep.join(sorted(map(str, kafka_jars(self.version).glob("*.jar"))))
-        return [java(), f"-Xmx{self.heap}", *_JVM, "-cp", classpath]
 
     def _class_archive(self) -> list[str]:
         """Return the JVM's option for the archive of loaded classes; the first clean stop writes it."""

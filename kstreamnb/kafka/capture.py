@@ -193,7 +193,7 @@ def capture(
 
 def _start(reader: BoundedReader, from_: Instant | str | Mapping[str, Mapping[int, int]]) -> Offsets:
     if not isinstance(from_, Mapping):
-        return reader.admin.offsets(reader.topics(), from_)
+        return reader.admin.offsets(reader.topics, from_)
     beginning = reader.beginning()
     for topic in from_:
         if topic not in beginning:
@@ -203,7 +203,7 @@ def _start(reader: BoundedReader, from_: Instant | str | Mapping[str, Mapping[in
 
 def ends_of(reader: BoundedReader) -> Offsets:
     """Return the ends of topics behind records just committed, which brokers show to readers with a delay."""
-    written, ends = reader.admin.offsets(reader.topics(), committed=False), reader.end()
+    written, ends = reader.admin.offsets(reader.topics, committed=False), reader.end()
     patience = time.monotonic() + _SETTLE_S
     while time.monotonic() < patience and any(end < last for _, _, end, last in ranges(ends, written)):
         time.sleep(_POLL_S / 10)

@@ -226,16 +226,9 @@ def produce(
         for record in records:
             if not futures:
                 await_broker(producer._producer, record.topic)  # noqa: SLF001 - of this module
-            futures.append(
-                producer.send(
-                    record.topic,
-                    record.key,
-                    record.value,
-                    partition=record.partition if keep_partitions else None,
-                    timestamp=record.timestamp,
-                    headers=record.headers,
-                )
-            )
+            topic, partition, _, timestamp, key, value, headers = record
+            place = partition if keep_partitions else None
+            futures.append(producer.send(topic, key, value, partition=place, timestamp=timestamp, headers=headers))
     for future in futures:
         future.result()
     return len(futures)

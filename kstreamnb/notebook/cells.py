@@ -19,7 +19,7 @@ from kstreamnb.notebook.changes import Earlier
 from kstreamnb.notebook.functions import file_of, functions_of, same_code
 from kstreamnb.notebook.portable_cells import CellRun, bound_samples, notebook_order
 from kstreamnb.notebook.staleness import changed_cells
-from kstreamnb.notebook.variables import Variables, handles_in, latest, read_names, statements, written_names
+from kstreamnb.notebook.variables import Variables, handles_in, read_names, statements, written_names
 from kstreamnb.samples import Sample
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ class Cells:
             fact = f'{whose} was made from "{parent.word}", which is gone'
             return StaleReason(fact, f"run {place} again, or remove it", f'"{parent.word}" disappeared')
         now = self.shell.user_ns.get(name)
-        if isinstance(now, Handle) and log.holds(latest(now)):
+        if isinstance(now, Handle) and log.holds(now.declaration):
             action = f"run {place} again"
             return StaleReason(f'{whose} was made from an earlier "{name}"', action, f'"{name}" changed')
         made = [(path, held) for path, held in self._made_by(cell).items() if log.holds(held) and path != name]
@@ -267,7 +267,7 @@ class Cells:
         """Return the variable that holds a declaration, or what its cell made of it."""
         bound = self._bound.get(declaration.identity.group, {})
         handles = self._variables.visible().items()
-        now = {latest(thing): name for name, thing in handles if isinstance(thing, Handle)}
+        now = {thing.declaration: name for name, thing in handles if isinstance(thing, Handle)}
         for path, held in bound.items():
             if declaration is held or declaration in _upstream(held):
                 return now.get(held, path)

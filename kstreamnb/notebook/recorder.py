@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from configparser import RawConfigParser
 from copy import deepcopy
-from itertools import chain, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -92,31 +92,23 @@ class NotebookRecorder(NotebookClient):
                 second._cleanup_kernel()
         rewrites = _rewrites()
         for index, (one, other) in enumerate(zip(self.nb.cells, second.nb.cells, strict=True)):
-            pairs = zip_longest(_compared(one), _compared(other), fillvalue="")
-            differing = (pair for pair in pairs if pair[0] != pair[1])  # sanitizers take long on long lines
-            lines = (
-                zip_longest(*(str(_rewritten(part, rewrites)).splitlines() for part in pair)) for pair in differing
-            )
-            found = next((pair for pair in chain.from_iterable(lines) if pair[0] != pair[1]), None)
+            found = next(_differences(one, other, rewrites), None)
             if found is not None:
                 self.live.setdefault(index, f"{_DIFFERS}: {' and '.join(map(format_value, found))}")
 
     # --- messages of the kernel ---
     def process_message(self, msg: dict[str, Any], cell: NotebookNode, cell_index: int) -> NotebookNode | None:
         """Handle one message of the kernel, noting what nbval could not compare."""
-        kind = msg["msg_type"]
+        kind, is_caught = msg["msg_type"], self.output_hook_stack[msg["parent_header"].get("msg_id")]
         if kind == "update_display_data":
             display = (msg["content"].get("transient") or {}).get("display_id")
             for shown_in in self._display_id_map.get(display, {cell_index: []}):
                 self.live.setdefault(shown_in, "is updated in place")
         elif kind == "clear_output":
             self.live.setdefault(cell_index, "is cleared")
-        elif kind in ("stream", "display_data", "execute_result") and self._is_caught(msg):
+        elif kind in ("stream", "display_data", "execute_result") and is_caught:
             self.live.setdefault(cell_index, "goes into an Output widget")
         return super().process_message(msg, cell, cell_index)
-
-    def _is_caught(self, message: dict[str, Any]) -> bool:
-        return bool(self.output_hook_stack[message["parent_header"].get("msg_id")])
 
 
 def quiet_environment() -> dict[str, str]:
@@ -161,6 +153,16 @@ def _compared(cell: NotebookNode) -> Iterator[str]:
     for output in cell.get("outputs", ()):
         forms = output.get("data", output)
         yield from (str(forms[name]) for name in sorted(forms, key="text/plain".__ne__) if name not in _UNCOMPARED)
+
+
+def _differences(
+    one: NotebookNode, other: NotebookNode, rewrites: list[tuple[re.Pattern[str], str]]
+) -> Iterator[tuple[str | None, ...]]:
+    """Yield the lines of two runs of a cell that nbval would find different."""
+    for parts in zip_longest(_compared(one), _compared(other), fillvalue=""):
+        if parts[0] != parts[1]:  # sanitizers take long on long lines
+            lines = (str(_rewritten(part, rewrites)).splitlines() for part in parts)
+            yield from (pair for pair in zip_longest(*lines) if pair[0] != pair[1])
 
 
 def _rewrites(*names: str) -> list[tuple[re.Pattern[str], str]]:

@@ -72,7 +72,7 @@ class Variables:
     def name_of(self, cell: Hashable, declaration: Declaration) -> str | None:
         """Return the variable in which a cell saw a declaration; None if it saw it in none."""
         seen = self._seen.get(cell, {}).items()
-        return next((name for name, handle in seen if latest(handle) is declaration), None)
+        return next((name for name, handle in seen if handle.declaration is declaration), None)
 
     def outdated(self, cell: Hashable) -> dict[Declaration, str]:
         """Return declarations that a cell saw in its variables and would not see now, with the variable's name."""
@@ -80,8 +80,8 @@ class Variables:
         for name, seen in self._seen.get(cell, {}).items():
             if name in self._read.get(cell, ()) and self._ranks.get(self._binders.get(name), rank) < rank:
                 now = self._before(name, rank)
-                if now is not None and not (isinstance(now, Handle) and latest(now) is latest(seen)):
-                    names[latest(seen)] = name
+                if now is not None and not (isinstance(now, Handle) and now.declaration is seen.declaration):
+                    names[seen.declaration] = name
         return names
 
     def _before(self, name: str, rank: int) -> object:
@@ -171,15 +171,10 @@ def written_names(nodes: Iterable[ast.stmt]) -> set[str]:
     return names
 
 
-def latest(handle: Handle) -> Declaration:
-    """Return the declaration that a handle stands for now."""
-    return handle._declaration.latest()  # noqa: SLF001 - the same as .declaration
-
-
 def handles_in(path: str, thing: object, depth: int) -> Iterator[tuple[str, Declaration]]:
     """Yield the handles in a value with their paths, down to a depth."""
     if isinstance(thing, Handle):
-        yield path, latest(thing)
+        yield path, thing.declaration
     elif depth:
         for key, part in _parts(thing):
             yield from handles_in(f"{path}[{key!r}]", part, depth - 1)

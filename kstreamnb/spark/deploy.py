@@ -178,7 +178,8 @@ def deploy(
     admin = Admin(servers)
     topics = admin.topics()
     missing = missing_outputs(topology, settings, topics, create=create_topics) if sink is None else {}
-    limited = settings if sink is not None else with_limits(settings, topology, admin, producer or {})
+    as_given = {**_with_prefix(settings, "producer."), **(producer or {})}  # without the limits that the plan adds
+    limited = settings if sink is not None else with_limits(settings, topology, admin, {**servers, **as_given})
     application = application_over(topology, limited, {**topics, **missing})
     refuse_what_cannot_run(application)
     if sink is not None:
@@ -190,7 +191,6 @@ def deploy(
     name = old.query if old is not None else str(uuid.uuid4())  # noqa: TID251 - a new checkpoint is a new identity
     spark_partitions = spark_partitions or _partitions(application, session.sparkContext.defaultParallelism, old)
     slots = 0 if publish == "driver" else (old and old.slots) or spark_partitions
-    as_given = {**_with_prefix(settings, "producer."), **(producer or {})}  # without the limits that the plan adds
     sink = sink or _kafka_sink(_writer(servers, application, name, guarantee, as_given, slots))
     options = WorkerOptions(sink.kafka, memory_limit, verify=verify, changelogs=changelogs, slots=slots, live=live)
     options = _of_checkpoint(options, folder, adopts=is_new and adopted is not None)
@@ -344,7 +344,7 @@ def _settings(config: Config | Mapping[str, object] | None, topology: Topology, 
     return settings
 
 
-def _servers(settings: Config, servers: Servers | None) -> Servers:
+def _servers(settings: Config, servers: Servers | None) -> dict[str, object]:
     """Return the settings of every client: those of the config, then those given with the address."""
     from kstreamnb.kafka.client import as_settings
 

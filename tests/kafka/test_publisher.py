@@ -11,6 +11,7 @@ from contextlib import closing, suppress
 import pytest
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaException, Producer, TopicPartition
 
+from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.errors import (
     ApplicationStateError,
     BrokerError,
@@ -26,6 +27,8 @@ from kstreamnb.kafka.bounded_reader import BoundedReader, fetch, pieces_between
 from kstreamnb.kafka.output_batch import Marker, OutputBatch, columns_of
 from kstreamnb.kafka.producer import RecordProducer
 from kstreamnb.kafka.transactional_writer import TransactionalWriter
+from kstreamnb.runtime.context.config import Config
+from kstreamnb.spark.operations.application_topics import with_limits
 from tests.kafka.apps import settle
 
 pytestmark = pytest.mark.kafka
@@ -404,6 +407,16 @@ def test_the_size_of_javas_requests_is_that_of_librdkafkas_messages(servers, top
     writer.open()
     rows = [(out, 0, 5, b"k", random.Random(1).randbytes(2_000_000), ())]
     assert OutputBatch(0, 1) == writer.publish(0, "offsets", columns_of(rows))
+
+
+def test_records_are_limited_to_what_the_producer_takes(servers, topic, admin):
+    """A size by librdkafka's name wins in the producer, so tasks must not refuse smaller records."""
+    builder = StreamsBuilder()
+    builder.stream(topic()).to(topic(1, "-out"))
+    config = Config.of({"producer.max.request.size": 5, "production.exception.handler": "continue"})
+    given = {"bootstrap.servers": servers, "max.request.size": 5, "message.max.bytes": 3_000_000}
+    limited = with_limits(config, builder.build(), admin, given)
+    assert 3_000_000 == limited.client_settings("producer")["max.request.size"]
 
 
 def test_the_epoch_itself_is_published_as_one_millisecond(servers, topic, name):

@@ -1,6 +1,7 @@
 // The graph explorer: paints the picture that Python drew, walks over it, and shows what there is to read.
 
 const EVERY_MS = 2000;
+const SMALLEST = 0.2;
 const READABLE = 0.7;
 const MANY = 100;  // shapes from which the first picture is fitted whole
 const ZOOMS = [0.25, 0.4, 0.55, 0.7, 0.85, 1, 1.25, 1.5, 2, 3];
@@ -39,9 +40,9 @@ function explorer({ root, send, follow, model, ends }) {
     scale = ZOOMS[Math.max(0, Math.min(ZOOMS.length - 1, near + step))];
     resize();
   };
-  const least = () => (facts?.order.length > MANY ? 0.2 : READABLE);
-  const fit = (least = 0.2) => {
-    scale = Math.max(least, Math.min(1, (scroller.clientWidth - 12) / size[0] || 1, 468 / size[1] || 1));
+  const least = () => (facts?.order.length > MANY ? SMALLEST : READABLE);
+  const fit = (smallest = SMALLEST) => {
+    scale = Math.max(smallest, Math.min(1, (scroller.clientWidth - 12) / size[0] || 1, 468 / size[1] || 1));
     resize();
   };
   // The first picture is laid out before the page has room for it.

@@ -169,12 +169,11 @@ def _rank(value: object) -> tuple[int, float | str]:
 
 
 def _title(source: object, rows: int) -> str:
-    title = getattr(source, "title", None)
     if isinstance(source, Records | Drops):
         topics = dict.fromkeys(record.topic for record in source if isinstance(record, TopicRecord))
         whose = f" of {join_list(topics)}" if topics else " dropped" if isinstance(source, Drops) else ""
         return f"{pluralize(len(source), 'record')}{whose}"
-    if isinstance(title, str):
+    if isinstance(title := getattr(source, "title", None), str):
         return title
     name, batch = getattr(source, "name", None), getattr(source, "batch", None)
     since = f" at batch {batch}" if batch is not None else ""
@@ -182,7 +181,7 @@ def _title(source: object, rows: int) -> str:
 
 
 def _number(shown: int, first: int, matching: int, rows: int) -> str:
-    match = "" if matching == rows else f" that match, of {rows:,}"
     if not matching:
         return f"0 of {rows:,}: no row matches" if rows else "no rows"
+    match = "" if matching == rows else f" that match, of {rows:,}"
     return f"{first + 1:,} to {first + shown:,} of {matching:,}{match}"

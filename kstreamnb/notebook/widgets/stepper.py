@@ -65,13 +65,14 @@ class Stepper(GraphWidget):
         """Return everything about the present position."""
         replay, step, moment = self.replay, self.replay.current, self.replay.now
         drops = () if step is None or step.elsewhere else step.dropped
+        has_failed = replay.error is not None and replay.position == len(replay.steps)
         return {
             "position": replay.position,
             "total": len(replay.steps),
             "title": step.title if step else "before the first step",
             "summary": step.summary() if step else "",
             "hit": step is not None and any(stop.hits(step) for stop in replay.breakpoints),
-            "failed": "" if replay.error is None or replay.position < len(replay.steps) else _ended(replay.error),
+            "failed": (str(replay.error) or "interrupted") if has_failed else "",
             "flight": list(self._flight(step)) if step and not step.elsewhere else [],
             "counts": self._counts(moment),
             "drops": [{"node": self._place_of(drop), "reason": drop.reason} for drop in drops],
@@ -245,10 +246,6 @@ class Stepper(GraphWidget):
             if each.steps:
                 whys.setdefault(max(each.steps), []).append(str(each))
         return whys
-
-
-def _ended(error: BaseException) -> str:
-    return str(error) or "interrupted"
 
 
 def _row(row: StoredRow, change: RowChange | None) -> tuple[list[str], str]:

@@ -36,9 +36,8 @@ _DAMAGED = re.compile(
 )
 _NO_ROOM = re.compile(r"No space left on device|Disk quota exceeded|Read-only file system")
 _NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
-_KIND = re.compile(
-    r"\b([A-Z]\w*(?:Error|Exception))(?:: \[[\w.]+\]|(?=: ))"
-)  # with the name that Spark has for the error
+# The kind of an error, with the name that Spark has for it.
+_KIND = re.compile(r"\b([A-Z]\w*(?:Error|Exception))(?:: \[[\w.]+\]|(?=: ))")
 _ABOUT_SYSTEM = re.compile(  # kinds whose texts are about code, files, the network or Spark itself
     r"(Type|Attribute|Name|Index|Import|ModuleNotFound|ZeroDivision|Memory|Recursion|Permission|FileNotFound|OutOfMemory"
     r"|StackOverflow|NoClassDefFound|NoSuchMethod)Error"

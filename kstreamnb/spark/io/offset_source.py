@@ -39,10 +39,9 @@ class KafkaOffsetSource:
     global_topics: tuple[str, ...] = ()
     starting: Starting | tuple[Starting, Mapping[str, Starting]] = "earliest"
     fail_on_loss: bool = True
-    chunk: int = 5000
     patience_s: float = 300.0
     raw: bool = True
-    _reader: Any = field(default=None, repr=False)
+    _reader: Any = field(default=None, repr=False, init=False)
     _glancing: Any = field(default=None, repr=False, init=False)
     _follower: Any = field(default=None, repr=False, init=False)
 
@@ -81,7 +80,7 @@ class KafkaOffsetSource:
 
     def resolved(self) -> KafkaOffsetSource:
         """Resolve words and times to offsets now, so that later reads agree."""
-        return replace(self, starting=self.beginning(), _reader=None)
+        return replace(self, starting=self.beginning())
 
     def end(self) -> Offsets:
         """Return the last stable offsets."""
@@ -132,7 +131,7 @@ class KafkaOffsetSource:
     def check(self, start: Offsets, end: Offsets) -> None:
         """Raise DataLossError if records were lost, unless that is allowed."""
         if self.fail_on_loss:
-            self._own_reader().check(start, end, None)
+            self._own_reader().check(start, end)
 
     def skipped(self, start: Offsets, end: Offsets) -> dict[str, dict[str, list[int]]]:
         """Return where records of a batch that the cluster has removed begin and end, by topic and partition.
@@ -158,7 +157,7 @@ class KafkaOffsetSource:
         wanted = [Piece(*piece) for piece in pieces]
         found = None if self._follower is None else self._follower.take(wanted)
         if found is None:
-            found = fetch(self.servers, wanted, chunk=self.chunk, skip_lost=not self.fail_on_loss)
+            found = fetch(self.servers, wanted, skip_lost=not self.fail_on_loss)
         yield from ((*each, None) for each in found)
 
 

@@ -159,8 +159,8 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow)
         self._ticked = idle
         # Records that are received as they arrive have no gaps. Log and metrics read the gaps from the log of offsets.
         skipped = settings.offset_source.skipped(begin, end) if end != begin and self._looked > looked else {}
-        gaps = {"skipped": skipped} if skipped else {}
-        return {"clock": now_ms, "tick": now_ms if due else start["tick"], "offsets": to_json(end), **gaps}
+        planned = {"clock": now_ms, "tick": now_ms if due else start["tick"], "offsets": to_json(end)}
+        return {**planned, "skipped": skipped} if skipped else planned
 
     def _positions(self, offset: Mapping[str, Any]) -> Offsets:
         found = from_json(offset["offsets"])

@@ -60,12 +60,8 @@ def _exposed(group: str, name: str) -> str:
     return exposed_name(Metric(group, name, (), 0.0))
 
 
-_THREAD, _TASK, _STATE, _FETCH = (
-    "stream-thread-metrics",
-    "stream-task-metrics",
-    "stream-state-metrics",
-    "consumer-fetch-manager-metrics",
-)
+_THREAD, _TASK, _STATE = "stream-thread-metrics", "stream-task-metrics", "stream-state-metrics"
+_FETCH = "consumer-fetch-manager-metrics"
 
 
 def alert_rules(

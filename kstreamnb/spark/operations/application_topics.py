@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from kstreamnb.client_settings import for_librdkafka
 from kstreamnb.errors import ConfigError, UnknownTopicError, unknown
 from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles
 from kstreamnb.runtime.codegen.record_limits import TIME_LIMITS
@@ -30,19 +31,21 @@ _LARGEST_MESSAGE = 1_000_000  # librdkafka's message.max.bytes
 
 
 def with_limits(config: Config, topology: Topology, admin: Admin, producer: Mapping[str, object]) -> Config:
-    """Add what the output topics refuse, so that the production handler decides about such records in their task."""
+    """Add what producer and output topics refuse, so that the production handler decides about such records in tasks.
+
+    Args:
+        config: the application's settings.
+        topology: the topology, which knows its output topics.
+        admin: knows the limits of topics.
+        producer: the settings of the producer, as the user gave them.
+    """
     if config.production_handler == "fail" and config.dead_letter_topic is None:
         return config  # the query ends with Kafka's refusal
-    limits: dict[str, object] = {"producer.max.request.size": _largest_message(producer)}
+    largest = for_librdkafka(producer).get("message.max.bytes", _LARGEST_MESSAGE)
+    limits: dict[str, object] = {"producer.max.request.size": largest}
     for topic, found in admin.settings(output_topics(topology), TIME_LIMITS).items():
         limits |= {f"topic.{topic}.{name}": value for name, value in found.items()}
-    own = config.client_settings("producer")
-    limits |= {"producer.max.request.size": own["max.request.size"]} if "max.request.size" in own else {}
     return replace(config, others={**config.others, **limits})
-
-
-def _largest_message(producer: Mapping[str, object]) -> object:
-    return producer.get("message.max.bytes", producer.get("max.request.size", _LARGEST_MESSAGE))
 
 
 def written_topics(topology: Topology, settings: Config) -> list[str]:

@@ -73,12 +73,6 @@ def rescale(
             detail=f'checkpoint "{folder}" is on a storage without locks',
             hint="pass bootstrap_servers=…: a deployment that still runs is fenced through its cluster",
         )
-    if any(tables for _, tables in manifest.levels) and not manifest.global_topics:
-        raise CheckpointError(
-            f'the checkpoint of "{manifest.application}" does not say which topics its global tables are read from',
-            detail="an earlier version wrote it",
-            hint="start it once, so that it does, and rescale it then",
-        )
     if bootstrap_servers is not None:
         from kstreamnb.kafka.application_reset import fence
 

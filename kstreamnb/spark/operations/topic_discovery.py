@@ -73,7 +73,7 @@ class TopicDiscovery:
         manifest = manifest_of(deployment)
         check_compatible(self._manifest, manifest)
         self._manifest = replace(manifest, topic_ids=self._manifest.topic_ids)
-        self._source = replace(self._source, topics=application.external, _reader=None)
+        self._source = replace(self._source, topics=application.external)
         write_manifest(self._query.control.files, self._manifest)
         return self._query.control.start(Actor.COMPANION, deployment=deployment, source=self._source)
 

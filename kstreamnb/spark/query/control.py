@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from kstreamnb.background import background
 from kstreamnb.errors import EngineError, KStreamError
+from kstreamnb.hints import reason_of
 from kstreamnb.spark.contracts import Companion, OffsetSource, QuerySink, StreamSettings
 from kstreamnb.spark.execution.failures import TOO_SLOW, TWO_WRITERS, is_damage, jvm_gone, spark_failure, worker_died
 from kstreamnb.spark.execution.worker_progress import forget_positions, positions_folder, task_positions
@@ -109,7 +110,7 @@ class QueryControl:
                 self._launch(relay, actor, takes_over=takes_over)
             except BaseException as error:
                 failure = error if isinstance(error, KStreamError) else None
-                if not self.fail(failure or EngineError(f"the start was interrupted: {error!r}"), Actor.QUERY):
+                if not self.fail(failure or EngineError(f"the start was interrupted: {reason_of(error)}"), Actor.QUERY):
                     self.lifecycle.apply(LifecycleEvent.HALT, Actor.QUERY)
                 raise
             self.action.log.note("started", checkpoint=str(self.files), batch=last_batch(self.files))

@@ -92,9 +92,8 @@ def _on_batch(deployment: Deployment, action: Action, settings: StreamSettings) 
     def act(frame: DataFrame, number: int) -> None:
         try:
             process(frame, number)
-        except (
-            KStreamError
-        ) as error:  # Py4J and Spark log it with its causes, which may quote records: the query has them
+        except KStreamError as error:
+            # Py4J and Spark log an error with its causes, which may quote records; the query keeps them.
             raise copy(error) from None
 
     def process(frame: DataFrame, number: int) -> None:

@@ -116,10 +116,8 @@ def read_entries(
     for group, seq in since.items():
         if seq > HEAD:
             frame = frame.where((F.col("g") != group) | (F.col("seq") > seq))
-    found = []
-    for row in sorted(frame.collect(), key=lambda row: (row["g"], row["seq"])):
-        found.append((row["g"], row["seq"], unpack_entry(bytes(row["e"])).deltas))
-    return batch, found
+    rows = sorted(frame.collect(), key=lambda row: (row["g"], row["seq"]))
+    return batch, [(row["g"], row["seq"], unpack_entry(bytes(row["e"])).deltas) for row in rows]
 
 
 def read_states(spark: SparkSession, deployment: Deployment, checkpoint: CheckpointFiles) -> dict[str, list[bytes]]:

@@ -32,6 +32,18 @@ def test_a_recovery_that_fails_is_the_error_of_the_query(tmp_path: Path, reason:
     assert ("failed", "no broker answers") == (query.status(lag=False).state, query.status(lag=False).error)
 
 
+def test_a_start_that_ends_with_a_foreign_error_logs_none_of_its_words(tmp_path: Path) -> None:
+    """The words of a user's own sink may contain a password; the caller of the start gets them."""
+
+    def refuse() -> None:
+        raise ValueError("bad address: db://shop:s3cret@host")
+
+    query = query_without_spark(tmp_path, UnreachableSink(refuse))
+    with pytest.raises(ValueError, match="s3cret"):
+        query.restart()
+    assert "the start was interrupted: ValueError" == str(query.exception())
+
+
 def test_automatic_restarts_are_counted_and_those_of_the_user_are_not(tmp_path: Path) -> None:
     """By the metric that an alert can watch."""
     query = query_without_spark(tmp_path)
