@@ -19,7 +19,7 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
-# A shell has the processes that it starts in the background ignore interrupts, which tests send to themselves and to others.
+# Shells have processes in the background ignore interrupts, which tests send to themselves and to what they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
