@@ -86,8 +86,9 @@ def test_a_failure_beside_the_stream_ends_an_idle_query(bench: Bench, monkeypatc
     assert query.await_input(PATIENCE_S)
     monkeypatch.setattr(TransactionalWriter, "publish", failing)
     records = bench.fill("unlucky-in", 10, begin=10)
-    with pytest.raises(ks.errors.SinkError, match="no such luck"):
+    with pytest.raises(ks.errors.SinkError, match="failed with ValueError") as caught:
         query.await_termination(PATIENCE_S)
+    assert "no such luck" == str(caught.value.__cause__)
     assert not query.is_active()
     monkeypatch.undo()
     assert query.restart().await_input(PATIENCE_S)
