@@ -58,7 +58,7 @@ def example() -> ks.Replay:
 
 def drawn(replay: ks.Replay) -> str:
     """Return the moving picture of a replay."""
-    graph = to_svg(logical_view(replay.topology.description()), direction="LR")  # as the stepper opens
+    graph = to_svg(logical_view(replay.topology.description()))  # as the stepper opens
     inner_width, inner_height = (float(each) for each in re.findall(r'viewBox="0 0 (\S+) (\S+)"', graph)[0])
     frames = [frame(replay, graph, number, inner_height) for number in range(1, len(replay.steps) + 1)]
     height = inner_height + 9 * LINE
