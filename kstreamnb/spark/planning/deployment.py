@@ -186,7 +186,7 @@ class Deployment:
 
     @property
     def stateful(self) -> bool:
-        """Whether any task has state."""
+        """True if any task has state."""
         return any(level.stateful for level in self.levels)
 
     def load(self) -> Deployment:
