@@ -64,7 +64,7 @@ class BindContext(Protocol):
         """Return whether a store is a global one, which only its own source fills."""
 
     def forward_to(self, child: str) -> Forward:
-        """Return the function that forwards a record to one child; raises ProcessingError if there is no such child."""
+        """Return the function that forwards a record to one child; raises ProcessingError if it does not exist."""
 
     def state_var(self, name: str, initial: object) -> list[Any]:
         """Return a state variable of this node, part of snapshots; its content must be immutable and picklable."""

@@ -79,7 +79,7 @@ class ProcessorContext(Suggesting, Generic[KOut, VOut]):
             record: the `Record` to forward, often ``record.with_value(…)``.
             child: name of the one child that gets it. Default: all children.
 
-        Raises: ProcessingError if the value is not a `Record`, or there is no such child.
+        Raises: ProcessingError if the value is not a `Record`, or the child does not exist.
         """
         if not isinstance(record, Record):
             raise ProcessingError(

@@ -36,7 +36,7 @@ def under_way(unit: str, total: int | None = None, look: Look | None = None) -> 
 
 
 def pieces(items: _Some, unit: str) -> Iterator[_Some]:
-    """Yield all items in one chunk if there is no watcher, otherwise in chunks of a thousand, reporting each when it is
+    """Yield all items in one chunk if nobody watches, otherwise in chunks of a thousand, reporting each when it is
     done.
 
     Example:

@@ -272,7 +272,7 @@ class StorageError(EngineError):
 class SparkError(EngineError):
     """Spark failed: its session, its workers, or a function or topology that it cannot run.
 
-    Cause: there is no session, a worker was killed or ran out of memory, or a function refers to an object that cannot
+    Cause: no session runs, a worker was killed or ran out of memory, or a function refers to an object that cannot
     be sent to workers, such as an open connection.
 
     Remedy: start a session with `ks.spark.spark_session()`; open connections in the `init` of a `ks.Processor`.

@@ -166,7 +166,7 @@ class Admin:
         Args:
             name: name of the topic.
 
-        Raises: BrokerError or a kind of it if there is no such topic, or the broker does not answer.
+        Raises: BrokerError or a kind of it if the topic does not exist, or the broker does not answer.
         """
         what = f'describing topic "{name}"'
         metadata = self.retry(lambda: self._metadata(name), what)

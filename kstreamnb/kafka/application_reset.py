@@ -119,7 +119,7 @@ def plan_reset(
     Raises:
         ApplicationStateError: the application is in use, or it was deployed to Spark and no checkpoint is given, whose
             lock shows if it runs.
-        CheckpointError: there is no such folder, it is not a checkpoint, or it belongs to another application.
+        CheckpointError: the folder does not exist, is not a checkpoint, or it belongs to another application.
         UnknownTopicError: an input topic does not exist.
 
     Example:

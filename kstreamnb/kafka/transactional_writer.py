@@ -91,7 +91,7 @@ class TransactionalWriter:
         fences: opening another one for the same application ends this one.
         config: the further settings.
         marker: the last batch that is known to be in Kafka, None before the first.
-        lost: the marker whose transaction has no end in Kafka; None if there is no such transaction.
+        lost: the marker whose transaction has no end in Kafka; None if every transaction has ended.
         again: by number, the input of older batches that may come again after their state was rolled back.
         settle_s: seconds that `open` waits for the end of transactions of earlier writers.
         without_output: numbers of batches that the checkpoint has, but that never had input, such as a rescaling.

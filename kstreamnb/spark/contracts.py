@@ -67,7 +67,7 @@ class OffsetSource(Protocol):
         """Raise EngineError if records before ``end`` are lost."""
 
     def skipped(self, start: Offsets, end: Offsets) -> dict[str, dict[str, list[int]]]:
-        """Return the first offset of each partition's gap, and the one after it; by default there is no gap."""
+        """Return the first offset of each partition's gap, and the one after it; empty by default."""
         return {}
 
     def now_ms(self) -> int:

@@ -67,7 +67,7 @@ def head(
 def first_records(handle: Handle, sample: Iterable[TopicRecord] | None = None, n: int = 10) -> Preview:
     """Return the first records that reach a handle from a sample, or from its builder's sample.
 
-    Raises: ConfigError when there is no sample, TopologyError for a handle without records.
+    Raises: ConfigError without a sample, TopologyError for a handle without records.
     """
     records = handle.declaration_log.sample if sample is None else sample
     expect_number(n, "number of records to show")

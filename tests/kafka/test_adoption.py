@@ -192,7 +192,7 @@ def test_a_store_under_another_name_is_a_problem_and_its_changelog_is_named(left
     """S0-22: both names."""
     left.stop_after(count)
     found = left.look(lambda stream, name: stream.group_by_key().count(store="totals"))
-    assert found.problems == (f'store "totals": there is no topic "{left.name}-totals-changelog"',)
+    assert found.problems == (f'store "totals": topic "{left.name}-totals-changelog" is missing',)
     assert found.notes == (f'topic "{left.name}-counts-changelog" belongs to no store of this topology',)
 
 

@@ -66,7 +66,7 @@ class CheckpointFiles(ABC):
 
     @abstractmethod
     def names(self, folder: str = "") -> list[str]:
-        """Return the names in a folder in alphabetical order; none if there is no such folder.
+        """Return the names in a folder in alphabetical order; none if the folder does not exist.
 
         Args:
             folder: the folder. Default: the checkpoint.
@@ -112,7 +112,7 @@ class CheckpointFiles(ABC):
             name: the file.
 
         Raises:
-            FileNotFoundError: there is no such file.
+            FileNotFoundError: the file does not exist.
         """
         content = self.read(name)
         if content is None:

@@ -51,7 +51,7 @@ class StoreTable(Tabular, Framed):
 
         Args:
             key: the key.
-            default: the result if there is no such row. Default: None.
+            default: the result if the row does not exist. Default: None.
         """
         return next((row.value for row in self.rows if row.key == key), default)
 

@@ -52,7 +52,7 @@ class NodeContext:
         raise StateError(message, hint=hint, java=STORE_NOT_CONNECTED.format(node=self.node, store=name))
 
     def forward_to(self, child: str) -> Forward:
-        """Return the function that forwards a record to one child; raises ProcessingError if there is no such child."""
+        """Return the function that forwards a record to one child; raises ProcessingError if it does not exist."""
         if child not in self._children:
             java = f"Unknown downstream node: {child} either does not exist or is not connected to this processor."
             there = ", ".join(f'"{name}"' for name in self._children) or "none"

@@ -226,7 +226,7 @@ def _check_order(topic: str, frame: DataFrame, chosen: FrameInput) -> None:
 
 
 def _existing(place: Column, topic: str, partitions: int) -> Column:
-    """Return a column of partitions that fails with a PartitionError if there is no such partition."""
+    """Return a column of partitions that fails with a PartitionError if a partition does not exist."""
     begin = f'\n{PartitionError.__module__}.PartitionError: input "{topic}" has a row for partition '
     shown = F.coalesce(place.cast("string"), F.lit("NULL"))
     text = F.concat(F.lit(begin), shown, F.lit(f", expected 0 to {partitions - 1}\n"))

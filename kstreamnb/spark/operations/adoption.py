@@ -128,7 +128,7 @@ def adopt(
         ...     Admin(servers).create_topic("pages")
         ...     found = adopt(builder.build(), bootstrap_servers=servers, checkpoint=f"{folder}/new", dry_run=True)
         >>> found.problems
-        ('group "visits" has no committed offsets', 'store "counts": there is no topic "visits-counts-changelog"')
+        ('group "visits" has no committed offsets', 'store "counts": topic "visits-counts-changelog" is missing')
     """
     check_arguments(adopt, locals())
     from kstreamnb.kafka.admin import Admin

@@ -123,7 +123,7 @@ def _restore(found: FoundState, admin: Admin) -> None:
     application, topics = deployment.application, logged_stores(deployment)
     for name in sorted(application.topology.stores.keys() - topics.keys()):
         found.notes.append(f'store "{name}" has no changelog: it begins empty, as after a restart of Java')
-    found.problems += [f'store "{n}": there is no topic "{t}"' for n, t in sorted(topics.items()) if t not in existing]
+    found.problems += [f'store "{n}": topic "{t}" is missing' for n, t in sorted(topics.items()) if t not in existing]
     found.notes += checks.foreign_topics(application, topics.values(), existing)
     owned = {topic.name: topic for topic in changelog_topics(deployment) if topic.name in existing}
     counts = {name: topic.partitions for name, topic in owned.items() if topic.partitions is not None}

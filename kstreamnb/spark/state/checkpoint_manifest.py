@@ -70,7 +70,7 @@ def manifest_of(deployment: Deployment) -> Manifest:
 
 
 def read_manifest(checkpoint: CheckpointFiles) -> Manifest | None:
-    """Return the manifest of a checkpoint; None if there is no checkpoint yet.
+    """Return the manifest of a checkpoint; None if no checkpoint exists yet.
 
     Fields that a later version has added are ignored: it raises the format if an older one must not ignore them.
 

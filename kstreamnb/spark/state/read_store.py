@@ -48,7 +48,7 @@ def read_store(
 
     Raises:
         CheckpointError: the folder is not a checkpoint, or another topology's.
-        StateError: there is no such store; the error names those there are.
+        StateError: the store does not exist; the error names those that do.
 
     Example:
         >>> try:
