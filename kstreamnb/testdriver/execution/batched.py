@@ -12,12 +12,12 @@ receives its next record, so rows and recorded events of a level come in process
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cached_property, partial
 from itertools import chain, count, groupby, islice, repeat
-from operator import itemgetter, lt, sub
+from operator import call, itemgetter, lt, sub
 from typing import Any, NamedTuple
 
 from kstreamnb.core.heap import collector_paused
@@ -40,31 +40,31 @@ class _Arrivals(NamedTuple):
 
     Attributes:
         records: the records.
-        partitions: the partition of each; empty if all are of ``only``.
-        only: the partition of all records, if they have the same.
+        partitions: the partitions that may have records.
+        numbers: the index of each record's partition among them; empty if there is only one.
         moments: for each the number of the input record that caused it, times the number of levels, plus its depth.
         writers: returns the index of the task that wrote each; asked only if arrivals have to be sorted.
     """
 
     records: Sequence[Any]
     partitions: Sequence[Partition]
-    only: Partition | None
+    numbers: Sequence[int]
     moments: Sequence[int]
     writers: Callable[[], Iterable[int]]
 
-    def distinct(self) -> Iterable[Partition]:
-        """Return the partitions that have records."""
-        return dict.fromkeys(self.partitions) if self.only is None else (self.only,)
+    def present(self) -> Iterable[int]:
+        """Return the numbers of the partitions that have records."""
+        return dict.fromkeys(self.numbers) if len(self.partitions) > 1 else (0,)
 
-    def places(self) -> Iterable[Partition]:
-        """Return the partition of each record."""
-        return self.partitions if self.only is None else repeat(self.only, len(self.records))
+    def each(self) -> Iterable[int]:
+        """Return the number of each record's partition."""
+        return self.numbers if len(self.partitions) > 1 else repeat(0, len(self.records))
 
     def at(self, order: Sequence[int]) -> _Arrivals:
         """Return some of the arrivals in an order."""
-        partitions = [self.partitions[at] for at in order] if self.partitions else ()
+        numbers = [self.numbers[at] for at in order] if self.numbers else ()
         records, moments = [self.records[at] for at in order], [self.moments[at] for at in order]
-        return _Arrivals(records, partitions, self.only, moments, self.writers)
+        return _Arrivals(records, self.partitions, numbers, moments, self.writers)
 
 
 class _Pass:
@@ -72,18 +72,18 @@ class _Pass:
 
     Attributes:
         arrivals: the records.
-        readers: index of the task that reads each partition.
+        readers: by number of a partition, the index of the task that reads it.
         marks: how many rows had been written before each; empty if nobody asks.
     """
 
-    def __init__(self, arrivals: _Arrivals, readers: Mapping[Partition, int], tasks: int) -> None:
+    def __init__(self, arrivals: _Arrivals, readers: Mapping[int, int], tasks: int) -> None:
         self.arrivals, self.readers, self._tasks = arrivals, readers, tasks
         self.marks = list[int]()
 
     @cached_property
     def tasks(self) -> Sequence[int]:
         """The index of the task that reads each arrival."""
-        return list(map(self.readers.__getitem__, self.arrivals.places()))
+        return list(map(self.readers.__getitem__, self.arrivals.each()))
 
     @cached_property
     def steps(self) -> list[int]:
@@ -129,24 +129,23 @@ class _BatchedRun:
 
     def _feed_input(self, batch: InputBatch) -> None:
         """Give input records to the levels that read them; the first takes them unserialised if its tasks can."""
-        router, places, orders = self._router, batch.partitions, self._tasks.order
+        router, orders = self._router, self._tasks.order
         moments = range(0, len(batch) * self._depths, self._depths)
-        every = _Arrivals((), places, batch.only, moments, lambda: repeat(-1))
+        every = _Arrivals(batch.records, batch.partitions, batch.numbers, moments, lambda: repeat(-1))
         readers = self._readers(every)
-        levels = {place: self._levels[index] for place, index in readers.items()}
+        levels = {number: self._levels[index] for number, index in readers.items()}
         for level in dict.fromkeys(levels.values()):
-            own = [place for place in readers if levels[place] == level]
-            as_given = (
-                level == 0 and batch.records and all(orders[readers[place]].takes_records(*place) for place in own)
-            )
-            feed = every._replace(records=batch.records if as_given else batch.input_records(router))
+            own = [number for number in readers if levels[number] == level]
+            as_given = level == 0 and all(orders[readers[n]].takes_records(*batch.partitions[n]) for n in own)
+            feed = every if batch.records and as_given else every._replace(records=batch.input_records(router))
             if len(own) < len(readers):
-                feed = feed.at([at for at, place in enumerate(places) if levels[place] == level])
+                feed = feed.at([at for at, number in enumerate(batch.numbers) if levels[number] == level])
             self._feeds[level].append(feed)
 
-    def _readers(self, arrivals: _Arrivals) -> dict[Partition, int]:
-        """Return the index of the task that reads each partition."""
-        return {place: self._router.reader(place[0]).tasks[place[1]] for place in arrivals.distinct()}
+    def _readers(self, arrivals: _Arrivals) -> dict[int, int]:
+        """Return by number of a partition that has records the index of the task that reads it."""
+        places = {number: arrivals.partitions[number] for number in arrivals.present()}
+        return {number: self._router.reader(topic).tasks[index] for number, (topic, index) in places.items()}
 
     def _pass(self, arrivals: _Arrivals) -> _Pass:
         return _Pass(arrivals, self._readers(arrivals), len(self._levels))
@@ -161,25 +160,27 @@ class _BatchedRun:
         return merged
 
     def _sorted(self, feeds: list[_Arrivals]) -> _Arrivals:
-        records, places, moments = list[Any](), list[Partition](), list[int]()
-        writers = list[int]()
+        partitions = sorted(set(chain.from_iterable(feed.partitions for feed in feeds)))
+        numbers_of = {partition: number for number, partition in enumerate(partitions)}
+        records, numbers, moments, writers = list[Any](), list[int](), list[int](), list[int]()
         for feed in feeds:
+            own = list(map(numbers_of.__getitem__, feed.partitions))
             records += feed.records
-            places += feed.places()
+            numbers += map(own.__getitem__, feed.each())
             moments += feed.moments
             writers += islice(feed.writers(), len(feed.records))
-        joined = _Arrivals(records, places, None, moments, feeds[0].writers)
+        joined = _Arrivals(records, partitions, numbers, moments, feeds[0].writers)
         steps = self._pass(joined).steps
         keys = [step * len(self._levels) + writer + 1 for step, writer in zip(steps, writers, strict=True)]
         ordered: list[int] = []
         for _, same in groupby(sorted(range(len(keys)), key=keys.__getitem__), key=steps.__getitem__):
-            ordered += least_head_order(list(same), records, places)
+            ordered += least_head_order(list(same), records, numbers)
         return joined.at(ordered)
 
     def _run_level(self, level: int, arrivals: _Arrivals) -> None:
         tasks, passed = self._tasks, self._pass(arrivals)
-        first = {place: tasks.offsets.get(place, 0) for place in passed.readers}
-        batch = _LevelBatch({place: tasks.order[index] for place, index in passed.readers.items()}, arrivals, first)
+        first = {partition: tasks.offsets.get(partition, 0) for partition in arrivals.partitions}
+        batch = _LevelBatch({number: tasks.order[index] for number, index in passed.readers.items()}, arrivals, first)
         marks = passed.marks if self._has_to_mark(level) else None
         try:
             _process(batch, tasks.rows, marks)
@@ -188,8 +189,8 @@ class _BatchedRun:
         finally:
             if marks is not None:
                 marks.append(len(tasks.rows))
-            for place, number in batch.counts.items():
-                tasks.offsets[place] = first[place] + number
+            for partition, taken in batch.counts.items():
+                tasks.offsets[partition] = first[partition] + taken
             self._route(passed, tasks.take_rows())
             for index in sorted(set(passed.readers.values())):
                 tasks.log_changes(tasks.order[index])
@@ -220,16 +221,16 @@ class _BatchedRun:
         for level, read in fed.items():
             chosen, of = _rows_of(read, rows, causes, topics)
             chosen = self._converted(passed, chosen, of, read, OutputRoute.delivered)
-            known = {(topic, number): (topic, number) for topic in read for number in range(self._router.count(topic))}
-            only = next(iter(known)) if len(known) == 1 else None
-            places = [known[row[:2]] for row in chosen] if only is None else ()
+            partitions = [(topic, index) for topic in read for index in range(self._router.count(topic))]
+            numbers_of = {partition: number for number, partition in enumerate(partitions)}
+            numbers = [numbers_of[row[:2]] for row in chosen] if len(partitions) > 1 else ()
             moments = passed.arrivals.moments
             if type(of) is range and type(moments) is range:  # every record caused one row
                 moments = range(moments.start + 1, moments.stop + 1, moments.step)[: len(of)]
             else:
                 moments = [moments[at] + 1 for at in of]
             self._feeds[level].append(
-                _Arrivals(chosen, places, only, moments, partial(map, passed.tasks.__getitem__, of))
+                _Arrivals(chosen, partitions, numbers, moments, partial(map, passed.tasks.__getitem__, of))
             )
 
     def _converted(
@@ -271,47 +272,50 @@ def _rows_of(
 
 def _process(batch: _LevelBatch, rows: Sequence[OutputRow], marks: list[int] | None) -> None:
     """Process the arrivals of a level: in one loop, or each by the coroutine of its partition."""
-    only = batch.arrivals.only
-    if only is not None and batch.readers[only].takes_records(*only):
-        batch.readers[only].run_batch(*only, batch, batch.first[only], marks)
+    partitions, readers = batch.arrivals.partitions, batch.readers
+    if len(partitions) == 1 and readers[0].takes_records(*partitions[0]):
+        readers[0].run_batch(*partitions[0], batch, batch.first[partitions[0]], marks)
         return
     with ExitStack() as stack:
-        loops = ((place, task.interleave(batch, place, batch.first[place])) for place, task in batch.readers.items())
-        sends = {place: stack.enter_context(loop) for place, loop in loops}
-        send_each = zip(batch.iterator, map(sends.__getitem__, batch.arrivals.places()), strict=True)
-        for record, send in send_each:
-            if marks is not None:
-                marks.append(len(rows))
+        places = {number: partitions[number] for number in readers}
+        loops = ((n, readers[n].interleave(batch, place, batch.first[place])) for n, place in places.items())
+        sends = {number: stack.enter_context(loop) for number, loop in loops}
+        of_each = map(sends.__getitem__, batch.arrivals.each())
+        if marks is None:
+            deque(map(call, of_each, batch.iterator), maxlen=0)
+            return
+        for record, send in zip(batch.iterator, of_each, strict=True):
+            marks.append(len(rows))
             send(record)
 
 
 class _LevelBatch(Batch):
     """The arrivals of a level; ``first`` holds the offset of the first record of each partition."""
 
-    def __init__(self, readers: Mapping[Partition, Task], arrivals: _Arrivals, first: Mapping[Partition, int]) -> None:
+    def __init__(self, readers: Mapping[int, Task], arrivals: _Arrivals, first: Mapping[Partition, int]) -> None:
         super().__init__(arrivals.records, "", -1, "", None)
         self.readers, self.arrivals, self.first = readers, arrivals, first
-        self._sources = {place: task.queue_of(*place).source for place, task in readers.items()}
+        places = {number: arrivals.partitions[number] for number in readers}
+        self._sources = {number: readers[number].queue_of(*place).source for number, place in places.items()}
 
     def taken(self, topic: str, partition: int) -> int:
         """Return how many records of a partition were taken; correct only after the last one."""
-        return self.counts[topic, partition]
+        return self.counts.get((topic, partition), 0)
 
     def position_of(self, index: int) -> RecordPosition:
         """Return topic, partition, source node and offset of a record."""
-        partition = self.arrivals.only or self.arrivals.partitions[index]
-        return *partition, self._sources[partition], self._offsets[index]
+        number = self.arrivals.numbers[index] if self.arrivals.numbers else 0
+        return *self.arrivals.partitions[number], self._sources[number], self._offsets[index]
 
     @cached_property
     def counts(self) -> Mapping[Partition, int]:
         """How many records of each partition were taken; correct only after the last one."""
-        done, only = self.index() + 1, self.arrivals.only
-        return Counter(islice(self.arrivals.partitions, done)) if only is None else {only: done}
+        done, partitions = self.index() + 1, self.arrivals.partitions
+        taken = Counter(islice(self.arrivals.numbers, done)) if len(partitions) > 1 else {0: done}
+        return {partitions[number]: records for number, records in taken.items()}
 
     @cached_property
     def _offsets(self) -> Sequence[int]:
         """The offset of every record; computed only for processors that ask for it."""
-        if (only := self.arrivals.only) is not None:
-            return range(self.first[only], self.first[only] + len(self.records))
-        counters = {partition: count(first) for partition, first in self.first.items()}
-        return [next(counters[partition]) for partition in self.arrivals.partitions]
+        counters = [count(self.first[partition]) for partition in self.arrivals.partitions]
+        return [next(counters[number]) for number in self.arrivals.each()]

@@ -24,44 +24,46 @@ class InputBatch:
     Attributes:
         topics: the topics of the records.
         records: the records as the user gave them; empty if the batch was made of serialised records.
-        partitions: the partition of each record; empty if one partition takes all of them.
-        only: that partition.
+        partitions: the partitions that may have records, in the order of topics and numbers.
+        numbers: the index of each record's partition among them; empty if there is only one.
     """
 
-    __slots__ = ("_serialized", "only", "partitions", "records", "topics")
+    __slots__ = ("_serialized", "numbers", "partitions", "records", "topics")
 
     def __init__(
         self,
         topics: Iterable[str],
         records: Sequence[TopicRecord],
         partitions: Sequence[Partition],
+        numbers: Sequence[int],
         serialized: list[InputRecord] | None,
-        only: Partition | None = None,
     ) -> None:
         self.topics = tuple(topics)
-        self.only = only
-        self.records, self.partitions, self._serialized = records, partitions, serialized
+        self.records, self.partitions, self.numbers, self._serialized = records, partitions, numbers, serialized
 
     @classmethod
     def unserialized(cls, router: Router, topics: Iterable[str], records: Sequence[TopicRecord]) -> InputBatch:
         """Assign a partition to each record and merge the partitions; serialise nothing yet."""
-        readers = {topic: (router.reader(topic), router.count(topic)) for topic in topics}
-        if sum(partitions for _, partitions in readers.values()) == 1:
-            return cls(readers, records, (), None, (next(iter(readers)), 0))
-        partitions = partitions_of(records, readers)
-        order = merge_order([record.timestamp for record in records], partitions)
+        routes = {topic: router.reader(topic) for topic in sorted(topics)}
+        partitions = [(topic, number) for topic in routes for number in range(router.count(topic))]
+        if len(partitions) == 1:
+            return cls(routes, records, partitions, (), None)
+        numbers = _numbers(records, routes, partitions)
+        order = merge_order([record[3] for record in records], numbers)
         if order is not None:
-            records, partitions = [records[at] for at in order], [partitions[at] for at in order]
-        return cls(readers, records, partitions, None)
+            records, numbers = [records[at] for at in order], [numbers[at] for at in order]
+        return cls(routes, records, partitions, numbers, None)
 
     @classmethod
     def serialized(cls, records: list[InputRecord]) -> InputBatch:
         """Merge the partitions of serialised records."""
-        partitions = [record[:2] for record in records]
-        order = merge_order([record[2] for record in records], partitions)
+        partitions = sorted({record[:2] for record in records})
+        numbers_of = {partition: number for number, partition in enumerate(partitions)}
+        numbers = [numbers_of[record[:2]] for record in records]
+        order = merge_order([record[2] for record in records], numbers)
         if order is not None:
-            records, partitions = [records[at] for at in order], [partitions[at] for at in order]
-        return cls(dict.fromkeys(map(itemgetter(0), records)), (), partitions, records)
+            records, numbers = [records[at] for at in order], [numbers[at] for at in order]
+        return cls(dict.fromkeys(map(itemgetter(0), records)), (), partitions, numbers, records)
 
     def __len__(self) -> int:
         return len(self.records) or len(self._serialized or ())
@@ -69,7 +71,7 @@ class InputBatch:
     def __getitem__(self, at: slice) -> InputBatch:
         records, serialized = self.records[at], self._serialized and self._serialized[at]
         topics = self.topics if len(self.topics) == 1 else dict.fromkeys(map(itemgetter(0), serialized or records))
-        return InputBatch(topics, records, self.partitions[at], serialized, self.only)
+        return InputBatch(topics, records, self.partitions, self.numbers[at], serialized)
 
     def input_records(self, router: Router) -> list[InputRecord]:
         """Return the serialised records."""
@@ -84,24 +86,24 @@ class InputBatch:
         return len({record[:2] for record in self.input_records(router)}) > 1
 
 
-def merge_order(timestamps: Sequence[int], partitions: Sequence[Partition]) -> list[int] | None:
-    """Return indexes in the order of a merge by (timestamp, topic, partition); None if all records stay in place.
+def merge_order(timestamps: Sequence[int], numbers: Sequence[int]) -> list[int] | None:
+    """Return indexes in the order of a merge by (timestamp, number of partition); None if all records stay in place.
 
     Each partition keeps its order: a late record counts as being as new as the newest one before it.
     """
     if all(map(lt, timestamps, islice(timestamps, 1, None))):
         return None
     if not all(map(le, timestamps, islice(timestamps, 1, None))):
-        latest: dict[Partition, int] = {}
+        latest: dict[int, int] = {}
         running = []
-        for partition, timestamp in zip(partitions, timestamps, strict=True):
-            latest[partition] = timestamp = max(latest.get(partition, timestamp), timestamp)
+        for number, timestamp in zip(numbers, timestamps, strict=True):
+            latest[number] = timestamp = max(latest.get(number, timestamp), timestamp)
             running.append(timestamp)
         timestamps = running
-    return [key[2] for key in sorted(zip(timestamps, partitions, count(), strict=False))]
+    return [key[2] for key in sorted(zip(timestamps, numbers, count(), strict=False))]
 
 
-def least_head_order(same: list[int], records: Sequence[Any], partitions: Sequence[Partition]) -> list[int]:
+def least_head_order(same: list[int], records: Sequence[Any], partitions: Sequence[Any]) -> list[int]:
     """Sort indexes of records that reach a task at once as it takes them: the partition with the least head first."""
     queues = grouped(same if len(same) > 1 else (), partitions.__getitem__)
     if len(queues) <= 1:
@@ -115,12 +117,14 @@ def least_head_order(same: list[int], records: Sequence[Any], partitions: Sequen
     return merged
 
 
-def partitions_of(records: Iterable[TopicRecord], readers: Mapping[str, tuple[TopicRoute, int]]) -> list[Partition]:
-    """Return each record's partition: its own, or if that is negative the one of its key.
-
-    ``readers`` holds the route and the number of partitions of each topic.
-    """
-    finders = {topic: _finder(*reader) for topic, reader in readers.items()}
+def _numbers(
+    records: Sequence[TopicRecord], routes: Mapping[str, TopicRoute], partitions: Sequence[Partition]
+) -> list[int]:
+    """Return the index of each record's partition: the one it names, or if that is negative the one of its key."""
+    finders = {
+        topic: _finder(route, [at for at, of in enumerate(partitions) if of[0] == topic])
+        for topic, route in routes.items()
+    }
     known = {topic: ByText(partial(find, -1)) for topic, find in finders.items()}
     return [  # by index: looking up the fields of a named tuple by name would dominate this loop
         known[record[0]][record[4]]
@@ -130,16 +134,15 @@ def partitions_of(records: Iterable[TopicRecord], readers: Mapping[str, tuple[To
     ]
 
 
-def _finder(route: TopicRoute, partitions: int) -> Callable[[int, object], Partition]:
+def _finder(route: TopicRoute, numbers: Sequence[int]) -> Callable[[int, object], int]:
     topic, (serde, _) = route.topic, route.serdes
-    known = [(topic, partition) for partition in range(partitions)]
-    write, partition_of = encoder(serde), key_partitioner(serde, partitions)
+    write, partition_of = encoder(serde), key_partitioner(serde, len(numbers))
 
-    def find(partition: int, key: object) -> Partition:
-        if partition >= partitions:
-            raise no_partition(topic, partition, partitions)
+    def find(partition: int, key: object) -> int:
+        if partition >= len(numbers):
+            raise no_partition(topic, partition, len(numbers))
         try:
-            return known[partition_of(write(key)) if partition < 0 else partition]
+            return numbers[partition_of(write(key)) if partition < 0 else partition]
         except SerdeError as error:
             error.add_note(f'Detail: it is part of a record for topic "{topic}" (key {format_value(key)})')
             error.at(route.origin)

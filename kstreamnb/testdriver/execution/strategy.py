@@ -73,7 +73,7 @@ def _parts(router: Router, batch: InputBatch) -> Iterator[InputBatch]:
         yield batch  # a merge by event time needs all records
     elif not any(router.reader(topic).is_global for topic in batch.topics):
         # The first records go alone: after them tasks know which changelogs they write, and process records in bulk.
-        warm_up = _FEW if batch.only else _WARM_UP
+        warm_up = _FEW if len(batch.partitions) == 1 else _WARM_UP
         for piece in pieces(range(len(batch)), "records"):
             rest = max(piece.start, min(warm_up, piece.stop))
             yield from filter(len, (batch[piece.start : rest], batch[rest : piece.stop]))
