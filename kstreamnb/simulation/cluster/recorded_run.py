@@ -14,10 +14,10 @@ from kstreamnb.core.codec import decode, encoded
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.errors import EngineError
 from kstreamnb.recording.recorded_run import RecordedRun, Waiting
-from kstreamnb.recording.trace import Code, Entry
+from kstreamnb.recording.trace import Code, Entry, Recording
 from kstreamnb.recording.trace_index import TraceIndex
 from kstreamnb.simulation.cluster.broker import Broker, LogRecord
-from kstreamnb.simulation.cluster.trace import ClusterRecording, ClusterTrace
+from kstreamnb.simulation.cluster.trace import ClusterTrace
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class ClusterRun(RecordedRun):
 
     def __init__(self, application: str, trace: ClusterTrace, shared: SharedLog, peers: dict[str, ClusterRun]) -> None:
         recorder, self.shared, self.peers = trace.recorders[application], shared, peers
-        recording = ClusterRecording()
+        recording = Recording()
         recording.log, recording.state_vars, own = shared.log, recorder.state_vars, len(application) + 1
         recording.codes = [
             code._replace(task=code.task[own:]) if owner == application else code
