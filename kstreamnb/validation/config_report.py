@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kstreamnb.client_settings import java_client_settings, unsupported
 from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.formatting import pluralize
-from kstreamnb.core.tables import Tabular
+from kstreamnb.core.tables import Listing
 from kstreamnb.masking import without_secrets
 from kstreamnb.runtime.context.config import Config, StreamsSetting, other_settings, streams_settings
 
@@ -31,9 +31,10 @@ class Answer(NamedTuple):
     words: str
 
 
-class ConfigReport(Tabular):
+class ConfigReport(Listing[Answer]):
     """The answer to each setting, by name."""
 
+    _listed = "answers"
     header = ("setting", "value", "Kafka's default", "answer", "")
 
     def __init__(self, answers: tuple[Answer, ...]) -> None:
@@ -41,12 +42,6 @@ class ConfigReport(Tabular):
 
     def __getitem__(self, name: str) -> Answer:
         return {answer.name: answer for answer in self.answers}[name]
-
-    def __len__(self) -> int:
-        return len(self.answers)
-
-    def __iter__(self) -> Iterator[Answer]:
-        return iter(self.answers)
 
     @property
     def title(self) -> str:

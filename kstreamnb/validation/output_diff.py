@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from kstreamnb.core.formatting import format_time, format_value, join_list, pluralize
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.core.tables import Tabular
+from kstreamnb.core.tables import Listing
 from kstreamnb.replays.replay import Replay
 from kstreamnb.topology.nodes import grouped
 
@@ -33,7 +33,7 @@ class RowDifference:
 
 
 @dataclass(frozen=True)
-class OutputDiff(Tabular):
+class OutputDiff(Listing[RowDifference]):
     """Differences between the outputs of two runs, by topic and partition; false if there are none."""
 
     rows: tuple[RowDifference, ...]
@@ -41,12 +41,6 @@ class OutputDiff(Tabular):
     names: tuple[str, str] = ("first", "second")
 
     header = ("", "topic", "partition", "row", "key", "value", "time", "headers")
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __iter__(self) -> Iterator[RowDifference]:
-        return iter(self.rows)
 
     @property
     def title(self) -> str:

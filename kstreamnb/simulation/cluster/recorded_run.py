@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import cached_property
 from math import inf
 from typing import Any
@@ -14,23 +13,20 @@ from kstreamnb.core.codec import decode, encoded
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.errors import EngineError
 from kstreamnb.recording.recorded_run import RecordedRun, Waiting
-from kstreamnb.recording.trace import Code, Entry, Recording
+from kstreamnb.recording.trace import Recording
 from kstreamnb.recording.trace_index import TraceIndex
-from kstreamnb.simulation.cluster.broker import Broker, LogRecord
+from kstreamnb.simulation.cluster.broker import Broker
 from kstreamnb.simulation.cluster.trace import ClusterTrace
 
 
-@dataclass(frozen=True)
 class SharedLog:
-    """The log that all applications share, and the fate of its records at the broker."""
+    """The log that all applications share so far, and the fate of its records at the broker."""
 
-    log: list[Entry]
-    codes: list[Code]
-    owners: list[str]
-    placed: Mapping[int, tuple[int, int | None]]
-    arrived: Mapping[tuple[str, int, int], int]
-    ended: Mapping[int, tuple[int, bool]]
-    topics: Mapping[str, list[list[LogRecord]]]
+    def __init__(self, trace: ClusterTrace, broker: Broker) -> None:
+        self.log, self.codes, self.owners = trace.log[:], trace.codes[:], trace.owners[:]
+        self.placed, self.arrived, self.ended = dict(trace.placed), dict(trace.arrived), dict(trace.ended)
+        self.topics = {topic: [each.records[:] for each in partitions] for topic, partitions in broker.topics.items()}
+        self._seen: dict[tuple[str, int], list[float]] = {}
 
     @cached_property
     def offsets(self) -> dict[tuple[str, int, int], int]:
@@ -55,10 +51,6 @@ class SharedLog:
         """
         known = self._seen.get((topic, partition))
         return known if known is not None else self._seen.setdefault((topic, partition), self._see(topic, partition))
-
-    @cached_property
-    def _seen(self) -> dict[tuple[str, int], list[float]]:
-        return {}
 
     def _see(self, topic: str, partition: int) -> list[float]:
         result, hidden_until = list[float](), 0.0
@@ -200,11 +192,7 @@ def _last(positions: list[int], end: int) -> int:
 
 def cluster_runs(trace: ClusterTrace, broker: Broker) -> dict[str, ClusterRun]:
     """Return everything recorded so far, as runs of all applications."""
-    topics = {topic: [partition.records[:] for partition in result] for topic, result in broker.topics.items()}
-    shared = SharedLog(
-        trace.log[:], trace.codes[:], trace.owners[:],
-        dict(trace.placed), dict(trace.arrived), dict(trace.ended), topics,
-    )  # fmt: skip
+    shared = SharedLog(trace, broker)
     runs: dict[str, ClusterRun] = {}
     for application in trace.recorders:
         runs[application] = ClusterRun(application, trace, shared, runs)
