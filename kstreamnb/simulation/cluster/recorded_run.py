@@ -119,14 +119,9 @@ class ClusterRun(RecordedRun):
                 result += [(position, seen[self.offset(position)]) for position in positions]
         return sorted(result)
 
-    def find_output(self, topic: str, partition: int, offset: int) -> int:
-        """Return the log position at which any application wrote a record; raise EngineError if there is none."""
-        for name in (topic, f"{self.application_id}-{topic}"):
-            position = self.shared.offsets.get((name, partition, offset))
-            if position is not None:
-                return position
-        known = ", ".join(self.topics()) or "nothing"
-        raise EngineError(f"no record {topic}-{partition}@{offset} was written", detail=f"written: {known}")
+    def _written_at(self, topic: str, partition: int, offset: int) -> int | None:
+        """Return the log position at which any application wrote a record; None if none did."""
+        return self.shared.offsets.get((topic, partition, offset))
 
     def find_input(self, topic: str, partition: int, offset: int) -> list[int]:
         """Return all log positions at which a record was consumed, by any application."""
