@@ -77,17 +77,6 @@ def diff(first: RunOutputs, second: RunOutputs, *, topics: Sequence[str] | None 
         second: the other run.
         topics: compare only these topics; default all that either run wrote.
     """
-    return _diff(first, second, topics, ("first", "second"))
-
-
-def assert_outputs_equal(actual: RunOutputs, expected: RunOutputs, *, topics: Sequence[str] | None = None) -> None:
-    """Raise AssertionError with a table of all differing rows unless two outputs are equal."""
-    result = _diff(expected, actual, topics, ("expected", "actual"))
-    if result.rows:
-        raise AssertionError(str(result))
-
-
-def _diff(first: RunOutputs, second: RunOutputs, topics: Sequence[str] | None, names: tuple[str, str]) -> OutputDiff:
     first_rows, second_rows = _by_partition(first), _by_partition(second)
     rows: list[RowDifference] = []
     equal = 0
@@ -96,7 +85,7 @@ def _diff(first: RunOutputs, second: RunOutputs, topics: Sequence[str] | None, n
             same, differing = _differences(partition, first_rows.get(partition, []), second_rows.get(partition, []))
             equal += same
             rows += differing
-    return OutputDiff(tuple(rows), equal, names)
+    return OutputDiff(tuple(rows), equal)
 
 
 def _by_partition(outputs: RunOutputs) -> dict[tuple[str, int], list[TopicRecord]]:
