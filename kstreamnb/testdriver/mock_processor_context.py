@@ -96,6 +96,10 @@ class _Task:
     def value_serde(self, serde: Any = None) -> Any:
         return complete(serde or self._serdes[1], *self._serdes)
 
+
+class _StoreTask(_Task):
+    """The services of a task for its stores."""
+
     def timestamp(self) -> int:
         return max(self.stream_ms, 0)
 
@@ -146,7 +150,7 @@ class MockProcessorContext(ProcessorContext):
     ) -> None:
         check_arguments(MockProcessorContext.__init__, locals())
         serdes = (key_serde or Serdes.string(), value_serde or Serdes.json())
-        self._task = cast("Any", _Task(application_id, task_id, configs or {}, *serdes))
+        self._task = cast("Any", _StoreTask(application_id, task_id, configs or {}, *serdes))
         super().__init__(self._task, self._task.forward_to(None))
 
     def add_state_store(self, store: StoreSpec | Any) -> None:

@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from kstreamnb.core.displayed import Displayed
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.topology.java_order import TreeSet, copied_hash_order, hash_order, utf16
-from kstreamnb.topology.nodes import Node, Sink, Source, Subtopology
+from kstreamnb.topology.nodes import Node, NodeGraph, Sink, Source, Subtopology
 from kstreamnb.topology.user_names import bound_variable, short_code
 
-if TYPE_CHECKING:  # topologies are described, and reasons are found in descriptions
+if TYPE_CHECKING:  # reasons are found in descriptions
     from kstreamnb.topology.cuts import Cut
-    from kstreamnb.topology.topology import Topology
 
 NodeKind = Literal["source", "processor", "sink"]
 
@@ -144,7 +143,7 @@ class TopologyDescription(Displayed):
         return cuts_of(self)
 
 
-def describe_topology(topology: Topology) -> TopologyDescription:
+def describe_topology(topology: NodeGraph) -> TopologyDescription:
     """Describe a topology: what Kafka Streams prints, and more."""
     stores = {**topology.stores, **topology.global_stores}
     return TopologyDescription(

@@ -14,10 +14,11 @@ import re
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 from kstreamnb.core.operator import NO_TRAITS, Operator, OperatorTraits, RowUse
 from kstreamnb.core.serdes import NamesSerdes
+from kstreamnb.core.stores import StoreSpec
 from kstreamnb.source_location import SourceLocation
 
 _N = TypeVar("_N", bound=Hashable)
@@ -180,3 +181,20 @@ def _subtopology(number: int, members: Iterable[Node]) -> Subtopology:
     stores = dict.fromkeys(store for node in members for store in node.stores)
     is_global = any(isinstance(node, Source) and node.is_global for node in members)
     return Subtopology(number, tuple(node.name for node in members), tuple(stores), is_global)
+
+
+class NodeGraph(Protocol):
+    """A topology as needed by its checks, partition counts, tasks and description."""
+
+    name: str | None
+    nodes: dict[str, Node]
+    stores: dict[str, StoreSpec]
+    global_stores: dict[str, StoreSpec]
+    internal_topics: dict[str, InternalTopic]
+    copartitioned: list[tuple[str, ...]]
+
+    def sources(self) -> tuple[Source, ...]:
+        """Return the source nodes in the order in which they were added."""
+
+    def subtopologies(self) -> tuple[Subtopology, ...]:
+        """Return the sub-topologies with Kafka's ids."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from kstreamnb.core.arguments import expect, expect_number
 from kstreamnb.core.formatting import join_list
@@ -16,11 +16,8 @@ from kstreamnb.core.record import TopicPartition
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import TopologyError
 from kstreamnb.java_texts import NOT_COMPUTED
-from kstreamnb.topology.nodes import Sink, Source, Subtopology, walk
+from kstreamnb.topology.nodes import NodeGraph, Sink, Source, Subtopology, walk
 from kstreamnb.topology.validation import refuse
-
-if TYPE_CHECKING:  # it is checked and described by these functions
-    from kstreamnb.topology.topology import Topology
 
 _MOST = 1_000_000
 """Partitions of a topic; a cluster has at most about as many of all its topics."""
@@ -41,7 +38,7 @@ class PlannedTask:
         return f"{self.subtopology}_{self.partition}"
 
 
-def source_topics(topology: Topology, nodes: Iterable[str], topics: Iterable[str] = ()) -> tuple[str, ...]:
+def source_topics(topology: NodeGraph, nodes: Iterable[str], topics: Iterable[str] = ()) -> tuple[str, ...]:
     """Return topics that some nodes read; patterns take those of ``topics`` that they match, sorted by name.
 
     Names of repartition topics are without the application's id.
@@ -55,7 +52,7 @@ def source_topics(topology: Topology, nodes: Iterable[str], topics: Iterable[str
     return tuple(found)
 
 
-def topic_writers(topology: Topology) -> dict[str, dict[int, list[Sink]]]:
+def topic_writers(topology: NodeGraph) -> dict[str, dict[int, list[Sink]]]:
     """Return the sinks of each topic by the id of their sub-topology; without those that choose topics by record."""
     writers: dict[str, dict[int, list[Sink]]] = {}
     for sub in topology.subtopologies():
@@ -65,7 +62,7 @@ def topic_writers(topology: Topology) -> dict[str, dict[int, list[Sink]]]:
     return writers
 
 
-def check_fixed_partitions(topology: Topology) -> None:
+def check_fixed_partitions(topology: NodeGraph) -> None:
     """Require that co-partitioned repartition topics with fixed counts have the same one.
 
     Raises: TopologyError when they differ; this is known before any topic exists.
@@ -76,7 +73,7 @@ def check_fixed_partitions(topology: Topology) -> None:
             _same({topic: count for topic, count in fixed.items() if count is not None}, *_REPARTITIONED)
 
 
-def partition_counts(topology: Topology, topics: Mapping[str, int]) -> dict[str, int]:
+def partition_counts(topology: NodeGraph, topics: Mapping[str, int]) -> dict[str, int]:
     """Derive the number of partitions of every topic that tasks read from those of the user's topics.
 
     Raises: TopologyError when a topic is missing, counts of co-partitioned topics differ, or a count is not positive.
@@ -99,7 +96,7 @@ def partition_counts(topology: Topology, topics: Mapping[str, int]) -> dict[str,
     return known
 
 
-def uneven_stores(topology: Topology, topics: Mapping[str, int]) -> dict[str, dict[str, int]]:
+def uneven_stores(topology: NodeGraph, topics: Mapping[str, int]) -> dict[str, dict[str, int]]:
     """Return the stores that topics of different partition counts reach, with the counts of these topics.
 
     Kafka Streams makes as many tasks as the widest topic has partitions and compares counts only for joins: a key may
@@ -134,7 +131,7 @@ def uneven_remedy(counts: Mapping[str, int]) -> str:
     return f"use .repartition(Repartitioned(partitions={max(counts.values())})) on each stream before they meet"
 
 
-def plan_tasks(topology: Topology, topics: Mapping[str, int]) -> tuple[PlannedTask, ...]:
+def plan_tasks(topology: NodeGraph, topics: Mapping[str, int]) -> tuple[PlannedTask, ...]:
     """Plan tasks by sub-topology and partition; ``topics`` are the partition counts of the user's topics.
 
     A sub-topology has as many tasks as its widest topic has partitions.
@@ -152,12 +149,12 @@ def plan_tasks(topology: Topology, topics: Mapping[str, int]) -> tuple[PlannedTa
 _TOO_FEW = "Number of partitions must be at least 1."
 
 
-def _fixed(topology: Topology, topic: str) -> int | None:
+def _fixed(topology: NodeGraph, topic: str) -> int | None:
     internal = topology.internal_topics.get(topic)
     return internal.partitions if internal else None
 
 
-def _check_present(topology: Topology, sub: Subtopology, read: tuple[str, ...], topics: Mapping[str, int]) -> None:
+def _check_present(topology: NodeGraph, sub: Subtopology, read: tuple[str, ...], topics: Mapping[str, int]) -> None:
     missing = [topic for topic in read if topic not in topics and topic not in topology.internal_topics]
     patterns = [node.pattern for node in map(topology.nodes.get, sub.nodes) if isinstance(node, Source)]
     if missing:
@@ -173,7 +170,7 @@ def _check_present(topology: Topology, sub: Subtopology, read: tuple[str, ...], 
 
 
 def _repartition_counts(
-    topology: Topology, reads: Mapping[int, tuple[str, ...]], known: Mapping[str, int]
+    topology: NodeGraph, reads: Mapping[int, tuple[str, ...]], known: Mapping[str, int]
 ) -> dict[str, int]:
     """Return fixed counts and, for the others, the greatest upstream count, in as many rounds as
     chains of topics need.
@@ -194,7 +191,7 @@ def _repartition_counts(
     return counts
 
 
-def _copartition_groups(topology: Topology, topics: Iterable[str]) -> list[list[str]]:
+def _copartition_groups(topology: NodeGraph, topics: Iterable[str]) -> list[list[str]]:
     """Group topics of co-partitioned sources; groups that share a topic are one."""
     groups: list[dict[str, None]] = []
     for sources in topology.copartitioned:
@@ -207,7 +204,7 @@ def _copartition_groups(topology: Topology, topics: Iterable[str]) -> list[list[
     return [list(group) for group in groups]
 
 
-def _enforced(topology: Topology, group: list[str], known: Mapping[str, int]) -> dict[str, int]:
+def _enforced(topology: NodeGraph, group: list[str], known: Mapping[str, int]) -> dict[str, int]:
     """Return the counts of a group's repartition topics after agreement with their peers."""
     repartition = [topic for topic in group if topic in topology.internal_topics]
     external = {topic: known[topic] for topic in group if topic not in topology.internal_topics}
@@ -270,7 +267,7 @@ def changelog_topic(application_id: str, store: StoreSpec) -> str:
 
 
 def owned_topics(
-    topology: Topology, application_id: str, topics: Mapping[str, int] | None = None
+    topology: NodeGraph, application_id: str, topics: Mapping[str, int] | None = None
 ) -> tuple[OwnedTopic, ...]:
     """Return repartition topics, then changelogs, by sub-topology; ``topics`` are partition counts of the user's
     topics.

@@ -7,17 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from kstreamnb.core.arguments import expect, expect_texts
 from kstreamnb.core.names import check_topic_name
 from kstreamnb.core.signatures import check_runs, taking
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import ConfigError, TopologyError, did_you_mean
-from kstreamnb.topology.nodes import ProcessorNode, Sink, Source
-
-if TYPE_CHECKING:  # it is checked and described by these functions
-    from kstreamnb.topology.topology import Topology
+from kstreamnb.topology.nodes import NodeGraph, ProcessorNode, Sink, Source
 
 _RESETS = ("earliest", "latest", "none")
 
@@ -27,7 +23,7 @@ def refuse(message: str, java: str, *, hint: str | None = None) -> TopologyError
     return TopologyError(message, hint=hint, java=f"Invalid topology: {java}")
 
 
-def check_name(topology: Topology, name: str | None) -> None:
+def check_name(topology: NodeGraph, name: str | None) -> None:
     """Require a name that no other node has."""
     if name is None:
         raise TopologyError("a node needs a name", java="name cannot be null")
@@ -38,7 +34,7 @@ def check_name(topology: Topology, name: str | None) -> None:
         raise TopologyError(f'there is already a node "{name}"', detail=detail if first else None, java=java)
 
 
-def check_topics(topology: Topology, topics: Sequence[str | None]) -> None:
+def check_topics(topology: NodeGraph, topics: Sequence[str | None]) -> None:
     """Require topics, none of which is read twice."""
     if not topics:
         raise refuse("a source needs at least one topic or a pattern", "topics cannot be empty")
@@ -51,7 +47,7 @@ def check_topics(topology: Topology, topics: Sequence[str | None]) -> None:
             raise _topic_taken(topic)
 
 
-def check_topic_is_free(topology: Topology, topic: str) -> None:
+def check_topic_is_free(topology: NodeGraph, topic: str) -> None:
     """Require that no other source reads ``topic``, by name or by pattern."""
     for source in topology.sources():
         if topic in source.topics:
@@ -72,7 +68,7 @@ def _topic_taken(topic: str, source: Source | None = None) -> TopologyError:
     )
 
 
-def check_pattern(topology: Topology, pattern: str) -> None:
+def check_pattern(topology: NodeGraph, pattern: str) -> None:
     """Require a regular expression that matches no topic read by name."""
     expect(pattern, str, "pattern", hint="give the text of the regular expression")
     try:
@@ -94,7 +90,7 @@ def check_offset_reset(reset: object) -> None:
         raise ConfigError(f'unknown offset reset "{reset}"', hint=f"one of {', '.join(_RESETS)}, by_duration:PT1H")
 
 
-def check_parents(topology: Topology, name: str, parents: Sequence[str | None]) -> None:
+def check_parents(topology: NodeGraph, name: str, parents: Sequence[str | None]) -> None:
     """Require at least one parent; parents exist already and are not sinks."""
     if not parents:
         raise refuse(f'node "{name}" has no parent', "predecessorNames cannot be empty")
@@ -116,12 +112,12 @@ def check_parents(topology: Topology, name: str, parents: Sequence[str | None]) 
             )
 
 
-def _is_global(topology: Topology, name: str) -> bool:
+def _is_global(topology: NodeGraph, name: str) -> bool:
     node = topology.nodes[name]
     return not isinstance(node, Sink) and node.is_global
 
 
-def check_new_store(topology: Topology, store: StoreSpec) -> None:
+def check_new_store(topology: NodeGraph, store: StoreSpec) -> None:
     """Require a new store name, unless the very same store was added before."""
     expect(store, StoreSpec, "store", hint='write for example Stores.in_memory_key_value_store("name")')
     if store.name is None:
@@ -132,13 +128,13 @@ def check_new_store(topology: Topology, store: StoreSpec) -> None:
         raise _store_taken(topology, store.name, "a global store", "GlobalStateStore")
 
 
-def _store_taken(topology: Topology, name: str, what: str, java: str) -> TopologyError:
+def _store_taken(topology: NodeGraph, name: str, what: str, java: str) -> TopologyError:
     first = next((f"it was added at {node.origin}" for node in topology.nodes.values() if name in node.stores), None)
     java = f"Invalid topology: A different {java} has already been added with the name {name}"
     return TopologyError(f'there is already {what} "{name}"', detail=first, hint="rename one, or share it", java=java)
 
 
-def check_global_store(topology: Topology, store: StoreSpec, source: str | None, topic: str, name: str) -> None:
+def check_global_store(topology: NodeGraph, store: StoreSpec, source: str | None, topic: str, name: str) -> None:
     """Check that a global store has unused names for source, processor, topic and store."""
     expect(store, StoreSpec, "store", hint='write for example Stores.in_memory_key_value_store("name")')
     expect(topic, str, "name of a topic")
@@ -153,7 +149,7 @@ def check_global_store(topology: Topology, store: StoreSpec, source: str | None,
     check_new_store(topology, store)
 
 
-def check_stores_exist(topology: Topology, node: str, stores: Iterable[str], new: StoreSpec | None = None) -> None:
+def check_stores_exist(topology: NodeGraph, node: str, stores: Iterable[str], new: StoreSpec | None = None) -> None:
     """Require that the stores of ``node`` exist and are not global; ``new`` is about to be added."""
     stores = expect_texts(stores, "stores")
     for store in stores:
@@ -169,14 +165,14 @@ def check_stores_exist(topology: Topology, node: str, stores: Iterable[str], new
             raise refuse(f'store "{store}" does not exist', f"StateStore {store} is not added yet.", hint=hint)
 
 
-def check_users(topology: Topology, store: StoreSpec, names: Iterable[str]) -> None:
+def check_users(topology: NodeGraph, store: StoreSpec, names: Iterable[str]) -> None:
     """Require that the nodes that are to use a new store are existing processors."""
     for name in expect_texts(names, "names of processors"):
         check_stores_exist(topology, name, [store.name], store)
         _check_processor(topology, name, f"cannot connect a state store {store.name} to a source node or a sink node.")
 
 
-def check_connecting(topology: Topology, name: str, stores: Sequence[str]) -> None:
+def check_connecting(topology: NodeGraph, name: str, stores: Sequence[str]) -> None:
     """Require that node ``name`` is a processor, and that there is at least one store, all of them known."""
     if name is None:
         raise TopologyError("a processor needs a name", java="processorName cannot be null")
@@ -189,7 +185,7 @@ def check_connecting(topology: Topology, name: str, stores: Sequence[str]) -> No
     _check_processor(topology, name, "")
 
 
-def _check_processor(topology: Topology, name: str, java: str) -> None:
+def _check_processor(topology: NodeGraph, name: str, java: str) -> None:
     node = topology.nodes.get(name)
     if node is None:
         hint = _near_or_all(name, topology.nodes)
