@@ -14,7 +14,8 @@ from typing import Any
 
 import kstreamnb as ks
 from kstreamnb.core.formatting import format_time, format_value
-from kstreamnb.display import logical_view, to_svg
+from kstreamnb.display.logical import logical_view
+from kstreamnb.display.svg import to_svg
 from kstreamnb.widgets import stepper
 
 __all__ = ["PICTURE", "drawn", "example", "readme_code"]

@@ -27,8 +27,8 @@ __all__ = ["__version__", *_names]
 sys.excepthook = explaining(sys.excepthook, __dir__)  # scripts get the hints about Java's calls that notebooks get
 
 hooks.install(
-    mimebundle=hooks.lazy("kstreamnb.display", "mimebundle"),
-    draw=hooks.lazy("kstreamnb.display", "draw"),
+    mimebundle=hooks.lazy("kstreamnb.display.mime", "mimebundle"),
+    draw=hooks.lazy("kstreamnb.display.mime", "draw"),
     pandas_frame=hooks.lazy("kstreamnb.samples.frames", "pandas_frame"),
     spark_frame=hooks.lazy("kstreamnb.samples.frames", "spark_frame"),
     node_seconds=hooks.lazy("kstreamnb.tools.cpu_profile", "node_seconds"),

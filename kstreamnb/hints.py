@@ -61,7 +61,6 @@ def unknown(
     detail: str | None = None,
     hint: str | None = None,
     origin: SourceLocation | None = None,
-    java: str | None = None,
 ) -> Raised:
     """Make the error for a name that does not exist.
 
@@ -73,7 +72,6 @@ def unknown(
         detail: replaces the list of the names that exist.
         hint: follows "did you mean …?", or replaces it if no known name is near.
         origin: the user's line.
-        java: the text of Kafka Streams for the same mistake.
 
     Example:
         >>> from kstreamnb.errors import StateError
@@ -91,7 +89,6 @@ def unknown(
         detail=detail or existing(names, name),
         hint=" Otherwise ".join(filter(None, (did_you_mean(name, names), hint))) or None,
         origin=origin,
-        java=java,
     )
 
 

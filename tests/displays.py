@@ -9,8 +9,8 @@ from typing import Any
 
 import kstreamnb as ks
 from kstreamnb import course
-from kstreamnb.display import data_of, picture_of
 from kstreamnb.display.diff import diff
+from kstreamnb.display.mime import data_of, picture_of
 from kstreamnb.display.parser import parse_description
 from kstreamnb.notebook.widgets.base import FactsWidget
 from kstreamnb.spark.query.query_status import QueryStatus

@@ -9,9 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-RECORD_NAMES = frozenset({"key", "value", "timestamp", "headers"})
-"""Local names of the generated function that hold the record."""
-
 
 @dataclass(frozen=True)
 class Block:
@@ -24,20 +21,18 @@ class Block:
 
     Attributes:
         lines: statements, indented by one space a level.
-        reads: names of the record that the lines read.
-        writes: names of the record that the lines assign.
+        writes: those of key, value and timestamp that the lines assign.
         objects: what the words in braces stand for.
         window_size_ms: the new key is the one in the local name ``inner``, in a window of this size.
         counts: the new value is a count.
 
     Example:
-        >>> block = Block("value = {mapper}(value)", reads={"value"}, writes={"value"}, objects={"mapper": str})
+        >>> block = Block("value = {mapper}(value)", writes={"value"}, objects={"mapper": str})
         >>> block.render({"mapper": "mapper_1"}.__getitem__, "return")
         ['value = mapper_1(value)']
     """
 
     lines: str
-    reads: frozenset[str] | set[str] = frozenset()
     writes: frozenset[str] | set[str] = frozenset()
     objects: Mapping[str, object] = field(default_factory=dict)
     window_size_ms: int | None = None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
-from typing import TypeVar, overload
+from typing import ClassVar, Generic, TypeVar, overload
 
 from kstreamnb.core.displayed import Displayed
 from kstreamnb.core.formatting import ShortText
@@ -120,3 +120,15 @@ class Tabular(Displayed):
 
     def _repr_pretty_(self, printer: object, cycle: bool) -> None:
         printer.text(str(self))  # type: ignore[attr-defined]
+
+
+class Listing(Tabular, Generic[E]):
+    """A table of items that can be counted and iterated over; ``_listed`` is the attribute that holds them."""
+
+    _listed: ClassVar = "rows"
+
+    def __len__(self) -> int:
+        return len(getattr(self, self._listed))
+
+    def __iter__(self) -> Iterator[E]:
+        return iter(getattr(self, self._listed))

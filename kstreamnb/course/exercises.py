@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from html import escape
 
 from kstreamnb.core.arguments import check_arguments
 from kstreamnb.course.answers import Refused
 from kstreamnb.course.content import Exercise, exercises
-from kstreamnb.course.forms import box, folded, selected
+from kstreamnb.course.forms import HasForms, box, folded
 from kstreamnb.errors import KStreamError
 from kstreamnb.hints import unknown
 
@@ -18,7 +17,7 @@ _NO_ANSWER = "replace the three dots by your answer, then run this cell again."
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verdict(HasForms):
     """The result of a check; true if the answer is right.
 
     Attributes:
@@ -42,10 +41,9 @@ class Verdict:
         help_line = f'\nHelp: ks.course.hint("{name}"), ks.course.solution("{name}")' if self.reason else ""
         return self.sentence + help_line
 
-    def _repr_mimebundle_(
-        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
-    ) -> dict[str, str]:
-        return selected({"text/plain": repr(self), "text/html": self._html()}, include, exclude)
+    def forms(self) -> dict[str, str]:
+        """Return the verdict as text, and as HTML with the hints and the solution folded."""
+        return {"text/plain": repr(self), "text/html": self._html()}
 
     def _html(self) -> str:
         if not self.reason:

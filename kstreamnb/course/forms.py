@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from html import escape
 
+from kstreamnb.display.mime import wanted
+
 
 def box(colour: str, title: str, *parts: str) -> str:
     """Return a box with a coloured edge; the parts are HTML, the title is text."""
@@ -22,7 +24,14 @@ def listing(items: Sequence[str]) -> str:
     return f"<ol>{''.join(f'<li>{escape(item)}</li>' for item in items)}</ol>"
 
 
-def selected(forms: dict[str, str], include: Collection[str] | None, exclude: Collection[str] | None) -> dict[str, str]:
-    """Return the forms that IPython asks for; the text always."""
-    wanted = {name for name in forms if (not include or name in include) and name not in (exclude or ())}
-    return {name: text for name, text in forms.items() if name in wanted or name == "text/plain"}
+class HasForms:
+    """A value that displays in the forms that a front end asks for; as text always."""
+
+    def forms(self) -> dict[str, str]:
+        """Return every form by its MIME type."""
+        raise NotImplementedError
+
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> object:
+        return wanted(self.forms(), include, exclude)

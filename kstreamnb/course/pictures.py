@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
 from dataclasses import dataclass
 from html import unescape
 from pathlib import Path
 
 from kstreamnb.core.arguments import check_arguments
-from kstreamnb.course.forms import selected
+from kstreamnb.course.forms import HasForms
 from kstreamnb.errors import KStreamError
 from kstreamnb.hints import unknown
 
@@ -17,7 +16,7 @@ _DRAWINGS = Path(__file__).parent / "drawings"
 
 
 @dataclass(frozen=True)
-class Picture:
+class Picture(HasForms):
     """A drawing as SVG; its text is its description."""
 
     name: str
@@ -27,10 +26,9 @@ class Picture:
         found = re.search(r"<desc>(.*?)</desc>", self.svg, re.DOTALL)
         return unescape(found[1]).strip() if found else self.name
 
-    def _repr_mimebundle_(
-        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
-    ) -> dict[str, str]:
-        return selected({"text/plain": repr(self), "image/svg+xml": self.svg}, include, exclude)
+    def forms(self) -> dict[str, str]:
+        """Return the description and the drawing."""
+        return {"text/plain": repr(self), "image/svg+xml": self.svg}
 
 
 def picture(name: str) -> Picture:

@@ -12,7 +12,7 @@ from kstreamnb.core.formatting import format_value
 from kstreamnb.core.tables import html_table, text_table
 from kstreamnb.course.answers import flat, number_of
 from kstreamnb.course.content import Question, questions
-from kstreamnb.course.forms import box, listing, selected
+from kstreamnb.course.forms import HasForms, box, listing
 from kstreamnb.errors import KStreamError
 from kstreamnb.hints import unknown
 
@@ -22,7 +22,7 @@ _given: dict[str, object] = {}
 
 
 @dataclass(frozen=True)
-class Prediction:
+class Prediction(HasForms):
     """A question to answer before the run; in a notebook it displays as a form."""
 
     question: Question
@@ -81,7 +81,7 @@ class Prediction:
         try:
             from kstreamnb.notebook.widgets.question import QuestionForm
         except ImportError:  # no widgets: the answer is the second argument
-            return selected(self.forms(), include, exclude)
+            return super()._repr_mimebundle_(include, exclude)
 
         form = QuestionForm(self.question.text, self._facts, self.give, self.forms)
         return form._repr_mimebundle_(include=include, exclude=exclude)
@@ -94,7 +94,7 @@ class Prediction:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(HasForms):
     """A prediction beside the result of the run, and what the difference means."""
 
     question: Question
@@ -135,12 +135,11 @@ class Comparison:
         table = [text_table(["", "you", "the run"], self._rows())] if self.question.rows else []
         return "\n".join([self.verdict, *table, self.explanation])
 
-    def _repr_mimebundle_(
-        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
-    ) -> dict[str, str]:
+    def forms(self) -> dict[str, str]:
+        """Return the comparison as text and as HTML."""
         table = html_table(["", "you", "the run"], self._rows()) if self.question.rows else ""
         html = box(_BLUE, self.verdict, table, f"<p>{escape(self.explanation)}</p>")
-        return selected({"text/plain": repr(self), "text/html": html}, include, exclude)
+        return {"text/plain": repr(self), "text/html": html}
 
 
 def predict(name: str, answer: object = None) -> Prediction:

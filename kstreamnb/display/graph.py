@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from kstreamnb.core.formatting import pluralize
@@ -12,7 +12,6 @@ from kstreamnb.display.names import identifier
 from kstreamnb.topology.cuts import Cut, cuts_of, internal_topics, separation
 from kstreamnb.topology.description import DescribedNode, DescribedSubtopology, TopologyDescription
 from kstreamnb.topology.labels import node_label, store_label, topic_label
-from kstreamnb.topology.nodes import walk
 
 ItemKind = Literal["source", "processor", "sink", "topic", "internal topic", "store"]
 _NODES = ("source", "processor", "sink")
@@ -132,41 +131,6 @@ def graph_view(
     edges = tuple(_edges(description, topics, overlay, fold))
     title = f'Topology "{description.name}"' if description.name else "Topology"
     return GraphView(title, boxes, tuple(topics.values()), edges, cuts)
-
-
-def upstream_of(description: TopologyDescription, *names: str) -> TopologyDescription:
-    """Return the part of a topology that the named nodes depend on, through topics too."""
-    nodes = description.nodes()
-
-    def needs(name: str) -> Iterable[str]:
-        node = nodes[name]
-        writers = [other.name for other in nodes.values() if other.topic is not None and other.topic in node.topics]
-        sharing = [other.name for other in nodes.values() if set(other.stores) & set(node.stores)]
-        return (*node.predecessors, *writers, *sharing)
-
-    needed = set(walk(names, needs))
-    subs = []
-    for sub in description.subtopologies:
-        kept = tuple(
-            replace(node, successors=tuple(name for name in node.successors if name in needed))
-            for node in sub.nodes
-            if node.name in needed
-        )
-        if kept:
-            subs.append(DescribedSubtopology(sub.id, kept, sub.is_global))
-    return TopologyDescription(tuple(subs), description.stores, description.internal_topics, (), description.name)
-
-
-def overlay_of_changes(before: TopologyDescription, after: TopologyDescription) -> Overlay:
-    """Marks for the picture of ``after``: nodes that are new, and nodes that are made or connected differently."""
-    old = before.nodes()
-    marks = {}
-    for name, node in after.nodes().items():
-        if name not in old:
-            marks[name] = "new"
-        elif node != old[name] or node.settings != old[name].settings:
-            marks[name] = "changed"
-    return Overlay(marks=marks)
 
 
 def _box(

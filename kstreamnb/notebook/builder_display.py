@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from kstreamnb.core.tables import escaped
-from kstreamnb.display import GraphPicture, Overlay
+from kstreamnb.display.graph import Overlay
+from kstreamnb.display.picture import GraphPicture
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.dsl.declarations import Declaration, DeclarationLog, parents_first, replay
 from kstreamnb.errors import KStreamError

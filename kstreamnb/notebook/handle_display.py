@@ -6,7 +6,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from kstreamnb.core.tables import escaped
-from kstreamnb.display import GraphPicture, Overlay, mimebundle
+from kstreamnb.display.graph import Overlay
+from kstreamnb.display.mime import mimebundle
+from kstreamnb.display.picture import GraphPicture
 from kstreamnb.dsl.declarations import Declaration, Handle
 from kstreamnb.errors import KStreamError
 from kstreamnb.notebook.cells import Cells

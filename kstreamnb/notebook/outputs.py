@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kstreamnb.display import GraphPicture, data_of, drawing_of, joined, picture_forms, picture_of, wanted
+from kstreamnb.display.mime import data_of, drawing_of, joined, picture_of, wanted
+from kstreamnb.display.picture import GraphPicture, picture_forms
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

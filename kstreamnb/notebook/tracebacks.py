@@ -26,7 +26,8 @@ from typing import TYPE_CHECKING
 
 import kstreamnb as ks
 from kstreamnb.core.formatting import format_value
-from kstreamnb.display import GraphPicture, Overlay
+from kstreamnb.display.graph import Overlay
+from kstreamnb.display.picture import GraphPicture
 from kstreamnb.dsl.keywords import documented_arguments
 from kstreamnb.errors import KStreamError, ProcessingError
 from kstreamnb.errors.base import LINK, notes_without_link

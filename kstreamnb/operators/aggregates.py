@@ -76,7 +76,7 @@ elif end <= {{seen}}[0] - {grace}:
     seen = context.state_var("stream_time_ms", -1)
     names |= {"locate": _locating(places, size, keeps=keeps), "seen": seen, "late": late}
     block = _block([lines, _fold(fold, store, "inner", "start")], names, store, fold)
-    return replace(block, writes=block.reads, window_size_ms=size)
+    return replace(block, writes={"key", *block.writes}, window_size_ms=size)
 
 
 _WindowOfKey: TypeAlias = tuple[int, int, tuple[Any, int], Windowed[object]]
@@ -148,8 +148,7 @@ def _block(lines: list[str], objects: Mapping[str, object], store: RowStore, fol
     objects = {"add": fold.aggregator, "make": tuple.__new__, "Change": Change, **objects}
     text = "\n".join(lines)
     used = {word: thing for word, thing in objects.items() if f"{{{word}}}" in text}
-    names = frozenset({"key", "value", "timestamp"})
-    return Block(text, names, names - {"key"}, used, counts=fold.new_only and fold.counts)
+    return Block(text, {"value", "timestamp"}, used, counts=fold.new_only and fold.counts)
 
 
 @dataclass(frozen=True)

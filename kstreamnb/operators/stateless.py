@@ -21,8 +21,6 @@ from kstreamnb.core.operator import (
 from kstreamnb.core.record import Headers
 from kstreamnb.errors import ProcessingError
 
-_RECORD = frozenset({"key", "value"})
-
 
 @dataclass(frozen=True)
 class Filter(Stateless):
@@ -43,7 +41,7 @@ class Filter(Stateless):
     def block(self) -> Block:
         """Skip records that fail the test."""
         unless = "" if self.negate else "not "
-        return Block(f"if {unless}{{predicate}}(key, value): {{skip}}", _RECORD, objects={"predicate": self.predicate})
+        return Block(f"if {unless}{{predicate}}(key, value): {{skip}}", objects={"predicate": self.predicate})
 
 
 def check_pair(method: str, pair: object) -> None:
@@ -83,7 +81,7 @@ class Map(Stateless):
 pair = {mapper}(key, value)
 if type(pair) is not tuple or len(pair) != 2: {check}("map", pair)
 key, value = pair"""
-        return Block(lines, _RECORD, _RECORD, {"mapper": self.mapper, "check": check_pair})
+        return Block(lines, {"key", "value"}, {"mapper": self.mapper, "check": check_pair})
 
 
 @dataclass(frozen=True)
@@ -102,8 +100,8 @@ class MapValues(Stateless):
     def block(self) -> Block:
         """Replace the value."""
         if self.with_key:
-            return Block("value = {mapper}(key, value)", _RECORD, {"value"}, {"mapper": self.mapper})
-        return Block("value = {mapper}(value)", {"value"}, {"value"}, {"mapper": self.mapper})
+            return Block("value = {mapper}(key, value)", {"value"}, {"mapper": self.mapper})
+        return Block("value = {mapper}(value)", {"value"}, {"mapper": self.mapper})
 
 
 @dataclass(frozen=True)
@@ -120,7 +118,7 @@ class SelectKey(Stateless):
 
     def block(self) -> Block:
         """Replace the key."""
-        return Block("key = {mapper}(key, value)", _RECORD, {"key"}, {"mapper": self.mapper})
+        return Block("key = {mapper}(key, value)", {"key"}, {"mapper": self.mapper})
 
 
 @dataclass(frozen=True)
@@ -191,7 +189,7 @@ class Peek(Stateless):
 
     def block(self) -> Block:
         """Call the action."""
-        return Block("{action}(key, value)", _RECORD, objects={"action": self.action})
+        return Block("{action}(key, value)", objects={"action": self.action})
 
 
 @dataclass(frozen=True)
@@ -207,7 +205,7 @@ class Foreach(Stateless):
 
     def block(self) -> Block:
         """Call the action and end the stream."""
-        return Block("{action}(key, value)\n{skip}", _RECORD, objects={"action": self.action})
+        return Block("{action}(key, value)\n{skip}", objects={"action": self.action})
 
 
 @dataclass(frozen=True)
@@ -229,7 +227,7 @@ class Print(Stateless):
         """Write a line and end the stream."""
         write, text, prefix = self.write, self.mapper or "{}, {}".format, f"[{self.label}]: "
         objects = {"print": lambda key, value: write(f"{prefix}{text(key, value)}")}
-        return Block("{print}(key, value)\n{skip}", _RECORD, objects=objects)
+        return Block("{print}(key, value)\n{skip}", objects=objects)
 
 
 @dataclass(frozen=True)
@@ -294,7 +292,7 @@ class RepartitionFilter(Stateless):
 
     def block(self) -> Block:
         """Skip records without a key."""
-        return Block("if key is None: {skip}", {"key"})
+        return Block("if key is None: {skip}")
 
 
 @dataclass(frozen=True)
@@ -309,4 +307,4 @@ class TableToStream(Stateless):
 
     def block(self) -> Block:
         """Replace a change by its new value."""
-        return Block("value = value[0]", {"value"}, {"value"})
+        return Block("value = value[0]", {"value"})

@@ -151,11 +151,15 @@ class RecordedRun:
     def find_output(self, topic: str, partition: int, offset: int) -> int:
         """Return the log position at which a record was written; raise EngineError if there is none."""
         for name in (topic, f"{self.application_id}-{topic}"):
-            positions = self.written.get((name, partition))
-            if positions is not None and 0 <= offset < len(positions):
-                return positions[offset]
+            if (position := self._written_at(name, partition, offset)) is not None:
+                return position
         known = ", ".join(self.topics()) or "nothing"
         raise EngineError(f"no record {topic}-{partition}@{offset} was written", detail=f"written: {known}")
+
+    def _written_at(self, topic: str, partition: int, offset: int) -> int | None:
+        """Return the log position at which a record was written to a topic (by its Kafka name); None if none was."""
+        positions = self.written.get((topic, partition), ())
+        return positions[offset] if 0 <= offset < len(positions) else None
 
     def find_input(self, topic: str, partition: int, offset: int) -> list[int]:
         """Return the log positions at which a record was consumed: by a task, and possibly into a global store."""

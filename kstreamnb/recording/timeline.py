@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Generic, Protocol, Self, TypeVar, overload
 
 from kstreamnb.core.formatting import pluralize
-from kstreamnb.core.tables import Tabular
+from kstreamnb.core.tables import FrozenSequence, Tabular
 
 
 class TimelineEvent(Protocol):
@@ -20,11 +20,11 @@ class TimelineEvent(Protocol):
 E = TypeVar("E", bound=TimelineEvent)
 
 
-class Timeline(Sequence[E], Tabular, Generic[E]):
+class Timeline(FrozenSequence[E], Tabular, Generic[E]):
     """Events in order; ``timeline("committed")`` selects events by kind."""
 
     def __init__(self, events: Sequence[E]) -> None:
-        self._events = events
+        self._items = events
 
     def __call__(self, *kinds: str) -> Self:
         """Return only events of these kinds."""
@@ -35,10 +35,7 @@ class Timeline(Sequence[E], Tabular, Generic[E]):
     @overload
     def __getitem__(self, index: slice) -> Self: ...
     def __getitem__(self, index: Any) -> Any:
-        return type(self)(self._events[index]) if isinstance(index, slice) else self._events[index]
-
-    def __len__(self) -> int:
-        return len(self._events)
+        return type(self)(self._items[index]) if isinstance(index, slice) else self._items[index]
 
     @property
     def title(self) -> str:

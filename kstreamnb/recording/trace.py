@@ -195,7 +195,11 @@ class Recording:
     def event(self, entry: Entry) -> Event:
         """Return an entry as an event, with the values as they were."""
         code = self.codes[entry[0]]
-        return _EVENTS[code.kind](code, entry)
+        if code.kind == "produced":
+            return _produced(code, entry)
+        event, names = _EVENTS[code.kind]
+        other = code.other if isinstance(code.other, tuple) else (code.other,)
+        return event(*(code.task, code.node, *other)[:names], *map(shown, entry[1:]))
 
 
 class _Teller(list[Entry]):
@@ -262,38 +266,25 @@ class _StateVarWatch:
 STREAM_TIME = ("", "stream_time_ms")
 
 
-def _consumed(code: Code, entry: Entry) -> Event:
-    _, offset, timestamp, key, value, headers = entry
-    topic, partition = code.other
-    where = code.task, code.node, topic, partition, offset
-    return events.RecordConsumed(*where, timestamp, shown(key), shown(value), headers)
-
-
-def _forwarded(code: Code, entry: Entry) -> Event:
-    _, key, value, timestamp, headers = entry
-    return events.Forwarded(code.task, code.node, code.other, shown(key), shown(value), timestamp, headers)
-
-
-def _dropped(code: Code, entry: Entry) -> Event:
-    _, key, value, timestamp, details = entry
-    return events.Dropped(code.task, code.node, code.other, shown(key), shown(value), timestamp, details)
-
-
 def _produced(code: Code, entry: Entry) -> Event:
     _, partition, timestamp, key, value, headers = entry
     wire = encode(Serdes.json(), value) if type(value) is CopiedValue else value
     return RecordProduced(code.other, partition, timestamp, key, wire, headers)
 
 
-_EVENTS: dict[str, Callable[[Code, Entry], Event]] = {
-    "consumed": _consumed,
-    "forwarded": _forwarded,
-    "read": lambda code, entry: events.StoreRead(code.task, code.node, entry[1]),
-    "written": lambda code, entry: events.StoreWritten(code.task, code.node, *entry[1:]),
-    "produced": _produced,
-    "dropped": _dropped,
-    "state_var": lambda code, entry: events.StateVarChanged(code.task, code.node, code.other, *entry[1:]),
-    "punctuated": lambda code, entry: events.Punctuated(code.task, code.node, code.other, entry[1]),
-    "committing": lambda code, entry: events.Committing(code.task),
-    "committed": lambda code, entry: events.Committed(code.task),
+_EVENTS: dict[str, tuple[Callable[..., Event], int]] = {
+    "consumed": (events.RecordConsumed, 4),
+    "forwarded": (events.Forwarded, 3),
+    "read": (events.StoreRead, 2),
+    "written": (events.StoreWritten, 2),
+    "dropped": (events.Dropped, 3),
+    "state_var": (events.StateVarChanged, 3),
+    "punctuated": (events.Punctuated, 3),
+    "committing": (events.Committing, 1),
+    "committed": (events.Committed, 1),
+    "published": (events.Published, 0),
+    "crashed": (events.Crashed, 0),
+    "restarted": (events.Restarted, 0),
+    "resumed": (events.Resumed, 1),
 }
+"""The event of each kind of entry, and how many of its fields are names of the code; the rest is the entry itself."""

@@ -85,12 +85,9 @@ class TraceIndex:
         result = [positions for _, positions in self.of_kind(kind, **about)]
         return list(result[0]) if len(result) == 1 else sorted(chain.from_iterable(result))
 
-    def entries(self, kind: str, until: int | None = None) -> Iterator[tuple[int, Code, Entry]]:
-        """Yield position, code and entry of all entries of a kind, in order, within the first ``until`` steps."""
-        end = len(self.log) if until is None else self.end(until)
+    def entries(self, kind: str) -> Iterator[tuple[int, Code, Entry]]:
+        """Yield position, code and entry of all entries of a kind, in order."""
         for position in self.positions_of(kind):
-            if position >= end:
-                return
             entry = self.log[position]
             yield position, self.codes[entry[0]], entry
 

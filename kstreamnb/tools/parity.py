@@ -17,7 +17,7 @@ from kstreamnb.core.formatting import join_list, pluralize
 from kstreamnb.core.progress import under_way
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.tables import Tabular, escaped, html_table
-from kstreamnb.display import data_of
+from kstreamnb.display.mime import data_of
 from kstreamnb.errors import KStreamError
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan

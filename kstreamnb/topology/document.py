@@ -19,14 +19,7 @@ import hashlib
 import json
 from typing import Any
 
-from kstreamnb.errors import TopologyError
-from kstreamnb.topology.description import (
-    DescribedNode,
-    DescribedStore,
-    DescribedSubtopology,
-    DescribedTopic,
-    TopologyDescription,
-)
+from kstreamnb.topology.description import DescribedNode, TopologyDescription
 
 _FORMAT, _VERSION = "kstreamnb.topology", 1
 _LISTS = ("topics", "stores", "successors", "predecessors")
@@ -36,31 +29,6 @@ _TEXTS = ("pattern", "topic", "extractor", "dsl", "origin")
 def to_json(description: TopologyDescription, *, origins: bool = False, indent: int | None = 2) -> str:
     """Return the document as text; ``indent=None`` puts it on one line."""
     return json.dumps(_document(description, origins=origins), indent=indent, ensure_ascii=False)
-
-
-def from_json(text: str) -> TopologyDescription:
-    """Return the description that a document holds.
-
-    Raises: TopologyError when ``text`` is not such a document, or one of a later version.
-    """
-    try:
-        document = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise TopologyError(f"the text is not JSON: {error}") from error
-    if not isinstance(document, dict) or document.get("format") != _FORMAT:
-        raise TopologyError(f'the JSON is not a topology: it has no "format": "{_FORMAT}"')
-    if document.get("version") != _VERSION:
-        raise TopologyError(f"cannot read version {document.get('version')} of a topology, only {_VERSION}")
-    return TopologyDescription(
-        tuple(
-            DescribedSubtopology(sub["id"], tuple(_node(node) for node in sub["nodes"]), sub["global"])
-            for sub in document["subtopologies"]
-        ),
-        tuple(_store(store) for store in document.get("stores", ())),
-        tuple(DescribedTopic(topic["name"], topic.get("partitions")) for topic in document.get("internal_topics", ())),
-        tuple(tuple(group) for group in document.get("copartitioned", ())),
-        document.get("name"),
-    )
 
 
 def fingerprint(description: TopologyDescription) -> str:
@@ -104,14 +72,3 @@ def _node_document(node: DescribedNode, origins: bool) -> dict[str, Any]:
     if node.settings:
         document["settings"] = dict(node.settings)
     return document
-
-
-def _node(document: dict[str, Any]) -> DescribedNode:
-    fields: dict[str, Any] = {field: tuple(document.get(field, ())) for field in _LISTS}
-    fields |= {field: document.get(field) for field in _TEXTS}
-    settings = tuple(document.get("settings", {}).items())
-    return DescribedNode(document["kind"], document["name"], **fields, settings=settings)
-
-
-def _store(document: dict[str, Any]) -> DescribedStore:
-    return DescribedStore(document["name"], document["kind"], tuple(document["settings"].items()))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 from kstreamnb.client_settings import java_client_settings, unsupported
 from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.formatting import pluralize
-from kstreamnb.core.tables import Tabular
+from kstreamnb.core.tables import Listing
 from kstreamnb.masking import without_secrets
 from kstreamnb.runtime.context.config import Config, StreamsSetting, other_settings, streams_settings
 
@@ -18,35 +17,17 @@ _COMMON_MS = range(100, 501)
 _COMMON = "if readers wait for commits, 100 to 500 ms are common"
 
 
-class Answer(NamedTuple):
-    """One setting: the given value, Kafka's default, how it is handled, and why.
-
-    ``answer`` is "honoured", "translated", "client", "not needed", "not supported" or "unknown".
-    """
-
-    name: str
-    value: str
-    default: str
-    answer: str
-    words: str
-
-
-class ConfigReport(Tabular):
+class ConfigReport(Listing[StreamsSetting]):
     """The answer to each setting, by name."""
 
+    _listed = "answers"
     header = ("setting", "value", "Kafka's default", "answer", "")
 
-    def __init__(self, answers: tuple[Answer, ...]) -> None:
+    def __init__(self, answers: tuple[StreamsSetting, ...]) -> None:
         self.answers = answers
 
-    def __getitem__(self, name: str) -> Answer:
+    def __getitem__(self, name: str) -> StreamsSetting:
         return {answer.name: answer for answer in self.answers}[name]
-
-    def __len__(self) -> int:
-        return len(self.answers)
-
-    def __iter__(self) -> Iterator[Answer]:
-        return iter(self.answers)
 
     @property
     def title(self) -> str:
@@ -94,14 +75,14 @@ def config_report(config: Config | Mapping[str, object] | None = None) -> Config
     return ConfigReport(tuple(answers))
 
 
-def _answer(setting: StreamsSetting, value: object, settings: Config) -> Answer:
+def _answer(setting: StreamsSetting, value: object, settings: Config) -> StreamsSetting:
     shown = "" if value is None or setting.answer == "client" else without_secrets(str(getattr(value, "name", value)))
     words = setting.words or _CLIENT
     if setting.name == "commit.interval.ms":
         words += f"; {settings.commit_interval_ms} ms here"
         if value is not None and settings.commit_interval_ms not in _COMMON_MS:
             words += f": {_COMMON}"
-    return Answer(setting.name, shown, setting.default, setting.answer, words)
+    return setting._replace(value=shown, words=words)
 
 
 def _plain(name: str) -> str:
@@ -109,11 +90,13 @@ def _plain(name: str) -> str:
     return re.sub(r"^(admin|((global|main|restore)\.)?consumer|producer|topic)\.", "", name)
 
 
-def _unlisted(name: str, value: object, refused: Mapping[str, str]) -> Answer:
+def _unlisted(name: str, value: object, refused: Mapping[str, str]) -> StreamsSetting:
     """Answer for a setting that Kafka Streams does not have: one of kstreamnb's own, or a client's."""
     if "." not in name:
-        return Answer(name, str(getattr(value, "name", value)), "", "honoured", "a setting by kstreamnb's name")
+        return StreamsSetting(name, str(getattr(value, "name", value)), "", "honoured", "a setting by kstreamnb's name")
     plain = _plain(name)
     java = java_client_settings().get(plain, ("", "client", _CLIENT))
-    default, answer, words = other_settings()[plain][1:] if plain in other_settings() else java
-    return Answer(name, "", default, *(("not supported", refused[plain]) if plain in refused else (answer, words)))
+    default, answer, words = other_settings()[plain][2:] if plain in other_settings() else java
+    return StreamsSetting(
+        name, "", default, *(("not supported", refused[plain]) if plain in refused else (answer, words))
+    )

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from kstreamnb.core.formatting import format_time, format_value, join_list, pluralize
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.core.tables import Tabular
+from kstreamnb.core.tables import Listing
 from kstreamnb.replays.replay import Replay
 from kstreamnb.topology.nodes import grouped
 
@@ -33,7 +33,7 @@ class RowDifference:
 
 
 @dataclass(frozen=True)
-class OutputDiff(Tabular):
+class OutputDiff(Listing[RowDifference]):
     """Differences between the outputs of two runs, by topic and partition; false if there are none."""
 
     rows: tuple[RowDifference, ...]
@@ -41,12 +41,6 @@ class OutputDiff(Tabular):
     names: tuple[str, str] = ("first", "second")
 
     header = ("", "topic", "partition", "row", "key", "value", "time", "headers")
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __iter__(self) -> Iterator[RowDifference]:
-        return iter(self.rows)
 
     @property
     def title(self) -> str:
@@ -83,17 +77,6 @@ def diff(first: RunOutputs, second: RunOutputs, *, topics: Sequence[str] | None 
         second: the other run.
         topics: compare only these topics; default all that either run wrote.
     """
-    return _diff(first, second, topics, ("first", "second"))
-
-
-def assert_outputs_equal(actual: RunOutputs, expected: RunOutputs, *, topics: Sequence[str] | None = None) -> None:
-    """Raise AssertionError with a table of all differing rows unless two outputs are equal."""
-    result = _diff(expected, actual, topics, ("expected", "actual"))
-    if result.rows:
-        raise AssertionError(str(result))
-
-
-def _diff(first: RunOutputs, second: RunOutputs, topics: Sequence[str] | None, names: tuple[str, str]) -> OutputDiff:
     first_rows, second_rows = _by_partition(first), _by_partition(second)
     rows: list[RowDifference] = []
     equal = 0
@@ -102,7 +85,7 @@ def _diff(first: RunOutputs, second: RunOutputs, topics: Sequence[str] | None, n
             same, differing = _differences(partition, first_rows.get(partition, []), second_rows.get(partition, []))
             equal += same
             rows += differing
-    return OutputDiff(tuple(rows), equal, names)
+    return OutputDiff(tuple(rows), equal)
 
 
 def _by_partition(outputs: RunOutputs) -> dict[tuple[str, int], list[TopicRecord]]:

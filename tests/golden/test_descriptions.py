@@ -6,9 +6,12 @@ import json
 import lzma
 from pathlib import Path
 
-from kstreamnb.display import graph_view, to_mermaid, to_text
+from kstreamnb.display.graph import graph_view
+from kstreamnb.display.mermaid import to_mermaid
 from kstreamnb.display.parser import parse_description
-from kstreamnb.topology.document import from_json, to_json
+from kstreamnb.display.text import to_text
+from kstreamnb.topology.document import to_json
+from tests.documents import from_json
 
 VECTORS = Path(__file__).parent / "vectors" / "describe.jsonl.xz"
 

@@ -12,14 +12,13 @@ import pytest
 
 ROOT = Path(__file__).parents[2] / "kstreamnb"
 SPINE = ("core", "topology", "operators", "logical", "dsl", "state", "runtime")
-SPINE_LINES = 12_309
+SPINE_LINES = 12_271
 MODULE_LINES, FUNCTION_LINES, CLASS_METHODS = 375, 60, 12  # lines without docstrings
 
 # Fronts list the methods users call: their size is that of Kafka Streams' own interfaces. The list may only shrink.
 FRONTS: dict[str, str] = {
     "Sample": "samples from six places, to four, and the functions that make one from another",
     "BindContext": "all that a node may ask of its task: one contract, so that operators know nothing else",
-    "NodeContext": "the one implementation of BindContext",
     "TopologyTestDriver": "Kafka's test driver: a getter for each kind of store, and the topics",
     "Stores": "Kafka's Stores: a method for each kind of store",
     "Topology": "Kafka's Topology: five ways to add a node and what can be computed from them",

@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 from kstreamnb.core.tables import text_table
-from kstreamnb.display import GraphPicture, GraphView, graph_view, heat_of, logical_view, mimebundle
+from kstreamnb.display.graph import GraphView, graph_view
+from kstreamnb.display.logical import logical_view
+from kstreamnb.display.mime import mimebundle
+from kstreamnb.display.picture import GraphPicture
+from kstreamnb.display.runs import heat_of
 from kstreamnb.errors import EngineError
 from kstreamnb.notebook.widgets.base import Facts, esm, named
 from kstreamnb.notebook.widgets.graphs import GraphWidget, described, flow_order, picture, things

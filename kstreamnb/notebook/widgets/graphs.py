@@ -7,7 +7,9 @@ from collections.abc import Mapping
 import traitlets
 
 from kstreamnb.core.formatting import clean, pluralize
-from kstreamnb.display import Box, GraphView, Item, Overlay, picture_of, to_svg
+from kstreamnb.display.graph import Box, GraphView, Item, Overlay
+from kstreamnb.display.mime import picture_of
+from kstreamnb.display.svg import to_svg
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.dsl.declarations import Handle
 from kstreamnb.errors import EngineError

@@ -10,7 +10,8 @@ from kstreamnb.core.formatting import format_value, pluralize
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.tables import escaped, html_table, text_table
-from kstreamnb.display import Overlay, graph_view, to_charts_svg
+from kstreamnb.display.charts import to_charts_svg
+from kstreamnb.display.graph import Overlay, graph_view
 from kstreamnb.errors import EngineError
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.capture import capture

@@ -10,7 +10,9 @@ from weakref import WeakMethod
 import traitlets
 
 from kstreamnb.core.formatting import format_time, format_value, pluralize, shown_of
-from kstreamnb.display import GraphView, Overlay, data_of, graph_view, logical_view, mimebundle
+from kstreamnb.display.graph import GraphView, Overlay, graph_view
+from kstreamnb.display.logical import logical_view
+from kstreamnb.display.mime import data_of, mimebundle
 from kstreamnb.display.names import identifier
 from kstreamnb.display.time_picture import time_facts, to_time_svg
 from kstreamnb.errors import EngineError

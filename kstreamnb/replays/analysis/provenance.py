@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from kstreamnb.core.formatting import format_time, format_value, pluralize
 from kstreamnb.core.operator import OperatorTraits
 from kstreamnb.core.record import Change, TopicRecord, Windowed
-from kstreamnb.core.tables import Tabular
+from kstreamnb.core.tables import Listing
 from kstreamnb.recording.record_text import record_id
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.trace import Code, shown
@@ -26,20 +26,15 @@ from kstreamnb.topology.nodes import ProcessorNode, Source, walk
 
 
 @dataclass(frozen=True)
-class Provenance(Tabular):
+class Provenance(Listing[TopicRecord]):
     """The input records that contributed to an output record, in the order in which they were consumed."""
 
     output: TopicRecord
     inputs: tuple[TopicRecord, ...]
     steps: tuple[int, ...]
 
+    _listed = "inputs"
     header = ("step", "record", "key", "value", "time")
-
-    def __len__(self) -> int:
-        return len(self.inputs)
-
-    def __iter__(self) -> Iterator[TopicRecord]:
-        return iter(self.inputs)
 
     @property
     def title(self) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from kstreamnb.core.arguments import expect
 from kstreamnb.core.formatting import format_time, format_value, pluralize
-from kstreamnb.core.tables import Tabular
+from kstreamnb.core.tables import Listing, Tabular
 from kstreamnb.errors import StateError
 from kstreamnb.frames import Framed, Records
 from kstreamnb.hints import unknown
@@ -21,7 +21,7 @@ from kstreamnb.replays.analysis.open_windows import OpenWindow, open_windows
 
 
 @dataclass(frozen=True)
-class StoreTable(Tabular, Framed):
+class StoreTable(Listing[StoredRow], Framed):
     """Rows of a store over all its partitions: ``table[key]``, or iterate over the rows."""
 
     name: str
@@ -39,12 +39,6 @@ class StoreTable(Tabular, Framed):
 
     def __contains__(self, key: object) -> bool:
         return any(row.key == key for row in self.rows)
-
-    def __iter__(self) -> Iterator[StoredRow]:
-        return iter(self.rows)
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
     def get(self, key: object, default: object = None) -> Any:
         """Return the value of a key, or ``default``.

@@ -9,7 +9,7 @@ from itertools import zip_longest
 from typing import Literal, TypeAlias
 
 from kstreamnb.core.formatting import format_time, format_value, pluralize
-from kstreamnb.core.tables import Tabular
+from kstreamnb.core.tables import Listing
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.store_rows import StoredRow, raw_order, stored_rows, without_cache
 from kstreamnb.state.store import Store
@@ -30,7 +30,7 @@ class RowChange:
 
 
 @dataclass(frozen=True)
-class StateDiff(Tabular):
+class StateDiff(Listing[RowChange]):
     """Row changes by store, task and key; ``stream_time`` maps tasks whose time advanced to (before, after) in ms."""
 
     before: int
@@ -38,13 +38,8 @@ class StateDiff(Tabular):
     changes: tuple[RowChange, ...]
     stream_time: dict[str, tuple[int, int]]
 
+    _listed = "changes"
     header = ("", "store", "task", "key", "old", "new")
-
-    def __len__(self) -> int:
-        return len(self.changes)
-
-    def __iter__(self) -> Iterator[RowChange]:
-        return iter(self.changes)
 
     @property
     def title(self) -> str:

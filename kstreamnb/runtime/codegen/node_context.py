@@ -28,6 +28,7 @@ class NodeContext:
         self.node, self.task_id, self.partition = node, plan.task_id, plan.partition
         self.application_id, self.configs = plan.application_id, plan.config.dotted
         self.metadata, self.resume, self.on_close = context.metadata, context.resume, context.closers.append
+        self.timestamp, self.headers = context.timestamp, context.headers
         self.key_serde, self.value_serde = context.key_serde, context.value_serde
         self.drop = partial(context.drop, node)
         self.state_var, self.shared_state_var = partial(context.state_var, node), partial(context.state_var, "")
@@ -84,14 +85,6 @@ class NodeContext:
         schedule = Schedule(self.node, interval_ms, punctuate, state_var)
         (context.stream_schedules if stream else context.wall_schedules).add(schedule)
         return schedule
-
-    def timestamp(self) -> int:
-        """Return the timestamp of the current record (ms)."""
-        return self._task_context.timestamp()
-
-    def headers(self) -> Headers:
-        """Return the headers of the current record."""
-        return self._task_context.headers()
 
     @contextmanager
     def reading_row(self, timestamp: int, headers: Headers) -> Iterator[None]:

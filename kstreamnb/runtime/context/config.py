@@ -47,12 +47,14 @@ _PREFIXES = ("admin.", "consumer.", "global.consumer.", "main.consumer.", "produ
 
 
 class StreamsSetting(NamedTuple):
-    """A setting of Kafka Streams, and how it is handled here.
+    """A setting of Kafka Streams: the given value, Kafka's default, how it is handled here, and why.
 
-    ``answer`` is "honoured", "translated" (to what ``words`` say), "client" (passed on) or "not needed" (and why).
+    ``answer`` is "honoured", "translated" (to what ``words`` say), "client" (passed on), "not needed", "not supported"
+    or "unknown".
     """
 
     name: str
+    value: str
     default: str
     answer: str
     words: str
@@ -72,7 +74,7 @@ def other_settings() -> Mapping[str, StreamsSetting]:
 def _listed(name: str) -> Mapping[str, StreamsSetting]:
     text = files(__package__).joinpath(name).read_text(encoding="utf-8")
     rows = [line.split("\t") for line in text.splitlines() if not line.startswith("#")]
-    return {row[0]: StreamsSetting(*row) for row in rows}
+    return {name: StreamsSetting(name, "", *rest) for name, *rest in rows}
 
 
 @cache

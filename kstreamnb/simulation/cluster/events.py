@@ -47,7 +47,7 @@ class ThreadEvents(Timeline[ThreadEvent]):
 
     def table(self) -> Iterator[tuple[str, ...]]:
         """Yield the last events as text."""
-        for event in self._events[-_SHOWN:]:
+        for event in self._items[-_SHOWN:]:
             numbers = ", ".join(f"{name}={value}" for name, value in event.numbers.items())
             yield format_time(event.at_ms), event.application, event.kind, event.task, event.subject, numbers
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import cached_property
 from math import inf
 from typing import Any
@@ -14,23 +13,20 @@ from kstreamnb.core.codec import decode, encoded
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.errors import EngineError
 from kstreamnb.recording.recorded_run import RecordedRun, Waiting
-from kstreamnb.recording.trace import Code, Entry
+from kstreamnb.recording.trace import Recording
 from kstreamnb.recording.trace_index import TraceIndex
-from kstreamnb.simulation.cluster.broker import Broker, LogRecord
-from kstreamnb.simulation.cluster.trace import ClusterRecording, ClusterTrace
+from kstreamnb.simulation.cluster.broker import Broker
+from kstreamnb.simulation.cluster.trace import ClusterTrace
 
 
-@dataclass(frozen=True)
 class SharedLog:
-    """The log that all applications share, and the fate of its records at the broker."""
+    """The log that all applications share so far, and the fate of its records at the broker."""
 
-    log: list[Entry]
-    codes: list[Code]
-    owners: list[str]
-    placed: Mapping[int, tuple[int, int | None]]
-    arrived: Mapping[tuple[str, int, int], int]
-    ended: Mapping[int, tuple[int, bool]]
-    topics: Mapping[str, list[list[LogRecord]]]
+    def __init__(self, trace: ClusterTrace, broker: Broker) -> None:
+        self.log, self.codes, self.owners = trace.log[:], trace.codes[:], trace.owners[:]
+        self.placed, self.arrived, self.ended = dict(trace.placed), dict(trace.arrived), dict(trace.ended)
+        self.topics = {topic: [each.records[:] for each in partitions] for topic, partitions in broker.topics.items()}
+        self._seen: dict[tuple[str, int], list[float]] = {}
 
     @cached_property
     def offsets(self) -> dict[tuple[str, int, int], int]:
@@ -56,10 +52,6 @@ class SharedLog:
         known = self._seen.get((topic, partition))
         return known if known is not None else self._seen.setdefault((topic, partition), self._see(topic, partition))
 
-    @cached_property
-    def _seen(self) -> dict[tuple[str, int], list[float]]:
-        return {}
-
     def _see(self, topic: str, partition: int) -> list[float]:
         result, hidden_until = list[float](), 0.0
         for offset in range(len(self.topics[topic][partition])):
@@ -80,7 +72,7 @@ class ClusterRun(RecordedRun):
 
     def __init__(self, application: str, trace: ClusterTrace, shared: SharedLog, peers: dict[str, ClusterRun]) -> None:
         recorder, self.shared, self.peers = trace.recorders[application], shared, peers
-        recording = ClusterRecording()
+        recording = Recording()
         recording.log, recording.state_vars, own = shared.log, recorder.state_vars, len(application) + 1
         recording.codes = [
             code._replace(task=code.task[own:]) if owner == application else code
@@ -127,14 +119,9 @@ class ClusterRun(RecordedRun):
                 result += [(position, seen[self.offset(position)]) for position in positions]
         return sorted(result)
 
-    def find_output(self, topic: str, partition: int, offset: int) -> int:
-        """Return the log position at which any application wrote a record; raise EngineError if there is none."""
-        for name in (topic, f"{self.application_id}-{topic}"):
-            position = self.shared.offsets.get((name, partition, offset))
-            if position is not None:
-                return position
-        known = ", ".join(self.topics()) or "nothing"
-        raise EngineError(f"no record {topic}-{partition}@{offset} was written", detail=f"written: {known}")
+    def _written_at(self, topic: str, partition: int, offset: int) -> int | None:
+        """Return the log position at which any application wrote a record; None if none did."""
+        return self.shared.offsets.get((topic, partition, offset))
 
     def find_input(self, topic: str, partition: int, offset: int) -> list[int]:
         """Return all log positions at which a record was consumed, by any application."""
@@ -200,11 +187,7 @@ def _last(positions: list[int], end: int) -> int:
 
 def cluster_runs(trace: ClusterTrace, broker: Broker) -> dict[str, ClusterRun]:
     """Return everything recorded so far, as runs of all applications."""
-    topics = {topic: [partition.records[:] for partition in result] for topic, result in broker.topics.items()}
-    shared = SharedLog(
-        trace.log[:], trace.codes[:], trace.owners[:],
-        dict(trace.placed), dict(trace.arrived), dict(trace.ended), topics,
-    )  # fmt: skip
+    shared = SharedLog(trace, broker)
     runs: dict[str, ClusterRun] = {}
     for application in trace.recorders:
         runs[application] = ClusterRun(application, trace, shared, runs)

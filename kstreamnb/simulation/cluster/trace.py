@@ -6,10 +6,9 @@ can be rebuilt from the writes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kstreamnb.recording import events
 from kstreamnb.recording.events import Event
 from kstreamnb.recording.read_tracking import stores_to_watch
 from kstreamnb.recording.trace import NOTHING, STREAM_TIME, Code, Entry, Recording
@@ -18,13 +17,6 @@ from kstreamnb.runtime.context.task_context import StateVarWatch
 from kstreamnb.runtime.task.task import Task
 from kstreamnb.simulation.cluster.stream_task import InputPartition
 from kstreamnb.topology.topology import Topology
-
-_EVENTS: dict[str, Callable[[Code, Entry], Event]] = {
-    "published": lambda code, entry: events.Published(entry[1]),
-    "crashed": lambda code, entry: events.Crashed(),
-    "restarted": lambda code, entry: events.Restarted(),
-    "resumed": lambda code, entry: events.Resumed(code.task, entry[1]),
-}
 
 
 class ClusterTrace:
@@ -58,17 +50,7 @@ class ClusterTrace:
         self.arrived[topic, partition, offset] = len(self.log)
 
 
-class ClusterRecording(Recording):
-    """A recording that also holds commits, crashes and restarts."""
-
-    def event(self, entry: Entry) -> Event:
-        """Return an entry as an event."""
-        code = self.codes[entry[0]]
-        made = _EVENTS.get(code.kind)
-        return super().event(entry) if made is None else made(code, entry)
-
-
-class ApplicationRecorder(ClusterRecording):
+class ApplicationRecorder(Recording):
     """Records one application into the shared log, under its name."""
 
     def __init__(self, trace: ClusterTrace, application: str, topology: Topology, config: Config) -> None:

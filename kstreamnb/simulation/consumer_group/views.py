@@ -44,7 +44,7 @@ class GroupEvents(Timeline[GroupEvent]):
 
     def table(self) -> Iterator[tuple[str, ...]]:
         """Yield each event as text."""
-        for event in self._events:
+        for event in self._items:
             yield format_duration(event.at_ms), event.kind, event.member, ", ".join(event.partitions), event.words
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kstreamnb.core.formatting import format_value, pluralize
-from kstreamnb.core.tables import Tabular
+from kstreamnb.core.tables import Listing
 from kstreamnb.core.time import Clock
 from kstreamnb.errors import StateError
 from kstreamnb.recording.store_rows import stored_rows
@@ -34,19 +34,13 @@ class StateDifference:
 
 
 @dataclass(frozen=True)
-class StateCheck(Tabular):
+class StateCheck(Listing[StateDifference]):
     """Differences between stores and their changelogs or input; false if there are none."""
 
     rows: tuple[StateDifference, ...]
     stores: int
 
     header = ("task", "store", "key", "in the store", "should be", "by the")
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __iter__(self) -> Iterator[StateDifference]:
-        return iter(self.rows)
 
     @property
     def title(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kstreamnb.core.stores import Stores
-from kstreamnb.display import Overlay
+from kstreamnb.display.graph import Overlay
 from kstreamnb.display.parser import parse_description
 from kstreamnb.topology.description import TopologyDescription
 from kstreamnb.topology.topology import Topology

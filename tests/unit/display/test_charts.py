@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 from kstreamnb import Sample
 from kstreamnb.charts import Bars, Charts, Lines
-from kstreamnb.display import to_charts_svg
+from kstreamnb.display.charts import to_charts_svg
 
 START = 1_767_258_000_000
 

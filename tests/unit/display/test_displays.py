@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.display import data_of, mimebundle
+from kstreamnb.display.mime import data_of, mimebundle
 from kstreamnb.display.names import identifier
 from kstreamnb.display.runs import overlay_of_run
 from tests.unit.display.example import shop

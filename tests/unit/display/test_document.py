@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from kstreamnb.core.stores import Stores
 from kstreamnb.display.diff import diff
 from kstreamnb.display.parser import parse_description
-from kstreamnb.errors import TopologyError
-from kstreamnb.topology.document import from_json, to_json
+from kstreamnb.topology.document import to_json
 from kstreamnb.topology.topology import Topology
+from tests.documents import from_json
 from tests.unit.topology.test_checks import Pass
 
 
@@ -41,20 +39,6 @@ def test_a_document_says_its_format_and_only_what_is_known() -> None:
     assert processor["stores"] == ["totals"]
     assert "origin" not in sink
     assert "origin" in json.loads(shop().to_json(origins=True))["subtopologies"][0]["nodes"][0]
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("{", "the text is not JSON"),
-        ("[]", "the JSON is not a topology"),
-        ('{"format": "kstreamnb.topology", "version": 2}', "cannot read version 2"),
-    ],
-)
-def test_another_document_is_refused(text: str, message: str) -> None:
-    """Broken, foreign and later documents each raise a specific error."""
-    with pytest.raises(TopologyError, match=message):
-        from_json(text)
 
 
 def test_the_fingerprint_follows_the_structure_alone() -> None:

@@ -14,20 +14,16 @@ from xml.etree import ElementTree
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.display import (
-    GraphPicture,
-    Overlay,
-    graph_view,
-    logical_view,
-    mimebundle,
-    svg,
-    to_dot,
-    to_html,
-    to_mermaid,
-    to_svg,
-    to_text,
-)
+from kstreamnb.display import svg
+from kstreamnb.display.dot import to_dot
+from kstreamnb.display.graph import Overlay, graph_view
+from kstreamnb.display.logical import logical_view
+from kstreamnb.display.mermaid import to_mermaid
+from kstreamnb.display.mime import mimebundle
+from kstreamnb.display.picture import GraphPicture, to_html
 from kstreamnb.display.style import CSS
+from kstreamnb.display.svg import to_svg
+from kstreamnb.display.text import to_text
 from kstreamnb.errors import EngineError
 from kstreamnb.topology.topology import Topology
 from tests.unit.display.example import Keep, foreign, nasty, overlay, shop
@@ -162,10 +158,11 @@ def test_text_can_be_read_in_light_and_dark() -> None:
 def test_the_bytes_do_not_depend_on_the_hash_seed() -> None:
     """All formats come out equal in interpreters with different hash seeds."""
     code = (
-        "import hashlib; from tests.unit.display.example import shop, overlay; from kstreamnb.display import *\n"
-        "picture = GraphPicture(shop().description(), overlay())\n"
-        "forms = [form(picture.nodes()) for form in (to_text, to_mermaid, to_dot)]\n"
-        "for text in (*forms, to_html(picture)): print(hashlib.sha256(text.encode()).hexdigest())"
+        "import hashlib; from tests.unit.display.example import shop, overlay\n"
+        "from kstreamnb.display import dot, mermaid, picture as pictures, text\n"
+        "picture = pictures.GraphPicture(shop().description(), overlay())\n"
+        "forms = [form(picture.nodes()) for form in (text.to_text, mermaid.to_mermaid, dot.to_dot)]\n"
+        "for each in (*forms, pictures.to_html(picture)): print(hashlib.sha256(each.encode()).hexdigest())"
     )
     root = Path(__file__).parents[3]
     results = {

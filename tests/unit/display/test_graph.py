@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kstreamnb.core.formatting import clean
-from kstreamnb.display import GraphView, Overlay, graph_view, overlay_of_changes, upstream_of
+from kstreamnb.display.graph import GraphView, Overlay, graph_view
 from kstreamnb.display.names import identifier
 from kstreamnb.display.parser import parse_description
 from kstreamnb.topology.description import DescribedNode, TopologyDescription
@@ -126,24 +126,6 @@ def test_a_pattern_is_joined_to_the_topics_it_matches() -> None:
     assert ("topic-log.v2", "node-b") in edges
     broken = parse_description("Sub-topology: 1\nSource: b (topics: (?<x>a)*+)\n--> none")
     assert len(graph_view(broken).edges) == 1
-
-
-def test_what_is_above_a_node_goes_through_topics_and_stores() -> None:
-    """The part that a node needs is itself a description."""
-    part = upstream_of(shop().description(), "totals")
-    assert set(part.nodes()) == {
-        *("KSTREAM-SOURCE-0000000000", "KSTREAM-KEY-SELECT-0000000001", "by-customer-repartition-filter"),
-        *("by-customer-sink", "by-customer-source", "totals"),
-    }
-    assert part.nodes()["totals"].successors == ()
-
-
-def test_what_changed_between_two_topologies_is_marked() -> None:
-    """New nodes, and nodes with other children, are highlighted in the second picture."""
-    grown = shop().add_sink("copy", "copies", "by-customer-source")
-    marks = overlay_of_changes(shop().description(), grown.description()).marks
-    assert marks == {"copy": "new", "by-customer-source": "changed"}
-    assert overlay_of_changes(shop().description(), shop().description()) == Overlay()
 
 
 def test_identifiers_are_plain_and_differ() -> None:

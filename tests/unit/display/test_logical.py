@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import kstreamnb as ks
-from kstreamnb.display import GraphView, Overlay, logical_view, to_mermaid, to_svg, to_text
+from kstreamnb.display.graph import GraphView, Overlay
+from kstreamnb.display.logical import logical_view
+from kstreamnb.display.mermaid import to_mermaid
+from kstreamnb.display.svg import to_svg
+from kstreamnb.display.text import to_text
 from kstreamnb.topology.description import TopologyDescription
 from tests.unit.display.example import foreign
 

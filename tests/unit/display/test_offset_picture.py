@@ -5,7 +5,7 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 import kstreamnb as ks
-from kstreamnb.display import mimebundle
+from kstreamnb.display.mime import mimebundle
 
 SVG = "{http://www.w3.org/2000/svg}"
 

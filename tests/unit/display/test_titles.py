@@ -9,7 +9,8 @@ from xml.etree import ElementTree
 import pytest
 
 from kstreamnb import StreamsBuilder, Topology
-from kstreamnb.display import Overlay, graph_view, to_svg
+from kstreamnb.display.graph import Overlay, graph_view
+from kstreamnb.display.svg import to_svg
 from kstreamnb.display.titles import pad_title, place_title
 from tests.unit.display.example import shop
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import kstreamnb as ks
 from kstreamnb.course.judging import called
 
-__all__ = ["JUDGES"]
-
 _PAIRS: tuple[tuple[dict[str, object], str], ...] = (
     ({"a": 1, "b": 2}, "has no fault"),
     ({"a": 1, "b": 0}, "divides by zero"),

@@ -5,8 +5,6 @@ from __future__ import annotations
 import kstreamnb as ks
 from kstreamnb.course.judging import called
 
-__all__ = ["JUDGES"]
-
 _STEPS_MS = 10
 _TRANSACTIONS = 5
 

@@ -8,8 +8,6 @@ from typing import cast
 import kstreamnb as ks
 from kstreamnb.course.answers import numbers_in
 
-__all__ = ["JUDGES"]
-
 _VIEWS = ((1, 0), (2, 1000), (1, 2000))
 
 

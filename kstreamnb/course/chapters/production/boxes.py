@@ -7,8 +7,6 @@ from typing import cast
 from kstreamnb.course.answers import numbers_in
 from kstreamnb.course.judging import called
 
-__all__ = ["JUDGES"]
-
 _GERMANY = (("paid", 3000), ("cancelled", 9000), ("paid", 5000))
 """State and cents of the orders that count in Germany, in their order."""
 

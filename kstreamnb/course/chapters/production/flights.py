@@ -8,8 +8,6 @@ import kstreamnb as ks
 from kstreamnb.course.datasets import new_york_flights
 from kstreamnb.course.judging import called
 
-__all__ = ["JUDGES"]
-
 _MOST_SHARE = 0.4
 _PARTITIONS = 4
 

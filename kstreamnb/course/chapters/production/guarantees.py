@@ -6,8 +6,6 @@ import re
 
 from kstreamnb.course.answers import flat
 
-__all__ = ["JUDGES"]
-
 _SETTINGS = re.compile(r"(acks|replicas)[^\w-]*(all|-?\w+)")
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from kstreamnb.course.judging import called
 
-__all__ = ["JUDGES"]
-
 _ANN = {"name": "Ann", "active": True}
 _GONE = {"name": "Ann", "active": False}
 _BEN = {"name": "Ben"}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from kstreamnb.course.judging import called
 
-__all__ = ["JUDGES"]
-
 _CASES = (
     ((900, 0, 500, 60, 8), 2, "900 records arrive per second, nothing waits, and an instance processes 500"),
     ((1000, 0, 500, 60, 8), 2, "1,000 arrive per second, nothing waits, and an instance processes 500"),

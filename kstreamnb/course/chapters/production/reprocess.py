@@ -8,8 +8,6 @@ from typing import cast
 import kstreamnb as ks
 from kstreamnb.course.judging import pairs_of
 
-__all__ = ["JUDGES"]
-
 _MOVEMENTS = (
     ("in", 5, 5, "5 pieces came in"),
     ("out", 2, 3, "2 of 5 pieces went out"),

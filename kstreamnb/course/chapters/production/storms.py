@@ -9,8 +9,6 @@ import kstreamnb as ks
 from kstreamnb.course.datasets import atlantic_storms
 from kstreamnb.course.judging import called, run_step
 
-__all__ = ["JUDGES"]
-
 _HOURS, _KNOTS = 12, 50
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from kstreamnb.course.judging import called
 
-__all__ = ["JUDGES"]
-
 _WINDOWS = (("temp", 1_790_000_055_000), ("sensor-17", 0), ("a", 1_790_000_000_000), ("Köln", 86_400_000))
 
 

@@ -8,8 +8,6 @@ import kstreamnb as ks
 from kstreamnb.course.answers import flat
 from kstreamnb.course.judging import run_step
 
-__all__ = ["JUDGES"]
-
 _FOUR = ks.Sample.from_text("""
 topic | key | value | time
 input | x   | red   | 0

@@ -7,8 +7,6 @@ from typing import TypeAlias, cast
 
 import kstreamnb as ks
 
-__all__ = ["JUDGES"]
-
 _EVENTS = ks.Sample.from_text("""
 topic    | key | value | time
 orders   | o1  | shoe  | 0

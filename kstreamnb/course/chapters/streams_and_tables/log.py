@@ -5,8 +5,6 @@ from __future__ import annotations
 import kstreamnb as ks
 from kstreamnb.course.judging import called
 
-__all__ = ["JUDGES"]
-
 _PARTITIONS = 4
 _MACHINES = ("web-1", "web-2", "db-1", "db-2", "cache")
 

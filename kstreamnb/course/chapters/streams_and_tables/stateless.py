@@ -6,8 +6,6 @@ import kstreamnb as ks
 from kstreamnb.course.datasets import new_york_flights
 from kstreamnb.course.judging import run_step
 
-__all__ = ["JUDGES"]
-
 _LINES = ks.Sample.from_text("""
 topic | key | value                | time
 lines | a   | "The duck and a Duck" | 0

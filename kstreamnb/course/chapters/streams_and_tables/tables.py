@@ -5,8 +5,6 @@ from __future__ import annotations
 import kstreamnb as ks
 from kstreamnb.course.answers import flat, numbers_in
 
-__all__ = ["JUDGES"]
-
 _MOST_RECORDS = 3
 
 

@@ -6,8 +6,6 @@ import re
 
 from kstreamnb.course.answers import flat
 
-__all__ = ["JUDGES"]
-
 _ORDER = ["b2", "a4", "a1", "b5", "a6"]
 _TOPIC_AT = {name[1]: name[0] for name in _ORDER}
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from kstreamnb.course.answers import flat, number_of
 
-__all__ = ["JUDGES"]
-
 _STREAM_TIMES = ("09:01", "09:09", "09:11", "09:11", "09:14:59.999", "09:15", "09:15", "09:15", "09:21", "09:21")
 
 
