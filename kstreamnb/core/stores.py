@@ -145,6 +145,8 @@ class Stores(Suggesting):
     def persistent_key_value_store(name: str, **options: Unpack[StoreOptions]) -> StoreSpec:
         """Keep rows by key as Kafka's RocksDB store does.
 
+        As a table's store it forgets the times of rows: `persistent_timestamped_key_value_store` keeps them.
+
         Args:
             name: name of the store.
             options: options of every store. Default: logged and not cached.
@@ -246,6 +248,8 @@ class Stores(Suggesting):
         **options: Unpack[StoreOptions],
     ) -> StoreSpec:
         """Keep rows by key and window start; they expire by whole segments.
+
+        As a table's store it forgets the times of rows: `persistent_timestamped_window_store` keeps them.
 
         Args:
             name: name of the store.
@@ -391,6 +395,8 @@ class Stores(Suggesting):
     ) -> StoreSpec:
         """Combine ``supplier`` with serdes, and keep an event time with each row; the same for window stores.
 
+        As in Kafka Streams, a persistent ``supplier`` without times forgets them: rows that are read have time -1.
+
         Args:
             supplier: the spec to complete, such as that of `lru_map` or `in_memory_key_value_store`.
             key_serde: serde of the keys, or its name; None for the application's default.
@@ -402,8 +408,7 @@ class Stores(Suggesting):
             >>> spec.kind, spec.max_entries
             ('timestamped_key_value', 3)
         """
-        spec = Stores.key_value_store_builder(supplier, key_serde, value_serde, **options)
-        return replace(spec, kind=_TIMESTAMPED.get(spec.kind, spec.kind))
+        return with_times(Stores.key_value_store_builder(supplier, key_serde, value_serde, **options))
 
     timestamped_window_store_builder = timestamped_key_value_store_builder
 
@@ -442,6 +447,14 @@ _TIMESTAMPED: dict[str, StoreKind] = {
     "lru": "timestamped_key_value",
     "window": "timestamped_window",
 }
+
+
+def with_times(supplier: StoreSpec, **fields: Any) -> StoreSpec:
+    """Return a store whose rows have times, which a plain persistent one forgets: its format has no place for them."""
+    kind = _TIMESTAMPED.get(supplier.kind, supplier.kind)
+    forgets = supplier.persistent and supplier.factory is None and kind != supplier.kind
+    extra = {**supplier.extra, "forgets_times": True} if forgets else supplier.extra
+    return replace(supplier, **{"kind": kind, "extra": extra, **fields})
 
 
 def _spec(name: str, kind: StoreKind, options: StoreOptions, **fields: Any) -> StoreSpec:

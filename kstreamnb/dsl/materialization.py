@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias, TypedDict, cast
 
 from kstreamnb.core.names import check_resource_name
 from kstreamnb.core.serde import Serde
-from kstreamnb.core.stores import HeaderUse, StoreKind, StoreSpec
+from kstreamnb.core.stores import HeaderUse, StoreKind, StoreSpec, with_times
 from kstreamnb.core.time import duration_ms
 from kstreamnb.core.windows import SessionWindows, SlidingWindows
 from kstreamnb.dsl.flows import GroupWindows, SourceNames, TableFlow
@@ -23,8 +23,12 @@ from kstreamnb.operators.tables import MaterializedView, TableSource
 Family: TypeAlias = Literal["KeyValue", "Window", "Session"]
 
 _FAMILIES: dict[Family, tuple[str, tuple[StoreKind, ...], str]] = {
-    "KeyValue": ("key-value", ("key_value", "timestamped_key_value", "versioned", "lru"), "persistent_key_value_store"),
-    "Window": ("window", ("window", "timestamped_window"), "persistent_window_store"),
+    "KeyValue": (
+        "key-value",
+        ("key_value", "timestamped_key_value", "versioned", "lru"),
+        "persistent_timestamped_key_value_store",
+    ),
+    "Window": ("window", ("window", "timestamped_window"), "persistent_timestamped_window_store"),
     "Session": ("session", ("session",), "persistent_session_store"),
 }
 
@@ -98,7 +102,7 @@ def row_store(
     if table.options.is_versioned:
         return replace(replace(supplier, **fields), cached=False, persistent=True)
     fields["persistent"] = supplier.persistent
-    return replace(supplier, kind="timestamped_key_value", **fields)
+    return with_times(supplier, **fields)
 
 
 def table_fields(store: StoreSpec) -> TableFields:
@@ -163,6 +167,8 @@ def window_store(
     if emit_on_close and isinstance(windows, SlidingWindows | SessionWindows):
         fields["cached"] = False
     extra, headers = {"time_ordered": True} if emit_on_close else {}, _headers(supplier, fields)
+    if supplier is not None:
+        extra = dict(with_times(supplier).extra)
     if isinstance(windows, SessionWindows):
         return StoreSpec(name, "session", retention_ms=kept, extra=extra, headers=headers, **fields)
     spec = StoreSpec(name, "timestamped_window", retention_ms=kept, extra=extra, headers=headers, **fields)

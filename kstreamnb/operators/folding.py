@@ -23,6 +23,7 @@ from kstreamnb.core.operator import (
 )
 from kstreamnb.core.record import Change, Headers
 from kstreamnb.core.windows import SessionWindows, SlidingWindows, UnlimitedWindows
+from kstreamnb.errors import ProcessingError
 from kstreamnb.operators.tables import forwards_itself
 
 Initializer: TypeAlias = Callable[[], Any]
@@ -149,6 +150,11 @@ class WindowedFold(Operator):
 
         return late
 
+    def _forgotten(self, timestamp: int) -> ProcessingError:
+        java = f"Timestamp may not be negative. Got: {timestamp}"
+        hint = "use Stores.persistent_timestamped_window_store"
+        return ProcessingError(f'store "{self.store}" keeps no times, and results need them', hint=hint, java=java)
+
     def _results(self, context: BindContext, store: Any, forward: Forward) -> tuple[EmitClosed, Forward | None]:
         """Return functions to forward closed windows and to forward a change at once; None if the operator need not."""
         windows, of_sessions = self.windows, isinstance(self.windows, SessionWindows)
@@ -170,6 +176,8 @@ class WindowedFold(Operator):
                 return
             for key, row in find(earliest, latest):
                 aggregate, timestamp = (row, key[2]) if of_sessions else row
+                if timestamp < 0:
+                    raise self._forgotten(timestamp)
                 forward(key, Change(aggregate), timestamp, headers)
             last[0] = close_ms
 

@@ -20,7 +20,7 @@ class KeyValueRows(Store[Hashable, Any]):
     def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
         super().__init__(spec, context)
         self.order = KeyOrder(self.raw, self.keys.to_bytes)
-        if self.timestamped and self.keys.direct:
+        if self.timestamped and self.keys.direct and not self._forgets_times:
             self._shorten()
 
     def get(self, key: object) -> object:

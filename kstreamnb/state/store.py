@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 else:
     RawKey, Row, Item = TypeVar("RawKey"), TypeVar("Row"), TypeVar("Item")
 
+NO_TIME = -1
+"""The time of a row that has none, as in Kafka."""
+
 JournalEntry: TypeAlias = tuple[Hashable, object, object]
 """``(raw_key, old, new)``; None stands for no row."""
 
@@ -156,6 +159,7 @@ class Store(Generic[RawKey, Row]):
     def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
         self.spec, self.name, self.context = spec, spec.name, context
         self.timestamped = spec.kind.startswith("timestamped")
+        self._forgets_times, self._written_ms = bool(spec.extra.get("forgets_times")), 0
         self.keeps_headers, self._logs_headers = spec.headers == "kept", spec.headers in ("kept", "logged")
         self.raw: MutableMapping[RawKey | None, Any] = rows_of(spec)
         self._key_serde, self._value_serde = context.key_serde(spec.key_serde), context.value_serde(spec.value_serde)
@@ -180,7 +184,7 @@ class Store(Generic[RawKey, Row]):
         It may put ``(whole number, timestamp)`` if it found a row under the key itself, or under ``(key, window
         start)``. None if shortcuts are never correct.
         """
-        plain = self.timestamped and not (self.spec.cached or self.spec.retain_duplicates)
+        plain = self.timestamped and not (self.spec.cached or self.spec.retain_duplicates or self._forgets_times)
         if plain and type(self.raw) is dict and self.keys.direct and self.values.small:
             return self.raw, self.watched
         return None
@@ -211,6 +215,7 @@ class Store(Generic[RawKey, Row]):
         """Record a write for the changelog, which includes writes that the store itself refused."""
         if self._changes is not None:
             time = row[1] if self.timestamped and row is not None else self.context.timestamp()
+            time = self._written_ms if self._forgets_times and time == NO_TIME else time
             self._changes.append((raw_key, row, time, self._logged_headers(row) if self._logs_headers else ()))
 
     def _logged_headers(self, row: object) -> Headers:
@@ -238,9 +243,11 @@ class Store(Generic[RawKey, Row]):
             raise StateError(f'store "{self.name}" keeps no headers, got {value}', hint=hint)
         return RowWithHeaders(*row, headers)
 
-    def write(self, raw_key: RawKey | None, row: Row | None) -> None:
+    def write(self, raw_key: RawKey | None, row: Any) -> None:
         """Change one row and note it; None deletes."""
         old = self.raw.get(raw_key)
+        if self._forgets_times and row is not None:
+            self._written_ms, row = row[1], stamped(row[0], NO_TIME)
         self.apply(raw_key, row)
         record = self.watched[0]
         if record is not None:
@@ -327,7 +334,7 @@ class Store(Generic[RawKey, Row]):
 
     def _row_time(self, raw_key: RawKey, row: Any, timestamp: int) -> int:
         """Return the time of a row, ``timestamp`` if it has none."""
-        return int(row[1]) if self.timestamped else timestamp
+        return int(row[1]) if self.timestamped and row[1] != NO_TIME else timestamp
 
     def restore_changelog(self, entries: Iterable[ChangelogBytes]) -> None:
         """Replay records of the changelog into the store, silently."""
@@ -344,7 +351,7 @@ class Store(Generic[RawKey, Row]):
     def _row_from(self, data: bytes, timestamp: int, headers: Headers) -> Row:
         row = self.values.from_bytes(data)
         if self.timestamped:
-            row = stamped(row, timestamp)
+            row = stamped(row, NO_TIME if self._forgets_times else timestamp)
             if row is not None and headers and self.keeps_headers:
                 row = RowWithHeaders(*row, headers)
         return row  # type: ignore[return-value] # what `_kept` gives

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from kstreamnb.core.record import Headers, Windowed
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.state.disk_rows import TimedDiskRows
-from kstreamnb.state.store import Store, StoreContext
+from kstreamnb.state.store import NO_TIME, Store, StoreContext
 
 P = TypeVar("P", bound=Any)
 """The type of a position: a number, or a pair of times."""
@@ -26,7 +26,6 @@ StoreClock: TypeAlias = tuple[int, ...]
 """Observed stream time (ms), sequence number and, with duplicates, that of the newest row; under the raw key None."""
 
 _LEAST_SEGMENT_MS = 60_000
-_NO_TIME = -1
 
 
 class Retention:
@@ -40,7 +39,7 @@ class Retention:
         self.retention_ms = spec.retention_ms or 0
         self.segment_ms = spec.segment_ms or max(self.retention_ms // 2, _LEAST_SEGMENT_MS)
         self._exact, self._clamp_ms = not spec.persistent, clamp_ms
-        self.observe(_NO_TIME)
+        self.observe(NO_TIME)
 
     def observe(self, observed_ms: int) -> None:
         """Recompute everything for an observed stream time, either later or, after an undo, earlier."""

@@ -65,8 +65,8 @@ class WindowRows(TimedRows[int]):
         raw, retention, bits, watched, insert = self.raw, self.retention, self._bits, self.watched, self._insert
         encode_key, prepare, stamped_rows, slow = self.keys.encode, self._kept, self.timestamped, self._put_slowly
         least, most, text, key_text = -self.values.small, self.values.small, self.values.text, self.keys.text
-        if bits and not self.spec.persistent and not retention.retention_ms:
-            return slow  # a row that is too old on arrival
+        if self._forgets_times or (bits and not self.spec.persistent and not retention.retention_ms):
+            return slow  # otherwise, a row would be too old on arrival
 
         def put(key: Any, value: Any, window_start: int) -> None:
             if value is None or not retention.accepted_from <= window_start < retention.next_expiry:

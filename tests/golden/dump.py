@@ -45,8 +45,8 @@ def _with_time(row: list[Any], name: str, driver: TopologyTestDriver) -> list[An
     """Java has stream joins in stores with headers: persistent ones forget the time in the default format, others show
     the start.
     """
-    spec = driver.topology.stores[name]
-    if not spec.retain_duplicates or not _JOIN_WINDOW.search(name):
+    spec = driver.topology.stores.get(name)  # None: a global table's
+    if spec is None or not spec.retain_duplicates or not _JOIN_WINDOW.search(name):
         return row
     return [*row, -1 if spec.persistent and driver.config.dsl_store_format == "default" else row[-2]]
 

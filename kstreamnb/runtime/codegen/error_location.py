@@ -156,10 +156,12 @@ def _key_and_value(context: TaskContext) -> tuple[object, object] | None:
 
 
 def punctuation_error(context: TaskContext, lines: ErrorLocations, node: str, error: BaseException) -> ProcessingError:
-    """Make the error about a punctuator that failed."""
+    """Make the error about a punctuator of ``node`` that failed, perhaps in a node that it forwarded to."""
+    task_id = context.plan.task_id
+    java = f"stream-thread [main] task [{task_id}] Exception caught while punctuating processor '{node}'"
     node = error.node if isinstance(error, HandledFailure) else lines.find(error.__traceback__) or node
-    where = f"punctuator, stream time {context.stream_time[0]} ms, task {context.plan.task_id}"
-    return _error(context, node, original(error), where, f"Exception caught while punctuating processor '{node}'")
+    where = f"punctuator, stream time {context.stream_time[0]} ms, task {task_id}"
+    return _error(context, node, original(error), where, java)
 
 
 def init_error(context: TaskContext, node: str, error: BaseException) -> ProcessingError:

@@ -265,4 +265,4 @@ class TaskCompiler:
 
 def _children_of(name: str, nodes: Mapping[str, Any]) -> tuple[str, ...]:
     """Return children in the order in which they were added; one that names a parent twice gets its records twice."""
-    return tuple(node.name for node in nodes.values() for parent in dict.fromkeys(node.parents) if parent == name)
+    return tuple(node.name for node in nodes.values() for parent in node.parents if parent == name)

@@ -114,3 +114,49 @@ def test_a_stream_join_takes_window_stores_alone(spec: ks.StoreSpec) -> None:
     left.join(right, lambda a, b: (a, b), windows, ks.StreamJoined().with_this_store_supplier(spec))
     with pytest.raises(ks.errors.TopologyError, match="must retain duplicates"):
         builder.build()
+
+
+_TIMES = {
+    ks.Stores.persistent_key_value_store: -1,
+    ks.Stores.persistent_timestamped_key_value_store: 7,
+    ks.Stores.in_memory_key_value_store: 7,
+}
+
+
+@pytest.mark.parametrize(("make", "time"), _TIMES.items())
+def test_a_plain_persistent_store_forgets_the_times_of_a_tables_rows(make: Any, time: int) -> None:
+    """As in Kafka Streams 4.3.1, a join takes the time of the other row; the changelog has each record's own time."""
+    builder = ks.StreamsBuilder("forgetting")
+    left = builder.table("left", materialized=ks.Materialized(make("s"), "string", "string"))
+    right = builder.table("right", key_serde="string", value_serde="string", store="other")
+    left.join(right, lambda a, b: a + b).to_stream().to("out", key_serde="string", value_serde="string")
+    driver = ks.TopologyTestDriver(builder.build(), changelogs=True)
+    driver.create_input_topic("left", "string", "string").pipe_input("k", "a", at=7)
+    driver.create_input_topic("right", "string", "string").pipe_input("k", "b", at=5)
+    (joined,) = driver.create_output_topic("out", "string", "string").read_records()
+    assert (joined.value, joined.timestamp) == ("ab", max(time, 5))
+    assert driver.store("s", timestamps=True).get("k") == ks.ValueAndTimestamp("a", time)
+    (logged,) = driver.create_output_topic("forgetting-s-changelog", "string", "string").read_records()
+    assert logged.timestamp == 7
+
+
+def test_windows_in_a_plain_persistent_store_cannot_be_emitted_on_close() -> None:
+    """Kafka Streams 4.3.1 fails with the same text, since the rows have no times."""
+    builder = ks.StreamsBuilder("forgetting")
+    store = ks.Stores.persistent_window_store("s", retention="1h", window_size="10ms")
+    hits = builder.stream("in").group_by_key().windowed_by(ks.TimeWindows.of(size="10ms"))
+    hits.emit_strategy(ks.EmitStrategy.on_window_close()).count(ks.Materialized(store))
+    driver = ks.TopologyTestDriver(builder.build())
+    topic = driver.create_input_topic("in")
+    topic.pipe_input("k", 1, at=1)
+    with pytest.raises(ks.errors.ProcessingError, match='"s" keeps no times') as failed:
+        topic.pipe_input("k", 1, at=20)
+    assert "Timestamp may not be negative. Got: -1" in str(failed.value.__cause__.java)  # type: ignore[union-attr]
+
+
+def test_a_builder_for_times_forgets_them_too_on_a_plain_persistent_store() -> None:
+    """In memory, and with a user's own storage, rows keep them."""
+    build, plain = ks.Stores.timestamped_key_value_store_builder, ks.Stores.persistent_key_value_store("s")
+    own = ks.StoreSpec("s", "key_value", factory=lambda spec: {})
+    assert [dict(build(spec, None, None).extra) for spec in (plain, own)] == [{"forgets_times": True}, {}]
+    assert not build(ks.Stores.in_memory_key_value_store("s"), None, None).extra

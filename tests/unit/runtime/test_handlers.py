@@ -482,6 +482,26 @@ def test_a_failing_punctuator_names_its_node_whatever_is_configured(config: dict
     assert isinstance(error.value.__cause__, ValueError)
 
 
+def test_a_failure_below_a_punctuator_names_the_node_and_in_javas_words_the_punctuators() -> None:
+    """The error is about the node that failed; Kafka Streams names the node whose punctuator ran."""
+
+    class Ticking(Failing):
+        def init(self, context: ProcessorContext) -> None:
+            self.context = context
+            super().init(context)
+
+        def tick(self, now_ms: int) -> None:
+            self.context.forward(Record("k", "v", now_ms))
+
+    builder = StreamsBuilder("ticking")
+    builder.stream("in").process(Ticking, name="ticker").map_values(lambda value: int(value), name="numbers")
+    driver = TopologyTestDriver(builder.build())
+    with pytest.raises(ProcessingError, match='node "numbers" failed with ValueError') as error:
+        driver.advance_wall_clock_time("10ms")
+    java = "stream-thread [main] task [0_0] Exception caught while punctuating processor 'ticker'"
+    assert error.value.java == java
+
+
 def sink_that_fails(kind: str, **config: Any) -> TopologyTestDriver:
     """Passes texts on; the record "bad" fails at the sink: its topic, its partition or its bytes cannot be made."""
 

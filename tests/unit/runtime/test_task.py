@@ -17,6 +17,7 @@ from kstreamnb.errors import EngineError, ProcessingError, StateError
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan, plan_global_task, plan_tasks
 from kstreamnb.runtime.task.task import Task
+from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.topology import Topology
 
 TEXT = {"key_serde": Serdes.string(), "value_serde": Serdes.string()}
@@ -228,3 +229,13 @@ def test_a_task_can_meet_other_global_stores() -> None:
     found.global_state = two
     found.run("a", 0, [(1, 1, "k", "v", ())])
     assert ["None", "two"] == values(found)
+
+
+def test_a_node_that_names_a_parent_twice_gets_its_records_twice() -> None:
+    """As in Kafka Streams."""
+    topology = Topology("twice").add_source("source", "in", **TEXT)
+    topology.add_processor("node", Where, "source", "source").add_sink("sink", "out", "node", **TEXT)
+    driver = TopologyTestDriver(topology)
+    driver.create_input_topic("in", **TEXT).pipe_input("k", "v", at=1)
+    values = [record.value for record in driver.create_output_topic("out", **TEXT).read_records()]
+    assert [value for value in values if "tick" not in value] == ["in-0@0", "in-0@0"]
