@@ -88,6 +88,26 @@ class StoreSpec(NamesSerdes):
     factory: Callable[[StoreSpec], Any] | None = field(default=None, compare=False)
     extra: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
+    def with_logging_enabled(self, config: Mapping[str, str] | None = None) -> StoreSpec:
+        """Return a copy with a changelog topic.
+
+        Args:
+            config: topic settings by Kafka's names, such as ``{"retention.ms": "60000"}``. Default: none.
+        """
+        return replace(self, logged=True, log_config=tuple(sorted((config or {}).items())))
+
+    def with_logging_disabled(self) -> StoreSpec:
+        """Return a copy without a changelog topic."""
+        return replace(self, logged=False, log_config=())
+
+    def with_caching_enabled(self) -> StoreSpec:
+        """Return a copy that collects updates until a commit."""
+        return replace(self, cached=True)
+
+    def with_caching_disabled(self) -> StoreSpec:
+        """Return a copy that forwards every update."""
+        return replace(self, cached=False)
+
 
 LATEST = -1
 """Result of ``put`` of a versioned store for a version that is still valid."""
