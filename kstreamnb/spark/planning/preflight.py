@@ -13,12 +13,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-import cloudpickle  # type: ignore[import-untyped]
-
 from kstreamnb.errors import SparkError, TopologyError
-from kstreamnb.kafka.registry import RegistrySerde
 from kstreamnb.spark.jvm.constants import LARGEST_FUNCTION
-from kstreamnb.spark.planning.deployment import ApplicationPlan
+from kstreamnb.spark.planning.deployment import ApplicationPlan, DeploymentPickler
 from kstreamnb.topology.topology import Topology
 
 _BESIDE = 1 << 16  # packed by Spark beside the topology
@@ -89,28 +86,12 @@ def _cannot(what: str) -> str:
 def _failure(part: object) -> str | None:
     """Return why an object cannot be pickled, in one line; None if it can."""
     try:
-        _Pickler(io.BytesIO(), 5).dump(part)
+        DeploymentPickler(io.BytesIO(), 5).dump(part)
     except SparkError:
         raise
     except Exception as error:  # whatever pickling a user's object raises is the reason
         return (str(error) or type(error).__name__).splitlines()[0]
     return None
-
-
-def _reduce_registry_serde(serde: RegistrySerde) -> object:
-    """Reduce a serde as pickle does; raise SparkError if workers could not read what other processes write."""
-    url = str(dict(serde.settings)["url"])
-    if url.startswith("mock://"):
-        raise SparkError(
-            _cannot(f'serde "{serde.name}"'),
-            detail=f'registry "{url}" keeps its schemas in one process',
-            hint="pass SchemaRegistry the URL of a registry that the workers reach",
-        )
-    return serde.__reduce_ex__(5)
-
-
-class _Pickler(cloudpickle.Pickler):
-    dispatch_table = cloudpickle.Pickler.dispatch_table.new_child({RegistrySerde: _reduce_registry_serde})
 
 
 def _held(part: object, seen: set[int]) -> Iterator[str]:
