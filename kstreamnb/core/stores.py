@@ -101,7 +101,10 @@ class StoreSpec(NamesSerdes):
         return replace(self, logged=False, log_config=())
 
     def with_caching_enabled(self) -> StoreSpec:
-        """Return a copy that collects updates until a commit."""
+        """Return a copy that collects updates until a commit; raise ConfigError for a versioned store."""
+        if self.kind == "versioned":
+            message = f'versioned store "{self.name}" cannot be cached'
+            raise ConfigError(message, java="Versioned stores do not support caching")
         return replace(self, cached=True)
 
     def with_caching_disabled(self) -> StoreSpec:
@@ -251,11 +254,9 @@ class Stores(Suggesting):
         if segment_interval is not None:
             text = "segmentInterval cannot be zero or negative"
             segment_ms = _at_least(1, segment_interval, "segment_interval", text)
-        if options.get("cached"):
-            raise ConfigError(
-                f'versioned store "{name}" cannot be cached', java="Versioned stores do not support caching"
-            )
-        return _spec(name, "versioned", options, history_ms=history_ms, segment_ms=segment_ms)
+        cached = options.pop("cached", False)
+        spec = _spec(name, "versioned", options, history_ms=history_ms, segment_ms=segment_ms)
+        return spec.with_caching_enabled() if cached else spec
 
     @staticmethod
     def persistent_window_store(
@@ -377,8 +378,7 @@ class Stores(Suggesting):
 
         Raises: ConfigError when ``retention`` is negative.
         """
-        spec = Stores.persistent_session_store(name, retention=retention, **options)
-        return replace(spec, persistent=False)
+        return replace(Stores.persistent_session_store(name, retention=retention, **options), persistent=False)
 
     @staticmethod
     def key_value_store_builder(

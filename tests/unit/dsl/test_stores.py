@@ -176,6 +176,11 @@ def test_a_store_is_logged_and_cached_by_javas_methods() -> None:
     logged = spec.with_logging_enabled({"retention.ms": "60000"})
     assert (True, (("retention.ms", "60000"),)) == (logged.logged, logged.log_config)
     assert (False, ()) == (logged.with_logging_disabled().logged, logged.with_logging_disabled().log_config)
+    versioned = Stores.persistent_versioned_key_value_store("prices", "1h")
+    assert not versioned.with_caching_disabled().cached
+    with pytest.raises(ConfigError, match='versioned store "prices" cannot be cached') as caught:
+        versioned.with_caching_enabled()
+    assert "Versioned stores do not support caching" == caught.value.java
 
 
 def test_versioned_rows_are_never_cached() -> None:
