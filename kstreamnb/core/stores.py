@@ -101,7 +101,10 @@ class StoreSpec(NamesSerdes):
         return replace(self, logged=False, log_config=())
 
     def with_caching_enabled(self) -> StoreSpec:
-        """Return a copy that collects updates until a commit; raise ConfigError for a versioned store."""
+        """Return a copy that collects updates until a commit.
+
+        Raises: ConfigError for a versioned store, which is never cached.
+        """
         if self.kind == "versioned":
             message = f'versioned store "{self.name}" cannot be cached'
             raise ConfigError(message, java="Versioned stores do not support caching")
