@@ -28,8 +28,9 @@ PROGRAMS: dict[str, str] = {
     "production-bug": f"{_KAFKA}::test_reproduce_a_production_bug",
     "reprocess": f"{_KAFKA}::test_reset_with_the_command",
     "rescale": f"{_KAFKA}::test_rescale_a_query",
+    "test-with-pytest": "tests/unit/test_docs.py::test_the_workflow_of_a_project_installs_what_its_tests_need",
 }
-"""The test that runs the programs of a page that need a broker or a cluster. All other blocks are doctests."""
+"""The test that runs the programs of a page that need a broker, a cluster or a service. All others are doctests."""
 
 
 def blocks(page: str, language: str = "py") -> list[str]:

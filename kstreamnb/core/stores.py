@@ -88,6 +88,32 @@ class StoreSpec(NamesSerdes):
     factory: Callable[[StoreSpec], Any] | None = field(default=None, compare=False)
     extra: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
+    def with_logging_enabled(self, config: Mapping[str, str] | None = None) -> StoreSpec:
+        """Return a copy with a changelog topic.
+
+        Args:
+            config: topic settings by Kafka's names, such as ``{"retention.ms": "60000"}``. Default: none.
+        """
+        return replace(self, logged=True, log_config=tuple(sorted((config or {}).items())))
+
+    def with_logging_disabled(self) -> StoreSpec:
+        """Return a copy without a changelog topic."""
+        return replace(self, logged=False, log_config=())
+
+    def with_caching_enabled(self) -> StoreSpec:
+        """Return a copy that collects updates until a commit.
+
+        Raises: ConfigError for a versioned store, which is never cached.
+        """
+        if self.kind == "versioned":
+            message = f'versioned store "{self.name}" cannot be cached'
+            raise ConfigError(message, java="Versioned stores do not support caching")
+        return replace(self, cached=True)
+
+    def with_caching_disabled(self) -> StoreSpec:
+        """Return a copy that forwards every update."""
+        return replace(self, cached=False)
+
 
 LATEST = -1
 """Result of ``put`` of a versioned store for a version that is still valid."""
@@ -233,11 +259,9 @@ class Stores(Suggesting):
         if segment_interval is not None:
             text = "segmentInterval cannot be zero or negative"
             segment_ms = _at_least(1, segment_interval, "segment_interval", text)
-        if options.get("cached"):
-            raise ConfigError(
-                f'versioned store "{name}" cannot be cached', java="Versioned stores do not support caching"
-            )
-        return _spec(name, "versioned", options, history_ms=history_ms, segment_ms=segment_ms)
+        cached = options.pop("cached", False)
+        spec = _spec(name, "versioned", options, history_ms=history_ms, segment_ms=segment_ms)
+        return spec.with_caching_enabled() if cached else spec
 
     @staticmethod
     def persistent_window_store(
@@ -361,8 +385,7 @@ class Stores(Suggesting):
 
         Raises: ConfigError when ``retention`` is negative.
         """
-        spec = Stores.persistent_session_store(name, retention=retention, **options)
-        return replace(spec, persistent=False)
+        return replace(Stores.persistent_session_store(name, retention=retention, **options), persistent=False)
 
     @staticmethod
     def key_value_store_builder(

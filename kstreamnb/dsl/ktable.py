@@ -149,7 +149,7 @@ class TableOperators(Handle, Generic[K, V]):
         checked = None if mapper is None else taking(mapper, *RECORD)
         return self.declare("stream", "to_stream", emit_to_stream, mapper=checked, name=name)
 
-    def suppress(self, suppressed: Suppressed) -> KTable[K, V]:
+    def suppress(self, suppressed: Suppressed, *, name: str | None = None) -> KTable[K, V]:
         """Hold changes back: for a time, so that only the latest is emitted, or until their window has closed.
 
         Shape: KTable[K, V] -> KTable[K, V]; n -> at most n; key kept; store: a buffer; repartition: no.
@@ -158,6 +158,7 @@ class TableOperators(Handle, Generic[K, V]):
 
         Args:
             suppressed: how long to wait, and the limits of the buffer.
+            name: name of the node in the topology. Default: that of ``suppressed``, else a generated name.
 
         Example:
             >>> from kstreamnb import StreamsBuilder, head
@@ -170,6 +171,7 @@ class TableOperators(Handle, Generic[K, V]):
         Source: Kafka Streams `KTable#suppress`, KIP-328; differences: none.
         """
         expect(suppressed, Suppressed, 'write Suppressed.until_time_limit("1h"), or Suppressed.until_window_closes()')
+        suppressed = suppressed if name is None else suppressed.with_name(name)
         return self.declare("table", "suppress", emit_suppress, suppressed=suppressed)
 
     @spelled_out(Materialized)
@@ -309,7 +311,7 @@ class TableJoins(Handle, Generic[K, V]):
             >>> head(joined, {"users": [("u1", "Ann")], "orders": [("o1", ["u1", "hat"]), ("o2", ["u2", "cap"])]})
             [('o1', 'hat for Ann', 1)]
 
-        Source: Kafka Streams `KTable#join`, KIP-213; differences: none.
+        Source: Kafka Streams `KTable#join`, KIP-213; differences: on Spark, a foreign-key join is one task.
         """
         return _declare(self, other, "join", "inner", functions, keywords)
 
@@ -391,7 +393,7 @@ class TableJoins(Handle, Generic[K, V]):
             >>> head(joined, {"prices": [("hat", 12)], "names": [("hat", "Hat")]})
             [('hat', 'None: 12', 0), ('hat', 'Hat: 12', 1)]
 
-        Source: Kafka Streams `KTable#leftJoin`, KIP-213; differences: none.
+        Source: Kafka Streams `KTable#leftJoin`, KIP-213; differences: on Spark, a foreign-key join is one task.
         """
         return _declare(self, other, "left_join", "left", functions, keywords)
 

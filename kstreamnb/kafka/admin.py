@@ -23,7 +23,7 @@ from confluent_kafka.admin import (
     TopicMetadata,
 )
 
-from kstreamnb.core.arguments import check_arguments
+from kstreamnb.core.arguments import check_arguments, expect
 from kstreamnb.core.progress import under_way
 from kstreamnb.core.time import Instant, duration_ms, instant_ms
 from kstreamnb.errors import BrokerError, ConfigError, UnknownTopicError, unknown
@@ -144,6 +144,8 @@ class Admin:
 
         Raises: BrokerError or a kind of it if the broker refuses it or does not answer.
         """
+        for name in names:
+            expect(name, str, "name of a topic", hint='name them one by one: delete_topics("orders", "payments")')
         if not names:
             return
         self._reach(f'deleting topic "{names[0]}"')

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, overload
 from kstreamnb.core.arguments import expect, expect_number
 from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.formatting import clean, pluralize, shorten
-from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.record import TopicRecord, headers_of
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.tables import text_table
 from kstreamnb.core.time import MAX_TIME_MS, Instant
@@ -81,10 +81,12 @@ class Sample(Suggesting, Framed):
         """Return a sample of records, or of tuples ``(topic, partition, offset, timestamp, key, value[, headers])``.
 
         Args:
-            records: `TopicRecord` objects or tuples in the same order; timestamps in epoch milliseconds.
+            records: `TopicRecord` objects or tuples in the same order; timestamps in epoch milliseconds; headers are
+                pairs of a name and bytes, or a mapping.
             note: one line that says where the records come from. Default: none.
 
-        Raises: ConfigError for a time that is missing or no 64-bit number of milliseconds, with the record's index.
+        Raises: ConfigError for a time that is missing or no 64-bit number of milliseconds, with the record's index, and
+        for other headers.
         """
         expect(records, Iterable, "records")
         found = tuple(map(_record_of, records))
@@ -431,7 +433,8 @@ def _record_of(record: TopicRecord | tuple[Any, ...]) -> TopicRecord:
     if not 6 <= len(record) <= 7:
         fields = ", ".join(TopicRecord._fields)
         raise ConfigError(f"expected 6 or 7 fields, got {len(record)}", hint=f"pass ({fields}); headers are optional")
-    return TopicRecord(*record)
+    found = TopicRecord(*record)
+    return found if found.headers == () else found._replace(headers=headers_of(found.headers))
 
 
 def _file(path: Path | str) -> Path:

@@ -151,7 +151,8 @@ def _format_headers(headers: Headers) -> str:
 
 def _header_text(data: bytes) -> str:
     text = data.decode(errors="replace")
-    plain = text.encode() == data and text.isprintable() and not text.startswith("bytes:")
+    printable = text.replace("\n", "").replace("\t", "").isprintable()  # the trace of a dead letter has lines
+    plain = text.encode() == data and printable and not text.startswith("bytes:")
     return text if plain else f"bytes:{data.hex()}"
 
 

@@ -36,7 +36,7 @@ class ServedApplication(Protocol):
 
     topology: Topology
 
-    def store(self, name: str, *, headers: bool) -> _ReadableStore:
+    def store(self, name: str, *, headers: bool) -> object:
         """Return a view of a store; with headers, rows are shown with their timestamps."""
 
 
@@ -182,7 +182,7 @@ def _view(application: ServedApplication, specs: Mapping[str, StoreSpec], name: 
     if name not in specs:
         error = unknown("store", name, specs, error=StateError)
         raise _Refused(HTTPStatus.NOT_FOUND, "; ".join(filter(None, (error.message, error.detail, error.hint))))
-    return application.store(name, headers=True)
+    return cast("_ReadableStore", application.store(name, headers=True))
 
 
 def _key(spec: StoreSpec, text: str) -> object:

@@ -78,6 +78,24 @@ def test_only_tasks_with_data_run(tmp_path: Path) -> None:
     assert len(output.reports) == 2
 
 
+def test_a_cycle_reports_the_rows_of_all_its_partitions(tmp_path: Path) -> None:
+    """Both tables of a foreign-key join are in one task, with a store for each of their partitions."""
+    builder = ks.StreamsBuilder("shop")
+    customers = builder.table("customers", store="customers")
+    orders = builder.table("orders", store="orders")
+    orders.join(customers, lambda order: order, lambda order, name: name).to_stream().to("named")
+    deployment = placed(builder.build(), 4)
+    cluster = Cluster.of(deployment, tmp_path.name)
+    rows: list[Row] = [("customers", f"c{at}", "Ann", at) for at in range(6)]
+    rows += [("orders", f"o{at}", f"c{at % 6}", 6 + at) for at in range(20)]
+    (output,) = cluster.batches(FileOffsetSource.write(tmp_path / FEED, batched(deployment, rows, 1)))
+    (report,) = output.reports
+    assert {"customers": (6, 6), "orders": (20, 20)} == {
+        name: (report["stores"][name][0], report["stores"][name][2]) for name in ("customers", "orders")
+    }
+    assert 25 == report["stream_time_ms"]
+
+
 def suppressed() -> ks.Topology:
     """Final results of windows, and a table that is suppressed for a time."""
     builder = ks.StreamsBuilder("held")

@@ -185,6 +185,20 @@ def test_what_cannot_travel_is_refused_with_node_reason_and_alternative(build: A
     assert "At: test_plan.py" in notes
 
 
+def test_a_registry_in_this_process_is_refused() -> None:
+    """Workers have other processes, so that each record would go to the dead-letter topic."""
+    builder = ks.StreamsBuilder("registered")
+    order = ks.kafka.SchemaRegistry("mock://plan").avro("orders", '{"type": "record", "name": "Order", "fields": []}')
+    builder.stream("orders", value_serde=order).to("out")
+    with pytest.raises(ks.errors.SparkError, match='serde "avro<orders-value>" cannot be sent to Spark\'s') as refused:
+        ks.plan(builder.build())
+    assert 'registry "mock://plan" keeps its schemas in one process' in "\n".join(refused.value.__notes__)
+    builder = ks.StreamsBuilder("registered")
+    order = ks.kafka.SchemaRegistry("http://registry:8081").avro("orders", '"string"')
+    builder.stream("orders", value_serde=order).to("out")
+    assert ks.plan(builder.build())
+
+
 def test_the_name_of_what_a_function_holds_is_said() -> None:
     """A captured variable is named, because the user knows it."""
     with pytest.raises(ks.errors.SparkError) as refused:

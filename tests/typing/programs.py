@@ -285,4 +285,5 @@ def p39_a_builder_builds_a_topology(builder: ks.StreamsBuilder) -> str:
 def p40_a_driver_drives_a_topology(builder: ks.StreamsBuilder) -> None:
     with ks.TopologyTestDriver(builder.build()) as driver:
         driver.create_input_topic("orders").pipe_input("a", 1)
+        ks.monitoring.StoreApp(driver)
     ks.TopologyTestDriver(builder)  # error: build() is missing

@@ -233,6 +233,19 @@ def test_the_site_is_published_from_where_it_is_built() -> None:
     assert workflow["permissions"]["pages"] == "write"
 
 
+def test_the_workflow_of_a_project_installs_what_its_tests_need() -> None:
+    """The extra exists, and the page names the same packages at its beginning."""
+    yaml = pytest.importorskip("yaml")
+    (block,) = howto.blocks("test-with-pytest", "yaml")
+    install, test = (step["run"] for step in yaml.safe_load(block)["jobs"]["test"]["steps"] if "run" in step)
+    assert "python -m pytest" == test
+    assert f"`{install}`" in (howto.FOLDER / "test-with-pytest.md").read_text()
+    (extra,) = re.findall(r"kstreamnb\[(\w+)\]", install)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert extra in project["optional-dependencies"]
+    assert {"python-version": "3.12"} in [step.get("with") for step in yaml.safe_load(block)["jobs"]["test"]["steps"]]
+
+
 CURVES = sorted(growth_charts.FIGURES.glob("*.json"))
 
 

@@ -210,7 +210,8 @@ def _without_subscriber(run: RecordedRun, node: str, join: JoinTraits, buffer: s
     """Yield rows of the other table that no foreign key refers to."""
     for arrival in arrivals(run, node):
         if arrival.key is not None and not arrival.went_on:
-            answer = f"no row had {_subject(arrival, 'row')} as its foreign key at {described(run, node)} then"
+            key, row = format_value(arrival.key), _subject(arrival, "row")
+            answer = f"no row had the foreign key {key} when {row} reached {described(run, node)}"
             steps = (run.index.step_of(arrival.position),)
             origin = run.topology.nodes[node].origin
             numbers = {"timestamp_ms": arrival.timestamp}

@@ -23,6 +23,7 @@ from kstreamnb.core.heap import freeze_heap, gc_relaxed
 from kstreamnb.core.time import Clock
 from kstreamnb.errors import KStreamError
 from kstreamnb.runtime.context.task_context import RowsOf
+from kstreamnb.spark.execution.cyclic_task import single_tasks
 from kstreamnb.spark.execution.event_times import extracted_topics
 from kstreamnb.spark.execution.failures import pack_failure
 from kstreamnb.spark.execution.processor_attributes import attributes_of, give_attributes
@@ -176,14 +177,14 @@ def _run_placed(
 
 def _stores(cached: CachedTask) -> dict[str, tuple[int, int, int, int]]:
     """Return for each store its rows, its bytes, and how many rows the batch wrote or deleted, and deleted."""
-    return {
-        name.rpartition("/")[2]: (
-            len(store.raw) - (None in store.raw),
-            cached.sizes.get(name, 0),
-            *cached.changed.get(name, (0, 0)),
-        )
-        for name, store in cached.task.stores.items()
-    }
+    figures: dict[str, tuple[int, int, int, int]] = {}
+    for name, store in cached.task.stores.items():
+        own = name.rpartition("/")[2]
+        rows, size, changed, deleted = figures.get(own, (0, 0, 0, 0))  # members of a cycle have a store each
+        updates, deletions = cached.changed.get(name, (0, 0))
+        rows, size = rows + len(store.raw) - (None in store.raw), size + cached.sizes.get(name, 0)
+        figures[own] = (rows, size, changed + updates, deleted + deletions)
+    return figures
 
 
 def _run_task(
@@ -290,7 +291,7 @@ def report_of(
         "produced": sum(out.values()),
         "topics": out,
         "dropped": dropped,
-        "stream_time_ms": cached.task.context.stream_time[0],
+        "stream_time_ms": max(task.context.stream_time[0] for task in single_tasks([cached.task])),
         "state": found,
         "state_bytes": cached.state_bytes,
         "seconds": took,

@@ -21,6 +21,8 @@ from typing import ClassVar
 
 import cloudpickle  # type: ignore[import-untyped]
 
+from kstreamnb.errors import SparkError
+from kstreamnb.kafka.registry import RegistrySerde
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan, plan_global_task
 from kstreamnb.source_location import DYNAMIC_CODE
@@ -207,7 +209,7 @@ class Deployment:
         """The pickled content, with the user's functions in it."""
         content = tuple(getattr(self, each.name) for each in fields(self))
         file = io.BytesIO()
-        _Pickler(file, 5).dump(content)
+        DeploymentPickler(file, 5).dump(content)
         return zlib.compress(file.getvalue())
 
     @cached_property
@@ -293,10 +295,24 @@ def _reduce_code(code: CodeType) -> tuple[object, tuple[object, ...]]:
     return make, tuple(code.co_filename if each == DYNAMIC_CODE else each for each in arguments)
 
 
-class _Pickler(cloudpickle.CloudPickler):
-    """Keeps the files of functions, from which errors show a line; cloudpickle 3.1.3 leaves them out."""
+def _reduce_registry_serde(serde: RegistrySerde) -> object:
+    """Reduce a serde as pickle does; raise SparkError if workers could not read what other processes write."""
+    url = str(dict(serde.settings)["url"])
+    if url.startswith("mock://"):
+        raise SparkError(
+            f'serde "{serde.name}" cannot be sent to Spark\'s workers',
+            detail=f'registry "{url}" keeps its schemas in one process',
+            hint="pass SchemaRegistry the URL of a registry that the workers reach",
+        )
+    return serde.__reduce_ex__(5)
 
-    dispatch_table: ClassVar = ChainMap({CodeType: _reduce_code}, cloudpickle.CloudPickler.dispatch_table)
+
+class DeploymentPickler(cloudpickle.CloudPickler):
+    """Keeps the files of functions, from which errors show a line: cloudpickle 3.1.3 leaves them out; checks serdes."""
+
+    dispatch_table: ClassVar = ChainMap(
+        {CodeType: _reduce_code, RegistrySerde: _reduce_registry_serde}, cloudpickle.CloudPickler.dispatch_table
+    )
 
 
 def _load(key: str, packed: bytes) -> Deployment:

@@ -7,16 +7,15 @@ sent; nor can a topology without an input run.
 from __future__ import annotations
 
 import inspect
+import io
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-import cloudpickle  # type: ignore[import-untyped]
-
 from kstreamnb.errors import SparkError, TopologyError
 from kstreamnb.spark.jvm.constants import LARGEST_FUNCTION
-from kstreamnb.spark.planning.deployment import ApplicationPlan
+from kstreamnb.spark.planning.deployment import ApplicationPlan, DeploymentPickler
 from kstreamnb.topology.topology import Topology
 
 _BESIDE = 1 << 16  # packed by Spark beside the topology
@@ -87,7 +86,9 @@ def _cannot(what: str) -> str:
 def _failure(part: object) -> str | None:
     """Return why an object cannot be pickled, in one line; None if it can."""
     try:
-        cloudpickle.dumps(part, 5)
+        DeploymentPickler(io.BytesIO(), 5).dump(part)
+    except SparkError:
+        raise
     except Exception as error:  # whatever pickling a user's object raises is the reason
         return (str(error) or type(error).__name__).splitlines()[0]
     return None

@@ -131,7 +131,11 @@ class QueryDescription(Tabular):
         application = self.deployment.applications[task.application]
         owners = {group.id: group.stores for group in application.topology.subtopologies()}
         ids = [(plan.subtopologies[0], plan.partition) for plan in task.plans]
-        reads = sorted({f"{topic}-{partition}" for id_, partition in ids for topic in application.reads[id_]})
+        read: dict[str, set[int]] = {}
+        for id_, partition in ids:
+            for topic in application.reads[id_]:
+                read.setdefault(topic, set()).add(partition)
+        reads = [f"{topic}-{'…'.join(map(str, sorted({min(own), max(own)})))}" for topic, own in sorted(read.items())]
         stores = sorted({store for id_, _ in ids for store in owners[id_]})
         return str(spark_hash(task.routing_key) % self.deployment.spark_partitions), ", ".join(reads), ", ".join(stores)
 

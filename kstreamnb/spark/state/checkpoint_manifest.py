@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from kstreamnb.core.stores import StoreSpec
+from kstreamnb.core.time import format_duration
 from kstreamnb.errors import CheckpointError
 from kstreamnb.kafka.storage.checkpoint_files import CLAIM_FILE, MANIFEST, CheckpointFiles
 from kstreamnb.runtime.context.task_context import header_use
@@ -249,12 +250,17 @@ def _changed(group: str, kind: str, before: Mapping[str, Any], after: Mapping[st
             before = {**before, name: {"headers": after[name]["headers"], **before[name]}}
         if before[name] != after[name]:
             parts = [
-                f"{setting} {before[name].get(setting)} → {after[name].get(setting)}"
+                f"{setting} {_words(setting, before[name])} → {_words(setting, after[name])}"
                 for setting in sorted({*before[name], *after[name]})
                 if before[name].get(setting) != after[name].get(setting)
             ]
             found.append(f'{kind} "{name}" of sub-topology {group} changed: {", ".join(parts)}')
     return found
+
+
+def _words(setting: str, shape: Mapping[str, Any]) -> object:
+    value = shape.get(setting)
+    return format_duration(value) if setting == "window" and value is not None else value
 
 
 def _state(deployment: Deployment) -> dict[str, Any]:

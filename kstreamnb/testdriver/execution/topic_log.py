@@ -7,6 +7,7 @@ from typing import Any
 from kstreamnb.core.codec import SerializedValue, decode, to_bytes
 from kstreamnb.core.record import Headers, TopicRecord
 from kstreamnb.core.serde import Serde
+from kstreamnb.errors import SerdeError
 
 OutputRow = tuple[str, int, int, object, object, Headers]
 """``(topic, partition, timestamp, key, value, headers)`` with key and value as `SerializedValue` or kept by a serde."""
@@ -38,21 +39,20 @@ class TopicLog:
 
     def take(self, key_serde: Serde, value_serde: Serde) -> TopicRecord:
         """Read the next row as a record."""
-        _, partition, timestamp, key, value, headers = self.rows[self.read]
-        record = TopicRecord(
-            self.name,
-            partition,
-            self._offsets.get(partition, 0),
-            timestamp,
-            self._value(0, key, key_serde),
-            self._value(1, value, value_serde),
-            headers,
-        )
+        _, partition, timestamp, wire_key, wire_value, headers = self.rows[self.read]
+        offset, part = self._offsets.get(partition, 0), "key"
+        try:
+            key, part = self._read(0, wire_key, key_serde), "value"
+            value = self._read(1, wire_value, value_serde)
+        except SerdeError as error:
+            error.add_note(f"Detail: it is the {part} of record {self.name}-{partition}@{offset}")
+            error.add_note(f'Hint: create_output_topic("{self.name}", {part}_serde="bytes") reads any {part}')
+            raise
         self.read += 1
-        self._offsets[partition] = record.offset + 1
-        return record
+        self._offsets[partition] = offset + 1
+        return TopicRecord(self.name, partition, offset, timestamp, key, value, headers)
 
-    def _value(self, side: int, wire: object, serde: Serde) -> Any:
+    def _read(self, side: int, wire: object, serde: Serde) -> Any:
         if wire is None:
             return None
         if self.serdes is None or self.serdes[side] == serde:

@@ -161,6 +161,28 @@ def test_a_suppression_has_a_buffer_and_makes_the_table_above_it_kept() -> None:
     assert (stores["calm-store"].kind, stores["calm-store"].logged) == ("internal", True)
 
 
+def test_a_suppression_takes_its_name_as_other_operators_do() -> None:
+    """The keyword wins over the option object."""
+    builder = StreamsBuilder()
+    builder.table("prices").suppress(Suppressed.until_time_limit("5m", name="slow"), name="calm")
+    assert "calm-store" in builder.build().stores
+
+
+def test_a_store_is_logged_and_cached_by_javas_methods() -> None:
+    """Specs stand for Java's builders of stores."""
+    spec = Stores.persistent_key_value_store("stock")
+    assert spec.with_caching_enabled().cached
+    assert not spec.with_caching_enabled().with_caching_disabled().cached
+    logged = spec.with_logging_enabled({"retention.ms": "60000"})
+    assert (True, (("retention.ms", "60000"),)) == (logged.logged, logged.log_config)
+    assert (False, ()) == (logged.with_logging_disabled().logged, logged.with_logging_disabled().log_config)
+    versioned = Stores.persistent_versioned_key_value_store("prices", "1h")
+    assert not versioned.with_caching_disabled().cached
+    with pytest.raises(ConfigError, match='versioned store "prices" cannot be cached') as caught:
+        versioned.with_caching_enabled()
+    assert "Versioned stores do not support caching" == caught.value.java
+
+
 def test_versioned_rows_are_never_cached() -> None:
     """``versioned`` is the short form of a versioned store."""
     builder = StreamsBuilder()

@@ -29,6 +29,13 @@ def test_topics_are_neither_created_nor_deleted_where_nobody_answers() -> None:
         admin.delete_topics("orders")
 
 
+def test_a_list_of_topics_to_delete_is_refused() -> None:
+    """Other clients take a list."""
+    with pytest.raises(ConfigError, match="name of a topic must be str, got a list of str") as caught:
+        Admin(NOBODY).delete_topics(["orders"])  # type: ignore[arg-type]
+    assert 'delete_topics("orders", "payments")' in "".join(caught.value.__notes__)
+
+
 @pytest.mark.parametrize(
     ("config", "message"),
     [

@@ -65,7 +65,7 @@ def test_a_row_without_its_foreign_row_is_named_with_both_keys() -> None:
     )
     missing, unwanted = run.why_no_match()
     assert 'row of key "o1" with foreign key "ann" at 0 found no row in table customers' in missing.answer
-    assert 'no row had the row of key "bob" at 2 as its foreign key' in unwanted.answer
+    assert 'no row had the foreign key "bob" when the row of key "bob" at 2 reached' in unwanted.answer
     assert "its foreign key is null" in run.why_dropped()[0].answer
     assert "no row of the other table had this foreign key (see why_no_match)" in str(run.why_no_output("out"))
     assert [missing] == list(run.why_no_match(key="o1"))

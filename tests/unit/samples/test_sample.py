@@ -60,6 +60,16 @@ def test_without_a_partition_column_records_are_not_assigned_yet():
     assert [0, 2] != [by_long[0].partition, -1]
 
 
+def test_headers_of_records_are_pairs_or_a_mapping():
+    """As for `pipe_input` and `Record`: a producer refuses other headers."""
+    samples = [
+        Sample.from_records([("sales", 0, 0, 5, "a", 1, given)]) for given in ({"trace": b"t1"}, [("trace", b"t1")])
+    ]
+    assert [(("trace", b"t1"),)] * 2 == [sample[0].headers for sample in samples]
+    with pytest.raises(ConfigError, match='header "trace" must be bytes or None, got type "str"'):
+        Sample.from_records([("sales", 0, 0, 5, "a", 1, {"trace": "t1"})])
+
+
 def test_a_record_without_a_time_takes_that_of_the_one_before():
     """A burst is one row."""
     sample = Sample.from_text("key | time\na | 7\nb |\nc | 9\nd |", topic="t")

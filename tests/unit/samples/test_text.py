@@ -107,6 +107,15 @@ def test_offsets_and_headers_are_shown_where_there_is_something_to_see():
     ] == format_records(gap).splitlines()
 
 
+def test_headers_of_several_lines_are_text():
+    """The trace of a dead letter can be read, and is read back."""
+    headers = (("trace", b'Traceback:\n\tFile "shop.py" | line 5\n'), ("control", b"\x00\x1b"))
+    text = format_records([TopicRecord("a", 0, 0, 0, "k", 1, headers)])
+    assert r'"trace": "Traceback:\n\tFile \"shop.py\"' in text
+    assert '"control": "bytes:001b"' in text
+    assert [headers] == [row["headers"] for row in parse_rows(text)]
+
+
 def test_late_times_are_printed_as_iso_text():
     """Small numbers stay numbers, real timestamps are readable."""
     assert "2026-01-01T09:00:00Z" in format_records([TopicRecord("a", 0, 0, 1_767_258_000_000, "k", 1)])

@@ -293,6 +293,20 @@ def test_what_is_removed_or_adds_the_first_state_of_a_level_is_refused(
     assert reason in (caught.value.detail or "")
 
 
+def test_another_window_is_named_as_a_duration() -> None:
+    """Not in milliseconds."""
+
+    def counted(size: str) -> Manifest:
+        builder = ks.StreamsBuilder("shop")
+        builder.stream("orders").group_by_key().windowed_by(ks.TimeWindows.of(size=size)).count(store="counts")
+        application = plan_application(builder.build(), Config(), {"orders": 1}, direct=True)
+        return manifest_of(plan_deployment("q", [application], 1))
+
+    with pytest.raises(CheckpointError) as caught:
+        check_compatible(counted("5m"), counted("10m"))
+    assert 'store "counts" of sub-topology 0 changed: window 5m → 10m' == caught.value.detail
+
+
 def test_more_partitions_are_refused_only_with_state() -> None:
     """Keys would leave their state."""
     check_compatible(_shop(), _shop(partitions=2))

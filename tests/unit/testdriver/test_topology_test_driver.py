@@ -95,6 +95,21 @@ def test_errors_have_kafkas_texts() -> None:
         copy.create_output_topic("out").read_key_values_to_map()
 
 
+def test_an_output_that_its_serde_cannot_read_is_named_with_the_call_that_reads_it() -> None:
+    """Dead letters are bytes that no serde could read."""
+    builder = StreamsBuilder("dead")
+    builder.stream("in").to("out")
+    names = ("deserialization.exception.handler", "errors.dead.letter.queue.topic.name")
+    driver = TopologyTestDriver(builder.build(), dict(zip(names, ("continue", "dead"), strict=True)))
+    driver.create_input_topic("in", value_serde="bytes").pipe_input("a", b"junk", at=0)
+    with pytest.raises(SerdeError, match='serde "json" cannot read 4 bytes') as caught:
+        driver.create_output_topic("dead").read_record()
+    notes = "\n".join(caught.value.__notes__)
+    assert "Detail: it is the value of record dead-0@0" in notes
+    assert 'Hint: create_output_topic("dead", value_serde="bytes") reads any value' in notes
+    assert b"junk" == driver.create_output_topic("dead", value_serde="bytes").read_value()
+
+
 @pytest.mark.parametrize(("partitions", "number"), [(1, 1), (2, 1), (2, 100)])
 def test_a_record_that_its_serde_cannot_write_is_named(partitions: int, number: int) -> None:
     """A key of the wrong type is reported with its topic, for single records and for many at once."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import kstreamnb as ks
+from kstreamnb.runtime.context.config import Config
 from kstreamnb.source_location import SourceLocation
-from kstreamnb.spark.query.query_status import failure_line
+from kstreamnb.spark.planning.placement import plan_application, plan_deployment
+from kstreamnb.spark.query.query_status import QueryDescription, QueryStatus, failure_line
 
 
 def failure(kind: str, cause: BaseException) -> ks.KStreamError:
@@ -20,6 +22,22 @@ def test_the_failure_of_a_query_is_one_line_with_cause_record_and_line() -> None
     text = failure_line(failure("with KeyError", KeyError("kmm")))
     at = 'at trips.py, line 12: trips.map_values(lambda trip: trip["kmm"])'
     assert f"node \"KM\" failed with KeyError: 'kmm'; record trips-0@7; {at}" == text
+
+
+def test_a_cycle_reads_ranges_of_partitions() -> None:
+    """Sub-topologies that feed each other are one task, whose partitions would not fit into a line one by one."""
+    builder = ks.StreamsBuilder("shop")
+    customers, orders = builder.table("customers", store="customers"), builder.table("orders", store="orders")
+    orders.join(customers, lambda order: order, lambda order, name: name).to_stream().group_by(
+        lambda key, name: name, name="by-name"
+    ).count()
+    partitions = {"customers": 12, "orders": 12}
+    deployment = plan_deployment("q", [plan_application(builder.build(), Config(), partitions, direct=True)], 1)
+    rows = list(QueryDescription(QueryStatus("running", 3, 0, {}), deployment).table())
+    cycle, first = rows[0], rows[1]
+    assert "customers-0…11" in cycle[2].split(", ")
+    assert "orders-0…11" in cycle[2].split(", ")
+    assert "shop-by-name-repartition-0" == first[2]
 
 
 def test_the_failure_of_a_query_does_not_quote_values() -> None:
