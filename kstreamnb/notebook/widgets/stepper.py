@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cached_property
 from typing import ClassVar
-from weakref import WeakMethod
 
 import traitlets
 
@@ -59,7 +58,17 @@ class Stepper(GraphWidget):
             **dict(zip(("svg", "graph"), self._graph(), strict=True)),
             timeline="" if self._chart is None else to_time_svg(self._chart, history=True),
         )
-        replay.followers.append(WeakMethod(self.follow))
+
+    def open(self) -> None:
+        """Give the page a model, and follow the replay."""
+        super().open()
+        self.replay.followers.add(self)
+
+    def close(self) -> None:
+        """Remove the widget from the page; it follows the replay no more."""
+        if self.comm is not None:  # false for one that could not be made
+            self.replay.followers.discard(self)
+        super().close()
 
     def make_facts(self) -> Facts:
         """Return everything about the present position."""
