@@ -200,15 +200,21 @@ def test_the_saved_notebook_holds_the_cells_as_they_ran_last(shell: Shell, tmp_p
 def test_saved_cells_are_in_the_order_of_the_notebook(
     shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Known from the file that the server names; a cell that is not saved yet follows the one that ran before it."""
+    """Known from the file that the server names, or from a renamed one beside it, whose cells have the same ids; a cell
+    that is not saved yet follows the one that ran before it.
+    """
     for cell in ("third", "first", "new", "second"):
         shell.run(f"{cell} = 1", cell)
     shell.run("second = 2", "second")
     saved = [{"id": cell, "source": [f"{cell} = 1"]} for cell in ("first", "second", "third")]
     (tmp_path / "open.ipynb").write_text(json.dumps({"cells": saved}))
     monkeypatch.setenv("JPY_SESSION_NAME", str(tmp_path / "open.ipynb"))
-    last = [cell.source for cell in shell.ip.kstreamnb_cells.latest()][-4:]
-    assert ["first = 1", "new = 1", "second = 2", "third = 1"] == last
+    in_order = ["first = 1", "new = 1", "second = 2", "third = 1"]
+    assert in_order == [cell.source for cell in shell.ip.kstreamnb_cells.latest()][-4:]
+    (tmp_path / "open.ipynb").rename(tmp_path / "renamed.ipynb")
+    (tmp_path / "open.ipynb").write_text(json.dumps({"cells": [{"id": "other", "source": "third = 1"}]}))
+    (tmp_path / "broken.ipynb").write_text("{")
+    assert in_order == [cell.source for cell in shell.ip.kstreamnb_cells.latest()][-4:]
 
 
 @pytest.mark.notebook

@@ -53,7 +53,7 @@ class FactsWidget(anywidget.AnyWidget):
     facts = traitlets.Dict().tag(sync=True)
     notice = traitlets.Unicode("").tag(sync=True)
     error = traitlets.Unicode("").tag(sync=True)
-    replaced = traitlets.Bool(False)
+    replaced = traitlets.Bool()
     commands: ClassVar[Mapping[str, Callable[..., None]]] = {}
 
     def __init__(self, label: str, **state: object) -> None:
