@@ -139,7 +139,7 @@ def test_cells_that_were_timed_or_captured_are_in_the_script(shell: Shell, tmp_p
     shell.run('%%capture\nlong.to("long")', "long out")
     shell.run('%time words.to("copies")', "copies")
     shell.run(f"%ks export builder {tmp_path}/app.py")
-    ended = subprocess.run([sys.executable, f"{tmp_path}/app.py"], capture_output=True, text=True, check=False)
+    ended = subprocess.run([sys.executable, f"{tmp_path}/new/app.py"], capture_output=True, text=True, check=False)
     assert f"fingerprint: {shell.value('builder').build().fingerprint()}\n" in ended.stdout, ended.stderr
 
 
@@ -179,13 +179,13 @@ def test_an_exported_script_keeps_the_authors_text(shell: Shell, tmp_path: Path)
     call = "brief = (\n    words\n    # the short ones\n    .filter(lambda key, word: short(word))\n)"
     shell.run(f"import functools\n\n{table}\n\n{function}\n{call}\nbuilder.sample = more", "text")
     shell.run('brief.to("brief"); brief  # look\nbrief.head()  # and look\n%ks graph builder\n# the end', "shown")
-    shell.run(f"%ks export builder {tmp_path}/app.py")
-    script = (tmp_path / "app.py").read_text(encoding="utf-8")
+    shell.run(f"%ks export builder {tmp_path}/new/app.py")
+    script = (tmp_path / "new" / "app.py").read_text(encoding="utf-8")
     for part in (table, function, call, 'brief.to("brief")  # look\n# the end'):
         assert part in script, script[:900]
     for part in ("head", "%ks", "get_ipython"):
         assert part not in script
-    ended = subprocess.run([sys.executable, f"{tmp_path}/app.py"], capture_output=True, text=True, check=False)
+    ended = subprocess.run([sys.executable, f"{tmp_path}/new/app.py"], capture_output=True, text=True, check=False)
     assert f"fingerprint: {shell.value('builder').build().fingerprint()}\n" in ended.stdout, ended.stderr
 
 
@@ -234,9 +234,9 @@ def test_a_saved_regression_runs_anywhere(shell: Shell, tmp_path: Path) -> None:
 
 @pytest.mark.notebook
 def test_a_regression_without_a_suffix_is_a_notebook(shell: Shell, tmp_path: Path) -> None:
-    """The plugin nbval finds notebooks by their suffix alone."""
-    assert "reg2.ipynb: " in shell.run(f"%ks save_regression {tmp_path / 'reg2'}")
-    assert ["reg2.ipynb"] == [path.name for path in tmp_path.iterdir()]
+    """The plugin nbval finds notebooks by their suffix alone; a folder that does not exist is made."""
+    assert "reg2.ipynb: " in shell.run(f"%ks save_regression {tmp_path / 'tests' / 'reg2'}")
+    assert ["reg2.ipynb"] == [path.name for path in (tmp_path / "tests").iterdir()]
 
 
 def test_a_verb_shows_its_arguments(shell: Shell) -> None:
