@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from html import escape
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
+from weakref import WeakSet
 
 import anywidget
 import traitlets
@@ -46,6 +47,7 @@ class FactsWidget(anywidget.AnyWidget):
         notice: says that what the widget shows is older than the notebook's declarations; empty if it is not.
         error: the last error, visible in the widget; empty if none.
         replaced: its cell has made the widget again.
+        audiences: sets whose members are notified of changes, besides those of the notebook's cells.
     """
 
     _css = static_text("common.css")
@@ -54,6 +56,7 @@ class FactsWidget(anywidget.AnyWidget):
     notice = traitlets.Unicode("").tag(sync=True)
     error = traitlets.Unicode("").tag(sync=True)
     replaced = traitlets.Bool()
+    audiences: tuple[WeakSet[Any], ...] = ()
     commands: ClassVar[Mapping[str, Callable[..., None]]] = {}
 
     def __init__(self, label: str, **state: object) -> None:
@@ -104,15 +107,15 @@ class FactsWidget(anywidget.AnyWidget):
         self.notice = self.stale() or ""
 
     def open(self) -> None:
-        """Give the page a model, and follow the notebook's cells."""
+        """Give the page a model, and follow what the widget shows."""
         super().open()
-        for cells in loaded:
-            cells.widgets.add(self)
+        for audience in (*self.audiences, *(cells.widgets for cells in loaded)):
+            audience.add(self)
 
     def close(self) -> None:
         """Remove the widget from the page; displaying it opens it again."""
-        for cells in loaded:
-            cells.widgets.discard(self)
+        for audience in (*self.audiences, *(cells.widgets for cells in loaded)):
+            audience.discard(self)
         super().close()
         self.__dict__.pop("_repr_mimebundle_", None)  # ipywidgets hides the method of a closed widget
 

@@ -48,7 +48,7 @@ class Stepper(GraphWidget):
     def __init__(self, replay: Replay) -> None:
         if not isinstance(replay, Replay):
             raise EngineError(f"expected a replay, got {type(replay).__name__}", hint="pass the result of ks.replay")
-        self.replay = replay
+        self.replay, self.audiences = replay, (replay.followers,)
         self._description, overlay = described(replay)
         self._overlay = Overlay(overlay.counts, marks=overlay.marks)
         self._view = self._drawn(self._overlay)
@@ -58,17 +58,6 @@ class Stepper(GraphWidget):
             **dict(zip(("svg", "graph"), self._graph(), strict=True)),
             timeline="" if self._chart is None else to_time_svg(self._chart, history=True),
         )
-
-    def open(self) -> None:
-        """Give the page a model, and follow the replay."""
-        super().open()
-        self.replay.followers.add(self)
-
-    def close(self) -> None:
-        """Remove the widget from the page; it follows the replay no more."""
-        if self.comm is not None:  # false for one that could not be made
-            self.replay.followers.discard(self)
-        super().close()
 
     def make_facts(self) -> Facts:
         """Return everything about the present position."""
