@@ -139,7 +139,7 @@ def test_cells_that_were_timed_or_captured_are_in_the_script(shell: Shell, tmp_p
     shell.run('%%capture\nlong.to("long")', "long out")
     shell.run('%time words.to("copies")', "copies")
     shell.run(f"%ks export builder {tmp_path}/app.py")
-    ended = subprocess.run([sys.executable, f"{tmp_path}/new/app.py"], capture_output=True, text=True, check=False)
+    ended = subprocess.run([sys.executable, f"{tmp_path}/app.py"], capture_output=True, text=True, check=False)
     assert f"fingerprint: {shell.value('builder').build().fingerprint()}\n" in ended.stdout, ended.stderr
 
 
