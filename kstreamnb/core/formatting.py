@@ -12,7 +12,7 @@ from kstreamnb.core.time import format_ms
 
 _EARLY_MS = 10**9  # test data often counts from 0: a time below this reads better as a plain number
 _MAX_CHARACTERS, _MAX_WHOLE = 60, 2000
-_INVISIBLE = re.compile(
+INVISIBLE = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufffe\uffff]"
 )
 _AS_JSON = json.JSONEncoder(ensure_ascii=False).encode
@@ -43,7 +43,7 @@ def clean(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return _INVISIBLE.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode(), text)
+    return INVISIBLE.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode(), text)
 
 
 def format_value(value: object) -> str:

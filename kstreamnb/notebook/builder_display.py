@@ -26,9 +26,8 @@ def show_builder(builder: StreamsBuilder) -> tuple[dict[str, str], GraphPicture 
         marks, words = _marks(log, topology, drawn)
     except KStreamError as error:
         return {"text/plain": f"{text}\n{error_text(error)}", "text/html": page + error_page(error)}, None
-    return {"text/plain": text, "text/html": page}, GraphPicture(
-        topology.description(), Overlay(notes=words, marks=marks)
-    )
+    drawing = GraphPicture(topology.description(), Overlay(notes=words, marks=marks)) if topology.nodes else None
+    return {"text/plain": text, "text/html": page}, drawing
 
 
 def _drawn(log: DeclarationLog) -> tuple[Topology, tuple[Declaration, ...]]:

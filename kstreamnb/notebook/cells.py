@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Hashable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Protocol, TypedDict
+from weakref import WeakSet
 
 from kstreamnb.core.formatting import join_list
 from kstreamnb.dsl.builder import StreamsBuilder
@@ -63,6 +64,7 @@ class Cells:
         self._taken: list[DeclarationLog] = []
         self.logs: list[DeclarationLog] = []
         self.earlier = Earlier()
+        self.widgets: WeakSet[_Looking] = WeakSet()
         self._bound: dict[Hashable, dict[str, Declaration]] = {}
         self._variables = Variables(shell.user_ns)
 
@@ -137,6 +139,8 @@ class Cells:
             self._samples[self.cell] = bound_samples(self.sources[self.cell], self.shell.user_ns)
             self._warn_of_missing_ids()
         self.cell = None
+        for widget in tuple(self.widgets):
+            widget.look()
 
     def _claim(self, cell: Hashable, source: str) -> None:
         """Record a cell's text, in place of the same text that ran before the extension was loaded."""
@@ -334,6 +338,10 @@ def _about(shell: InteractiveShell) -> _RequestMetadata:
     """Return the front end's metadata of the request that runs the cell."""
     request: dict[str, _RequestMetadata] = getattr(shell, "get_parent", dict)() or {}
     return request.get("metadata", {})
+
+
+class _Looking(Protocol):
+    def look(self) -> None: ...
 
 
 class _RequestMetadata(TypedDict, total=False):

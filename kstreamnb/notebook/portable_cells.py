@@ -12,6 +12,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 from IPython.core.inputtransformer2 import TransformerManager
 
@@ -51,9 +52,8 @@ def notebook_order(runs: Mapping[Hashable, CellRun], file: str | None) -> tuple[
     A front end may give its own ids, or none: then the text decides. A text without an id is an earlier version of a
     cell if the notebook does not have it.
     """
-    try:
-        saved = json.loads(Path(file or "").read_text(encoding="utf-8"))["cells"]
-    except (OSError, ValueError, KeyError):
+    saved = _saved_cells(runs, Path(file)) if file else []
+    if not saved:
         return tuple(runs.values())
     ranks: dict[Hashable, int] = {"".join(cell["source"]): rank for rank, cell in enumerate(saved)}
     ranks |= {cell["id"]: rank for rank, cell in enumerate(saved) if "id" in cell}
@@ -64,6 +64,23 @@ def notebook_order(runs: Mapping[Hashable, CellRun], file: str | None) -> tuple[
             rank = rank if known is None else known
             ranked.append((rank, run))
     return tuple(run for _, run in sorted(ranked, key=itemgetter(0)))
+
+
+def _saved_cells(runs: Mapping[Hashable, CellRun], file: Path) -> list[dict[str, Any]]:
+    """Return the cells of a saved notebook; of the newest with the same cells beside it, if it was renamed.
+
+    The server names the file as it was when the kernel started, and a new notebook begins as ``Untitled.ipynb``.
+    """
+    beside = sorted(file.parent.glob("*.ipynb"), key=lambda path: path.stat().st_mtime, reverse=True)
+    notebooks = map(_cells_in, [file, *beside])
+    return next((cells for cells in notebooks if any(cell.get("id") in runs for cell in cells)), _cells_in(file))
+
+
+def _cells_in(file: Path) -> list[dict[str, Any]]:
+    try:
+        return list(json.loads(file.read_text(encoding="utf-8"))["cells"])
+    except (OSError, ValueError, KeyError):
+        return []
 
 
 def portable(cells: Iterable[CellRun], place: Path) -> tuple[list[str], list[str]]:

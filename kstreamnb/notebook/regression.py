@@ -44,6 +44,7 @@ def save_cells(path: Path | str, cells: Iterable[CellRun | str]) -> tuple[str, .
     Returns: sentences on what was left out, kept, and excluded from comparison.
     """
     runs = [CellRun(cell) if isinstance(cell, str) else cell for cell in cells]
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
     sources, notes = portable(runs, Path(path))
     notes.append(
         f"{Path(path).name}: {pluralize(len(sources), 'cell')} and their outputs, as the reference of pytest --nbval"

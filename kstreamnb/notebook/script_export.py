@@ -76,6 +76,7 @@ def export(path: Path | str, builder: StreamsBuilder) -> None:
     if not names:
         raise EngineError("no variable holds the builder to export")
     makers = {declaration.identity.group for declaration in builder.declarations()}
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
     Path(path).write_text(script(sources, makers, names[0], shell.transform_cell), encoding="utf-8")
 
 

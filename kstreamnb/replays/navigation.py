@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Never
-from weakref import WeakMethod
+from typing import Never, Protocol
+from weakref import WeakSet
 
 from kstreamnb.core.arguments import expect, expect_number
 from kstreamnb.core.signatures import taking
@@ -42,12 +42,19 @@ class Breakpoint:
         return self.when is None or bool(self.when(step))
 
 
+class Follower(Protocol):
+    """A widget that shows the position of a replay."""
+
+    def follow(self) -> None:
+        """Show the position again."""
+
+
 class Navigation:
     """A position in a run. After `seek(n)`, ``position`` is n and ``now`` is the state after n steps."""
 
     def __init__(self, run: RecordedRun) -> None:
         self.run = run
-        self.followers: list[WeakMethod[Callable[[], None]]] = []
+        self.followers: WeakSet[Follower] = WeakSet()
         self.position = len(run.steps)
         self.breakpoints: tuple[Breakpoint, ...] = ()
 
@@ -60,8 +67,7 @@ class Navigation:
     def position(self, step: int) -> None:
         self._position = step
         for follower in self.followers:
-            if (follow := follower()) is not None:
-                follow()
+            follower.follow()
 
     @property
     def now(self) -> Snapshot:

@@ -15,6 +15,7 @@ from typing import Any
 from uuid import UUID
 
 from kstreamnb.core.codec import SerializedValue
+from kstreamnb.core.formatting import INVISIBLE
 from kstreamnb.core.record import Headers, TopicRecord, ValueAndTimestamp, ValueTimestampHeaders, Windowed
 from kstreamnb.core.tables import text_table
 from kstreamnb.core.time import duration_ms, format_ms, instant_ms
@@ -59,6 +60,8 @@ def format_cell(value: object, *, iso: bool = False) -> str:
             text = _AS_JSON(value)
         except (TypeError, ValueError):  # names that are not text, or a value that contains itself
             text = repr(value)
+    if not text.isprintable():
+        text = INVISIBLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)  # as JSON escapes
     return text.replace("|", "\\|")
 
 

@@ -1,4 +1,4 @@
-"""A page that is loaded again while its kernel lives: widgets find their models."""
+"""Widgets of a page that is loaded again, of a cell that runs again, and of a kernel that is restarted."""
 
 from __future__ import annotations
 
@@ -43,3 +43,37 @@ def test_widgets_find_their_models_after_a_reload(notebook: Notebook) -> None:
     explorer.locator(".ks-thing").first.click()
     notebook.until("explorer.selected != ''", "True")
     notebook.picture(explorer, "reloaded")
+
+
+def test_only_the_widget_that_the_page_shows_stays_open(notebook: Notebook) -> None:
+    """A cell that runs again closes its earlier widget, unless another cell shows it."""
+    is_open = "explorer.comm is not None, first.comm is not None, len(get_ipython().kstreamnb_cells.widgets)"
+    for number in (0, 1, 2):
+        notebook.run(number)
+    expect(notebook.output(2).locator(".ks-explorer")).to_be_visible()
+    notebook.run(3, source="first = explorer\nfirst")
+    notebook.until("first._view_count", "2")
+    notebook.run(2)
+    notebook.until("first._view_count", "1")
+    assert notebook.python(is_open) == "(True, True, 2)"
+    notebook.run(3, source="1")
+    notebook.until(is_open, "(True, False, 1)")
+
+
+def test_a_widget_says_that_its_kernel_was_restarted(notebook: Notebook) -> None:
+    """A click on it would otherwise do nothing; after its cell has run again, the new one answers."""
+    for number in (0, 1, 2):
+        notebook.run(number)
+    explorer = notebook.output(2).locator(".ks-explorer")
+    unanswered = explorer.get_by_text("Python has not answered yet. If the kernel was restarted or stopped")
+    explorer.get_by_role("button", name="Nodes").click()
+    expect(explorer.get_by_role("button", name="source")).to_be_visible()
+    expect(unanswered).to_be_hidden()
+    notebook.page.evaluate("() => window.jupyterapp.shell.currentWidget.context.sessionContext.restartKernel()")
+    explorer.get_by_role("button", name="Operators").click()
+    expect(unanswered).to_be_visible()
+    notebook.picture(explorer, "restarted")
+    for number in (0, 1, 2):
+        notebook.run(number)
+    expect(unanswered).to_be_hidden()
+    assert notebook.errors == []

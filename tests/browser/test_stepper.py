@@ -266,3 +266,28 @@ def test_the_timeline_is_a_picture_where_no_widget_runs(lab: Lab) -> None:
         expect(picture).to_be_visible()
         found.picture(found.output(1), "timeline")
         found.assert_quiet()
+
+
+_IS_IN_FRAME = """row => {
+    const body = row.closest(".ks-body").getBoundingClientRect(), box = row.getBoundingClientRect();
+    return box.height > 0 && box.top >= body.top && box.bottom <= body.bottom;
+}"""
+
+
+def test_the_row_that_a_step_changed_is_brought_into_view(lab: Lab) -> None:
+    """Of many stores, the frame shows the one that changed, also when the widget is shown first."""
+    many = """
+builder = ks.StreamsBuilder("many")
+numbers = builder.stream("numbers")
+for rest in range(9):
+    numbers.filter(lambda key, n, rest=rest: n % 9 == rest).group_by_key().count(store=f"rest-{rest}")
+replay = ks.replay(builder.build(), ks.Sample.from_records([("numbers", 0, n, n, f"k{n % 5}", n) for n in range(45)]))
+ks.widgets.stepper(replay)
+"""
+    with lab.prepared("many-stores", [CELLS[0], many], ready=".ks-stepper tr.ks-other") as found:
+        stepper = found.page.locator(".ks-stepper")
+        for step in range(45, 40, -1):
+            expect(stepper.locator(".ks-place")).to_have_text(f"step {step} of 45")
+            changed = stepper.locator(".ks-store-rows tr:is(.ks-new, .ks-other)").element_handle()
+            found.page.wait_for_function(_IS_IN_FRAME, arg=changed)
+            press(stepper, "Step back")

@@ -8,6 +8,7 @@ import pytest
 
 import kstreamnb as ks
 from kstreamnb.errors import DOCUMENTATION, TopologyError
+from kstreamnb.notebook.builder_display import show_builder
 from tests.notebook.shells import Shell, loaded_shell
 
 
@@ -187,6 +188,14 @@ def test_loading_late_says_what_to_run_again() -> None:
     shell.run("%unload_ext kstreamnb")
     assert list(cells.values()) == sources[:3]
     assert 6 == len(sources)
+
+
+def test_a_builder_without_declarations_has_no_picture() -> None:
+    """An empty picture would be an empty output with a number."""
+    builder = ks.StreamsBuilder("shop")
+    assert show_builder(builder)[1] is None
+    builder.stream("orders")
+    assert show_builder(builder)[1] is not None
 
 
 def test_a_cell_can_be_forgotten_by_name(shell: Shell) -> None:

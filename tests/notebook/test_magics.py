@@ -179,13 +179,13 @@ def test_an_exported_script_keeps_the_authors_text(shell: Shell, tmp_path: Path)
     call = "brief = (\n    words\n    # the short ones\n    .filter(lambda key, word: short(word))\n)"
     shell.run(f"import functools\n\n{table}\n\n{function}\n{call}\nbuilder.sample = more", "text")
     shell.run('brief.to("brief"); brief  # look\nbrief.head()  # and look\n%ks graph builder\n# the end', "shown")
-    shell.run(f"%ks export builder {tmp_path}/app.py")
-    script = (tmp_path / "app.py").read_text(encoding="utf-8")
+    shell.run(f"%ks export builder {tmp_path}/new/app.py")
+    script = (tmp_path / "new" / "app.py").read_text(encoding="utf-8")
     for part in (table, function, call, 'brief.to("brief")  # look\n# the end'):
         assert part in script, script[:900]
     for part in ("head", "%ks", "get_ipython"):
         assert part not in script
-    ended = subprocess.run([sys.executable, f"{tmp_path}/app.py"], capture_output=True, text=True, check=False)
+    ended = subprocess.run([sys.executable, f"{tmp_path}/new/app.py"], capture_output=True, text=True, check=False)
     assert f"fingerprint: {shell.value('builder').build().fingerprint()}\n" in ended.stdout, ended.stderr
 
 
@@ -200,15 +200,21 @@ def test_the_saved_notebook_holds_the_cells_as_they_ran_last(shell: Shell, tmp_p
 def test_saved_cells_are_in_the_order_of_the_notebook(
     shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Known from the file that the server names; a cell that is not saved yet follows the one that ran before it."""
+    """Known from the file that the server names, or from a renamed one beside it, whose cells have the same ids; a cell
+    that is not saved yet follows the one that ran before it.
+    """
     for cell in ("third", "first", "new", "second"):
         shell.run(f"{cell} = 1", cell)
     shell.run("second = 2", "second")
     saved = [{"id": cell, "source": [f"{cell} = 1"]} for cell in ("first", "second", "third")]
     (tmp_path / "open.ipynb").write_text(json.dumps({"cells": saved}))
     monkeypatch.setenv("JPY_SESSION_NAME", str(tmp_path / "open.ipynb"))
-    last = [cell.source for cell in shell.ip.kstreamnb_cells.latest()][-4:]
-    assert ["first = 1", "new = 1", "second = 2", "third = 1"] == last
+    in_order = ["first = 1", "new = 1", "second = 2", "third = 1"]
+    assert in_order == [cell.source for cell in shell.ip.kstreamnb_cells.latest()][-4:]
+    (tmp_path / "open.ipynb").rename(tmp_path / "renamed.ipynb")
+    (tmp_path / "open.ipynb").write_text(json.dumps({"cells": [{"id": "other", "source": "third = 1"}]}))
+    (tmp_path / "broken.ipynb").write_text("{")
+    assert in_order == [cell.source for cell in shell.ip.kstreamnb_cells.latest()][-4:]
 
 
 @pytest.mark.notebook
@@ -228,9 +234,9 @@ def test_a_saved_regression_runs_anywhere(shell: Shell, tmp_path: Path) -> None:
 
 @pytest.mark.notebook
 def test_a_regression_without_a_suffix_is_a_notebook(shell: Shell, tmp_path: Path) -> None:
-    """The plugin nbval finds notebooks by their suffix alone."""
-    assert "reg2.ipynb: " in shell.run(f"%ks save_regression {tmp_path / 'reg2'}")
-    assert ["reg2.ipynb"] == [path.name for path in tmp_path.iterdir()]
+    """The plugin nbval finds notebooks by their suffix alone; a folder that does not exist is made."""
+    assert "reg2.ipynb: " in shell.run(f"%ks save_regression {tmp_path / 'tests' / 'reg2'}")
+    assert ["reg2.ipynb"] == [path.name for path in (tmp_path / "tests").iterdir()]
 
 
 def test_a_verb_shows_its_arguments(shell: Shell) -> None:

@@ -66,6 +66,8 @@ function table(caption, header, rows, { mark = null } = {}) {
 const button = (label, act, attributes = {}) =>
   make("button", { type: "button", onclick: act, ...attributes }, label);
 
+const PATIENCE_MS = 3000;
+
 // Builds a widget: `paint` gets the root, a function that sends a command to Python, and one that follows a trait.
 function mount({ model, el }, name, paint) {
   const root = make("section", { class: `ks-widget ks-${name}`, "aria-label": model.get("label") });
@@ -85,8 +87,28 @@ function mount({ model, el }, name, paint) {
       return undefined;
     }
   };
-  const send = (command, given = {}) => model.send({ do: command, ...given });
   const ends = [];
+  // Python answers every command. Without a kernel a message is refused, or lost in silence.
+  const unanswered = make("p", { class: "ks-notice-line", role: "status", hidden: true },
+    "Python has not answered yet. If the kernel was restarted or stopped, run the cell again.");
+  let overdue = null;
+  const late = (is) => {
+    clearTimeout(overdue);
+    overdue = null;
+    unanswered.hidden = !is;
+  };
+  const send = (command, given = {}) => {
+    overdue ??= setTimeout(() => late(true), PATIENCE_MS);
+    try {
+      model.send({ do: command, ...given });
+    } catch {
+      late(true);
+    }
+  };
+  const heard = () => late(false);
+  model.on("msg:custom", heard);
+  ends.push(heard, () => model.off("msg:custom", heard));
+  root.append(unanswered);
   const follow = (trait, act) => {
     const heard = guarded(() => act(model.get(trait)));
     model.on(`change:${trait}`, heard);

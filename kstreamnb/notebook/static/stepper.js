@@ -107,14 +107,18 @@ function stepper({ root, send, follow, guarded, model, ends }) {
     for (const drop of facts.drops) found(picture, drop.node)?.classList.add("ks-dropped");
     const first = facts.flight.find((hop) => hop.edge);
     active = first ? found(picture, first.edge) : null;
-    nearby(active);
+    reveal();
     if (!still()) fly(facts.flight.filter((hop) => hop.edge));
   };
-  const nearby = (shape) => {
+  const nearby = (shape, canvas) => {
     if (!shape || !canvas.clientHeight) return;
     const box = shape.getBoundingClientRect(), frame = canvas.getBoundingClientRect();
     if (box.top < frame.top || box.bottom > frame.bottom) canvas.scrollTop += box.top - frame.top - frame.height / 3;
     if (box.left < frame.left || box.right > frame.right) canvas.scrollLeft += box.left - frame.left - frame.width / 3;
+  };
+  const reveal = () => {
+    nearby(active, canvas);
+    nearby(folds.stores.body.querySelector("tr:is(.ks-new, .ks-gone, .ks-other) td"), folds.stores.body);
   };
   const fly = (hops) => {
     if (!hops.length) return;
@@ -139,8 +143,8 @@ function stepper({ root, send, follow, guarded, model, ends }) {
     frame = requestAnimationFrame(move);
   };
 
-  // A widget is painted before it is on the page: what is in flight is brought into view when there is one.
-  const watch = new ResizeObserver(guarded(() => nearby(active)));
+  // A widget is painted before it is on the page: what is in flight, or changed, is brought into view when there is one.
+  const watch = new ResizeObserver(guarded(reveal));
   watch.observe(canvas);
   ends.push(() => watch.disconnect());
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from html import escape
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
-from weakref import ref
+from weakref import WeakSet
 
 import anywidget
 import traitlets
@@ -46,6 +46,8 @@ class FactsWidget(anywidget.AnyWidget):
         facts: the data that the page paints; replaced as a whole, never changed.
         notice: says that what the widget shows is older than the notebook's declarations; empty if it is not.
         error: the last error, visible in the widget; empty if none.
+        replaced: its cell has made the widget again.
+        audiences: sets whose members are notified of changes, besides those of the notebook's cells.
     """
 
     _css = static_text("common.css")
@@ -53,14 +55,19 @@ class FactsWidget(anywidget.AnyWidget):
     facts = traitlets.Dict().tag(sync=True)
     notice = traitlets.Unicode("").tag(sync=True)
     error = traitlets.Unicode("").tag(sync=True)
+    replaced = traitlets.Bool()
+    audiences: tuple[WeakSet[Any], ...] = ()
     commands: ClassVar[Mapping[str, Callable[..., None]]] = {}
 
     def __init__(self, label: str, **state: object) -> None:
         self._acts = False
         # The page may paint as soon as the model exists, so the model is made with its facts.
-        super().__init__(label=label, facts=self.make_facts(), notice=self.stale() or "", **state)
+        super().__init__(label=label, facts=self.make_facts(), notice=self.stale() or "", _view_count=0, **state)
         self.on_msg(self._receive)
-        self._watch_cells()
+        for cells in loaded:
+            before = cells.earlier("widget", self)
+            if before is not None:
+                before.replaced = True
 
     def stale(self) -> str | None:
         """Say that the notebook has changed what the widget shows; None if it has not."""
@@ -95,17 +102,28 @@ class FactsWidget(anywidget.AnyWidget):
         if not self._acts:
             self.facts = self.make_facts()
 
-    def _watch_cells(self) -> None:
-        """Look for changes whenever a cell has run, because any cell may declare something else."""
-        own = ref(self)
+    def look(self) -> None:
+        """Look for changes after a cell has run, because any cell may declare something else."""
+        self.notice = self.stale() or ""
 
-        def look(*_: object) -> None:
-            widget = own()
-            if widget is not None:
-                widget.notice = widget.stale() or ""
+    def open(self) -> None:
+        """Give the page a model, and follow what the widget shows."""
+        super().open()
+        for audience in (*self.audiences, *(cells.widgets for cells in loaded)):
+            audience.add(self)
 
-        for cells in loaded:
-            cells.shell.events.register("post_run_cell", look)
+    def close(self) -> None:
+        """Remove the widget from the page; displaying it opens it again."""
+        for audience in (*self.audiences, *(cells.widgets for cells in loaded)):
+            audience.discard(self)
+        super().close()
+        self.__dict__.pop("_repr_mimebundle_", None)  # ipywidgets hides the method of a closed widget
+
+    @traitlets.observe("replaced", "_view_count")
+    def _leave(self, _change: object) -> None:
+        """Close a replaced widget when no page shows it: the registry of ipywidgets would keep it."""
+        if self.replaced and not self._view_count:
+            self.close()
 
     def _receive(self, _widget: object, content: Mapping[str, object], _buffers: object) -> None:
         arguments = {str(name): value for name, value in content.items() if name != "do"}
@@ -116,6 +134,10 @@ class FactsWidget(anywidget.AnyWidget):
         return f"<{type(self).__name__}: {self.label}>"
 
     def _repr_mimebundle_(self, **options: object) -> Any:
+        if self.comm is None:  # closed, and shown again: the page gets the present state
+            self.follow()
+            self.look()
+            self.open()
         live = super()._repr_mimebundle_(**options)
         data, metadata = live if live is not None else ({}, {})
         forms = self.forms()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cached_property
 from typing import ClassVar
-from weakref import WeakMethod
 
 import traitlets
 
@@ -51,7 +50,7 @@ class Stepper(GraphWidget):
     def __init__(self, replay: Replay) -> None:
         if not isinstance(replay, Replay):
             raise EngineError(f"expected a replay, got {type(replay).__name__}", hint="pass the result of ks.replay")
-        self.replay = replay
+        self.replay, self.audiences = replay, (replay.followers,)
         self._description, overlay = described(replay)
         self._overlay = Overlay(overlay.counts, marks=overlay.marks)
         self._view = self._drawn(self._overlay)
@@ -61,7 +60,6 @@ class Stepper(GraphWidget):
             **dict(zip(("svg", "graph"), self._graph(), strict=True)),
             timeline="" if self._chart is None else to_time_svg(self._chart, history=True),
         )
-        replay.followers.append(WeakMethod(self.follow))
 
     def make_facts(self) -> Facts:
         """Return everything about the present position."""

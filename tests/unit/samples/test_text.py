@@ -5,10 +5,11 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kstreamnb.core.codec import SerializedValue
+from kstreamnb.core.formatting import clean
 from kstreamnb.core.record import TopicRecord, Windowed
 from kstreamnb.errors import ConfigError
 from kstreamnb.samples.text import format_cell, format_records, parse_cell, parse_rows
@@ -25,10 +26,13 @@ _KEYS = _CELLS | st.builds(Windowed, _TEXT.filter(bool) | st.integers(), st.inte
 
 
 @given(_KEYS)
-def test_a_printed_cell_is_read_back(value):
-    """Every value that a table can hold survives printing and reading, with its type."""
+@example({"a\u202eb": "\u200b\x85"})
+def test_a_printed_cell_is_visible_and_read_back(value):
+    """Every value that a table can hold survives printing and reading, with its type; what is invisible is escaped."""
     for iso in (False, True):
-        back = parse_cell(format_cell(value, iso=iso).replace("\\|", "|"))
+        cell = format_cell(value, iso=iso)
+        assert cell == clean(cell)
+        back = parse_cell(cell.replace("\\|", "|"))
         assert value == back
         assert type(value) is type(back)
 

@@ -344,6 +344,26 @@ def test_widgets_of_one_replay_and_its_code_follow_each_other() -> None:
     assert (run.position, other.facts["position"]) == (0, 0)
 
 
+def test_a_widget_that_its_cell_makes_again_is_closed_when_no_page_shows_it() -> None:
+    """The replay and the notebook call only the widgets that are open; a closed one that is shown again opens."""
+    with loaded_shell() as shell:
+        run = shell.ip.user_ns["run"] = replay()
+        cells = shell.ip.kstreamnb_cells
+        shell.run("first = last = ks.widgets.stepper(run)", "make")
+        first = shell.value("first")
+        first._view_count = 1  # as a page that shows it says
+        shell.run("last = ks.widgets.stepper(run)", "make")
+        last = shell.value("last")
+        assert {first, last} == set(run.followers) == set(cells.widgets)
+        first._view_count = 0
+        assert [last] == [*run.followers] == [*cells.widgets]
+        assert first.comm is None
+        run.seek(1)
+        assert "application/vnd.jupyter.widget-view+json" in first._repr_mimebundle_()[0]
+        assert first.facts["position"] == 1
+        assert {first, last} == set(run.followers) == set(cells.widgets)
+
+
 def test_every_kind_of_rows_can_be_browsed(priced: ks.Replay) -> None:
     """Outputs, drops, samples and previews, also without a row."""
     builder = ks.StreamsBuilder("app")
