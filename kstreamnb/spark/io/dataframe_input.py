@@ -81,7 +81,7 @@ def uniform(
 ) -> DataFrame:
     """Return a topic's rows as columns p, ts, k, v, h if there are headers, and o0, o1, … if an order was given.
 
-    p is -1 if the key chooses the partition. ``cuts`` gets what tells, after the run, whether times of a column were cut.
+    p is -1 if the key chooses the partition. ``cuts`` gets what tells after the run whether times of a column were cut.
 
     Raises: ConfigError when a column is missing or has a type that cannot serve.
     """
