@@ -41,7 +41,7 @@ class KafkaOffsetSource:
     fail_on_loss: bool = True
     patience_s: float = 300.0
     raw: bool = True
-    removed: list[tuple[str, int, int, int]] = field(default_factory=list, init=False)
+    removed: Sequence[tuple[str, int, int, int]] = field(default=(), init=False)
     _reader: Any = field(default=None, repr=False, init=False)
     _glancing: Any = field(default=None, repr=False, init=False)
     _follower: Any = field(default=None, repr=False, init=False)
@@ -158,8 +158,8 @@ class KafkaOffsetSource:
         wanted = [Piece(*piece) for piece in pieces]
         found = None if self._follower is None else self._follower.take(wanted)
         if found is None:
-            self.removed = []
-            found = fetch(self.servers, wanted, skipped=None if self.fail_on_loss else self.removed)
+            self.removed = removed = list[Piece]()
+            found = fetch(self.servers, wanted, skipped=None if self.fail_on_loss else removed)
         yield from ((*each, None) for each in found)
 
 

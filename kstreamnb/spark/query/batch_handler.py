@@ -210,14 +210,8 @@ class BatchAction:
     def _tell_of_gaps(self, batch: QueryBatch) -> None:
         """Warn of records that the cluster removed before they were read, for each partition."""
         planned = json.loads(batch.source).get("skipped", {}) if '"skipped"' in batch.source else {}
-        gaps = {
-            (topic, int(part), first): after
-            for topic, parts in planned.items()
-            for part, (first, after) in parts.items()
-        }
-        gaps |= {
-            gap[:3]: gap[3] for gap in batch.output.removed
-        }  # a read finds what the plan has found, and maybe more
+        gaps = {(topic, int(part), gap[0]): gap[1] for topic, parts in planned.items() for part, gap in parts.items()}
+        gaps |= {gap[:3]: gap[3] for gap in batch.output.removed}  # a read finds the gap of the plan, and maybe more
         for (topic, partition, first), after in sorted(gaps.items()):
             self.book.skipped += after - first
             self.log.warn("offsets skipped", topic=topic, partition=partition, first=first, after=after)
