@@ -134,7 +134,9 @@ def test_a_new_store_starts_empty_and_the_others_keep_their_rows(
 
 
 def test_a_new_topic_is_read_from_the_first_record_that_it_has(bench: Bench) -> None:
-    """Retention has removed those before it: they are not lost records of this query."""
+    """Retention has removed those before it: they are not lost records of this query. Before the start its stores are
+    empty.
+    """
     from confluent_kafka import TopicPartition
 
     records = bench.fill("later-in", 10)
@@ -145,6 +147,9 @@ def test_a_new_topic_is_read_from_the_first_record_that_it_has(bench: Bench) -> 
     builder = ks.StreamsBuilder("later")
     builder.stream("later-in", value_serde="long").group_by_key().count(store="counts").to_stream().to("later-out")
     builder.stream("later-more", value_serde="long").group_by_key().count(store="more")
+    folder, read = bench.folder / "checkpoint", ks.spark.read_store
+    early = {name: dict(read(builder.build(), name, folder, spark=bench.spark).all()) for name in ("counts", "more")}
+    assert {"counts": counts(records), "more": {}} == early
     for _ in range(2):
         query = bench.run(builder.build(), starting="latest")
         assert counts(more[4:]) == dict(query.store("more").all())
