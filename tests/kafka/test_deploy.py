@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
+from collections.abc import Iterable
 
 import pytest
 
 import kstreamnb as ks
 from kstreamnb.errors import BrokerError, CheckpointError, FencedError
+from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.producer import produce
 from kstreamnb.kafka.storage.checkpoint_lock import in_use
 from kstreamnb.kafka.storage.claims import TopicClaim
@@ -154,6 +156,25 @@ def test_a_new_topic_is_read_from_the_first_record_that_it_has(bench: Bench) -> 
         query = bench.run(builder.build(), starting="latest")
         assert counts(more[4:]) == dict(query.store("more").all())
         assert counts(records) == dict(query.store("counts").all())
+
+
+def test_a_start_asks_only_for_its_own_topics(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster may have ten thousand others."""
+    asked: list[object] = []
+    topics = Admin.topics
+
+    def noted(admin: Admin, names: Iterable[str] | None = None) -> dict[str, int]:
+        names = names if names is None else [*names]
+        asked.append(names)
+        return topics(admin, names)
+
+    records = bench.fill("asks-in", 10)
+    bench.admin.create_topic("asks-out")
+    monkeypatch.setattr(Admin, "topics", noted)
+    for _ in range(2):
+        bench.run(counting("asks"), changelogs=True)
+    assert None not in asked
+    assert counts(records) == final(bench.read("asks-out"))
 
 
 def test_a_second_deployment_takes_over_and_the_first_is_fenced(bench: Bench) -> None:
