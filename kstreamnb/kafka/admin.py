@@ -161,10 +161,13 @@ class Admin:
         Args:
             names: ask for these topics only; those that do not exist are left out. Default: every topic in the cluster.
         """
-        if names is not None:
-            found = {name: self.retry(partial(self._metadata, name), f'looking for topic "{name}"') for name in names}
-            return {name: len(topic.partitions) for name, topic in sorted(found.items()) if topic is not None}
-        topics = self.retry(lambda: self.client.list_topics(timeout=self._call()).topics, "listing topics")
+
+        def ask(*name: str) -> dict[str, TopicMetadata]:
+            return self.client.list_topics(*name, timeout=self._call()).topics
+
+        topics = dict[str, TopicMetadata]() if names is not None else self.retry(ask, "listing topics")
+        for name in names or ():
+            topics |= self.retry(partial(ask, name), f'looking for topic "{name}"')
         return {name: len(topics[name].partitions) for name in sorted(topics) if topics[name].error is None}
 
     def describe(self, name: str) -> TopicDescription:
@@ -211,7 +214,7 @@ class Admin:
         Args:
             topics: names of the topics.
         """
-        return {*self.topics(topics)}
+        return {name for name in topics if self.retry(partial(self._metadata, name), f'looking for topic "{name}"')}
 
     def identities(self, topics: Iterable[str]) -> dict[str, str]:
         """Return the ids of those topics that exist; a topic that is deleted and created again gets another id.

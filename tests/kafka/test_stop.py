@@ -1,4 +1,4 @@
-"""What is left of a query after its stop: a checkpoint that nothing writes to any more."""
+"""A query that was stopped leaves a checkpoint that nothing writes to any more."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from kstreamnb.frame_cells import dicts, expect_order, expect_text_name, pandas_
 from kstreamnb.spark.jvm.session import move_frame
 
 CUT = "cut"
-"""What an observation of times is asked for."""
+"""The name of the one figure that an observation of times has."""
 _ROW = "__row"
 _SECOND = "yyyy-MM-dd'T'HH:mm:ss."
 _ISO = {"timeZone": "UTC", "timestampFormat": f"{_SECOND}SSSSSS'Z'", "timestampNTZFormat": f"{_SECOND}SSSSSS"}

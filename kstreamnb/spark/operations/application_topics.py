@@ -79,7 +79,7 @@ def keep_changelogs(
     if not isinstance(sink, KafkaSink):
         raise ConfigError("changelog topics need Kafka as the sink")
     needed = changelog_topics(deployment)
-    existing = admin.existing(topic.name for topic in needed)
+    existing = admin.topics(topic.name for topic in needed)
     missing = [topic for topic in needed if topic.name not in existing]
     create_owned(admin, missing, deployment.application.config.replication_factor)
     if old is not None and not old.changelogs:

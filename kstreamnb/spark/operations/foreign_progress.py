@@ -44,7 +44,7 @@ def refuse_foreign_progress(
         _refuse_later(admin, application.id, own)
         refuse_members(admin, application.id, application.external)
         return
-    if admin.existing([f"{application.id}-commits"]):
+    if admin.topics([f"{application.id}-commits"]):
         return
     foreign = sorted(committed.keys() - reset.keys())
     if foreign:
@@ -54,7 +54,7 @@ def refuse_foreign_progress(
             detail=f'its group has committed offsets of topic "{foreign[0]}" ({found}), and the checkpoint is new',
             hint=f"{_ADOPT}; or reset it, or deploy with another application id",
         )
-    logs = admin.existing(topic.name for topic in changelog_topics(deployment))
+    logs = admin.topics(topic.name for topic in changelog_topics(deployment))
     first, last = admin.offsets(logs, "earliest"), admin.offsets(logs, "latest")
     filled = [topic for topic in logs if first[topic] != last[topic]]
     if filled:

@@ -23,7 +23,7 @@ _TASKS_S = 30.0
 class QueryHandle:
     """The stream of one start of a query; without its JVM it is not active. No method raises Py4J's errors.
 
-    ``ended`` is called at its end, maybe twice, before anything else is told of it.
+    ``ended`` is called at its end, maybe twice, before the query's state changes.
 
     Attributes:
         streaming: Spark's own handle.
