@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 from collections.abc import Callable
+
+from kstreamnb.hints import reason_of
 
 _LOG = logging.getLogger("kstreamnb.background")  # without a handler, so that Python prints errors by default
 
@@ -44,5 +47,14 @@ def background(
 
 
 def report(what: str) -> None:
-    """Log the current error of a thread that has no caller to raise it to."""
-    _LOG.exception(what)
+    """Log the current error of a thread that has no caller to raise it to, with its causes and the lines of code.
+
+    Texts that may quote a record are left out, as in the log of queries; so are the values of variables.
+    """
+    from traceback import format_tb  # here, because it takes a quarter of the package's import
+
+    error, parts = sys.exception(), list[str]()
+    while error is not None:
+        parts.append(f"{reason_of(error)}\n{''.join(format_tb(error.__traceback__))}")
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    _LOG.error("%s: %s", what, "caused by ".join(parts).rstrip())

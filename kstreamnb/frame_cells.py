@@ -141,8 +141,8 @@ def spark_times(frame: Any, name: str) -> Any:
     if isinstance(kind, (T.LongType, T.IntegerType)):
         return F.col(name).cast("bigint")
     raise ConfigError(
-        f'column "{name}" of type "{kind.simpleString()}" is not a time',
-        hint="a time column is a timestamp with a time zone, or whole milliseconds since the epoch",
+        f'expected event times in column "{name}", got type "{kind.simpleString()}"',
+        hint="name a column with timestamps that have a time zone, or with whole milliseconds since the epoch",
     )
 
 

@@ -115,7 +115,7 @@ class Admin:
         """
         check_arguments(Admin.create_topic, locals())
         texts = {key: _setting_text(key, value) for key, value in (config or {}).items()}
-        self._reach(f'creating topic "{name}"')
+        self._reach(name, f'creating topic "{name}"')
         topic = NewTopic(name, partitions, replicas, config=texts)
         try:
             self.client.create_topics([topic])[name].result(self.patience_s)
@@ -148,7 +148,7 @@ class Admin:
             expect(name, str, "name of a topic", hint='name them one by one: delete_topics("orders", "payments")')
         if not names:
             return
-        self._reach(f'deleting topic "{names[0]}"')
+        self._reach(names[0], f'deleting topic "{names[0]}"')
         for name, future in self.client.delete_topics(list(names)).items():
             try:
                 future.result(self.patience_s)
@@ -157,9 +157,19 @@ class Admin:
                     raise kafka_error(f'deleting topic "{name}"', error, self.servers) from error
         self._until(lambda: not self.existing(names), f"topics {', '.join(names)} are still there")
 
-    def topics(self) -> dict[str, int]:
-        """Return the number of partitions of every topic, by name in alphabetical order."""
-        topics = self.retry(lambda: self.client.list_topics(timeout=self._call()).topics, "listing topics")
+    def topics(self, names: Iterable[str] | None = None) -> dict[str, int]:
+        """Return the number of partitions of every topic, by name in alphabetical order.
+
+        Args:
+            names: ask for these topics only; those that do not exist are left out. Default: every topic in the cluster.
+        """
+
+        def ask(*name: str) -> dict[str, TopicMetadata]:
+            return self.client.list_topics(*name, timeout=self._call()).topics
+
+        topics = dict[str, TopicMetadata]() if names is not None else self.retry(ask, "listing topics")
+        for name in names or ():
+            topics |= self.retry(partial(ask, name), f'looking for topic "{name}"')
         return {name: len(topics[name].partitions) for name in sorted(topics) if topics[name].error is None}
 
     def describe(self, name: str) -> TopicDescription:
@@ -187,11 +197,11 @@ class Admin:
             topics: the topics; for those that do not exist yet the defaults are returned.
             names: names of the settings, such as ``message.timestamp.after.max.ms``.
         """
-        known = self.retry(lambda: self.client.list_topics(timeout=self._call()), "listing topics")
-        broker = ConfigResource(ResourceType.BROKER, str(min(known.brokers)))
-        resources = {
-            topic: ConfigResource(ResourceType.TOPIC, topic) if topic in known.topics else broker for topic in topics
-        }
+        topics = list(topics)
+        resources = {topic: ConfigResource(ResourceType.TOPIC, topic) for topic in self.topics(topics)}
+        if missing := [topic for topic in topics if topic not in resources]:
+            cluster = self.retry(lambda: self.client.list_topics(missing[0], timeout=self._call()), "listing brokers")
+            resources |= dict.fromkeys(missing, ConfigResource(ResourceType.BROKER, str(min(cluster.brokers))))
         asked = {resource: self.client.describe_configs([resource])[resource] for resource in {*resources.values()}}
         found: dict[str, dict[str, str]] = {}
         for topic, resource in resources.items():
@@ -352,10 +362,10 @@ class Admin:
                 return result
             time.sleep(_PAUSE_S)
 
-    def _reach(self, what: str) -> None:
+    def _reach(self, topic: str, what: str) -> None:
         """Find a broker before the first request, so that one that refuses connections is reported soon."""
         if not self._reached:
-            self.retry(lambda: self.client.list_topics(timeout=self._call()), what)
+            self.retry(lambda: self.client.list_topics(topic, timeout=self._call()), what)
 
     def _call(self) -> float:
         return self._call_s if self._reached else min(1.0, self._call_s)

@@ -242,13 +242,13 @@ def offsets_at(admin: Admin, topic: str, position: Beginning) -> dict[int, int]:
     return admin.offsets([topic], int(position) if isinstance(position, _Instant) else position)[topic]
 
 
-def committed_positions(admin: Admin, application: str) -> Offsets:
-    """Return the group's offsets, requested by a consumer that does not join the group.
+def committed_positions(admin: Admin, application: str, topics: Iterable[str] | None = None) -> Offsets:
+    """Return the group's offsets of some topics, or of all, requested by a consumer that does not join the group.
 
     librdkafka ends the process if an admin client requests them while the group's coordinator moves or is missing,
     as after a broker's start (librdkafka's issue 5040).
     """
-    partitions = [TopicPartition(name, part) for name, count in admin.topics().items() for part in range(count)]
+    partitions = [TopicPartition(name, part) for name, count in admin.topics(topics).items() for part in range(count)]
     if not partitions:
         return {}
     settings = connection(
@@ -271,14 +271,14 @@ def committed_positions(admin: Admin, application: str) -> Offsets:
     return _by_topic(committed)
 
 
-def reset_positions(admin: Admin, application: str) -> Offsets:
-    """Return the positions that a reset has set for the next deployment."""
-    return _by_topic(each for each in group_offsets(admin, application) if metadata_of(each).startswith(_MARK))
+def reset_positions(admin: Admin, application: str, topics: Iterable[str] | None = None) -> Offsets:
+    """Return the positions that a reset has set for the next deployment, if the group has offsets of these topics."""
+    return _by_topic(each for each in group_offsets(admin, application, topics) if metadata_of(each).startswith(_MARK))
 
 
-def group_offsets(admin: Admin, application: str) -> list[TopicPartition]:
-    """Return the offsets that a group has committed; see `metadata_of`."""
-    if not committed_positions(admin, application):
+def group_offsets(admin: Admin, application: str, topics: Iterable[str] | None = None) -> list[TopicPartition]:
+    """Return the offsets that a group has committed, if it has any of these topics; see `metadata_of`."""
+    if not committed_positions(admin, application, topics):
         return []
     # Only admin clients see metadata. The coordinator has just answered, so the request is safe.
     wanted = [ConsumerGroupTopicPartitions(application)]
@@ -391,7 +391,8 @@ def _refuse_foreign(application: str, files: CheckpointFiles) -> None:
 def fence(servers: Servers, application: str) -> None:
     """End a deployment that may run elsewhere: its next batch fails, and it does not restart automatically."""
     TopicClaim(servers, application)
-    slots = Admin(servers).topics()[_marker(application)] - SHARED_PARTITIONS
+    marker = _marker(application)
+    slots = Admin(servers).topics([marker])[marker] - SHARED_PARTITIONS
     for slot in (None, *range(slots)):
         producer = client(Producer, connection(servers, transactional_id=transactional_id(application, slot)))
         try:
@@ -400,25 +401,26 @@ def fence(servers: Servers, application: str) -> None:
             raise kafka_error(f'fencing "{application}"', error, servers) from error
 
 
-def refuse_members(admin: Admin, application: str) -> None:
-    """Raise ApplicationStateError if the application's group has members."""
+def refuse_members(admin: Admin, application: str, topics: Iterable[str] | None = None) -> None:
+    """Raise ApplicationStateError if the application's group has members; it commits offsets of these topics."""
     described = _of_group(admin, application, lambda: admin.client.describe_consumer_groups([application]))
     members = 0 if described is None else len(described.members)
     unseen = described is None or described.state == ConsumerGroupState.DEAD
-    if members or (unseen and _refuses_commits(admin, application)):
+    if members or (unseen and _refuses_commits(admin, application, topics)):
         raise ApplicationStateError(
             f'group "{application}" has {pluralize(members, "active member") if members else "active members"}',
             hint="stop all instances of the application first; those that crashed leave after session.timeout.ms",
         )
 
 
-def _refuses_commits(admin: Admin, application: str) -> bool:
+def _refuses_commits(admin: Admin, application: str, topics: Iterable[str] | None) -> bool:
     """Return whether a group has members that librdkafka cannot see, as with ``group.protocol=streams``.
 
     Only an empty group accepts offsets from outside. Metadata of this size is refused for every partition, but after
     the check of members, so the request changes nothing.
     """
-    long = [TopicPartition(p.topic, p.partition, p.offset, _TOO_LONG) for p in group_offsets(admin, application)[:1]]
+    committed = group_offsets(admin, application, topics)[:1]
+    long = [TopicPartition(each.topic, each.partition, each.offset, _TOO_LONG) for each in committed]
     if not long:
         return False
     wanted = [ConsumerGroupTopicPartitions(application, long)]

@@ -164,7 +164,7 @@ def fetch(
     pieces: Sequence[Piece],
     *,
     chunk: int = 5000,
-    skip_lost: bool = False,
+    skipped: list[Piece] | None = None,
 ) -> Iterator[tuple[str, int, list[RawRecord]]]:
     """Read the records of all pieces through one consumer, as ``(topic, partition, records)``.
 
@@ -175,7 +175,7 @@ def fetch(
         servers: ``host:port,…``, or settings with ``bootstrap.servers`` among them.
         pieces: what to read.
         chunk: records at most that are returned at once; default 5000.
-        skip_lost: skip records that the cluster has removed, instead of raising DataLossError; default False.
+        skipped: gets what the cluster has removed, which is not read; by default DataLossError is raised for it.
     """
     settings = bounded_settings(servers)
     name = json.dumps(settings, sort_keys=True, default=repr)
@@ -189,7 +189,7 @@ def fetch(
                 if refusal is not None and refusal.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
                     raise kafka_error(f'reading topic "{topic}"', refusal, servers)  # a fetch would wait for ever
             known.add(topic)
-        yield from _fetch(consumer, servers, pieces, chunk, skip_lost=skip_lost)
+        yield from _fetch(consumer, servers, pieces, chunk, skipped)
     except BaseException:
         consumer.close()
         raise
@@ -197,12 +197,13 @@ def fetch(
 
 
 def _fetch(
-    consumer: Consumer, servers: Servers, pieces: Sequence[Piece], chunk: int, *, skip_lost: bool
+    consumer: Consumer, servers: Servers, pieces: Sequence[Piece], chunk: int, skipped: list[Piece] | None
 ) -> Iterator[tuple[str, int, list[RawRecord]]]:
     # Not pause and resume: librdkafka looks at a resumed partition only after a second.
     consumer.incremental_assign([TopicPartition(each.topic, each.partition, each.start) for each in pieces])
     missing = sum(each.end - each.start for each in pieces)
-    ends = {(each.topic, each.partition): each.end for each in pieces}
+    ends = {each[:2]: each.end for each in pieces}
+    reached = {each[:2]: each.start for each in pieces}
     waiting: dict[tuple[str, int], list[Message]] = {partition: [] for partition in ends}
     last_message = time.monotonic()
     while ends:
@@ -215,7 +216,7 @@ def _fetch(
             if end is None:
                 continue
             if lost:
-                position = _after_loss(consumer, servers, partition, pieces, skip=skip_lost)
+                position = _after_loss(consumer, servers, Piece(*partition, reached[partition], end), skipped)
             elif done:
                 position = run[0].offset()  # after the partition's last record
             else:
@@ -224,6 +225,7 @@ def _fetch(
                 rows += run[:fitting]
                 missing -= fitting
                 position = offsets[-1] + 1
+            reached[partition] = position
             if position >= end:
                 del ends[partition]
                 consumer.incremental_unassign([TopicPartition(*partition)])
@@ -250,21 +252,17 @@ def _is_lost(message: Message) -> bool:
     return error is not None and error.code() == _NO_RESET
 
 
-def _after_loss(
-    consumer: Consumer, servers: Servers, name: tuple[str, int], pieces: Sequence[Piece], *, skip: bool
-) -> int:
-    """Continue with the first record that is left of a partition; return its offset."""
-    topic, partition = name
-    piece = next(each for each in pieces if each[:2] == name)
+def _after_loss(consumer: Consumer, servers: Servers, rest: Piece, skipped: list[Piece] | None) -> int:
+    """Continue with the first record that is left of the rest of a piece; return its offset."""
+    topic, partition, start, end = rest
     admin = Admin(servers)
     first, last = (admin.offsets([topic], word)[topic][partition] for word in ("earliest", "latest"))
-    if not skip or first <= piece.start:
-        raise _lost(topic, partition, piece.start, first, last)
+    if skipped is None or first <= start:
+        raise _lost(topic, partition, start, first, last)
+    skipped.append(Piece(topic, partition, start, min(first, end)))
     consumer.incremental_unassign([TopicPartition(topic, partition)])
-    if first < piece.end:
-        consumer.incremental_assign([TopicPartition(topic, partition, first)])
-    else:
-        consumer.incremental_assign([TopicPartition(topic, partition, last)])  # removed again as one that is done
+    # Of a piece of which nothing is left, it is removed again as one that is done.
+    consumer.incremental_assign([TopicPartition(topic, partition, first if first < end else last)])
     return first
 
 

@@ -316,7 +316,7 @@ class TransactionalWriter:
             note_first(records, columns)
         begun = last is not None and last.batch == batch.batch
         wanted = sorted(records.keys() & last.lacking if begun and last is not None and last.lacking else records)
-        counts = self._admin.topics()
+        counts = self._admin.topics({topic for topic, _ in wanted})
         there = {each: records[each] for each in wanted if each[1] < counts.get(each[0], 0)}
         left = still_open(self._admin, there, patience_s=_LOST_S)
         if left or lost is not None:

@@ -33,10 +33,12 @@ Chunk: TypeAlias = tuple[str, int, Sequence[tuple[Any, ...]], Sequence[int] | No
 class OffsetSource(Protocol):
     """A source of records with offsets. Topics of a second application are called ``1/topic``, and so on.
 
-    ``raw``: keys and values are Kafka's bytes instead of wire form.
+    ``raw``: keys and values are Kafka's bytes instead of wire form. ``removed``: of the pieces that were read last, the
+    parts that no longer existed.
     """
 
     raw: bool
+    removed: Sequence[tuple[str, int, int, int]] = ()
 
     def beginning(self) -> Offsets:
         """Return the offsets at which a new query starts."""

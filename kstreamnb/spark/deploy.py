@@ -30,6 +30,7 @@ from kstreamnb.spark.operations.application_topics import (
     fewest_replicas,
     keep_changelogs,
     missing_outputs,
+    topics_for,
     with_limits,
     written_topics,
 )
@@ -176,7 +177,7 @@ def deploy(
     from kstreamnb.kafka.admin import Admin
 
     admin = Admin(servers)
-    topics = admin.topics()
+    topics = topics_for(admin, topology, settings)
     missing = missing_outputs(topology, settings, topics, create=create_topics) if sink is None else {}
     as_given = {**_with_prefix(settings, "producer."), **(producer or {})}  # without the limits that the plan adds
     limited = settings if sink is not None else with_limits(settings, topology, admin, {**servers, **as_given})
@@ -207,7 +208,7 @@ def deploy(
     create_missing(admin, missing, settings.replication_factor)
     written = written_topics(topology, settings) if isinstance(sink, KafkaSink) else []
     if changelogs:
-        written += keep_changelogs(sink, deployment, admin, topics, session, folder, None if is_new else old)
+        written += keep_changelogs(sink, deployment, admin, session, folder, None if is_new else old)
     write_manifest(folder, manifest := replace(manifest_of(deployment), topic_ids=ids))
     source = KafkaOffsetSource(servers, application.external, application.global_topics, start, fail_on_loss)
     source = source.resolved() if is_new else replace(source, starting="earliest")  # of topics that are new
@@ -290,7 +291,7 @@ def _origin(
     adopted = adopted_offsets(folder)
     if is_new:
         refuse_other_serdes(folder, application.config)
-    return adopted, reset_positions(admin, application.id) if is_new and adopted is None else {}
+    return adopted, reset_positions(admin, application.id, application.external) if is_new and adopted is None else {}
 
 
 def _refuse_nonsense(arguments: Mapping[str, Any]) -> None:

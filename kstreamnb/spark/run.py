@@ -12,7 +12,7 @@ from functools import reduce
 from typing import Any
 
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from kstreamnb.core.arguments import check_arguments
@@ -21,6 +21,7 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import instant_ms
 from kstreamnb.errors import ConfigError, TopologyError, unknown
+from kstreamnb.frame_cells import warn_of_cut
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.execution.batch_operator import (
@@ -36,7 +37,7 @@ from kstreamnb.spark.execution.failures import raise_first, spark_failure
 from kstreamnb.spark.execution.frame_rows import by_partition, in_order
 from kstreamnb.spark.execution.record_batch import ORDER, pack
 from kstreamnb.spark.execution.rows import FAILURE, REPORT
-from kstreamnb.spark.io.dataframe_input import frame_of_records, uniform
+from kstreamnb.spark.io.dataframe_input import CUT, frame_of_records, uniform
 from kstreamnb.spark.jvm.session import refuse_connect, run_session, spark_session
 from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment
 from kstreamnb.spark.planning.deployment_plan import warn_of_uneven_stores
@@ -101,7 +102,8 @@ def run(
     _check(application)
     slots = spark_partitions or 2 * spark.sparkContext.defaultParallelism
     deployment = plan_deployment(f"run{next(_runs)}", [application], slots)
-    frames, arrival = _frames(session, application, inputs)
+    cuts: list[tuple[str, Observation]] = []
+    frames, arrival = _frames(session, application, inputs, cuts)
     # Only the workers can extract timestamps: they get each partition in its own order, and merge partitions then.
     arrival = arrival or bool(extracted_topics(application))
     missing = [topic for topic in application.inputs if topic not in frames]
@@ -115,7 +117,11 @@ def run(
         arrival,
         keep_stores,
     )
-    return _execute(_levels(frames, plan), spark, deployment)
+    result = _execute(_levels(frames, plan), spark, deployment)
+    for name, seen in cuts:
+        if seen.get.get(CUT):
+            warn_of_cut(name)
+    return result
 
 
 def _check(application: ApplicationPlan) -> None:
@@ -130,7 +136,9 @@ def _check(application: ApplicationPlan) -> None:
         )
 
 
-def _frames(session: SparkSession, application: ApplicationPlan, inputs: Any) -> tuple[dict[str, DataFrame], bool]:
+def _frames(
+    session: SparkSession, application: ApplicationPlan, inputs: Any, cuts: list[tuple[str, Observation]]
+) -> tuple[dict[str, DataFrame], bool]:
     """Return uniform frames by topic, and whether any of them defines an order of arrival."""
     wanted = {*application.inputs}
     if not isinstance(inputs, Mapping):
@@ -151,7 +159,7 @@ def _frames(session: SparkSession, application: ApplicationPlan, inputs: Any) ->
         if topic not in wanted:
             _unused(topic, wanted)
         serdes, count = _reader_serdes(application, topic), application.partitions.get(topic, 1)
-        frames[topic] = uniform(session, topic, given, serdes=serdes, partitions=count)
+        frames[topic] = uniform(session, topic, given, serdes=serdes, partitions=count, cuts=cuts)
     return frames, any("o0" in frames[topic].columns for topic in application.external if topic in frames)
 
 

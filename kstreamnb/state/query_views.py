@@ -97,7 +97,21 @@ class View(Suggesting, Generic[K, V]):
         return (serde.serialize(key),) if not isinstance(key, int) or serde.name != "time" else (key,)
 
 
-class KeyValueView(View[K, V]):
+class ListedView(View[K, V]):
+    """A view whose rows can be listed: it has a length, and can be iterated over."""
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __iter__(self) -> Iterator[tuple[K, V]]:
+        return self.all()
+
+    def all(self) -> Iterator[tuple[K, V]]:
+        """Return all rows."""
+        raise NotImplementedError
+
+
+class KeyValueView(ListedView[K, V]):
     """Rows by key, over all partitions."""
 
     def get(self, key: object) -> V | None:
@@ -119,9 +133,6 @@ class KeyValueView(View[K, V]):
 
     def __len__(self) -> int:
         return self.approximate_num_entries()
-
-    def __iter__(self) -> Iterator[tuple[K, V]]:
-        return self.all()
 
     def all(self) -> Iterator[tuple[K, V]]:
         """Return all rows, ascending by key bytes."""
@@ -163,7 +174,7 @@ class KeyValueView(View[K, V]):
         return sum(store.approximate_num_entries() for store in self.stores)
 
 
-class WindowView(View[Windowed[object], V]):
+class WindowView(ListedView[Windowed[object], V]):
     """Rows by key and window start, over all partitions."""
 
     def fetch(self, key: object, from_: Instant, to: Instant | None = None) -> V | Iterator[tuple[int, V]] | None:
@@ -242,7 +253,7 @@ class WindowView(View[Windowed[object], V]):
         return Rows([(start, show(row)) for start, row in rows])
 
 
-class SessionView(View[Windowed[object], V]):
+class SessionView(ListedView[Windowed[object], V]):
     """Aggregates by session, over all partitions."""
 
     def fetch(self, key: object, to_key: object = ...) -> ByWindow[V]:

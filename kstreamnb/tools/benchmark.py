@@ -177,9 +177,7 @@ def _deployments(spark: SparkSession | None, servers: Servers | None) -> Iterato
 
     session = spark or spark_session("kstreamnb-benchmark", profile="latency")
     with ExitStack() as stack:
-        # Spark's maintenance of state may still write a file of a query that has stopped, while the folder is removed.
-        temporary = tempfile.TemporaryDirectory(prefix="kstreamnb-", dir=_fast_folder(), ignore_cleanup_errors=True)
-        folder = Path(stack.enter_context(temporary))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kstreamnb-", dir=_fast_folder())))
         broker = servers or stack.enter_context(LocalBroker(data=folder / "broker")).bootstrap_servers
         settings = {"bootstrap.servers": broker, "linger.ms": 0} if isinstance(broker, str) else broker
 

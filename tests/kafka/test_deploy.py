@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
+from collections.abc import Iterable
 
 import pytest
 
 import kstreamnb as ks
 from kstreamnb.errors import BrokerError, CheckpointError, FencedError
+from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.producer import produce
 from kstreamnb.kafka.storage.checkpoint_lock import in_use
 from kstreamnb.kafka.storage.claims import TopicClaim
@@ -134,7 +136,9 @@ def test_a_new_store_starts_empty_and_the_others_keep_their_rows(
 
 
 def test_a_new_topic_is_read_from_the_first_record_that_it_has(bench: Bench) -> None:
-    """Retention has removed those before it: they are not lost records of this query."""
+    """Retention has removed those before it: they are not lost records of this query. Before the start its stores are
+    empty.
+    """
     from confluent_kafka import TopicPartition
 
     records = bench.fill("later-in", 10)
@@ -145,10 +149,32 @@ def test_a_new_topic_is_read_from_the_first_record_that_it_has(bench: Bench) -> 
     builder = ks.StreamsBuilder("later")
     builder.stream("later-in", value_serde="long").group_by_key().count(store="counts").to_stream().to("later-out")
     builder.stream("later-more", value_serde="long").group_by_key().count(store="more")
+    folder, read = bench.folder / "checkpoint", ks.spark.read_store
+    early = {name: dict(read(builder.build(), name, folder, spark=bench.spark).all()) for name in ("counts", "more")}
+    assert {"counts": counts(records), "more": {}} == early
     for _ in range(2):
         query = bench.run(builder.build(), starting="latest")
         assert counts(more[4:]) == dict(query.store("more").all())
         assert counts(records) == dict(query.store("counts").all())
+
+
+def test_a_start_asks_only_for_its_own_topics(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster may have ten thousand others."""
+    asked: list[object] = []
+    topics = Admin.topics
+
+    def noted(admin: Admin, names: Iterable[str] | None = None) -> dict[str, int]:
+        names = names if names is None else [*names]
+        asked.append(names)
+        return topics(admin, names)
+
+    records = bench.fill("asks-in", 10)
+    bench.admin.create_topic("asks-out")
+    monkeypatch.setattr(Admin, "topics", noted)
+    for _ in range(2):
+        bench.run(counting("asks"), changelogs=True)
+    assert None not in asked
+    assert counts(records) == final(bench.read("asks-out"))
 
 
 def test_a_second_deployment_takes_over_and_the_first_is_fenced(bench: Bench) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
 
 from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.record import TopicRecord
@@ -117,6 +117,19 @@ def test_lost_records_are_refused(servers, topic, admin):
         list(fetch(servers, [Piece(orders, 0, 77, 99)]))
     with pytest.raises(UnknownTopicError, match='there is no topic "nowhere"'):
         BoundedReader(servers, ["nowhere"]).end()
+
+
+def test_removed_records_are_noted_if_they_may_be_skipped(servers, topic, admin):
+    """Up to the end of the piece, of which nothing may be left."""
+    orders = topic()
+    _fill(servers, orders, partitions=1, count=20)
+    place = TopicPartition(orders, 0, 15)
+    admin.client.delete_records([place])[place].result(10)
+    for end, left in ((20, [*range(15, 20)]), (12, [])):
+        skipped = []
+        found = list(fetch(servers, [Piece(orders, 0, 10, end)], skipped=skipped))
+        assert left == [record[0] for _, _, records in found for record in records]
+        assert [Piece(orders, 0, 10, min(15, end))] == skipped
 
 
 def test_an_interrupted_read_leaves_nothing_behind(servers, topic):

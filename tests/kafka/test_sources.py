@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
@@ -95,6 +96,37 @@ def test_lost_records_end_a_query_unless_that_is_allowed(bench: Bench, caplog: p
     assert "lost: offsets skipped (topic lost-in, partition 0, first 10, after 15)" in caplog.messages
     assert [5] == [each.value for each in query.metrics() if each.name == "offsets-skipped-total"]
     assert [*range(10), *range(15, 20)] == [value for _, value, _ in bench.read("lost-out")]
+
+
+def test_records_that_are_removed_between_plan_and_read_are_reported(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The batch that runs again has the offsets of its plan, which knows of no gap."""
+
+    def mapped(mapper: Callable[[int], int]) -> ks.Topology:
+        builder = ks.StreamsBuilder("removed")
+        builder.stream("removed-in", value_serde="long").map_values(mapper).to("removed-out", value_serde="long")
+        return builder.build()
+
+    def fail(value: int) -> int:
+        raise ZeroDivisionError
+
+    def same(value: int) -> int:
+        return value
+
+    bench.fill("removed-in", 10)
+    bench.run(mapped(same))
+    bench.fill("removed-in", 10, begin=10)
+    with pytest.raises(ks.errors.ProcessingError):
+        bench.run(mapped(fail))
+    place = TopicPartition("removed-in", 0, 14)
+    bench.admin.client.delete_records([place])[place].result(10)
+    with pytest.raises(ks.errors.EngineError, match="begins at offset 14 in partition 0, after offset 10"):
+        bench.run(mapped(same))
+    query = bench.run(mapped(same), fail_on_loss=False)
+    assert "removed: offsets skipped (topic removed-in, partition 0, first 10, after 14)" in caplog.messages
+    assert [4] == [each.value for each in query.metrics() if each.name == "offsets-skipped-total"]
+    assert [*range(10), *range(14, 20)] == [value for _, value, _ in bench.read("removed-out")]
 
 
 def test_new_topics_that_match_a_pattern_are_read(bench: Bench) -> None:

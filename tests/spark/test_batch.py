@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -256,13 +257,13 @@ def test_a_pandas_frame_gives_the_values_of_its_sample(spark: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "column", ["price", "day", "at", "fine", "local", "timestamp", "wait", "parts", "list", "named"]
+    "column", ["price", "day", "at", "fine", "local", "timestamp", "wait", "parts", "list", "named", "clock", "clocks"]
 )
 def test_a_single_column_is_the_value_of_its_sample(spark: Any, column: str) -> None:
     """Also the column of times, which keeps its instant, intervals, and what is within structs, arrays and maps."""
     frame = spark.sql("""
         SELECT *, named_struct('day', day, 'rows', array(named_struct('at', fine, 'price', price))) parts,
-            array(day, null) list, map('a', wait) named
+            array(day, null) list, map('a', wait) named, time'12:30:00' clock, array(time'12:30:00.5') clocks
         FROM (SELECT 'a' key, 12.50BD price, date'2026-01-01' day, timestamp_millis(1767268800123) at,
             timestamp_micros(1767268800123456) fine, timestamp_ntz'2026-01-01 12:00:00.1234' local,
             timestamp_millis(1767268800000) timestamp, interval '-1 02:00:03.5' day to second wait)
@@ -274,3 +275,40 @@ def test_a_single_column_is_the_value_of_its_sample(spark: Any, column: str) -> 
     assert (record.key, record.value, record.timestamp) == (found.key, found.value, found.timestamp)
     assert isinstance(record.value, str | float | dict | list)
     assert 1767268800000 == record.timestamp
+
+
+def test_a_key_is_that_of_its_sample(spark: Any) -> None:
+    """Days and times of day are text, as they are in values."""
+    frame = spark.sql("SELECT date'2026-01-01' day, time'12:30:00.123' clock, timestamp_millis(5) timestamp")
+    builder = ks.StreamsBuilder("keyed")
+    builder.stream("in").to("out")
+    for key in ("day", "clock"):
+        (record,) = ks.Sample.from_dataframe(frame, topic="in", key=key, timestamp="timestamp")
+        (found,) = ks.run(builder.build(), spark=spark, inputs={"in": FrameInput(frame, key=key)}).records("out")[0]
+        assert (record.key, record.value) == (found.key, found.value)
+
+
+def test_event_times_that_are_cut_are_warned_of_once(spark: Any) -> None:
+    """At the user's line, for the inputs that were read; whole milliseconds and numbers are not cut."""
+    whole = spark.sql("SELECT 'a' key, 1 value, timestamp_millis(1767268800123) timestamp")
+    fine = whole.selectExpr("key", "value", "timestamp + interval '0.000456' second timestamp")
+    builder = ks.StreamsBuilder("cut")
+    builder.stream("left").merge(builder.stream("right")).to("out")
+    topology = builder.build()
+    with pytest.warns(UserWarning, match='times of column "timestamp" are cut to whole milliseconds') as caught:
+        found = ks.run(topology, spark=spark, inputs={"left": fine, "right": whole}).records("out")
+    assert [__file__] == [each.filename for each in caught]
+    assert [1767268800123] * 2 == [record.timestamp for record in found[0]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        numbers = whole.selectExpr("key", "value", "unix_micros(timestamp) timestamp")
+        ks.run(topology, spark=spark, inputs={"left": whole.where("false"), "right": numbers})
+
+
+def test_a_column_without_a_json_value_is_refused_before_the_run(spark: Any) -> None:
+    """Spark gives no Arrow type for intervals of months, and its workers would fail."""
+    frame = spark.sql("SELECT 'a' key, array(interval '3' month) value, 0L timestamp")
+    builder = ks.StreamsBuilder("months")
+    builder.stream("in").to("out")
+    with pytest.raises(ks.errors.ConfigError, match='column type "interval month" has no value that JSON can hold'):
+        ks.run(builder.build(), spark=spark, inputs={"in": frame})

@@ -293,8 +293,8 @@ def test_pyspark_submit_args_and_arguments_choose_the_session(tmp_path: Path) ->
     assert OUTPUT in lines
     patches = [line for line in lines if line.startswith("patch")]
     assert len(patches) >= 6
-    of_kafka = "patch late-commits = not tried yet ("  # no stream of this program writes to Kafka
-    assert all("= off, switched off (" in line or line.startswith(of_kafka) for line in patches)
+    of_streams = "patch late-commits = not tried yet (", "patch closed-stores = not tried yet ("  # there is no stream
+    assert all("= off, switched off (" in line or line.startswith(of_streams) for line in patches)
 
 
 @pytest.mark.spark

@@ -222,4 +222,4 @@ def test_a_worker_that_remembers_something_else_than_its_log_ends_the_query(tmp_
     rows = disordered(["in"], 200)
     with pytest.raises(ks.errors.StateError, match='the copy of store "first" in a worker differs') as caught:
         ran(tmp_path, three_levels(), rows, ["out"], batches=6, between=lose_a_row)
-    assert (caught.value.detail or "").startswith("rows that differ: 1, ")
+    assert (caught.value.detail or "").startswith("rows that differ: 1; ")

@@ -92,10 +92,10 @@ def create_commits_topic(admin: Admin, topic: str, replicas: int = -1, slots: in
     """
     count, config = SHARED_PARTITIONS + slots, {"cleanup.policy": "compact"}
     admin.create_topic(topic, partitions=count, replicas=replicas, config=config, exists_ok=True)
-    if admin.topics()[topic] >= count:
+    if admin.topics([topic])[topic] >= count:
         return
     try:
         admin.client.create_partitions([NewPartitions(topic, count)])[topic].result(admin.patience_s)
     except KafkaException as error:
-        if admin.topics()[topic] < count:  # else another start was sooner
+        if admin.topics([topic])[topic] < count:  # else another start was sooner
             raise kafka_error(f'adding a partition to topic "{topic}"', error, admin.servers) from error

@@ -14,7 +14,7 @@ import pyarrow as pa
 from kstreamnb.kafka.output_batch import OutputColumns, OutputRecord
 from kstreamnb.spark.execution.failures import raise_first
 from kstreamnb.spark.execution.record_batch import Numbers, OrderKey, RecordBatch, repeated, unpack
-from kstreamnb.spark.execution.rows import DELTA, FAILURE, OUT, PUBLISHED, REPORT, TaskReport
+from kstreamnb.spark.execution.rows import DELTA, FAILURE, OUT, PUBLISHED, REMOVED, REPORT, TaskReport
 
 
 class PublishedSlot(NamedTuple):
@@ -37,13 +37,15 @@ class BatchOutput:
     """The rows of the last level by kind.
 
     ``batches`` are record batches with producer and number, by application and topic; ``deltas`` are changes of tasks'
-    states as (producer, number of the entry in its log, delta); ``published`` is what executors have published instead.
+    states as (producer, number of the entry in its log, delta); ``published`` is what executors have published instead;
+    ``removed`` is input that was gone before it was read, as (topic, partition, first offset, the one after the last).
     """
 
     batches: dict[tuple[int, str], list[tuple[int, int, RecordBatch]]] = field(default_factory=dict)
     reports: list[TaskReport] = field(default_factory=list)
     deltas: list[tuple[int, int, bytes]] = field(default_factory=list)
     published: list[PublishedSlot] = field(default_factory=list)
+    removed: list[tuple[str, int, int, int]] = field(default_factory=list)
 
     @classmethod
     def of(cls, table: pa.Table, owners: list[int]) -> BatchOutput:
@@ -62,6 +64,8 @@ class BatchOutput:
                 found.reports.append(pickle.loads(blob))
             elif target == PUBLISHED:
                 found.published.append(pickle.loads(blob))
+            elif target == REMOVED:
+                found.removed.extend(pickle.loads(blob))
             elif target == DELTA:
                 found.deltas.append((source, seq, blob))
             elif target == FAILURE:

@@ -9,9 +9,9 @@ from typing import Any, NotRequired, TypeAlias, TypedDict
 import numpy as np
 import pyarrow as pa
 
-OUT, REPORT, FAILURE, DELTA, PUBLISHED = -1, -2, -3, -4, -5
+OUT, REPORT, FAILURE, DELTA, PUBLISHED, REMOVED = -1, -2, -3, -4, -5, -6
 """Targets that are not tasks: output of the query, a task's counters, an error that ends the query, a state change,
-what an executor has published.
+what an executor has published, input that no longer existed when it was to be read.
 """
 
 STORE = -4

@@ -12,7 +12,7 @@ from functools import cache, partial
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -23,6 +23,8 @@ from kstreamnb.errors import ConfigError, PartitionError
 from kstreamnb.frame_cells import dicts, expect_order, expect_text_name, pandas_times, pandas_values, spark_times
 from kstreamnb.spark.jvm.session import move_frame
 
+CUT = "cut"
+"""The name of the one figure that an observation of times has."""
 _ROW = "__row"
 _SECOND = "yyyy-MM-dd'T'HH:mm:ss."
 _ISO = {"timeZone": "UTC", "timestampFormat": f"{_SECOND}SSSSSS'Z'", "timestampNTZFormat": f"{_SECOND}SSSSSS"}
@@ -69,11 +71,17 @@ class FrameInput:
 
 
 def uniform(
-    spark: SparkSession, topic: str, given: object, *, serdes: tuple[Serde, Serde], partitions: int
+    spark: SparkSession,
+    topic: str,
+    given: object,
+    *,
+    serdes: tuple[Serde, Serde],
+    partitions: int,
+    cuts: list[tuple[str, Observation]],
 ) -> DataFrame:
     """Return a topic's rows as columns p, ts, k, v, h if there are headers, and o0, o1, … if an order was given.
 
-    p is -1 if the key chooses the partition.
+    p is -1 if the key chooses the partition. ``cuts`` gets what tells after the run whether times of a column were cut.
 
     Raises: ConfigError when a column is missing or has a type that cannot serve.
     """
@@ -82,10 +90,14 @@ def uniform(
     _check_columns(topic, frame.columns, chosen)
     _check_order(topic, frame, chosen)
     place = F.lit(-1) if chosen.partition is None else _existing(F.col(chosen.partition), topic, partitions)
+    times = spark_times(frame, chosen.timestamp)
+    if isinstance(frame.schema[chosen.timestamp].dataType, T.TimestampType):
+        cuts.append((chosen.timestamp, Observation()))
+        frame = frame.observe(cuts[-1][1], F.bool_or(F.unix_micros(chosen.timestamp) % 1000 != 0).alias(CUT))
     return frame.select(
         place.cast("int").alias("p"),
-        spark_times(frame, chosen.timestamp).alias("ts"),
-        (F.lit(None).cast("string") if chosen.key is None else F.col(chosen.key)).alias("k"),
+        times.alias("ts"),
+        (F.lit(None).cast("string") if chosen.key is None else _cell(frame, chosen.key)).alias("k"),
         _value(frame, chosen).alias("v"),
         *(() if chosen.headers is None else (F.col(chosen.headers).alias("h"),)),  # nulls alone cost 20 µs a row
         *(F.col(name).alias(f"o{number}") for number, name in enumerate(chosen.columns())),
@@ -166,8 +178,12 @@ def _value_names(columns: Sequence[str], chosen: FrameInput) -> str | list[str]:
 def _value(frame: DataFrame, chosen: FrameInput) -> Column:
     names = _value_names(frame.columns, chosen)
     if isinstance(names, str):
-        return _plain(F.col(names), frame.schema[names].dataType)
-    return F.struct(*(_plain(F.col(name), frame.schema[name].dataType).alias(name) for name in names))
+        return _cell(frame, names)
+    return F.struct(*(_cell(frame, name).alias(name) for name in names))
+
+
+def _cell(frame: DataFrame, name: str) -> Column:
+    return _plain(F.col(name), frame.schema[name].dataType)
 
 
 def _plain(cell: Column, kind: T.DataType) -> Column:
@@ -181,6 +197,13 @@ def _plain(cell: Column, kind: T.DataType) -> Column:
         return F.when(cell.isNotNull(), text)
     if isinstance(kind, (T.DateType, T.DecimalType)):
         return cell.cast("string")
+    if isinstance(kind, T.TimeType):
+        return F.regexp_replace(F.date_format(cell, "HH:mm:ss.SSSSSS"), r"\.0+$", "")
+    if isinstance(kind, T.YearMonthIntervalType):
+        raise ConfigError(
+            f'column type "{kind.simpleString()}" has no value that JSON can hold',
+            hint="convert it to text or a number first",
+        )
     if isinstance(kind, (T.DoubleType, T.FloatType)):
         return F.nanvl(cell, F.lit(None).cast(kind))
     if isinstance(kind, T.DayTimeIntervalType):

@@ -41,6 +41,7 @@ class KafkaOffsetSource:
     fail_on_loss: bool = True
     patience_s: float = 300.0
     raw: bool = True
+    removed: Sequence[tuple[str, int, int, int]] = field(default=(), init=False)
     _reader: Any = field(default=None, repr=False, init=False)
     _glancing: Any = field(default=None, repr=False, init=False)
     _follower: Any = field(default=None, repr=False, init=False)
@@ -157,7 +158,8 @@ class KafkaOffsetSource:
         wanted = [Piece(*piece) for piece in pieces]
         found = None if self._follower is None else self._follower.take(wanted)
         if found is None:
-            found = fetch(self.servers, wanted, skip_lost=not self.fail_on_loss)
+            self.removed = removed = list[Piece]()
+            found = fetch(self.servers, wanted, skipped=None if self.fail_on_loss else removed)
         yield from ((*each, None) for each in found)
 
 

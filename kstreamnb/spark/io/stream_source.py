@@ -7,6 +7,7 @@ Spark's write-ahead log, so a replayed batch has the same records, the same cloc
 from __future__ import annotations
 
 import json
+import pickle
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,7 +31,7 @@ from kstreamnb.spark.execution.event_times import event_times_of
 from kstreamnb.spark.execution.kafka_columns import column_from_kafka
 from kstreamnb.spark.execution.record_batch import TICK, WALL, OrderKey, RecordBatch, pack, root_order
 from kstreamnb.spark.execution.record_merge import partition_of
-from kstreamnb.spark.execution.rows import ROW_SCHEMA, Row5, row_batch
+from kstreamnb.spark.execution.rows import REMOVED, ROW_SCHEMA, Row5, row_batch
 from kstreamnb.spark.execution.seed import pending_batches
 from kstreamnb.spark.io.offset_source import FEW_RECORDS
 from kstreamnb.spark.planning.deployment import Deployment, PackedDeployment
@@ -262,13 +263,17 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow)
             yield row_batch(_wake_up(deployment, partition))
         seqs: dict[tuple[str, int], int] = {}
         before: dict[tuple[str, int], int] = {}
-        serdes = reader_serdes(deployment) if self.settings.offset_source.raw else None
+        source = self.settings.offset_source
+        serdes = reader_serdes(deployment) if source.raw else None
         event_times = event_times_of(deployment, partition.clock_ms)
         with gc_relaxed():
-            for chunk in self.settings.offset_source.read(partition.pieces) if partition.pieces else ():
+            for chunk in source.read(partition.pieces) if partition.pieces else ():
                 rows = list(_rows(deployment, chunk, partition.clock_ms, seqs, before, serdes, event_times))
                 if rows:
                     yield row_batch(rows)
+        if partition.pieces and source.removed:
+            blob = pickle.dumps([*source.removed], 5)
+            yield row_batch([(deployment.routing_key_at(0, REMOVED), REMOVED, 0, 0, blob)])
         freeze_heap()
 
     def commit(self, end: dict[str, Any]) -> None:

@@ -38,6 +38,7 @@ from kstreamnb.spark.jvm.launch_patches import LAUNCH_PATCHES, OPTIONS, Launch
 from kstreamnb.spark.jvm.patches import DISABLED_SETTING, apply_patches, disabled_patches
 from kstreamnb.spark.jvm.profiles import Profile, profile_settings
 from kstreamnb.spark.jvm.session_patches import (
+    END_PATCHES,
     QUERY_PATCHES,
     SESSION_PATCHES,
     STREAM_PATCHES,
@@ -77,6 +78,7 @@ _START_SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "WARN",
     "spark.python.worker.reuse": "true",
+    "spark.python.task.killTimeout": "500ms",  # for a worker that computes while its query is stopped
     "spark.python.authenticate.socketTimeout": "120s",  # a busy machine is slow to start processes
     LARGEST_FUNCTION: "1g",
     "spark.speculation": "false",
@@ -85,7 +87,7 @@ _START_SETTINGS = {
 }
 PATCHES = tuple(
     (patch.name, patch.benefit)
-    for patches in (LAUNCH_PATCHES, SESSION_PATCHES, QUERY_PATCHES, STREAMING_PATCHES, STREAM_PATCHES)
+    for patches in (LAUNCH_PATCHES, SESSION_PATCHES, QUERY_PATCHES, STREAMING_PATCHES, STREAM_PATCHES, END_PATCHES)
     for patch in patches
 )
 """Name and benefit of every patch."""
@@ -400,6 +402,11 @@ def late_commits(spark: SparkSession, stream: StreamingQuery) -> JavaObject | No
     running = RunningStream(spark, stream)
     apply_patches(STREAM_PATCHES, running, _disabled(spark.conf.get(DISABLED_SETTING, None)))
     return running.commits
+
+
+def close_stores(spark: SparkSession, stream: StreamingQuery) -> None:
+    """Close the state stores of a stream that has ended; those of executors elsewhere are closed by Spark, later."""
+    apply_patches(END_PATCHES, RunningStream(spark, stream), _disabled(spark.conf.get(DISABLED_SETTING, None)))
 
 
 def _disabled(setting: str | None) -> frozenset[str]:

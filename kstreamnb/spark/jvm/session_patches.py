@@ -115,6 +115,19 @@ def _delay_commits(running: RunningStream) -> None:
     running.commits = _jvm(running.session).kstreamnb.LateCommitLog.of(running.stream._jsq)  # noqa: SLF001 - no public name
 
 
+def _is_elsewhere(running: RunningStream) -> str | None:
+    local = LOCAL_MASTER.fullmatch(running.session.sparkContext.master)
+    return None if local else "the master is not local: executors elsewhere close stores within a minute"
+
+
+def _close_stores(running: RunningStream) -> None:
+    """Close the state stores of a stream that has ended, which Spark would write to once more up to a minute later.
+
+    This uses `java/kstreamnb/StreamStores.java`.
+    """
+    _jvm(running.session).kstreamnb.StreamStores.close(running.stream.runId)
+
+
 def _jvm(session: SparkSession) -> JVMView:
     """Return Py4J's view of the JVM: packages and classes are its attributes."""
     return session._jvm  # noqa: SLF001 - has no public name
@@ -130,3 +143,4 @@ QUERY_PATCHES = (
 )
 STREAMING_PATCHES = (Patch("interpreted", "compiles no class for each task of each micro-batch", _always, _interpret),)
 STREAM_PATCHES = (Patch("late-commits", "publishes a batch while Spark computes the next", _always, _delay_commits),)
+END_PATCHES = (Patch("closed-stores", "a stop is the last that writes to a checkpoint", _is_elsewhere, _close_stores),)

@@ -21,6 +21,7 @@ from kstreamnb.spark.execution.seed import PendingRecords
 from kstreamnb.spark.execution.worker_cache import AnyTask
 from kstreamnb.spark.io.changelog_topics import changelog_topics
 from kstreamnb.spark.operations import state_checks as checks
+from kstreamnb.spark.operations.application_topics import topics_for
 from kstreamnb.spark.operations.topic_discovery import application_over
 from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment
 from kstreamnb.spark.state.changelog_restore import Entries, logged_stores, read_topics, restore_store, restore_tasks
@@ -207,7 +208,7 @@ def application_on(
     settings = Config.of(config)
     if application_id is not None:
         settings = replace(settings, application_id=application_id)
-    return application_over(topology, settings, admin.topics())
+    return application_over(topology, settings, topics_for(admin, topology, settings))
 
 
 def stores_over(found: FoundState, name: str) -> list[Any]:

@@ -19,6 +19,7 @@ from kstreamnb.spark.operations.changelog_snapshot import publish_snapshot
 from kstreamnb.spark.planning.deployment import Deployment
 from kstreamnb.spark.planning.output_topics import output_topics
 from kstreamnb.spark.state.checkpoint_manifest import Manifest
+from kstreamnb.topology.nodes import Sink
 from kstreamnb.topology.topology import Topology
 
 if TYPE_CHECKING:  # Kafka's client and pyspark are loaded when a query connects
@@ -48,6 +49,18 @@ def with_limits(config: Config, topology: Topology, admin: Admin, producer: Mapp
     return replace(config, others={**config.others, **limits})
 
 
+def topics_for(admin: Admin, topology: Topology, settings: Config) -> dict[str, int]:
+    """Return the partitions of the topics that a topology names; of all topics if one of them is missing, because its
+    error lists those that exist, and if patterns or functions choose topics.
+    """
+    sources, sinks = topology.sources(), [node for node in topology.nodes.values() if isinstance(node, Sink)]
+    read = {topic for source in sources for topic in source.topics} - topology.internal_topics.keys()
+    names = {*read, *written_topics(topology, settings)}
+    chosen = any(source.pattern for source in sources) or not all(isinstance(sink.topic, str) for sink in sinks)
+    found = {} if chosen else admin.topics(names)
+    return found if found.keys() == names else admin.topics()
+
+
 def written_topics(topology: Topology, settings: Config) -> list[str]:
     """Return the topics that the query writes, which must exist while it runs."""
     letters = settings.dead_letter_topic
@@ -58,7 +71,6 @@ def keep_changelogs(
     sink: QuerySink,
     deployment: Deployment,
     admin: Admin,
-    topics: Mapping[str, int],
     session: SparkSession,
     folder: CheckpointFiles,
     old: Manifest | None,
@@ -67,7 +79,8 @@ def keep_changelogs(
     if not isinstance(sink, KafkaSink):
         raise ConfigError("changelog topics need Kafka as the sink")
     needed = changelog_topics(deployment)
-    missing = [topic for topic in needed if topic.name not in topics]
+    existing = admin.topics(topic.name for topic in needed)
+    missing = [topic for topic in needed if topic.name not in existing]
     create_owned(admin, missing, deployment.application.config.replication_factor)
     if old is not None and not old.changelogs:
         publish_snapshot(session, deployment, folder, sink.writer)

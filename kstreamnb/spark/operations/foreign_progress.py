@@ -36,17 +36,15 @@ def refuse_foreign_progress(
     """
     from kstreamnb.kafka.application_reset import committed_positions, refuse_members
 
-    application, topics = deployment.application, admin.topics()
-    committed = {
-        t: parts for t, parts in committed_positions(admin, application.id).items() if t in application.external
-    }
+    application = deployment.application
+    committed = committed_positions(admin, application.id, application.external)
     begun = last_begun(checkpoint)
     own = _end(checkpoint, begun) if begun >= 0 else adopted
     if own is not None:
         _refuse_later(admin, application.id, own)
-        refuse_members(admin, application.id)
+        refuse_members(admin, application.id, application.external)
         return
-    if f"{application.id}-commits" in topics:
+    if admin.topics([f"{application.id}-commits"]):
         return
     foreign = sorted(committed.keys() - reset.keys())
     if foreign:
@@ -56,7 +54,7 @@ def refuse_foreign_progress(
             detail=f'its group has committed offsets of topic "{foreign[0]}" ({found}), and the checkpoint is new',
             hint=f"{_ADOPT}; or reset it, or deploy with another application id",
         )
-    logs = [topic.name for topic in changelog_topics(deployment) if topic.name in topics]
+    logs = admin.topics(topic.name for topic in changelog_topics(deployment))
     first, last = admin.offsets(logs, "earliest"), admin.offsets(logs, "latest")
     filled = [topic for topic in logs if first[topic] != last[topic]]
     if filled:
@@ -65,7 +63,7 @@ def refuse_foreign_progress(
             detail=f'topic "{filled[0]}" has records, and the checkpoint is new',
             hint=f"{_ADOPT}; or reset it, or deploy with another application id",
         )
-    refuse_members(admin, application.id)
+    refuse_members(admin, application.id, application.external)
 
 
 def _refuse_later(admin: Admin, application: str, own: Offsets) -> None:
@@ -75,7 +73,7 @@ def _refuse_later(admin: Admin, application: str, own: Offsets) -> None:
     """
     from kstreamnb.kafka.application_reset import group_offsets, metadata_of
 
-    for each in sorted(group_offsets(admin, application), key=lambda each: (each.topic, each.partition)):
+    for each in sorted(group_offsets(admin, application, own), key=lambda each: (each.topic, each.partition)):
         mine = own.get(each.topic, {}).get(each.partition)
         if mine is not None and each.offset > mine and decode_metadata(metadata_of(each)) != OffsetMetadata():
             raise CheckpointError(

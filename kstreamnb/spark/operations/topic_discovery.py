@@ -12,6 +12,7 @@ from kstreamnb.hints import nearest
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.io.offset_source import KafkaOffsetSource
+from kstreamnb.spark.operations.application_topics import topics_for
 from kstreamnb.spark.planning.deployment import ApplicationPlan
 from kstreamnb.spark.planning.placement import plan_application, plan_deployment
 from kstreamnb.spark.query.lifecycle import Actor
@@ -43,7 +44,7 @@ class TopicDiscovery:
         pause = threading.Event()
         while not pause.wait(self._every_s) and lasts() and self._query.is_active():
             try:
-                topics = self._admin.topics()
+                topics = topics_for(self._admin, self._query.topology, self._settings)
             except EngineError:
                 continue  # the broker is away; the query itself waits for it
             try:

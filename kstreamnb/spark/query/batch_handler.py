@@ -209,11 +209,12 @@ class BatchAction:
 
     def _tell_of_gaps(self, batch: QueryBatch) -> None:
         """Warn of records that the cluster removed before they were read, for each partition."""
-        skipped = json.loads(batch.source).get("skipped", {}) if '"skipped"' in batch.source else {}
-        for topic, parts in skipped.items():
-            for partition, (first, after) in parts.items():
-                self.book.skipped += after - first
-                self.log.warn("offsets skipped", topic=topic, partition=int(partition), first=first, after=after)
+        planned = json.loads(batch.source).get("skipped", {}) if '"skipped"' in batch.source else {}
+        gaps = {(topic, int(part), gap[0]): gap[1] for topic, parts in planned.items() for part, gap in parts.items()}
+        gaps |= {gap[:3]: gap[3] for gap in batch.output.removed}  # a read finds the gap of the plan, and maybe more
+        for (topic, partition, first), after in sorted(gaps.items()):
+            self.book.skipped += after - first
+            self.log.warn("offsets skipped", topic=topic, partition=partition, first=first, after=after)
 
     def _tell_of_drops(self, batch: QueryBatch) -> None:
         """Warn of skipped records, once for each node and reason."""

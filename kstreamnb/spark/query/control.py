@@ -27,7 +27,7 @@ from kstreamnb.spark.planning.deployment import Deployment
 from kstreamnb.spark.query.batch_handler import BatchAction, Relay
 from kstreamnb.spark.query.lifecycle import Actor, Lifecycle, LifecycleEvent, State
 from kstreamnb.spark.query.pipeline import Pipeline
-from kstreamnb.spark.query.query_handle import QueryHandle
+from kstreamnb.spark.query.query_handle import QueryHandle, release_stores
 from kstreamnb.spark.query.streaming_query import start_stream
 from kstreamnb.spark.state.checkpoint_manifest import checkpoint_missing
 from kstreamnb.spark.state.checkpoint_reader import batches_without_input, last_batch, settle
@@ -131,7 +131,7 @@ class QueryControl:
                     last_stage = self.action.sink.on_executors()
                     stream = start_stream(self.spark, self.deployment, self.source, relay, self.settings, last_stage)
                     on_failure.pop_all()
-                self.handle = QueryHandle(stream, lock)
+                self.handle = QueryHandle(stream, lock, partial(release_stores, self.spark, stream))
                 self.action.pipeline = self._pipeline(self.handle)
                 return
             except _SPARK_ERRORS as error:  # Spark's text has a hundred lines and more
@@ -310,6 +310,8 @@ class QueryControl:
         if self.handle is not None:
             ending = background(partial(self._stop_stream, self.handle), "kstreamnb-stop-stream")
             ending.join(max(0.1, end - time.monotonic()))
+            if ending.is_alive():
+                action.log.warn("stops late", effect="its tasks may still write to the checkpoint")
         if action.busy.acquire(timeout=max(0.1, end - time.monotonic())):
             action.busy.release()
         action.sink.close()

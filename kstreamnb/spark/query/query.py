@@ -266,7 +266,10 @@ class Query(Suggesting):
         return hand_over(self, timeout_s)
 
     def stop(self) -> None:
-        """Stop within 5 s, after the batch in progress if possible; the checkpoint stays."""
+        """Stop within 5 s, after the batch in progress if possible; the checkpoint stays.
+
+        Nothing writes to it afterwards, except executors on other machines, which keep stores for up to a minute.
+        """
         with under_way(f'stopping "{self.application}"'):
             self.control.stop()
         remove_active(self)

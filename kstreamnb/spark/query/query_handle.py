@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kstreamnb.kafka.storage.checkpoint_files import Presence
+from kstreamnb.spark.jvm.session import close_stores
 
 _NO_ANSWER = Py4JError, OSError
+_TASKS_S = 30.0
 
 
 class QueryHandle:
     """The stream of one start of a query; without its JVM it is not active. No method raises Py4J's errors.
+
+    ``ended`` is called at its end, maybe twice, before the query's state changes.
 
     Attributes:
         streaming: Spark's own handle.
@@ -26,8 +31,8 @@ class QueryHandle:
         gone: the JVM did not answer.
     """
 
-    def __init__(self, streaming: StreamingQuery, lock: Presence) -> None:
-        self.streaming, self.lock = streaming, lock
+    def __init__(self, streaming: StreamingQuery, lock: Presence, ended: Callable[[], object] = lambda: None) -> None:
+        self.streaming, self.lock, self._ended = streaming, lock, ended
         self.gone = self._has_waited = False
 
     def active(self) -> bool:
@@ -75,11 +80,36 @@ class QueryHandle:
             with suppress(PySparkException, *_NO_ANSWER):
                 self.streaming.awaitTermination()
             time.sleep(0.01)  # no busy loop if Spark does not wait
+        with suppress(PySparkException, *_NO_ANSWER):
+            self._ended()
 
     def stop(self) -> str | None:
         """Stop the stream; returns the reason if that takes longer than Spark waits, or if the JVM has ended."""
         try:
             self.streaming.stop()
+            self._ended()
         except (PySparkException, *_NO_ANSWER) as error:
             return str(error).partition("\n")[0]
         return None
+
+
+def release_stores(spark: SparkSession, stream: StreamingQuery) -> None:
+    """Wait for the tasks of a stream that has ended, which may still write its state, and close its stores.
+
+    Spark does not wait for them, and lets a Python worker continue for 2 s. Stores in use are left to Spark.
+    """
+    end = time.monotonic() + _TASKS_S
+    while _has_tasks(spark, stream.runId):
+        if time.monotonic() > end:
+            return
+        time.sleep(0.01)
+    close_stores(spark, stream)
+
+
+def _has_tasks(spark: SparkSession, run: str) -> bool:
+    tracker, arrays = spark.sparkContext.statusTracker(), spark._jvm.java.util.Arrays  # noqa: SLF001 - has no public name
+    # Hundreds of jobs, which pyspark would fetch one by one.
+    last = arrays.stream(tracker._jtracker.getJobIdsForGroup(run)).max()  # noqa: SLF001
+    job = tracker.getJobInfo(last.getAsInt()) if last.isPresent() else None
+    stages = map(tracker.getStageInfo, () if job is None else job.stageIds)
+    return any(stage is not None and stage.numActiveTasks for stage in stages)

@@ -34,6 +34,9 @@ def test_sessions_and_windows_of_several_partitions_are_read_backwards() -> None
             rows = list(forwards)
             assert len(rows) in (2, 6)
             assert rows[::-1] == list(backwards)
+        for view in (sessions, windows):
+            assert list(view.all()) == list(view)
+            assert len(list(view)) == len(view) > 1
 
 
 class Scanning(ks.Processor):

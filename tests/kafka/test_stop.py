@@ -1,0 +1,61 @@
+"""A query that was stopped leaves a checkpoint that nothing writes to any more."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kstreamnb as ks
+from tests.kafka.apps import PATIENCE_S, Bench, counting
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+
+def written(folder: Path) -> dict[Path, int]:
+    """Every file and folder, and when it was changed."""
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+
+
+def maintain_stores(spark: Any) -> None:
+    """Have Spark maintain the state stores that it has loaded, as it does once a minute."""
+    kind = spark._jvm.java.lang.Class.forName("org.apache.spark.sql.execution.streaming.state.StateStore$")
+    method = kind.getDeclaredMethod("doMaintenance", None)
+    method.setAccessible(True)
+    method.invoke(kind.getField("MODULE$").get(None), None)
+
+
+def test_spark_writes_no_snapshot_of_a_query_that_was_stopped(bench: Bench) -> None:
+    """It is due after ten batches, and would be written with the next maintenance."""
+    bench.fill("snapshot-in", 100)
+    query = bench.deploy(counting("snapshot"), max_records=4)
+    assert query.await_input(PATIENCE_S)
+    query.stop()
+    before = written(bench.folder)
+    maintain_stores(bench.spark)
+    time.sleep(3)
+    assert before == written(bench.folder)
+    assert query.restart().await_input(PATIENCE_S)
+
+
+def test_a_stop_within_a_batch_waits_for_its_tasks(bench: Bench) -> None:
+    """Spark cancels them, and lets their workers compute."""
+
+    def slow(value: int) -> int:
+        time.sleep(0.05)
+        return value
+
+    bench.fill("slow-in", 100)
+    builder = ks.StreamsBuilder("slow")
+    grouped = builder.stream("slow-in", value_serde="long").map_values(slow).group_by_key(value_serde="long")
+    grouped.count(store="counts").to_stream().to("slow-out", value_serde="long")
+    query = bench.deploy(builder.build(), max_records=40)
+    end = time.monotonic() + PATIENCE_S
+    while not any((bench.folder / "checkpoint" / "workers").glob("*")) and time.monotonic() < end:
+        time.sleep(0.01)
+    query.stop()
+    before = written(bench.folder)
+    time.sleep(4)
+    assert before == written(bench.folder)
