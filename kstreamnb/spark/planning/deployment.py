@@ -59,10 +59,16 @@ class ApplicationPlan:
     reads: Mapping[int, tuple[str, ...]]
     default_partitions: int = 1
 
+    @property
+    def plan(self) -> TaskPlan:
+        """A plan of all sub-topologies together, which knows the sources and serdes of topics; no task runs it."""
+        ids = tuple(group.id for group in self.topology.subtopologies())
+        return TaskPlan(self.topology, ids, config=self.config, partitions=self.partitions)
+
     @cached_property
     def id(self) -> str:
         """The application's id."""
-        return TaskPlan(self.topology, (), config=self.config).application_id
+        return self.plan.application_id
 
     @property
     def inputs(self) -> tuple[str, ...]:
