@@ -275,9 +275,13 @@ def _lost(topic: str, partition: int, offset: int, first: int, last: int) -> Dat
             detail=f"{first - offset} offsets were removed before they were read",
             hint="keep the topic's records longer, or reset the application",
         )
+    return _unreadable(topic, partition, f"it has {first} to {last}, expected {offset}")
+
+
+def _unreadable(topic: str, partition: int, detail: str) -> DataLossError:
     return DataLossError(
         f'topic "{topic}" no longer has the offsets to read in partition {partition}',
-        detail=f"it has {first} to {last}, expected {offset}",
+        detail=detail,
         hint="keep the topic's records longer, or reset the application",
     )
 
@@ -290,11 +294,7 @@ def at_end(message: Message, servers: Servers) -> bool:
     if error.code() == _EOF:
         return True
     if error.code() == _NO_RESET:
-        raise DataLossError(
-            f'topic "{message.topic()}" no longer has the offsets to read in partition {message.partition()}',
-            detail=f"Kafka says: {error.str()}",
-            hint="keep the topic's records longer, or reset the application",
-        )
+        raise _unreadable(message.topic(), message.partition(), f"Kafka says: {error.str()}")
     raise kafka_error(f'reading topic "{message.topic()}"', error, servers)
 
 

@@ -52,15 +52,12 @@ class RunResult(Displayed):
         key_serde, value_serde = writer_serdes(self._application, topic)
         read_key, read_value = decoder(key_serde), decoder(value_serde)
         found: dict[int, list[TopicRecord]] = {}
-        for _, partition, timestamp, key, value, headers in self.wire_records(topic):
+        batches = [(row["source"], row["seq"], unpack(bytes(row["blob"]))) for row in self._addressed(OUT).collect()]
+        merged = merge_batches(topic, (each for each in batches if each[2].topic == topic))
+        for _, partition, timestamp, key, value, headers in merged:
             rows = found.setdefault(partition, [])
             rows.append(TopicRecord(topic, partition, len(rows), timestamp, read_key(key), read_value(value), headers))
         return dict(sorted(found.items()))
-
-    def wire_records(self, topic: str) -> Iterator[tuple[str, int, int, Any, Any, Any]]:
-        """Return the records of an output topic in wire form: (topic, partition, timestamp, key, value, headers)."""
-        batches = [(row["source"], row["seq"], unpack(bytes(row["blob"]))) for row in self._addressed(OUT).collect()]
-        return merge_batches(topic, (each for each in batches if each[2].topic == topic))
 
     def store(self, name: str, *, timestamps: bool = False, headers: bool = False) -> StoreView:
         """Return a store at the end of the run, over all its partitions.

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from kstreamnb.core.codec import decoder
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.signatures import taking
-from kstreamnb.errors import ApplicationStateError, BrokerError, CheckpointError, EngineError, TransactionTimeoutError
+from kstreamnb.errors import ApplicationStateError, BrokerError, EngineError, TransactionTimeoutError
 from kstreamnb.kafka.output_batch import BatchHistory, OutputBatch
 from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles, Claim
 from kstreamnb.spark.contracts import QueryBatch, QuerySink
@@ -134,18 +134,6 @@ def history_of(sink: BoundSink, place: str) -> BatchHistory:
     """Return the batches of a sink's query, to compare with the last one in its destination, named ``place``."""
     deployment, lost = sink.bound, f"{place} has none: it was emptied or replaced, or is another one"
     return BatchHistory(deployment.application.id, deployment.name, sink.again, sink.without_output, place, lost)
-
-
-def foreign(deployment: Deployment, batch: int, query: str, where: str, hint: str) -> CheckpointError:
-    """Return the error of a sink that has batches of another query of the application.
-
-    Their numbers say nothing about the batches of this query: it would skip its own, or overwrite some of the others.
-    """
-    return CheckpointError(
-        f'application "{deployment.application.id}" belongs to another checkpoint',
-        detail=f"{where} has batch {batch} of query {query}; this one is query {deployment.name}",
-        hint=f"use the checkpoint of that query, give the application a new id, or {hint}",
-    )
 
 
 @dataclass

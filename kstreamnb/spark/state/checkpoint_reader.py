@@ -125,7 +125,7 @@ def read_states(spark: SparkSession, deployment: Deployment, checkpoint: Checkpo
     found: dict[str, list[bytes]] = {}
     for level in deployment.levels:
         if level.stateful:
-            names = {group: placed.name for group, placed in deployment.placements(level.number).items()}
+            names = {group: placed.name for group, placed in deployment.placements[level.number].items()}
             _, entries = read_entries(spark, deployment, checkpoint, level.number, dict.fromkeys(names, 0))
             for group, _, deltas in entries:
                 found.setdefault(names[group], []).extend(deltas)

@@ -113,7 +113,6 @@ class _StoreTotals:
 @dataclass
 class _TaskTotals:
     consumed: int = 0
-    produced: int = 0
     state_bytes: int = 0
     stream_time_ms: int = -1
     seconds: float = 0.0
@@ -183,7 +182,6 @@ class MetricsBook:
     def _add_report(self, report: TaskReport) -> None:
         task = self.tasks[report["task"]]
         task.consumed += report["consumed"]
-        task.produced += report["produced"]
         task.seconds += report["seconds"]
         task.restores += report["state"] == "rebuild"
         task.slowest = max(task.slowest, report["seconds"] / max(1, report["consumed"]))
@@ -330,19 +328,6 @@ def elapsed_ms(before: Iterable[Metric], now: Iterable[Metric], elapsed: Duratio
     if taken[0] is None or taken[1] is None:
         raise ConfigError("the time between two readings is unknown", hint='pass elapsed="5m", or query.metrics()')
     return round(1000 * (taken[1] - taken[0]))
-
-
-def as_dict(metrics: Iterable[Metric]) -> dict[str, float]:
-    """Return the values of metrics by ``group:name{tags}``.
-
-    Example:
-        >>> as_dict([Metric("stream-task-metrics", "process-total", (("task-id", "0_1"),), 7.0)])
-        {'stream-task-metrics:process-total{task-id=0_1}': 7.0}
-    """
-    return {
-        f"{m.group}:{m.name}" + ("{" + ",".join(f"{k}={v}" for k, v in m.tags) + "}" if m.tags else ""): m.value
-        for m in metrics
-    }
 
 
 def _lag_metrics(client: _Tags, lag: Mapping[tuple[str, int], int]) -> Iterator[Metric]:
