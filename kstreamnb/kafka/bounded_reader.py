@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
 from operator import itemgetter
@@ -19,7 +19,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from kstreamnb.core.record import Headers
 from kstreamnb.errors import BrokerError, DataLossError
 from kstreamnb.kafka.admin import Admin
-from kstreamnb.kafka.batch_offsets import Offsets, batch_end_by_time, ranges
+from kstreamnb.kafka.batch_offsets import Offsets, PartitionId, batch_end_by_time, ranges
 from kstreamnb.kafka.client import Servers, client, connection, kafka_error
 
 RawRecord: TypeAlias = tuple[int, int, bytes | None, bytes | None, Headers]
@@ -145,18 +145,35 @@ class BoundedReader:
 
     def _first_time(self, start: Offsets, end: Offsets) -> int:
         """Return the least timestamp among the first records of the partitions."""
-        waiting = {(each.topic, each.partition): each for each in pieces_between(start, end)}
-        consumer, times, began = bounded_consumer(self.servers), [], time.monotonic()
-        try:
-            consumer.assign([TopicPartition(each.topic, each.partition, each.start) for each in waiting.values()])
-            while waiting and time.monotonic() - began < _PATIENCE_S:
-                for message in arrived(consumer, 100, 0.05):
-                    piece = waiting.pop((message.topic(), message.partition()), None)
-                    if piece is not None and not at_end(message, self.servers):
-                        times.append(message.timestamp()[1])
-        finally:
-            consumer.close()
-        return max(0, min(times, default=0))
+        waiting = {(each.topic, each.partition): each.start for each in pieces_between(start, end)}
+        first = first_messages(self.servers, waiting, _PATIENCE_S)
+        return max(0, min((message.timestamp()[1] for message in first.values()), default=0))
+
+
+def first_messages(
+    servers: Servers, starts: Mapping[PartitionId, int], seconds: float, *, isolation_level: str = "read_committed"
+) -> dict[PartitionId, Message]:
+    """Return the first message of each partition from an offset; without those that have none, or not in time.
+
+    Args:
+        servers: ``host:port,…``, or settings with ``bootstrap.servers`` among them.
+        starts: offsets by topic and partition.
+        seconds: how long to wait at most.
+        isolation_level: "read_committed" (default), or "read_uncommitted" for records of open transactions, too.
+    """
+    consumer = client(Consumer, bounded_settings(servers, isolation_level=isolation_level))
+    found, seen, limit = dict[PartitionId, Message](), set[PartitionId](), time.monotonic() + seconds
+    try:
+        consumer.assign([TopicPartition(*partition, offset) for partition, offset in starts.items()])
+        while len(seen) < len(starts) and time.monotonic() < limit:
+            for message in arrived(consumer, 100, 0.05):
+                partition = message.topic(), message.partition()
+                if partition not in seen and not at_end(message, servers):
+                    found[partition] = message
+                seen.add(partition)
+    finally:
+        consumer.close()
+    return found
 
 
 def fetch(

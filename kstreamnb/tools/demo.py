@@ -108,43 +108,24 @@ def load(limit: int | None = None) -> ks.Sample:
     Args:
         limit: only the first flights, as many as this.
     """
-    first, *others = (
-        ks.Sample.from_dataframe(
-            frame, topic=topic, key="key", value="value", timestamp="timestamp", partitions=PARTITIONS[topic]
-        )
-        for topic, frame in _frames(limit).items()
-    )
-    return first.merge(*others)
-
-
-def _frames(limit: int | None) -> dict[str, Any]:
-    """Return three frames with key, value (a dict) and timestamp (ms), in order of arrival."""
     import pandas
-
-    def records(keys: object, values: list[dict[str, Any]], timestamps: object) -> Any:
-        return pandas.DataFrame({"key": keys, "value": values, "timestamp": timestamps}).reset_index(drop=True)
-
-    def rows(frame: Any) -> list[dict[str, Any]]:
-        clean = frame.astype(object).where(frame.notna(), None)
-        return [dict(zip(clean.columns, row, strict=True)) for row in clean.itertuples(index=False, name=None)]
 
     raw = pandas.read_csv(_table("flights.csv.zip"))
     scheduled = pandas.to_datetime(raw.time_hour, utc=True) + pandas.to_timedelta(raw.minute, unit="min")
-    start = int(scheduled.min().timestamp() * 1000)
     actual = scheduled + pandas.to_timedelta(raw.dep_delay.fillna(0), unit="min")
-    order = actual.to_frame("actual").assign(row=range(len(raw))).sort_values(["actual", "row"]).index[:limit]
-    flights = raw.loc[order]
-    wanted = flights[["carrier", "flight", "origin", "dest", "distance", "month"]].assign(
-        delay=flights.dep_delay.astype("Int64")
-    )
-    tails = flights.tailnum.astype(object).where(flights.tailnum.notna(), None)
-    millis = (scheduled.loc[order] - pandas.Timestamp(0, tz="UTC")) // pandas.Timedelta("1ms")
-    planes, airlines = pandas.read_csv(_table("planes.csv")), pandas.read_csv(_table("airlines.csv"))
-    return {
-        "planes": records(planes.tailnum, rows(planes[["model", "seats"]]), start - 1),
-        "airlines": records(airlines.carrier, rows(airlines[["name"]]), start - 1),
-        "flights": records(tails.tolist(), rows(wanted), millis.tolist()),
-    }
+    flights = raw.assign(at=scheduled, actual=actual, delay=raw.dep_delay.astype("Int64"))
+    flights = flights.sort_values("actual", kind="stable")[:limit]
+    before = scheduled.min() - pandas.Timedelta("1ms")
+    planes, airlines = (pandas.read_csv(_table(f"{name}.csv")).assign(at=before) for name in ("planes", "airlines"))
+
+    def sample(topic: str, frame: pandas.DataFrame, key: str, *fields: str) -> ks.Sample:
+        return ks.Sample.from_dataframe(
+            frame, topic=topic, key=key, value=fields, timestamp="at", partitions=PARTITIONS[topic]
+        )
+
+    first = sample("planes", planes, "tailnum", "model", "seats")
+    fields = "carrier", "flight", "origin", "dest", "distance", "month", "delay"
+    return first.merge(sample("airlines", airlines, "carrier", "name"), sample("flights", flights, "tailnum", *fields))
 
 
 def _table(name: str) -> Path:

@@ -217,34 +217,28 @@ class FrameSink(BoundSink):
 
 def tables_of(application: ApplicationPlan, batch: QueryBatch) -> dict[str, pa.Table]:
     """Return a batch's output as a table by topic: partition, timestamp, key, value."""
-    by_topic: dict[str, list[tuple[Any, ...]]] = {}
-    for topic, *row in batch.output.records():
-        by_topic.setdefault(topic, []).append(tuple(row))
-    found = {}
-    for topic, rows in by_topic.items():
-        partitions, timestamps, keys, values, _ = zip(*rows, strict=True)
-        key_serde, value_serde = writer_serdes(application, topic)
-        columns = {
-            "partition": pa.array(partitions, pa.int32()),
-            "timestamp": pa.array(timestamps, pa.int64()),
-            "key": arrow_column(list(keys), key_serde),
-            "value": arrow_column(list(values), value_serde),
+    tables: dict[str, list[pa.Table]] = {}
+    for columns in batch.output.columns():
+        key_serde, value_serde = writer_serdes(application, columns.topic)
+        fields = {
+            "partition": pa.array(columns.partitions, pa.int32()),
+            "timestamp": pa.array(columns.timestamps, pa.int64()),
+            "key": arrow_column(columns.keys, key_serde),
+            "value": arrow_column(columns.values, value_serde),
         }
-        found[topic] = pa.table(columns)
-    return found
+        tables.setdefault(columns.topic, []).append(pa.table(fields))
+    return {topic: pa.concat_tables(parts) for topic, parts in tables.items()}
 
 
 def records_of(application: ApplicationPlan, batch: QueryBatch) -> dict[str, list[TopicRecord]]:
     """Return a batch's output with the user's values, by topic; those of each partition in order."""
-    by_topic: dict[str, dict[int, list[tuple[Any, ...]]]] = {}
+    rows: dict[tuple[str, int], list[Any]] = {}
     for topic, partition, *row in batch.output.records():
-        by_topic.setdefault(topic, {}).setdefault(partition, []).append(tuple(row))
-    return {
-        topic: [
-            record for partition in sorted(parts) for record in decoded(application, topic, partition, parts[partition])
-        ]
-        for topic, parts in by_topic.items()
-    }
+        rows.setdefault((topic, partition), []).append(row)
+    found: dict[str, list[TopicRecord]] = {}
+    for topic, partition in sorted(rows):
+        found.setdefault(topic, []).extend(decoded(application, topic, partition, rows[topic, partition]))
+    return found
 
 
 def decoded(application: ApplicationPlan, topic: str, partition: int, rows: list[Any]) -> list[TopicRecord]:

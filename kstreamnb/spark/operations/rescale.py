@@ -21,7 +21,7 @@ from kstreamnb.spark.jvm.session import query_session, spark_session
 from kstreamnb.spark.planning.deployment import COPY
 from kstreamnb.spark.planning.key_routing import spark_hash
 from kstreamnb.spark.state.checkpoint_manifest import require_manifest, write_manifest
-from kstreamnb.spark.state.checkpoint_reader import last_batch, last_begun, settle
+from kstreamnb.spark.state.checkpoint_reader import require_finished, settle
 from kstreamnb.spark.state.hadoop_files import checkpoint_files
 
 if TYPE_CHECKING:  # Kafka's client is loaded by connections alone
@@ -76,12 +76,8 @@ def rescale(
         from kstreamnb.kafka.application_reset import fence
 
         fence(bootstrap_servers, manifest.application)
-    started = last_begun(folder)
-    if started != last_batch(folder):
-        raise ApplicationStateError(
-            f'"{manifest.application}" has not finished batch {started}',
-            hint="start it with available_now=True, so that it finishes, and rescale it then",
-        )
+    hint = "start it with available_now=True, so that it finishes, and rescale it then"
+    started = require_finished(folder, manifest.application, hint)
     if started >= 0:
         settle(folder)
         session = query_session(spark or spark_session(), local_files=folder.local)

@@ -35,6 +35,14 @@ def last_begun(checkpoint: CheckpointFiles) -> int:
     return max(checkpoint.numbers("offsets"), default=-1)
 
 
+def require_finished(checkpoint: CheckpointFiles, application: str, hint: str) -> int:
+    """Return the last batch of a checkpoint; raises ApplicationStateError with a hint if it is not committed."""
+    batch = last_begun(checkpoint)
+    if batch != last_batch(checkpoint):
+        raise ApplicationStateError(f'"{application}" has not finished batch {batch}', hint=hint)
+    return batch
+
+
 def batches_without_input(checkpoint: CheckpointFiles) -> frozenset[int]:
     """Return the numbers of batches that moved no position and no tick: those that a rescaling writes."""
     entries = {}
