@@ -17,6 +17,7 @@ from typing import NamedTuple, TypeAlias
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from kstreamnb.core.record import Headers
+from kstreamnb.core.time import Instant
 from kstreamnb.errors import BrokerError, DataLossError
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.batch_offsets import Offsets, PartitionId, batch_end_by_time, ranges
@@ -120,9 +121,9 @@ class BoundedReader:
         """Return the last stable offsets: no transaction is open below them."""
         return self.admin.offsets(self.topics, "latest")
 
-    def at_time(self, timestamp_ms: int) -> Offsets:
-        """Return the offsets of the first records at or after a time in ms, the end if there are none."""
-        return self.admin.offsets(self.topics, timestamp_ms)
+    def at_time(self, at: Instant) -> Offsets:
+        """Return the offsets of the first records at or after an instant, the end if there are none."""
+        return self.admin.offsets(self.topics, at)
 
     def check(self, start: Offsets, end: Offsets) -> None:
         """Raise DataLossError if a topic ends before its position; `fetch` finds records that are gone."""

@@ -9,12 +9,15 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kstreamnb.core.time import Instant
 from kstreamnb.errors import EngineError
 from kstreamnb.kafka.batch_offsets import Offsets, ranges
 from kstreamnb.spark.contracts import Chunk
+
+if TYPE_CHECKING:  # Kafka's client is loaded by connections alone
+    from kstreamnb.kafka.bounded_reader import BoundedReader, TopicFollower
 
 FEW_RECORDS = 2000
 """The records of the largest batch that is read by the process that plans it."""
@@ -39,19 +42,19 @@ class KafkaOffsetSource:
     fail_on_loss: bool = True
     patience_s: float = 300.0
     raw: bool = True
-    _reader: Any = field(default=None, repr=False, init=False)
-    _glancing: Any = field(default=None, repr=False, init=False)
-    _follower: Any = field(default=None, repr=False, init=False)
+    _reader: BoundedReader | None = field(default=None, repr=False, init=False)
+    _glancing: BoundedReader | None = field(default=None, repr=False, init=False)
+    _follower: TopicFollower | None = field(default=None, repr=False, init=False)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_reader": None, "_glancing": None, "_follower": None}
 
-    def _own_reader(self) -> Any:
+    def _own_reader(self) -> BoundedReader:
         """Return the reader of this process."""
         self._reader = self._reader or self._new_reader(self.patience_s)
         return self._reader
 
-    def _new_reader(self, patience_s: float) -> Any:
+    def _new_reader(self, patience_s: float) -> BoundedReader:
         from kstreamnb.kafka.bounded_reader import BoundedReader
 
         return BoundedReader(self.servers, sorted({*self.topics, *self.global_topics}), patience_s=patience_s)
@@ -62,7 +65,7 @@ class KafkaOffsetSource:
         own: Mapping[str, Starting] = {}
         if isinstance(starting, tuple):
             starting, own = starting
-        first: Offsets = reader.beginning()
+        first = reader.beginning()
         known: dict[Any, Offsets] = {"earliest": first}
         chosen: Offsets = {}
         for topic, parts in first.items():
@@ -82,8 +85,7 @@ class KafkaOffsetSource:
 
     def end(self) -> Offsets:
         """Return the last stable offsets."""
-        found: Offsets = self._own_reader().end()
-        return found
+        return self._own_reader().end()
 
     def follow(self, begin: Offsets) -> None:
         """Receive the records after these offsets as they arrive, if that is not done already."""
@@ -95,7 +97,7 @@ class KafkaOffsetSource:
         """Return the offsets after the records that have arrived; None if they have to be looked up."""
         if self._follower is None:
             return None
-        found: Offsets | None = None
+        found = None
         with suppress(EngineError):  # a look-up reports it, with more patience
             found = self._follower.wait(begin, seconds)
         if found is None:
@@ -112,10 +114,9 @@ class KafkaOffsetSource:
         """Return the last stable offsets if a broker answers soon, for callers that only report; else None."""
         self._glancing = self._glancing or self._new_reader(_GLANCE_S)
         try:
-            found: Offsets = self._glancing.end()
+            return self._glancing.end()
         except EngineError:
             return None
-        return found
 
     def batch_end(self, start: Offsets, end: Offsets, limit: int) -> Offsets:
         """Return the end of the records that come first by event time; all of global topics, because they precede the
@@ -123,7 +124,7 @@ class KafkaOffsetSource:
         """
         theirs = {topic: parts for topic, parts in end.items() if topic in self.global_topics}
         mine = {topic: parts for topic, parts in end.items() if topic not in self.global_topics}
-        found: Offsets = self._own_reader().batch_end({topic: start.get(topic, {}) for topic in mine}, mine, limit)
+        found = self._own_reader().batch_end({topic: start.get(topic, {}) for topic in mine}, mine, limit)
         return {**found, **theirs}
 
     def check(self, start: Offsets, end: Offsets) -> None:
@@ -153,7 +154,6 @@ class KafkaOffsetSource:
         from kstreamnb.kafka.bounded_reader import Piece, fetch
 
         wanted = [Piece(*piece) for piece in pieces]
-        found = None if self._follower is None else self._follower.take(wanted)
-        if found is None:
-            found = fetch(self.servers, wanted, skip_lost=not self.fail_on_loss)
+        received = None if self._follower is None else self._follower.take(wanted)
+        found = fetch(self.servers, wanted, skip_lost=not self.fail_on_loss) if received is None else received
         yield from ((*each, None) for each in found)

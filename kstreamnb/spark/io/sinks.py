@@ -109,9 +109,11 @@ class BoundSink(QuerySink):
 
     Attributes:
         deployment: what the query runs; None before `deploy`.
+        spark: the session that the query runs in; None before `deploy`.
     """
 
     deployment: Deployment | None = field(default=None, init=False, repr=False, kw_only=True)
+    spark: SparkSession | None = field(default=None, init=False, repr=False, kw_only=True)
 
     def attach(self, deployment: Deployment, spark: SparkSession) -> None:
         """Bind the sink to a query.
@@ -120,7 +122,7 @@ class BoundSink(QuerySink):
             deployment: what `deploy` starts.
             spark: the session that it runs in.
         """
-        self.deployment = deployment
+        self.deployment, self.spark = deployment, spark
 
     @property
     def bound(self) -> Deployment:
@@ -175,7 +177,6 @@ class FrameSink(BoundSink):
 
     Args:
         function: function ``(frames, batch) -> None``; gets a DataFrame by topic, and the number of the batch.
-        _spark: set by the query. Default: None.
 
     Example:
         >>> sink = FrameSink(lambda frames, batch: frames["stock"].write.mode("append").parquet("lake"))
@@ -185,20 +186,9 @@ class FrameSink(BoundSink):
 
     repeats: ClassVar[str] = FunctionSink.repeats
     function: Callable[[Mapping[str, DataFrame], int], Any]
-    _spark: SparkSession | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         taking(self.function, "frames", "batch")
-
-    def attach(self, deployment: Deployment, spark: SparkSession) -> None:
-        """Bind the sink to a query, and to the session of its DataFrames.
-
-        Args:
-            deployment: what `deploy` starts.
-            spark: the session that makes the DataFrames.
-        """
-        super().attach(deployment, spark)
-        self._spark = spark
 
     def publish(self, batch: QueryBatch) -> OutputBatch:
         """Call the function with DataFrames by topic and the batch's number.
@@ -206,12 +196,9 @@ class FrameSink(BoundSink):
         Args:
             batch: output of one batch, with its number.
         """
-        assert self._spark is not None
-        frames = {
-            topic: self._spark.createDataFrame(table)
-            for topic, table in tables_of(self.bound.application, batch).items()
-        }
-        self.function(frames, batch.number)
+        tables = tables_of(self.bound.application, batch)
+        assert self.spark is not None
+        self.function({topic: self.spark.createDataFrame(table) for topic, table in tables.items()}, batch.number)
         return OutputBatch(batch.number, batch.output.count())
 
 
