@@ -9,23 +9,17 @@ import time
 from collections.abc import Iterable
 from typing import ClassVar
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from kstreamnb.errors import ApplicationStateError
 from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.kafka.client import about_topic, client, kafka_error
 from kstreamnb.kafka.output_batch import OutputBatch, OutputColumns
-from kstreamnb.kafka.producer import BatchWriter, send_all
+from kstreamnb.kafka.producer import BATCH_TUNING, BatchWriter, send_all
 
 _FLUSH_S = 1.0
 _PATIENCE_S = 120.0  # for the acknowledgement of a batch
-_TUNING = {
-    "linger.ms": 5,
-    "compression.type": "lz4",
-    "enable.idempotence": True,
-    "queue.buffering.max.messages": 500_000,
-    "queue.buffering.max.kbytes": 1 << 20,
-}
+_TUNING = {**BATCH_TUNING, "enable.idempotence": True}
 
 
 class AtLeastOnceWriter(BatchWriter):
@@ -61,7 +55,8 @@ class AtLeastOnceWriter(BatchWriter):
             assert self._producer is not None
             try:
                 count = self._send(self._producer, output)
-                self._commit(positions or {})
+                if (partitions := self._partitions(positions or {})) and self._group is not None:
+                    self._group.commit(offsets=partitions, asynchronous=False)
             except KafkaException as error:
                 self.close()
                 what, again = f'publishing for "{self.application}"', "the batch is sent again after a restart"
@@ -87,8 +82,3 @@ class AtLeastOnceWriter(BatchWriter):
         if failures:
             raise failures[0]
         return count
-
-    def _commit(self, positions: Offsets) -> None:
-        partitions = [TopicPartition(t, p, n) for t, parts in positions.items() for p, n in parts.items()]
-        if partitions and self._group is not None:
-            self._group.commit(offsets=partitions, asynchronous=False)

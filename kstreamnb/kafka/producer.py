@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Self, TypeAlias
 
 import numpy as np
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from kstreamnb.background import background, report
 from kstreamnb.core.arguments import check_arguments
@@ -24,6 +24,7 @@ from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import serde_of
 from kstreamnb.core.time import duration_ms, format_duration
 from kstreamnb.errors import ApplicationStateError, BufferExhaustedError
+from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.kafka.client import (
     Servers,
     as_settings,
@@ -42,6 +43,14 @@ DeliveryCallback: TypeAlias = Callable[[TopicRecord | None, Exception | None], N
 
 _PATIENCE = {"topic.metadata.propagation.max.ms": 5000}  # how long a topic may be unknown; 30 s by default
 _TUNING = {"linger.ms": 5, "compression.type": "lz4", "enable.idempotence": True, **_PATIENCE}
+BATCH_TUNING = {
+    "compression.type": "lz4",
+    "linger.ms": 5,
+    "queue.buffering.max.messages": 500_000,
+    "queue.buffering.max.kbytes": 1 << 20,
+}
+"""Settings of producers of whole batches, unless the user gives others."""
+
 _POLL_S = 0.1
 
 
@@ -260,6 +269,10 @@ class BatchWriter:
 
     def _settings(self, tuning: Mapping[str, object], **own: object) -> dict[str, object]:
         return connection({**as_settings(self.servers), **self.config}, defaults=tuning, **own)
+
+    @staticmethod
+    def _partitions(positions: Offsets) -> list[TopicPartition]:
+        return [TopicPartition(t, p, n) for t, parts in positions.items() for p, n in parts.items()]
 
     def _new_group(self) -> Consumer:
         """Make a member of the group that commits positions, for tools that show lag."""

@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import ClassVar
 
-from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kstreamnb.core.time import format_duration
 from kstreamnb.errors import ApplicationStateError, BrokerError, EngineError, TransactionTimeoutError
@@ -29,7 +29,7 @@ from kstreamnb.kafka.batch_marker import MARKER_KEY, PublishedOutput, last_marke
 from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.kafka.client import Servers, await_broker, client, kafka_error
 from kstreamnb.kafka.output_batch import BatchHistory, Marker, OutputBatch, OutputColumns, checksum_of
-from kstreamnb.kafka.producer import BatchWriter, refuse_closing, send_all
+from kstreamnb.kafka.producer import BATCH_TUNING, BatchWriter, refuse_closing, send_all
 from kstreamnb.kafka.storage.checkpoint_files import Claim
 from kstreamnb.kafka.storage.claims import SHARED_PARTITIONS, create_commits_topic
 from kstreamnb.kafka.transaction_end import (
@@ -59,10 +59,7 @@ _FIRST_TIMEOUT_MS = 60_000
 _MAX_TIMEOUT_MS = 15 * 60_000  # a broker's transaction.max.timeout.ms, unless its operator changed that
 _TIMEOUT = "transaction.timeout.ms"
 _TUNING = {
-    "compression.type": "lz4",
-    "linger.ms": 5,
-    "queue.buffering.max.messages": 500_000,
-    "queue.buffering.max.kbytes": 1 << 20,
+    **BATCH_TUNING,
     "retry.backoff.ms": 20,
     _TIMEOUT: _FIRST_TIMEOUT_MS,
     # With its re-bootstrap librdkafka forgets how to reach the group's coordinator once a broker was away: sending
@@ -389,7 +386,7 @@ class TransactionalWriter(BatchWriter):
                 producer.poll(0.05)
 
     def _send_positions(self, producer: Producer, positions: Offsets) -> None:
-        partitions = [TopicPartition(t, p, n) for t, parts in positions.items() for p, n in parts.items()]
+        partitions = self._partitions(positions)
         if partitions and self._group is not None:
             group = self._group.consumer_group_metadata()
             repeat_call(producer.send_offsets_to_transaction, partitions, group, _CALL_S, closing=self._closing)

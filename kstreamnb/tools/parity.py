@@ -162,7 +162,10 @@ def parity(
     outcomes = []
     with under_way("engines", len(engines)) as done:
         for engine, run in engines.items():
-            outcomes.append(_outcome(engine, run))
+            try:
+                outcomes.append(run())
+            except KStreamError as error:
+                outcomes.append(EngineOutcome(engine, error=error))
             done(1)
     driver, *others = outcomes
     found = {
@@ -210,13 +213,6 @@ def verify_state(query: Query) -> StateCheck:
             found += differences(task, store, made, against)
             done(1)
     return StateCheck(tuple(found), stores)
-
-
-def _outcome(engine: str, run: Callable[[], EngineOutcome]) -> EngineOutcome:
-    try:
-        return run()
-    except KStreamError as error:
-        return EngineOutcome(engine, error=error)
 
 
 def _failure(outcome: EngineOutcome) -> tuple[Any, ...] | None:

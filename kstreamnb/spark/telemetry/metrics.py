@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -103,14 +103,6 @@ class BatchFigures(NamedTuple):
 
 
 @dataclass
-class _StoreTotals:
-    rows: int = 0
-    size: int = 0
-    updates: int = 0
-    tombstones: int = 0
-
-
-@dataclass
 class _TaskTotals:
     consumed: int = 0
     state_bytes: int = 0
@@ -121,7 +113,7 @@ class _TaskTotals:
     lateness_ms: tuple[float, float] = (0.0, 0.0)
     dropped: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
     topics: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    stores: dict[str, _StoreTotals] = field(default_factory=lambda: defaultdict(_StoreTotals))
+    stores: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))  # by name, then by metric
 
 
 class MetricsBook:
@@ -193,9 +185,8 @@ class MetricsBook:
             task.topics[topic] += count
         for name, (rows, size, updates, tombstones) in report.get("stores", {}).items():
             store = task.stores[name]
-            store.rows, store.size = rows, size
-            store.updates += updates
-            store.tombstones += tombstones
+            store["num-keys"], store["store-bytes"] = rows, size
+            store.update({"changelog-updates-total": updates, "changelog-tombstones-total": tombstones})
         self.states[report["state"]] += 1
 
     def all(
@@ -305,13 +296,7 @@ def _of_stores(tags: _Tags, task: _TaskTotals) -> Iterator[Metric]:
     group = "stream-state-metrics"
     yield Metric(group, "state-bytes", tags, float(task.state_bytes))
     for name, store in sorted(task.stores.items()):
-        numbers = {
-            "num-keys": store.rows,
-            "store-bytes": store.size,
-            "changelog-updates-total": store.updates,
-            "changelog-tombstones-total": store.tombstones,
-        }
-        for number, value in numbers.items():
+        for number, value in store.items():
             yield Metric(group, number, (*tags, ("in-memory-state-id", name)), float(value))
 
 
