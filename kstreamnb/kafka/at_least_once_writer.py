@@ -5,37 +5,25 @@ A batch that is replayed after a failure is sent again. No transaction, no marke
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import ClassVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from kstreamnb.errors import ApplicationStateError
 from kstreamnb.kafka.batch_offsets import Offsets
-from kstreamnb.kafka.client import Servers, about_topic, as_settings, client, connection, kafka_error
+from kstreamnb.kafka.client import about_topic, client, kafka_error
 from kstreamnb.kafka.output_batch import OutputBatch, OutputColumns
-from kstreamnb.kafka.producer import send_all
+from kstreamnb.kafka.producer import BATCH_TUNING, BatchWriter, send_all
 
 _FLUSH_S = 1.0
 _PATIENCE_S = 120.0  # for the acknowledgement of a batch
-_TUNING = {
-    "linger.ms": 5,
-    "compression.type": "lz4",
-    "enable.idempotence": True,
-    "queue.buffering.max.messages": 500_000,
-    "queue.buffering.max.kbytes": 1 << 20,
-}
+_TUNING = {**BATCH_TUNING, "enable.idempotence": True}
 
 
-class AtLeastOnceWriter:
+class AtLeastOnceWriter(BatchWriter):
     """Sends the batches of one application.
-
-    Args:
-        servers: ``host:port,…``, or settings with ``bootstrap.servers`` among them.
-        application: id of the application, which is also its group.
-        config: further settings of the producer, which replace those of ``servers``.
 
     Attributes:
         fences: opening another one for the same application ends this one.
@@ -43,31 +31,15 @@ class AtLeastOnceWriter:
 
     fences: ClassVar[bool] = False
 
-    def __init__(self, servers: Servers, application: str, *, config: Mapping[str, object] | None = None) -> None:
-        self.servers, self.application = servers, application
-        self._config = dict(config or {})
-        self._producer: Producer | None = None
-        self._group: Consumer | None = None
-        self._publishing, self._closing = threading.RLock(), threading.Event()
-
     def new_producer(self) -> Producer:
         """Make a producer; raises ConfigError for settings that librdkafka refuses."""
-        return client(Producer, connection({**as_settings(self.servers), **self._config}, defaults=_TUNING))
+        return client(Producer, self._settings(_TUNING))
 
     def open(self) -> None:
         """Connect."""
         self.close()
         self._closing.clear()
-        group = connection(self.servers, group_id=self.application, enable_auto_commit=False)
-        self._producer, self._group = self.new_producer(), client(Consumer, group)
-
-    def close(self) -> None:
-        """Close the connections. A batch that another thread is publishing fails first, and is sent again later."""
-        self._closing.set()
-        with self._publishing:
-            group, self._group, self._producer = self._group, None, None
-        if group is not None:
-            group.close()
+        self._producer, self._group = self.new_producer(), self._new_group()
 
     def publish(
         self, batch: int, source: str, output: Iterable[OutputColumns], positions: Offsets | None = None
@@ -83,7 +55,8 @@ class AtLeastOnceWriter:
             assert self._producer is not None
             try:
                 count = self._send(self._producer, output)
-                self._commit(positions or {})
+                if (partitions := self._partitions(positions or {})) and self._group is not None:
+                    self._group.commit(offsets=partitions, asynchronous=False)
             except KafkaException as error:
                 self.close()
                 what, again = f'publishing for "{self.application}"', "the batch is sent again after a restart"
@@ -109,8 +82,3 @@ class AtLeastOnceWriter:
         if failures:
             raise failures[0]
         return count
-
-    def _commit(self, positions: Offsets) -> None:
-        partitions = [TopicPartition(t, p, n) for t, parts in positions.items() for p, n in parts.items()]
-        if partitions and self._group is not None:
-            self._group.commit(offsets=partitions, asynchronous=False)

@@ -93,26 +93,6 @@ def _last_between(consumer: Consumer, servers: Servers, start: TopicPartition, e
     return value
 
 
-class Checksum:
-    """Checksum of a batch's output: of each topic's columns, however its records are grouped into calls."""
-
-    def __init__(self) -> None:
-        self._sums: dict[str, list[int]] = {}
-
-    def add(self, columns: OutputColumns) -> None:
-        """Add records. Sizes are part of the sum, so that neighbouring fields cannot be confused."""
-        sums = self._sums.setdefault(columns.topic, [0] * 7)
-        sized = [_sizes_and_bytes(column) for column in (columns.keys, columns.values)]
-        headers = columns.headers or [()] * len(columns.keys)
-        parts = [columns.partitions.tobytes(), columns.timestamps.tobytes(), *(part for pair in sized for part in pair)]
-        parts.append("".join(map(repr, map(tuple, headers))).encode())
-        for at, part in enumerate(parts):
-            sums[at] = _crc(part, sums[at])
-
-    def __str__(self) -> str:
-        return f"{_crc(json.dumps(self._sums, sort_keys=True).encode()):08x}"
-
-
 class PublishedOutput(NamedTuple):
     """How many records were published, and their checksum."""
 
@@ -121,18 +101,29 @@ class PublishedOutput(NamedTuple):
 
 
 def summed(output: Iterable[OutputColumns], send: Callable[[OutputColumns], None] | None = None) -> PublishedOutput:
-    """Count records and compute their checksum; each group is given to ``send`` first."""
-    checksum, count = Checksum(), 0
+    """Count records and compute their checksum; each group is given to ``send`` first.
+
+    The checksum is of each topic's columns, however its records are grouped.
+    """
+    sums: dict[str, list[int]] = {}
+    count = 0
     for columns in output:
         if send is not None:
             send(columns)
-        checksum.add(columns)
         count += len(columns.keys)
-    return PublishedOutput(count, str(checksum))
+        sizes_and_bytes = [part for column in (columns.keys, columns.values) for part in _sizes_and_bytes(column)]
+        headers = "".join(map(repr, map(tuple, columns.headers or [()] * len(columns.keys)))).encode()
+        parts = [columns.partitions.tobytes(), columns.timestamps.tobytes(), *sizes_and_bytes, headers]
+        before = sums.get(columns.topic, [0] * len(parts))
+        sums[columns.topic] = [_crc(part, value) for part, value in zip(parts, before, strict=True)]
+    return PublishedOutput(count, f"{_crc(json.dumps(sums, sort_keys=True).encode()):08x}")
 
 
 def _sizes_and_bytes(column: Sequence[bytes | None]) -> tuple[bytes, bytes]:
-    """Return the length of each item, -1 for None, and the concatenation of all items."""
+    """Return the length of each item, -1 for None, and the concatenation of all items.
+
+    Sizes are part of the checksum, so that neighbouring fields cannot be confused.
+    """
     plain = cast("Sequence[bytes]", column)
     try:
         return np.fromiter(map(len, plain), np.int64, len(plain)).tobytes(), b"".join(plain)

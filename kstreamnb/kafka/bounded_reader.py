@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
 from operator import itemgetter
@@ -17,9 +17,10 @@ from typing import NamedTuple, TypeAlias
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from kstreamnb.core.record import Headers
+from kstreamnb.core.time import Instant
 from kstreamnb.errors import BrokerError, DataLossError
 from kstreamnb.kafka.admin import Admin
-from kstreamnb.kafka.batch_offsets import Offsets, batch_end_by_time, ranges
+from kstreamnb.kafka.batch_offsets import Offsets, PartitionId, batch_end_by_time, ranges
 from kstreamnb.kafka.client import Servers, client, connection, kafka_error
 
 RawRecord: TypeAlias = tuple[int, int, bytes | None, bytes | None, Headers]
@@ -120,9 +121,9 @@ class BoundedReader:
         """Return the last stable offsets: no transaction is open below them."""
         return self.admin.offsets(self.topics, "latest")
 
-    def at_time(self, timestamp_ms: int) -> Offsets:
-        """Return the offsets of the first records at or after a time in ms, the end if there are none."""
-        return self.admin.offsets(self.topics, timestamp_ms)
+    def at_time(self, at: Instant) -> Offsets:
+        """Return the offsets of the first records at or after an instant, the end if there are none."""
+        return self.admin.offsets(self.topics, at)
 
     def check(self, start: Offsets, end: Offsets) -> None:
         """Raise DataLossError if a topic ends before its position; `fetch` finds records that are gone."""
@@ -145,18 +146,35 @@ class BoundedReader:
 
     def _first_time(self, start: Offsets, end: Offsets) -> int:
         """Return the least timestamp among the first records of the partitions."""
-        waiting = {(each.topic, each.partition): each for each in pieces_between(start, end)}
-        consumer, times, began = bounded_consumer(self.servers), [], time.monotonic()
-        try:
-            consumer.assign([TopicPartition(each.topic, each.partition, each.start) for each in waiting.values()])
-            while waiting and time.monotonic() - began < _PATIENCE_S:
-                for message in arrived(consumer, 100, 0.05):
-                    piece = waiting.pop((message.topic(), message.partition()), None)
-                    if piece is not None and not at_end(message, self.servers):
-                        times.append(message.timestamp()[1])
-        finally:
-            consumer.close()
-        return max(0, min(times, default=0))
+        waiting = {(each.topic, each.partition): each.start for each in pieces_between(start, end)}
+        first = first_messages(self.servers, waiting, _PATIENCE_S)
+        return max(0, min((message.timestamp()[1] for message in first.values()), default=0))
+
+
+def first_messages(
+    servers: Servers, starts: Mapping[PartitionId, int], seconds: float, *, isolation_level: str = "read_committed"
+) -> dict[PartitionId, Message]:
+    """Return the first message of each partition from an offset; without those that have none, or not in time.
+
+    Args:
+        servers: ``host:port,…``, or settings with ``bootstrap.servers`` among them.
+        starts: offsets by topic and partition.
+        seconds: how long to wait at most.
+        isolation_level: "read_committed" (default), or "read_uncommitted" for records of open transactions, too.
+    """
+    consumer = client(Consumer, bounded_settings(servers, isolation_level=isolation_level))
+    found, seen, limit = dict[PartitionId, Message](), set[PartitionId](), time.monotonic() + seconds
+    try:
+        consumer.assign([TopicPartition(*partition, offset) for partition, offset in starts.items()])
+        while len(seen) < len(starts) and time.monotonic() < limit:
+            for message in arrived(consumer, 100, 0.05):
+                partition = message.topic(), message.partition()
+                if partition not in seen and not at_end(message, servers):
+                    found[partition] = message
+                seen.add(partition)
+    finally:
+        consumer.close()
+    return found
 
 
 def fetch(
@@ -273,9 +291,13 @@ def _lost(topic: str, partition: int, offset: int, first: int, last: int) -> Dat
             detail=f"{first - offset} offsets were removed before they were read",
             hint="keep the topic's records longer, or reset the application",
         )
+    return _unreadable(topic, partition, f"it has {first} to {last}, expected {offset}")
+
+
+def _unreadable(topic: str, partition: int, detail: str) -> DataLossError:
     return DataLossError(
         f'topic "{topic}" no longer has the offsets to read in partition {partition}',
-        detail=f"it has {first} to {last}, expected {offset}",
+        detail=detail,
         hint="keep the topic's records longer, or reset the application",
     )
 
@@ -288,11 +310,7 @@ def at_end(message: Message, servers: Servers) -> bool:
     if error.code() == _EOF:
         return True
     if error.code() == _NO_RESET:
-        raise DataLossError(
-            f'topic "{message.topic()}" no longer has the offsets to read in partition {message.partition()}',
-            detail=f"Kafka says: {error.str()}",
-            hint="keep the topic's records longer, or reset the application",
-        )
+        raise _unreadable(message.topic(), message.partition(), f"Kafka says: {error.str()}")
     raise kafka_error(f'reading topic "{message.topic()}"', error, servers)
 
 

@@ -42,9 +42,9 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kstreamnb"
 
 
-def kafka_jars(version: str = KAFKA_VERSION, *, cache: Path | None = None) -> Path:
+def kafka_jars(version: str = KAFKA_VERSION) -> Path:
     """Return the folder of the broker's jars (44 MB); the first call fetches and checks them in about a minute."""
-    home = (cache or cache_folder()) / f"kafka-{version}"
+    home = cache_folder() / f"kafka-{version}"
     if home.is_dir():
         return home
     home.parent.mkdir(parents=True, exist_ok=True)

@@ -98,13 +98,17 @@ class BatchHistory:
     place: str
     lost: str
 
-    def refuse_foreign(self, last: Marker | None) -> None:
-        """Raise CheckpointError if the destination has batches of another query."""
+    def refuse_foreign(self, last: Marker | None, way_out: str = "reset the application") -> None:
+        """Raise CheckpointError if the destination has batches of another query; ``way_out`` is the hint's last part.
+
+        Their numbers say nothing about the batches of this query: it would skip its own, or overwrite some of the
+        others.
+        """
         if last is not None and last.query != self.query:
             raise CheckpointError(
                 f'application "{self.application}" belongs to another checkpoint',
                 detail=f"{self.place} has batch {last.batch} of query {last.query}; this one is query {self.query}",
-                hint="use the checkpoint of that query, reset the application, or give it a new id",
+                hint=f"use the checkpoint of that query, give the application a new id, or {way_out}",
             )
 
     def is_replay(self, last: Marker | None, batch: int, entry: str) -> bool:

@@ -1,11 +1,11 @@
-"""Producers of records: one record at a time with a future and a callback, a whole sample, or columns of a batch."""
+"""Producers of records: one at a time with a future and a callback, a whole sample, or batches of an application."""
 
 from __future__ import annotations
 
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from datetime import timedelta
 from functools import partial
@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Self, TypeAlias
 
 import numpy as np
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from kstreamnb.background import background, report
 from kstreamnb.core.arguments import check_arguments
@@ -24,7 +24,17 @@ from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import serde_of
 from kstreamnb.core.time import duration_ms, format_duration
 from kstreamnb.errors import ApplicationStateError, BufferExhaustedError
-from kstreamnb.kafka.client import Servers, await_broker, client, connection, kafka_error, sendable_time, shown_servers
+from kstreamnb.kafka.batch_offsets import Offsets
+from kstreamnb.kafka.client import (
+    Servers,
+    as_settings,
+    await_broker,
+    client,
+    connection,
+    kafka_error,
+    sendable_time,
+    shown_servers,
+)
 from kstreamnb.kafka.output_batch import OutputColumns
 from kstreamnb.kafka.partitioners import checked_partition, record_bytes
 
@@ -33,6 +43,14 @@ DeliveryCallback: TypeAlias = Callable[[TopicRecord | None, Exception | None], N
 
 _PATIENCE = {"topic.metadata.propagation.max.ms": 5000}  # how long a topic may be unknown; 30 s by default
 _TUNING = {"linger.ms": 5, "compression.type": "lz4", "enable.idempotence": True, **_PATIENCE}
+BATCH_TUNING = {
+    "compression.type": "lz4",
+    "linger.ms": 5,
+    "queue.buffering.max.messages": 500_000,
+    "queue.buffering.max.kbytes": 1 << 20,
+}
+"""Settings of producers of whole batches, unless the user gives others."""
+
 _POLL_S = 0.1
 
 
@@ -232,6 +250,41 @@ def produce(
     for future in futures:
         future.result()
     return len(futures)
+
+
+class BatchWriter:
+    """Publishes the batches of an application; another thread may close it at any time.
+
+    Args:
+        servers: ``host:port,…``, or settings with ``bootstrap.servers`` among them.
+        application: id of the application, which is also its group.
+        config: further settings of the producer, which replace those of ``servers``.
+    """
+
+    def __init__(self, servers: Servers, application: str, *, config: Mapping[str, object] | None = None) -> None:
+        self.servers, self.application, self.config = servers, application, dict(config or {})
+        self._producer: Producer | None = None
+        self._group: Consumer | None = None
+        self._publishing, self._closing = threading.RLock(), threading.Event()
+
+    def _settings(self, tuning: Mapping[str, object], **own: object) -> dict[str, object]:
+        return connection({**as_settings(self.servers), **self.config}, defaults=tuning, **own)
+
+    @staticmethod
+    def _partitions(positions: Offsets) -> list[TopicPartition]:
+        return [TopicPartition(t, p, n) for t, parts in positions.items() for p, n in parts.items()]
+
+    def _new_group(self) -> Consumer:
+        """Make a member of the group that commits positions, for tools that show lag."""
+        return client(Consumer, connection(self.servers, group_id=self.application, enable_auto_commit=False))
+
+    def close(self) -> None:
+        """Close the connections. A batch that another thread is publishing is aborted, or fails, first."""
+        self._closing.set()
+        with self._publishing:
+            group, self._group, self._producer = self._group, None, None
+        if group is not None:
+            group.close()
 
 
 def send_all(

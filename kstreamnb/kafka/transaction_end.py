@@ -13,13 +13,12 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 import numpy as np
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaException, Producer
 
 from kstreamnb.errors import BrokerError, DataLossError, FencedError
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.batch_offsets import PartitionId
-from kstreamnb.kafka.bounded_reader import arrived, at_end, bounded_settings
-from kstreamnb.kafka.client import client
+from kstreamnb.kafka.bounded_reader import first_messages
 from kstreamnb.kafka.output_batch import OutputColumns
 
 FirstRecords: TypeAlias = dict[PartitionId, tuple[bytes | None, bytes | None]]
@@ -89,21 +88,8 @@ def first_open_records(admin: Admin, starts: Mapping[PartitionId, int]) -> First
         admin: connected to the brokers.
         starts: offsets by topic and partition.
     """
-    consumer = client(Consumer, bounded_settings(admin.servers, isolation_level="read_uncommitted"))
-    found: FirstRecords = {}
-    end = time.monotonic() + _READ_S
-    try:
-        consumer.assign([TopicPartition(*partition, offset) for partition, offset in starts.items()])
-        seen = set[PartitionId]()
-        while len(seen) < len(starts) and time.monotonic() < end:
-            for message in arrived(consumer, 100, _PAUSE_S):
-                partition = message.topic(), message.partition()
-                if not at_end(message, admin.servers) and partition not in seen:
-                    found[partition] = message.key(), message.value()
-                seen.add(partition)
-    finally:
-        consumer.close()
-    return found
+    first = first_messages(admin.servers, starts, _READ_S, isolation_level="read_uncommitted")
+    return {partition: (message.key(), message.value()) for partition, message in first.items()}
 
 
 def never_ended(application: str, place: PartitionId, first: int) -> BrokerError:

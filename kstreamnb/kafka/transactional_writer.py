@@ -14,23 +14,22 @@ that topic, and the writer of the whole batch adds its marker once all slots are
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import ClassVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kstreamnb.core.time import format_duration
 from kstreamnb.errors import ApplicationStateError, BrokerError, EngineError, TransactionTimeoutError
 from kstreamnb.kafka.admin import Admin, write_refusal
 from kstreamnb.kafka.batch_marker import MARKER_KEY, PublishedOutput, last_marker, marker_value, parsed_marker, summed
 from kstreamnb.kafka.batch_offsets import Offsets
-from kstreamnb.kafka.client import Servers, as_settings, await_broker, client, connection, kafka_error
+from kstreamnb.kafka.client import Servers, await_broker, client, kafka_error
 from kstreamnb.kafka.output_batch import BatchHistory, Marker, OutputBatch, OutputColumns, checksum_of
-from kstreamnb.kafka.producer import refuse_closing, send_all
+from kstreamnb.kafka.producer import BATCH_TUNING, BatchWriter, refuse_closing, send_all
 from kstreamnb.kafka.storage.checkpoint_files import Claim
 from kstreamnb.kafka.storage.claims import SHARED_PARTITIONS, create_commits_topic
 from kstreamnb.kafka.transaction_end import (
@@ -60,10 +59,7 @@ _FIRST_TIMEOUT_MS = 60_000
 _MAX_TIMEOUT_MS = 15 * 60_000  # a broker's transaction.max.timeout.ms, unless its operator changed that
 _TIMEOUT = "transaction.timeout.ms"
 _TUNING = {
-    "compression.type": "lz4",
-    "linger.ms": 5,
-    "queue.buffering.max.messages": 500_000,
-    "queue.buffering.max.kbytes": 1 << 20,
+    **BATCH_TUNING,
     "retry.backoff.ms": 20,
     _TIMEOUT: _FIRST_TIMEOUT_MS,
     # With its re-bootstrap librdkafka forgets how to reach the group's coordinator once a broker was away: sending
@@ -75,7 +71,7 @@ _unfinished: list[Producer] = []
 # (txn_req_cnt > 0) if such a producer is freed while its coordinator adds partitions. Kept until an abort succeeds.
 
 
-class TransactionalWriter:
+class TransactionalWriter(BatchWriter):
     """Publishes the batches of one query of an application, each of them once.
 
     Args:
@@ -111,8 +107,8 @@ class TransactionalWriter:
         slots: int = 0,
         slot: int | None = None,
     ) -> None:
-        self.servers, self.application, self.query = servers, application, query
-        self.replicas, self.slots, self.slot = replicas, slots, slot
+        super().__init__(servers, application, config=config)
+        self.query, self.replicas, self.slots, self.slot = query, replicas, slots, slot
         self.marker_topic = f"{application}-commits"
         self._partition = 0 if slot is None else SHARED_PARTITIONS + slot
         self.marker: Marker | None = None
@@ -122,16 +118,9 @@ class TransactionalWriter:
         self.again: Mapping[int, str] = {}
         self.without_output: Container[int] = ()
         self.claim: Claim | None = None
-        self.config = dict(config or {})
         self._admin: Admin
-        self._producer: Producer | None = None
-        self._group: Consumer | None = None
-        self._first_timeout_ms = self._timeout_ms = int(str(self._settings()[_TIMEOUT]))
+        self._first_timeout_ms = self._timeout_ms = int(str(self._settings(_TUNING)[_TIMEOUT]))
         self.settle_s = _SETTLE_S
-        self._publishing, self._closing = threading.RLock(), threading.Event()
-
-    def _settings(self, **own: object) -> dict[str, object]:
-        return connection({**as_settings(self.servers), **self.config}, defaults=_TUNING, **own)
 
     def _history(self) -> BatchHistory:
         lost = f'topic "{self.marker_topic}" is empty: it was deleted, or the cluster is another one'
@@ -141,7 +130,7 @@ class TransactionalWriter:
         """Make a producer that has fenced nobody yet; raises ConfigError for settings that librdkafka refuses."""
         id_ = transactional_id(self.application, self.slot)
         own = {"transactional_id": id_, "transaction_timeout_ms": self._timeout_ms}
-        return client(Producer, self._settings(**own))
+        return client(Producer, self._settings(_TUNING, **own))
 
     def open(self, *, between: Callable[[str], None] = lambda step: None) -> Marker | None:
         """Fence every older writer of the application, then read and return the last marker.
@@ -175,8 +164,7 @@ class TransactionalWriter:
                 raise ApplicationStateError("the writer was closed while it was opened")
             self._producer = producer
             if self.slot is None:
-                group = connection(self.servers, group_id=self.application, enable_auto_commit=False)
-                self._group = client(Consumer, group)
+                self._group = self._new_group()
         _unfinished[:] = [each for each in _unfinished if not is_over(each)]
         return self.marker
 
@@ -227,14 +215,6 @@ class TransactionalWriter:
                 raise never_ended(self.application, place, open_[place])
             time.sleep(0.02)
         return None
-
-    def close(self) -> None:
-        """Close the connections. A batch that another thread is publishing is aborted first."""
-        self._closing.set()
-        with self._publishing:
-            group, self._group, self._producer = self._group, None, None
-        if group is not None:
-            group.close()
 
     def is_replay(self, batch: int, source: str) -> bool:
         """Tell whether Kafka has a batch already; raises CheckpointError or DataLossError as `publish` does."""
@@ -406,7 +386,7 @@ class TransactionalWriter:
                 producer.poll(0.05)
 
     def _send_positions(self, producer: Producer, positions: Offsets) -> None:
-        partitions = [TopicPartition(t, p, n) for t, parts in positions.items() for p, n in parts.items()]
+        partitions = self._partitions(positions)
         if partitions and self._group is not None:
             group = self._group.consumer_group_metadata()
             repeat_call(producer.send_offsets_to_transaction, partitions, group, _CALL_S, closing=self._closing)

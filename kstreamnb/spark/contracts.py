@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from kstreamnb.errors import KStreamError
 from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.kafka.output_batch import OutputBatch
 from kstreamnb.kafka.storage.checkpoint_files import Checkpoint, CheckpointFiles, Claim, FileClaim, to_files
@@ -48,6 +47,7 @@ class OffsetSource(Protocol):
 
     def follow(self, begin: Offsets) -> None:
         """Start to receive the records after these offsets as they arrive; by default nothing is received."""
+        return
 
     def arrived(self, begin: Offsets, seconds: float) -> Offsets | None:
         """Return the offsets after the records that have arrived, at the latest after that time.
@@ -57,16 +57,19 @@ class OffsetSource(Protocol):
         return None
 
     def close(self) -> None:
-        """Receive no more records."""
+        """Receive no more records; by default there is nothing to end."""
+        return
 
     def glance(self) -> Offsets | None:
-        """Return `end` for displays: None if the broker does not answer soon."""
+        """Return `end` for displays: None if the broker does not answer soon; by default always."""
+        return None
 
     def batch_end(self, start: Offsets, end: Offsets, limit: int) -> Offsets:
         """Return the end offsets of a batch of at most ``limit`` records."""
 
     def check(self, start: Offsets, end: Offsets) -> None:
-        """Raise EngineError if records before ``end`` are lost."""
+        """Raise EngineError if records before ``end`` are lost; by default none ever are."""
+        return
 
     def skipped(self, start: Offsets, end: Offsets) -> dict[str, dict[str, list[int]]]:
         """Return the first offset of each partition's gap, and the one after it; empty by default."""
@@ -146,19 +149,6 @@ class QuerySink:
 
     def close(self) -> None:
         """Close connections; a publication in progress is aborted if possible."""
-
-
-class Action(Protocol):
-    """The query's handler of finished batches and failures."""
-
-    def prepare(self, batch: int, source: str) -> str:
-        """Return what executors need to know of a batch before its tasks run."""
-
-    def publish(self, batch: QueryBatch) -> None:
-        """Publish one batch."""
-
-    def failed(self, error: KStreamError) -> None:
-        """Note that a task failed; its batch will not be published."""
 
 
 @dataclass(frozen=True)

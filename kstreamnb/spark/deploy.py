@@ -188,11 +188,13 @@ def deploy(
     is_new = last_begun(folder) < 0  # an earlier deployment may have got no further than its manifest
     adopted, reset = _origin(admin, application, folder, is_new=is_new)
     start = _start(application, starting, adopted or reset)
-    session = _proven(require_session(spark or spark_session()), folder)
+    prove_shared(session := require_session(spark or spark_session()), folder)
     name = old.query if old is not None else str(uuid.uuid4())  # noqa: TID251 - a new checkpoint is a new identity
-    spark_partitions = spark_partitions or _partitions(application, session.sparkContext.defaultParallelism, old)
+    spark_partitions = spark_partitions or (
+        old.spark_partitions if old else useful_partitions(application, session.sparkContext.defaultParallelism)
+    )
     slots = 0 if publish == "driver" else (old and old.slots) or spark_partitions
-    sink = sink or _kafka_sink(_writer(servers, application, name, guarantee, as_given, slots))
+    sink = sink or _kafka_sink(servers, application, name, guarantee, as_given, slots)
     options = WorkerOptions(sink.kafka, memory_limit, verify=verify, changelogs=changelogs, slots=slots, live=live)
     options = _of_checkpoint(options, folder, adopts=is_new and adopted is not None)
     deployment = _placed(name, application, spark_partitions, options, old)
@@ -255,12 +257,6 @@ def _refuse_loops(application: ApplicationPlan) -> None:
         raise ConfigError(f'topic "{application.looped[0]}" is written and read back: that needs Kafka as its sink')
 
 
-def _proven(session: SparkSession, checkpoint: CheckpointFiles) -> SparkSession:
-    """Return the session if its executors can serve the checkpoint."""
-    prove_shared(session, checkpoint)
-    return session
-
-
 def _refuse_other_kinds(topology: object, spark: object, sink: object) -> None:
     refuse_connect(spark)
     for value, kind, name, hint in (
@@ -271,15 +267,10 @@ def _refuse_other_kinds(topology: object, spark: object, sink: object) -> None:
         if not isinstance(value, kind) and (value is not None or kind is Topology):
             raise ConfigError(f"expected a {name}, got {type(value).__name__}", hint=hint)
     if isinstance(topology, Topology):
-        _refuse_stale(topology)
+        if topology.stale is not None:  # it would run what the notebook no longer contains
+            raise TopologyError(f"the topology is stale: {topology.stale}", hint="build it again, then run this cell")
         if topology.unwritten:
             raise TopologyError(topology.unwritten)
-
-
-def _refuse_stale(topology: Topology) -> None:
-    """Refuse a topology that is older than its declarations: it would run what the notebook no longer contains."""
-    if topology.stale is not None:
-        raise TopologyError(f"the topology is stale: {topology.stale}", hint="build it again, then run this cell")
 
 
 def _origin(
@@ -304,11 +295,6 @@ def _refuse_nonsense(arguments: Mapping[str, Any]) -> None:
         raise ConfigError('publish="executors" needs Kafka as the sink')
     if duration_ms(arguments["slow_batch"], "slow_batch") <= 0:
         raise ConfigError(f"slow_batch must be longer than 0 ms, got {arguments['slow_batch']!r}")
-
-
-def _partitions(application: ApplicationPlan, cores: int, old: Manifest | None) -> int:
-    """Return the default of state partitions: those of the first start, or as many as can be used."""
-    return useful_partitions(application, cores) if old is None else old.spark_partitions
 
 
 def _placed(
@@ -360,16 +346,17 @@ def _with_prefix(settings: Config, prefix: str) -> dict[str, object]:
     return {name.removeprefix(prefix): value for name, value in settings.others.items() if name.startswith(prefix)}
 
 
-def _writer(
+def _kafka_sink(
     servers: Servers,
     application: ApplicationPlan,
     query: str,
     guarantee: Guarantee | None,
     producer: Mapping[str, object],
     slots: int,
-) -> TransactionalWriter | AtLeastOnceWriter:
+) -> KafkaSink:
     from kstreamnb.kafka.at_least_once_writer import AtLeastOnceWriter
     from kstreamnb.kafka.transactional_writer import TransactionalWriter
+    from kstreamnb.spark.io.slot_sink import SlotSink
 
     settings = application.config
     guarantee = guarantee or ("exactly_once" if settings.exactly_once else "at_least_once")
@@ -383,15 +370,7 @@ def _writer(
         writer = AtLeastOnceWriter(servers, application.id, config=producer)
     if producer:
         writer.new_producer()  # settings that it refuses are reported before any change
-    return writer
-
-
-def _kafka_sink(writer: TransactionalWriter | AtLeastOnceWriter) -> KafkaSink:
-    if not getattr(writer, "slots", 0):
-        return KafkaSink(writer)
-    from kstreamnb.spark.io.slot_sink import SlotSink
-
-    return SlotSink(writer)
+    return SlotSink(writer) if slots else KafkaSink(writer)
 
 
 def _trigger_ms(trigger: Duration | int | None, settings: Config, config: Config | Mapping[str, object] | None) -> int:

@@ -18,12 +18,10 @@ from pyspark.sql import functions as F
 from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.progress import under_way
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import instant_ms
 from kstreamnb.errors import ConfigError, TopologyError, unknown
 from kstreamnb.frame_cells import warn_of_cut
 from kstreamnb.runtime.context.config import Config
-from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.execution.batch_operator import (
     BATCH_SCHEMA,
     BatchPlan,
@@ -41,6 +39,7 @@ from kstreamnb.spark.io.dataframe_input import CUT, frame_of_records, uniform
 from kstreamnb.spark.jvm.session import refuse_connect, run_session, spark_session
 from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment
 from kstreamnb.spark.planning.deployment_plan import warn_of_uneven_stores
+from kstreamnb.spark.planning.output_topics import reader_serdes
 from kstreamnb.spark.planning.placement import plan_application, plan_deployment
 from kstreamnb.spark.planning.preflight import refuse_what_cannot_run
 from kstreamnb.spark.run_result import RunResult
@@ -141,44 +140,27 @@ def _frames(
 ) -> tuple[dict[str, DataFrame], bool]:
     """Return uniform frames by topic, and whether any of them defines an order of arrival."""
     wanted = {*application.inputs}
-    if not isinstance(inputs, Mapping):
+    is_frames = isinstance(inputs, Mapping)
+    if not is_frames:
         by_topic: dict[str, list[TopicRecord]] = {topic: [] for topic in wanted}
         for record in inputs:
             by_topic.setdefault(record.topic, []).append(record)
-        inputs = {
-            topic: frame_of_records(
-                session,
-                records,
-                _reader_serdes(application, topic) if topic in wanted else _unused(topic, wanted),
-                partitioned=all(record.partition >= 0 for record in records),
-            )
-            for topic, records in by_topic.items()
-        }
+        inputs = by_topic
     frames: dict[str, DataFrame] = {}
     for topic, given in inputs.items():
         if topic not in wanted:
-            _unused(topic, wanted)
-        serdes, count = _reader_serdes(application, topic), application.partitions.get(topic, 1)
+            raise unknown("input topic", topic, sorted(wanted), error=ConfigError)
+        serdes, count = reader_serdes(application.plan, topic), application.partitions.get(topic, 1)
+        if not is_frames:
+            partitioned = all(record.partition >= 0 for record in given)
+            given = frame_of_records(session, given, serdes, partitioned=partitioned)
         frames[topic] = uniform(session, topic, given, serdes=serdes, partitions=count, cuts=cuts)
     return frames, any("o0" in frames[topic].columns for topic in application.external if topic in frames)
 
 
-def _unused(topic: str, wanted: set[str]) -> Any:
-    raise unknown("input topic", topic, sorted(wanted), error=ConfigError)
-
-
-def _reader_serdes(application: ApplicationPlan, topic: str) -> tuple[Serde, Serde]:
-    ids = tuple(group.id for group in application.topology.subtopologies())
-    whole = TaskPlan(application.topology, ids, config=application.config, partitions=application.partitions)
-    source = whole.source_of(topic)
-    if source is None:
-        raise ConfigError(f'no source reads topic "{topic}"')
-    return whole.key_serde(source.key_serde), whole.value_serde(source.value_serde)
-
-
 def _levels(frames: Mapping[str, DataFrame], plan: BatchPlan) -> DataFrame:
-    deployment = plan.deployment
-    serdes = {topic: _reader_serdes(deployment.application, topic)[0] for topic in deployment.application.external}
+    deployment, application = plan.deployment, plan.deployment.application
+    serdes = {topic: reader_serdes(application.plan, topic)[0] for topic in application.external}
     frame = reduce(
         DataFrame.union,
         (frames[topic].mapInArrow(packed_rows(plan, topic, serde), BATCH_SCHEMA) for topic, serde in serdes.items()),
@@ -221,7 +203,7 @@ def _global_batches(deployment: Deployment, frames: Mapping[str, DataFrame]) -> 
     for topic in application.global_topics:
         if topic not in frames:
             continue
-        serde, _ = _reader_serdes(application, topic)
+        serde, _ = reader_serdes(application.plan, topic)
         ranks = [deployment.input_ranks[0, topic, n] for n in range(application.partitions.get(topic, 1))]
         table = frames[topic].toArrow()
         parts = [part for arrow in table.to_batches() for part in by_partition(arrow, ranks, serde, sort=False)]

@@ -11,7 +11,6 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kstreamnb.core.codec import decoder
 from kstreamnb.core.displayed import Displayed
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
@@ -21,6 +20,7 @@ from kstreamnb.spark.execution.rows import OUT, STORE
 from kstreamnb.spark.execution.state_codec import unpack_delta
 from kstreamnb.spark.execution.worker_cache import empty_task
 from kstreamnb.spark.io.arrow_types import arrow_column, spark_type
+from kstreamnb.spark.io.sinks import decoded
 from kstreamnb.spark.jvm.session import move_frame
 from kstreamnb.spark.planning.deployment import Deployment
 from kstreamnb.spark.planning.output_topics import writer_serdes
@@ -49,18 +49,11 @@ class RunResult(Displayed):
         Args:
             topic: the output topic.
         """
-        key_serde, value_serde = writer_serdes(self._application, topic)
-        read_key, read_value = decoder(key_serde), decoder(value_serde)
-        found: dict[int, list[TopicRecord]] = {}
-        for _, partition, timestamp, key, value, headers in self.wire_records(topic):
-            rows = found.setdefault(partition, [])
-            rows.append(TopicRecord(topic, partition, len(rows), timestamp, read_key(key), read_value(value), headers))
-        return dict(sorted(found.items()))
-
-    def wire_records(self, topic: str) -> Iterator[tuple[str, int, int, Any, Any, Any]]:
-        """Return the records of an output topic in wire form: (topic, partition, timestamp, key, value, headers)."""
         batches = [(row["source"], row["seq"], unpack(bytes(row["blob"]))) for row in self._addressed(OUT).collect()]
-        return merge_batches(topic, (each for each in batches if each[2].topic == topic))
+        rows: dict[int, list[Any]] = {}
+        for _, partition, *row in merge_batches(topic, (each for each in batches if each[2].topic == topic)):
+            rows.setdefault(partition, []).append(row)
+        return {partition: decoded(self._application, topic, partition, rows[partition]) for partition in sorted(rows)}
 
     def store(self, name: str, *, timestamps: bool = False, headers: bool = False) -> StoreView:
         """Return a store at the end of the run, over all its partitions.

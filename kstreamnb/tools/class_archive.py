@@ -3,23 +3,46 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from pyspark.sql import SparkSession
 
 from kstreamnb.dsl.builder import StreamsBuilder
+from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.kafka.storage.temp_dirs import temp_dir
 from kstreamnb.runtime.context.config import Config
-from kstreamnb.spark.contracts import StreamSettings
+from kstreamnb.spark.contracts import Chunk, OffsetSource, StreamSettings
 from kstreamnb.spark.deploy import query_of
-from kstreamnb.spark.io.offset_source import FileOffsetSource
 from kstreamnb.spark.io.sinks import FunctionSink
 from kstreamnb.spark.jvm.launch_patches import OPTIONS, Launch
 from kstreamnb.spark.jvm.patches import DISABLED_VARIABLE
 from kstreamnb.spark.jvm.session import end_jvm, spark_session
 from kstreamnb.spark.planning.placement import plan_application, plan_deployment
 from kstreamnb.spark.run import run
+
+
+class _FewRecords(OffsetSource):
+    """Three batches of a record in each of two partitions."""
+
+    raw = True
+
+    def beginning(self) -> Offsets:
+        return {"in": {0: 0, 1: 0}}
+
+    def end(self) -> Offsets:
+        return {"in": {0: 3, 1: 3}}
+
+    def batch_end(self, start: Offsets, end: Offsets, limit: int) -> Offsets:
+        return {"in": {partition: offset + 1 for partition, offset in start["in"].items()}}
+
+    def now_ms(self) -> int:
+        return 0
+
+    def read(self, pieces: Sequence[tuple[str, int, int, int]]) -> Iterator[Chunk]:
+        for topic, partition, offset, _ in pieces:
+            yield topic, partition, [(offset, offset, b"a", b"1", ())], None
 
 
 def archive_classes() -> Path:
@@ -44,15 +67,13 @@ def archive_classes() -> Path:
 
 
 def _load_classes(spark: SparkSession, folder: Path) -> None:
-    """Run a topology over a frame, and as a query with state and records of a file."""
+    """Run a topology over a frame, and as a query with state."""
     builder = StreamsBuilder("classes")
     builder.stream("in").group_by_key().count().to_stream().to("out")
     topology = builder.build()
     records = spark.createDataFrame([(1, b"a", b"1")], "timestamp bigint, key binary, value binary")
     run(topology, spark=spark, inputs={"in": records})
     deployment = plan_deployment("classes", [plan_application(topology, Config(), {"in": 2}, direct=False)], 2)
-    batches = [{("in", part): [(at, "a", 1, ())] for part in range(2)} for at in range(3)]
-    source = FileOffsetSource.write(folder / "records", batches)
     settings = StreamSettings(folder / "checkpoint", None, max_records=1)
     sink = FunctionSink(lambda output, batch: None)
-    query_of(spark, deployment, source, sink, settings).restart().await_termination()
+    query_of(spark, deployment, _FewRecords(), sink, settings).restart().await_termination()

@@ -23,7 +23,6 @@ from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.testdriver.execution.state_consistency import StateCheck, StateDifference, differences
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
-from kstreamnb.topology.nodes import Sink
 from kstreamnb.topology.topology import Topology
 from kstreamnb.validation.output_diff import OutputDiff
 from kstreamnb.validation.output_diff import diff as output_diff
@@ -154,7 +153,7 @@ def parity(
     read = topology.sources()
     records = [record for record in sample if any(source.reads(record.topic) for source in read)]
     engines: dict[str, Callable[[], EngineOutcome]] = {
-        "driver": lambda: _on_driver(topology, records, partitions, config),
+        "driver": lambda: driver_outcome(topology, records, partitions, config),
         "Spark": lambda: _on_frames(topology, records, partitions, config, spark),
     }
     if streaming:
@@ -163,7 +162,10 @@ def parity(
     outcomes = []
     with under_way("engines", len(engines)) as done:
         for engine, run in engines.items():
-            outcomes.append(_outcome(engine, run))
+            try:
+                outcomes.append(run())
+            except KStreamError as error:
+                outcomes.append(EngineOutcome(engine, error=error))
             done(1)
     driver, *others = outcomes
     found = {
@@ -213,19 +215,15 @@ def verify_state(query: Query) -> StateCheck:
     return StateCheck(tuple(found), stores)
 
 
-def _outcome(engine: str, run: Callable[[], EngineOutcome]) -> EngineOutcome:
-    try:
-        return run()
-    except KStreamError as error:
-        return EngineOutcome(engine, error=error)
-
-
 def _failure(outcome: EngineOutcome) -> tuple[Any, ...] | None:
     error = outcome.error
     return None if error is None else (type(error), getattr(error, "node", ""), getattr(error, "coordinates", None))
 
 
-def _on_driver(topology: Topology, records: list[TopicRecord], partitions: Partitions, config: Any) -> EngineOutcome:
+def driver_outcome(
+    topology: Topology, records: list[TopicRecord], partitions: Partitions, config: Any = None
+) -> EngineOutcome:
+    """Run records through the driver."""
     with TopologyTestDriver(topology, config, partitions=partitions) as driver:
         driver.pipe(records)
         topics = sorted(driver.produced_topic_names() - internal_topics(topology, config))
@@ -236,14 +234,9 @@ def _on_driver(topology: Topology, records: list[TopicRecord], partitions: Parti
 
 def internal_topics(topology: Topology, config: Config | Mapping[str, Any] | None = None) -> set[str]:
     """Return the names that topics between sub-topologies, and changelogs, have in Kafka."""
-    plan = _plan(topology, config)
+    plan = TaskPlan(topology, (), config=Config.of(config))
     changelogs = {f"{plan.application_id}-{store}-changelog" for store in topology.stores}
     return {plan.topic(name) for name in topology.internal_topics} | changelogs
-
-
-def _plan(topology: Topology, config: Any) -> TaskPlan:
-    groups = tuple(group.id for group in topology.subtopologies())
-    return TaskPlan(topology, groups, config=Config.of(config))
 
 
 def _on_frames(
@@ -266,62 +259,45 @@ def _on_kafka(
     """Run through a local broker; the batches are small, so that there are several."""
     from kstreamnb.kafka.admin import Admin
     from kstreamnb.kafka.broker_process import local_broker
+    from kstreamnb.kafka.capture import CaptureLimits, capture
+    from kstreamnb.kafka.producer import produce
     from kstreamnb.spark.deploy import deploy
+    from kstreamnb.spark.planning.output_topics import reader_serdes, writer_serdes
+    from kstreamnb.spark.planning.placement import plan_application
 
-    plan = _plan(topology, config)
-    inputs = {name for source in topology.sources() for name in source.topics} - set(topology.internal_topics)
-    inputs |= {record.topic for record in records}
+    count = partitions if isinstance(partitions, int) else 1
+    counts = dict.fromkeys((record.topic for record in records), count)
+    counts |= {} if isinstance(partitions, int) else partitions
+    application = plan_application(topology, Config.of(config), counts, direct=False, default_partitions=count)
+    inputs = {*application.inputs, *(record.topic for record in records)}
     with local_broker() as broker, tempfile.TemporaryDirectory(prefix="kstreamnb-parity-") as checkpoint:
         servers = broker.bootstrap_servers
+        for topic in sorted(inputs | counts.keys()):
+            Admin(servers).create_topic(topic, partitions=counts.get(topic, count))
         for topic in sorted(inputs):
-            count = partitions if isinstance(partitions, int) else partitions.get(topic, 1)
-            Admin(servers).create_topic(topic, partitions=count)
-            _send(servers, plan, topic, [record for record in records if record.topic == topic])
+            key_serde, value_serde = reader_serdes(application.plan, topic)
+            sent = [record for record in records if record.topic == topic]
+            keep = all(record.partition >= 0 for record in sent)
+            produce(servers, sent, keep_partitions=keep, key_serde=key_serde, value_serde=value_serde)
         query = deploy(
             topology,
             spark=spark,
             bootstrap_servers=servers,
             checkpoint=checkpoint,
             config=config,
-            application_id=plan.application_id,
+            application_id=application.id,
             available_now=True,
             max_records=max(1, len(records) // _BATCHES),
         )
         query.await_termination()
-        written = _written(plan, set(Admin(servers).topics()) - inputs)
-        outputs = {topic: _taken(servers, plan, topic) for topic in written}
+        outputs = {}
+        everything = CaptureLimits(records=None, bytes=None, seconds=None)
+        written = (topic for topic in Admin(servers).topics() if not topic.startswith(("_", f"{application.id}-")))
+        for topic in sorted({*written} - inputs):
+            key_serde, value_serde = writer_serdes(application, topic)
+            found = capture(servers, [topic], everything, key_serde=key_serde, value_serde=value_serde)
+            outputs[topic] = list(found.records)
         return EngineOutcome("Kafka", outputs, sum(batch.dropped for batch in query.recent()))
-
-
-def _send(servers: str, plan: TaskPlan, topic: str, records: list[TopicRecord]) -> None:
-    """Produce a topic's records with the serdes of its source."""
-    from kstreamnb.kafka.producer import produce
-
-    source = plan.source_of(topic)
-    key_serde, value_serde = (None, None) if source is None else (source.key_serde, source.value_serde)
-    serdes = {"key_serde": plan.key_serde(key_serde), "value_serde": plan.value_serde(value_serde)}
-    produce(servers, records, keep_partitions=all(record.partition >= 0 for record in records), **serdes)
-
-
-def _written(plan: TaskPlan, there: set[str]) -> list[str]:
-    """Return topics that sinks wrote to: those that they name; if one chooses, all except internal topics."""
-    sinks = [node.topic for node in plan.topology.nodes.values() if isinstance(node, Sink)]
-    named = {topic for topic in sinks if isinstance(topic, str)} - set(plan.topology.internal_topics)
-    if all(isinstance(topic, str) for topic in sinks):
-        return sorted(named & there)
-    return sorted(topic for topic in there if not topic.startswith(("_", f"{plan.application_id}-")))
-
-
-def _taken(servers: str, plan: TaskPlan, topic: str) -> list[TopicRecord]:
-    """Read all records of an output topic with the serdes of a sink that writes it."""
-    from kstreamnb.kafka.capture import CaptureLimits, capture
-
-    sinks = [node for node in plan.topology.nodes.values() if isinstance(node, Sink)]
-    named = [sink for sink in sinks if sink.topic == topic]
-    sink = (named or [each for each in sinks if not isinstance(each.topic, str)])[0]
-    key_serde, value_serde = plan.key_serde(sink.key_serde), plan.value_serde(sink.value_serde)
-    everything = CaptureLimits(records=None, bytes=None, seconds=None)
-    return list(capture(servers, [topic], everything, key_serde=key_serde, value_serde=value_serde).records)
 
 
 @data_of.register

@@ -27,7 +27,6 @@ from kstreamnb.spark.contracts import QueryBatch, QuerySink, StreamSettings
 from kstreamnb.spark.deploy import query_of
 from kstreamnb.spark.execution.record_batch import OrderKey
 from kstreamnb.spark.execution.state_codec import unpack_delta
-from kstreamnb.spark.io.offset_source import FileOffsetSource
 from kstreamnb.spark.jvm.session import spark_session
 from kstreamnb.spark.planning.deployment import ApplicationPlan, WorkerOptions
 from kstreamnb.spark.planning.placement import plan_application, plan_deployment
@@ -46,6 +45,7 @@ from tests.golden.evaluate import (
     output_types,
     read_outputs,
 )
+from tests.spark.file_source import FileOffsetSource
 from tests.spark.inprocess import Cluster
 from tests.spark.steps import Step, packed, tick
 

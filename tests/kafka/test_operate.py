@@ -20,7 +20,6 @@ import pytest
 
 import kstreamnb as ks
 from kstreamnb.kafka.producer import produce
-from kstreamnb.spark.telemetry.metrics import as_dict
 from tests.kafka.apps import PATIENCE_S, START_MS, Bench, counting, counts, rows
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -42,6 +41,14 @@ def all_stores(name: str) -> ks.Topology:
 def word_of(page: Path) -> str:
     """Return the application id that a page of a checkpoint holds."""
     return str(json.loads(page.read_text())["application"])
+
+
+def as_dict(metrics: Any) -> dict[str, float]:
+    """Values of metrics by ``group:name{tags}``."""
+    found = {}
+    for group, name, tags, value in metrics:
+        found[f"{group}:{name}{{{','.join(f'{tag}={word}' for tag, word in tags)}}}"] = value
+    return found
 
 
 class Gate(ks.spark.FunctionSink):

@@ -17,11 +17,11 @@ from kstreamnb.core.codec import encoder, key_partitioner
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan
-from kstreamnb.spark.io.offset_source import FileOffsetSource
 from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment
 from kstreamnb.spark.planning.placement import plan_application, plan_deployment
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from tests.semantics.scenario import Outcome, Output, Row, Scenario, WallClock, compare
+from tests.spark.file_source import FileOffsetSource
 from tests.spark.memory_sink import MemorySink
 from tests.spark.steps import Step, packed, tick
 

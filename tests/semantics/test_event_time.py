@@ -128,9 +128,9 @@ def test_streams_merge_partitions_by_extracted_timestamps(
     """One micro-batch holds both records, without an order."""
     from kstreamnb.core.codec import encoder
     from kstreamnb.core.serdes import Serdes
-    from kstreamnb.spark.io.offset_source import FileOffsetSource
     from kstreamnb.spark.planning.placement import plan_application, plan_deployment
     from tests.semantics.engines import on_levels, on_spark, outputs
+    from tests.spark.file_source import FileOffsetSource
 
     application = plan_application(clicks_with_plan(), ks.Config(), {}, direct=True, default_partitions=1)
     deployment = plan_deployment("clicks", [application], 2)

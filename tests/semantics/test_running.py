@@ -16,10 +16,10 @@ from kstreamnb.charts import Lines
 from kstreamnb.errors import EngineError
 from kstreamnb.kafka.output_batch import OutputBatch
 from kstreamnb.spark.contracts import QueryBatch
-from kstreamnb.spark.io.offset_source import FileOffsetSource
 from kstreamnb.spark.operations.prometheus import MetricsCollector, exposed_name
 from kstreamnb.spark.telemetry.metrics import MetricsBook
 from tests.semantics.test_aggregations import WORDS
+from tests.spark.file_source import FileOffsetSource
 from tests.spark.inprocess import Cluster
 from tests.spark.streams import Row, batched, placed
 from tests.unit.spark.query.streams import launch, query_without_spark

@@ -18,11 +18,11 @@ from kstreamnb.spark.execution.state_codec import unpack_delta, unpack_entry
 from kstreamnb.spark.execution.state_log import HEAD, StateLog
 from kstreamnb.spark.execution.stateful_operator import run_group
 from kstreamnb.spark.execution.worker_cache import empty_task
-from kstreamnb.spark.io.offset_source import FileOffsetSource
 from kstreamnb.spark.io.stream_source import QuerySourceReader, SourceSettings
 from kstreamnb.spark.planning.deployment import Deployment, WorkerOptions
 from kstreamnb.spark.query.streaming_query import owners_of
 from kstreamnb.spark.state.store_view import StoreView, stores_named, tasks_with
+from tests.spark.file_source import FileOffsetSource
 
 __all__ = ["Cluster", "DictLog"]
 
@@ -88,7 +88,7 @@ class Cluster:
         """Return all deltas of every task, by the task's name, in order."""
         found: dict[str, list[bytes]] = {}
         for level in self.deployment.levels:
-            for group, placed in self.deployment.placements(level.number).items():
+            for group, placed in self.deployment.placements[level.number].items():
                 log = self.states.get((level.number, group), DictLog())
                 for _, (_, entry) in sorted(row for row in log.rows.items() if row[0] != (HEAD,)):
                     found.setdefault(placed.name, []).extend(unpack_entry(entry).deltas)

@@ -10,7 +10,7 @@ import kstreamnb as ks
 from kstreamnb.spark.contracts import QueryBatch
 from kstreamnb.spark.execution import worker_cache
 from kstreamnb.spark.execution.worker_cache import CachedTask
-from kstreamnb.spark.io.offset_source import FileOffsetSource
+from tests.spark.file_source import FileOffsetSource
 from tests.spark.inprocess import Cluster
 from tests.spark.memory_sink import MemorySink
 from tests.spark.streams import Output, Row, batched, outputs, placed

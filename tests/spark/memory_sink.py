@@ -8,9 +8,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.kafka.output_batch import OutputBatch
+from kstreamnb.kafka.output_batch import Marker, OutputBatch
 from kstreamnb.spark.contracts import QueryBatch
-from kstreamnb.spark.io.sinks import BoundSink, decoded, foreign
+from kstreamnb.spark.io.sinks import BoundSink, decoded, history_of
 from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment
 
 
@@ -23,10 +23,11 @@ class MemorySink(BoundSink):
 
     def attach(self, deployment: Deployment, spark: SparkSession) -> None:
         """Bind the sink to a query; it keeps the output of one."""
-        if self.batches and self.deployment is not None and self.deployment.name != deployment.name:
-            hint = "make a new MemorySink"
-            raise foreign(deployment, max(self.batches), self.deployment.name, "the sink", hint)
+        before = self.deployment
         super().attach(deployment, spark)
+        if self.batches and before is not None:
+            last = Marker(before.name, max(self.batches), "", "")
+            history_of(self, "the sink").refuse_foreign(last, "make a new MemorySink")
 
     def publish(self, batch: QueryBatch) -> OutputBatch:
         """Append a batch's output; a repeated batch is skipped."""

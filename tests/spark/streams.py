@@ -14,12 +14,12 @@ from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.contracts import StreamSettings
 from kstreamnb.spark.deploy import query_of
-from kstreamnb.spark.io.offset_source import FileOffsetSource
 from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment
 from kstreamnb.spark.planning.placement import plan_application, plan_deployment
 from kstreamnb.spark.query.query import Query
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.topology import Topology
+from tests.spark.file_source import FileOffsetSource
 from tests.spark.memory_sink import MemorySink
 from tests.spark.steps import Step, packed
 

@@ -9,9 +9,9 @@ import pytest
 
 from kstreamnb.spark.execution.state_codec import unpack_delta
 from kstreamnb.spark.execution.worker_cache import AnyTask, empty_task
-from kstreamnb.spark.io.offset_source import FileOffsetSource
 from tests.java.feeds import input_records
 from tests.java.topologies import build
+from tests.spark.file_source import FileOffsetSource
 from tests.spark.inprocess import Cluster
 from tests.spark.streams import batched, placed
 

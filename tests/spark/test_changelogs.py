@@ -10,7 +10,7 @@ import pytest
 
 import kstreamnb as ks
 from kstreamnb.kafka.output_batch import OutputRecord
-from kstreamnb.spark.io.offset_source import FileOffsetSource
+from tests.spark.file_source import FileOffsetSource
 from tests.spark.inprocess import Cluster
 from tests.spark.streams import Row, batched, placed, with_headers
 from tests.spark.test_streaming import disordered, joined, three_levels, two_levels

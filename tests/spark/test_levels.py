@@ -17,8 +17,8 @@ from kstreamnb.spark.execution import state_log, worker_cache
 from kstreamnb.spark.execution.record_batch import WALL
 from kstreamnb.spark.execution.worker_cache import empty_task
 from kstreamnb.spark.io import stream_source
-from kstreamnb.spark.io.offset_source import FileOffsetSource
 from kstreamnb.spark.io.stream_source import QuerySourceReader, SourceSettings
+from tests.spark.file_source import FileOffsetSource
 from tests.spark.inprocess import Cluster, DictLog
 from tests.spark.level_runs import FEED, SHAPES, forget, ran, run_in
 from tests.spark.streams import Row, batched, by_partition, driven, placed
@@ -69,7 +69,7 @@ def test_only_tasks_with_data_run(tmp_path: Path) -> None:
     builder.stream("in").group_by_key().count(store="counts").to_stream().to("out", value_serde="long")
     deployment = placed(builder.build(), 8)
     cluster = Cluster.of(deployment, tmp_path.name)
-    from kstreamnb.spark.io.offset_source import FileOffsetSource
+    from tests.spark.file_source import FileOffsetSource
 
     rows: list[Row] = [("in", key, 1, at) for at, key in enumerate(("a", "a", "k1"))]
     feed = FileOffsetSource.write(tmp_path / FEED, batched(deployment, rows, 1))

@@ -59,6 +59,17 @@ def test_a_deployment_agrees_too(spark: Any) -> None:
 
 
 @pytest.mark.kafka
+def test_a_deployment_writes_as_many_partitions_as_the_other_engines_and_the_same_dead_letters(spark: Any) -> None:
+    """Output topics have the given partitions, and the records that a handler refused are compared, too."""
+    topology = mapping(lambda value: 1 / value)
+    config = {"processing.exception.handler": "continue", "errors.dead.letter.queue.topic.name": "dead"}
+    partitions = {"orders": 2, "large": 3}
+    found = ks.testing.parity(topology, SAMPLE, spark, partitions=partitions, config=config, streaming=True)
+    assert found.is_equal, found
+    assert {"dead", "large"} == set(found.outcomes[-1].outputs)
+
+
+@pytest.mark.kafka
 def test_a_sample_that_begins_at_time_0_agrees_with_its_deployment(spark: Any) -> None:
     """Kafka's client takes 0 for "now", so the epoch is 1 ms everywhere; the times of text tables begin at 0."""
     builder = ks.StreamsBuilder("epoch")

@@ -17,8 +17,8 @@ import pytest
 import kstreamnb as ks
 from kstreamnb.spark.contracts import QueryBatch
 from kstreamnb.spark.execution import worker_cache
-from kstreamnb.spark.io.offset_source import FileOffsetSource
 from kstreamnb.spark.planning.deployment import WorkerOptions
+from tests.spark.file_source import FileOffsetSource
 from tests.spark.inprocess import Cluster
 from tests.spark.level_runs import FEED, counted, kept_tasks, ran, run_in, timed
 from tests.spark.memory_sink import MemorySink

@@ -29,7 +29,6 @@ INTERNAL = {
     },
     "Replay": {"run"},
     "ResetPlan": {"checkpoint"},
-    "RunResult": {"wire_records"},
     "Snapshot": {"raw"},
     "Source": {"traits"},
     "StreamsBuilder": {"declarations", "graph"},

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from kstreamnb.core.time import Clock
 from kstreamnb.runtime.context.event_time import EventTimes, has_own_extractor
-from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment
 
 
@@ -23,8 +22,7 @@ def event_times_of(deployment: Deployment, clock_ms: int) -> dict[tuple[int, str
     """
     event_times: dict[tuple[int, str], EventTimes] = {}
     for number, application in enumerate(deployment.applications):
-        ids = tuple(group.id for group in application.topology.subtopologies())
-        plan = TaskPlan(application.topology, ids, config=application.config)
+        plan = application.plan
         for topic in extracted_topics(application):
             source = plan.source_of(topic)
             if source is not None:

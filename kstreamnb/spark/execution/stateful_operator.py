@@ -111,7 +111,7 @@ def run_group(deployment: Deployment, level: int, group: int, rows: list[Row5], 
 def _run_group(
     deployment: Deployment, level: int, group: int, rows: list[Row5], log: StateLog | None
 ) -> Iterator[Row5]:
-    placed = deployment.placements(level).get(group)
+    placed = deployment.placements[level].get(group)
     number = None if placed is None else placed.number
     taken: list[Row5] = []
     for row in rows:

@@ -6,20 +6,21 @@ import json
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_type
 
 from kstreamnb.core.codec import decoder, to_bytes
 from kstreamnb.core.serde import Serde
 
-_TYPES: dict[str, tuple[str, pa.DataType]] = {
-    "string": ("string", pa.string()),
-    "uuid": ("string", pa.string()),
-    "long": ("bigint", pa.int64()),
-    "integer": ("int", pa.int32()),
-    "short": ("smallint", pa.int16()),
-    "double": ("double", pa.float64()),
-    "float": ("float", pa.float32()),
-    "boolean": ("boolean", pa.bool_()),
-    "json": ("string", pa.string()),
+_TYPES: dict[str, pa.DataType] = {
+    "string": pa.string(),
+    "uuid": pa.string(),
+    "long": pa.int64(),
+    "integer": pa.int32(),
+    "short": pa.int16(),
+    "double": pa.float64(),
+    "float": pa.float32(),
+    "boolean": pa.bool_(),
+    "json": pa.string(),
 }
 
 
@@ -27,17 +28,14 @@ def spark_type(serde: Serde) -> str:
     """Return the type of a column that a serde writes; a windowed key is a struct, anything
     unknown is Kafka's bytes.
     """
-    inner = getattr(serde, "inner", None)
-    if inner is not None and "windowed" in serde.name:
-        return f"struct<key: {spark_type(inner)}, start: bigint, end: bigint>"
-    return _TYPES.get(serde.name, ("binary", pa.binary()))[0]
+    return from_arrow_type(_arrow_type(serde)).simpleString()
 
 
 def _arrow_type(serde: Serde) -> pa.DataType:
     inner = getattr(serde, "inner", None)
     if inner is not None and "windowed" in serde.name:
         return pa.struct([("key", _arrow_type(inner)), ("start", pa.int64()), ("end", pa.int64())])
-    return _TYPES.get(serde.name, ("binary", pa.binary()))[1]
+    return _TYPES.get(serde.name, pa.binary())
 
 
 def arrow_column(wires: list[Any], serde: Serde) -> pa.Array:

@@ -23,7 +23,7 @@ from kstreamnb.errors import CheckpointError, ConfigError, KStreamError, SinkErr
 from kstreamnb.hints import reason_of
 from kstreamnb.kafka.output_batch import Marker, OutputBatch, checksum_of
 from kstreamnb.spark.contracts import QueryBatch
-from kstreamnb.spark.io.sinks import BoundSink, foreign, history_of, records_of, tables_of
+from kstreamnb.spark.io.sinks import BoundSink, history_of, records_of, tables_of
 from kstreamnb.spark.planning.output_topics import output_topics
 
 _MARKS = {"qmark": "?", "format": "%s", "pyformat": "%s"}
@@ -170,11 +170,10 @@ class DatabaseSink(BoundSink):
         row = cursor.fetchone()
         if row is None:
             return None
-        query, batch = str(row[0]), int(str(row[1]))
-        if query != self.deployment.name:
-            hint = f"empty its tables and DELETE FROM {_POSITIONS} WHERE application = '{id_}'"
-            raise foreign(self.deployment, batch, query, "the database", hint)
-        return Marker(query, batch, str(row[2]), "")
+        last = Marker(str(row[0]), int(str(row[1])), str(row[2]), "")
+        way_out = f"empty its tables and DELETE FROM {_POSITIONS} WHERE application = '{id_}'"
+        history_of(self, "the database").refuse_foreign(last, way_out)
+        return last
 
     def _upsert(self, cursor: Cursor, topic: str, records: list[TopicRecord]) -> None:
         table, mark = _quoted(self.tables.get(topic, topic)), _MARKS[self.paramstyle]
@@ -228,8 +227,9 @@ class ParquetSink(BoundSink):
         batches = [int(path.stem.removeprefix("batch-")) for path in files]
         batches += [] if last is None or last.batch < 0 else [last.batch]
         if batches:
-            hint = f'remove "{note.name}" and the files of its topics, or choose another folder'
-            raise foreign(self.bound, max(batches), query or "unknown", f'folder "{self.folder}"', hint)
+            way_out = f'remove "{note.name}" and the files of its topics, or choose another folder'
+            found = Marker(query or "unknown", max(batches), "", "")
+            history_of(self, f'folder "{self.folder}"').refuse_foreign(found, way_out)
         note.parent.mkdir(parents=True, exist_ok=True)
         self._write_note(-1, "")
 

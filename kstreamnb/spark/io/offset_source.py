@@ -1,22 +1,23 @@
-"""Sources of a query's records: topics in Kafka, or batches of records in a file.
+"""The source of a query's records: topics in Kafka.
 
-An offset source knows offsets and reads pieces; `stream_source` turns pieces into rows for tasks.
+It knows offsets and reads pieces; `stream_source` turns pieces into rows for tasks.
 """
 
 from __future__ import annotations
 
-import pickle
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kstreamnb.core.time import Instant
 from kstreamnb.errors import EngineError
 from kstreamnb.kafka.batch_offsets import Offsets, ranges
-from kstreamnb.spark.contracts import Chunk, OffsetSource
+from kstreamnb.spark.contracts import Chunk
+
+if TYPE_CHECKING:  # Kafka's client is loaded by connections alone
+    from kstreamnb.kafka.bounded_reader import BoundedReader, TopicFollower
 
 FEW_RECORDS = 2000
 """The records of the largest batch that is read by the process that plans it."""
@@ -42,19 +43,19 @@ class KafkaOffsetSource:
     patience_s: float = 300.0
     raw: bool = True
     removed: Sequence[tuple[str, int, int, int]] = field(default=(), init=False)
-    _reader: Any = field(default=None, repr=False, init=False)
-    _glancing: Any = field(default=None, repr=False, init=False)
-    _follower: Any = field(default=None, repr=False, init=False)
+    _reader: BoundedReader | None = field(default=None, repr=False, init=False)
+    _glancing: BoundedReader | None = field(default=None, repr=False, init=False)
+    _follower: TopicFollower | None = field(default=None, repr=False, init=False)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_reader": None, "_glancing": None, "_follower": None}
 
-    def _own_reader(self) -> Any:
+    def _own_reader(self) -> BoundedReader:
         """Return the reader of this process."""
         self._reader = self._reader or self._new_reader(self.patience_s)
         return self._reader
 
-    def _new_reader(self, patience_s: float) -> Any:
+    def _new_reader(self, patience_s: float) -> BoundedReader:
         from kstreamnb.kafka.bounded_reader import BoundedReader
 
         return BoundedReader(self.servers, sorted({*self.topics, *self.global_topics}), patience_s=patience_s)
@@ -65,7 +66,7 @@ class KafkaOffsetSource:
         own: Mapping[str, Starting] = {}
         if isinstance(starting, tuple):
             starting, own = starting
-        first: Offsets = reader.beginning()
+        first = reader.beginning()
         known: dict[Any, Offsets] = {"earliest": first}
         chosen: Offsets = {}
         for topic, parts in first.items():
@@ -85,8 +86,7 @@ class KafkaOffsetSource:
 
     def end(self) -> Offsets:
         """Return the last stable offsets."""
-        found: Offsets = self._own_reader().end()
-        return found
+        return self._own_reader().end()
 
     def follow(self, begin: Offsets) -> None:
         """Receive the records after these offsets as they arrive, if that is not done already."""
@@ -98,7 +98,7 @@ class KafkaOffsetSource:
         """Return the offsets after the records that have arrived; None if they have to be looked up."""
         if self._follower is None:
             return None
-        found: Offsets | None = None
+        found = None
         with suppress(EngineError):  # a look-up reports it, with more patience
             found = self._follower.wait(begin, seconds)
         if found is None:
@@ -115,10 +115,9 @@ class KafkaOffsetSource:
         """Return the last stable offsets if a broker answers soon, for callers that only report; else None."""
         self._glancing = self._glancing or self._new_reader(_GLANCE_S)
         try:
-            found: Offsets = self._glancing.end()
+            return self._glancing.end()
         except EngineError:
             return None
-        return found
 
     def batch_end(self, start: Offsets, end: Offsets, limit: int) -> Offsets:
         """Return the end of the records that come first by event time; all of global topics, because they precede the
@@ -126,7 +125,7 @@ class KafkaOffsetSource:
         """
         theirs = {topic: parts for topic, parts in end.items() if topic in self.global_topics}
         mine = {topic: parts for topic, parts in end.items() if topic not in self.global_topics}
-        found: Offsets = self._own_reader().batch_end({topic: start.get(topic, {}) for topic in mine}, mine, limit)
+        found = self._own_reader().batch_end({topic: start.get(topic, {}) for topic in mine}, mine, limit)
         return {**found, **theirs}
 
     def check(self, start: Offsets, end: Offsets) -> None:
@@ -156,80 +155,8 @@ class KafkaOffsetSource:
         from kstreamnb.kafka.bounded_reader import Piece, fetch
 
         wanted = [Piece(*piece) for piece in pieces]
-        found = None if self._follower is None else self._follower.take(wanted)
-        if found is None:
-            self.removed = removed = list[Piece]()
-            found = fetch(self.servers, wanted, skipped=None if self.fail_on_loss else removed)
+        self.removed = removed = list[Piece]()
+        received = None if self._follower is None else self._follower.take(wanted)
+        skipped = None if self.fail_on_loss else removed
+        found = fetch(self.servers, wanted, skipped=skipped) if received is None else received
         yield from ((*each, None) for each in found)
-
-
-@dataclass
-class FileOffsetSource(OffsetSource):
-    """Records in a file, already divided into batches: for samples and tests, not for live data.
-
-    ``write`` makes the file; each batch is a mapping from (topic, partition) to records
-    ``(timestamp, key, value, headers)`` or ``(timestamp, key, value, headers, order)``.
-    """
-
-    path: Path
-    raw: bool = False
-    _content: Any = field(default=None, repr=False)
-
-    @classmethod
-    def write(cls, path: Path, batches: Sequence[dict[tuple[str, int], list[tuple[Any, ...]]]]) -> FileOffsetSource:
-        """Keep batches in a new file."""
-        records: dict[tuple[str, int], list[tuple[Any, ...]]] = {}
-        ends: list[Offsets] = []
-        for batch in batches:
-            for place, rows in batch.items():
-                records.setdefault(place, []).extend(rows)
-            end: Offsets = {}
-            for (topic, partition), rows in records.items():
-                end.setdefault(topic, {})[partition] = len(rows)
-            ends.append(end)
-        path.write_bytes(pickle.dumps((records, ends), 5))
-        return cls(path)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"path": self.path, "raw": False, "_content": None}
-
-    def content(self) -> tuple[dict[tuple[str, int], list[tuple[Any, ...]]], list[Offsets]]:
-        """Return all records, and the end of each batch."""
-        if self._content is None:
-            self._content = pickle.loads(self.path.read_bytes())
-        return self._content
-
-    def beginning(self) -> Offsets:
-        """Return zero for every partition."""
-        return {topic: dict.fromkeys(parts, 0) for topic, parts in self.end().items()}
-
-    def end(self) -> Offsets:
-        """Return the end of the last batch."""
-        return self.content()[1][-1]
-
-    def glance(self) -> Offsets:
-        """Return the end of the last batch."""
-        return self.end()
-
-    def batch_end(self, start: Offsets, end: Offsets, limit: int) -> Offsets:
-        """Return the end of the first batch after ``start``."""
-        for candidate in self.content()[1]:
-            full = {topic: {p: candidate.get(topic, {}).get(p, 0) for p in parts} for topic, parts in end.items()}
-            if any(last > first for _, _, first, last in ranges(start, full)):
-                return full
-        return end
-
-    def check(self, start: Offsets, end: Offsets) -> None:
-        """Check nothing: a file loses no records."""
-
-    def now_ms(self) -> int:
-        """Return zero: only ticks in the file move the clock."""
-        return 0
-
-    def read(self, pieces: Sequence[tuple[str, int, int, int]]) -> Iterator[Chunk]:
-        """Yield records in the form in which they were written."""
-        records, _ = self.content()
-        for topic, partition, start, end in pieces:
-            rows = records[topic, partition][start:end]
-            order = [row[4] for row in rows] if rows and len(rows[0]) > 4 else None
-            yield topic, partition, [(start + at, *row[:4]) for at, row in enumerate(rows)], order

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from kstreamnb.core.codec import decoder
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.signatures import taking
-from kstreamnb.errors import ApplicationStateError, BrokerError, CheckpointError, EngineError, TransactionTimeoutError
+from kstreamnb.errors import ApplicationStateError, BrokerError, EngineError, TransactionTimeoutError
 from kstreamnb.kafka.output_batch import BatchHistory, OutputBatch
 from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles, Claim
 from kstreamnb.spark.contracts import QueryBatch, QuerySink
@@ -109,9 +109,11 @@ class BoundSink(QuerySink):
 
     Attributes:
         deployment: what the query runs; None before `deploy`.
+        spark: the session that the query runs in; None before `deploy`.
     """
 
     deployment: Deployment | None = field(default=None, init=False, repr=False, kw_only=True)
+    spark: SparkSession | None = field(default=None, init=False, repr=False, kw_only=True)
 
     def attach(self, deployment: Deployment, spark: SparkSession) -> None:
         """Bind the sink to a query.
@@ -120,7 +122,7 @@ class BoundSink(QuerySink):
             deployment: what `deploy` starts.
             spark: the session that it runs in.
         """
-        self.deployment = deployment
+        self.deployment, self.spark = deployment, spark
 
     @property
     def bound(self) -> Deployment:
@@ -134,18 +136,6 @@ def history_of(sink: BoundSink, place: str) -> BatchHistory:
     """Return the batches of a sink's query, to compare with the last one in its destination, named ``place``."""
     deployment, lost = sink.bound, f"{place} has none: it was emptied or replaced, or is another one"
     return BatchHistory(deployment.application.id, deployment.name, sink.again, sink.without_output, place, lost)
-
-
-def foreign(deployment: Deployment, batch: int, query: str, where: str, hint: str) -> CheckpointError:
-    """Return the error of a sink that has batches of another query of the application.
-
-    Their numbers say nothing about the batches of this query: it would skip its own, or overwrite some of the others.
-    """
-    return CheckpointError(
-        f'application "{deployment.application.id}" belongs to another checkpoint',
-        detail=f"{where} has batch {batch} of query {query}; this one is query {deployment.name}",
-        hint=f"use the checkpoint of that query, give the application a new id, or {hint}",
-    )
 
 
 @dataclass
@@ -187,7 +177,6 @@ class FrameSink(BoundSink):
 
     Args:
         function: function ``(frames, batch) -> None``; gets a DataFrame by topic, and the number of the batch.
-        _spark: set by the query. Default: None.
 
     Example:
         >>> sink = FrameSink(lambda frames, batch: frames["stock"].write.mode("append").parquet("lake"))
@@ -197,20 +186,9 @@ class FrameSink(BoundSink):
 
     repeats: ClassVar[str] = FunctionSink.repeats
     function: Callable[[Mapping[str, DataFrame], int], Any]
-    _spark: SparkSession | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         taking(self.function, "frames", "batch")
-
-    def attach(self, deployment: Deployment, spark: SparkSession) -> None:
-        """Bind the sink to a query, and to the session of its DataFrames.
-
-        Args:
-            deployment: what `deploy` starts.
-            spark: the session that makes the DataFrames.
-        """
-        super().attach(deployment, spark)
-        self._spark = spark
 
     def publish(self, batch: QueryBatch) -> OutputBatch:
         """Call the function with DataFrames by topic and the batch's number.
@@ -218,45 +196,36 @@ class FrameSink(BoundSink):
         Args:
             batch: output of one batch, with its number.
         """
-        assert self._spark is not None
-        frames = {
-            topic: self._spark.createDataFrame(table)
-            for topic, table in tables_of(self.bound.application, batch).items()
-        }
-        self.function(frames, batch.number)
+        tables = tables_of(self.bound.application, batch)
+        assert self.spark is not None
+        self.function({topic: self.spark.createDataFrame(table) for topic, table in tables.items()}, batch.number)
         return OutputBatch(batch.number, batch.output.count())
 
 
 def tables_of(application: ApplicationPlan, batch: QueryBatch) -> dict[str, pa.Table]:
     """Return a batch's output as a table by topic: partition, timestamp, key, value."""
-    by_topic: dict[str, list[tuple[Any, ...]]] = {}
-    for topic, *row in batch.output.records():
-        by_topic.setdefault(topic, []).append(tuple(row))
-    found = {}
-    for topic, rows in by_topic.items():
-        partitions, timestamps, keys, values, _ = zip(*rows, strict=True)
-        key_serde, value_serde = writer_serdes(application, topic)
-        columns = {
-            "partition": pa.array(partitions, pa.int32()),
-            "timestamp": pa.array(timestamps, pa.int64()),
-            "key": arrow_column(list(keys), key_serde),
-            "value": arrow_column(list(values), value_serde),
+    tables: dict[str, list[pa.Table]] = {}
+    for columns in batch.output.columns():
+        key_serde, value_serde = writer_serdes(application, columns.topic)
+        fields = {
+            "partition": pa.array(columns.partitions, pa.int32()),
+            "timestamp": pa.array(columns.timestamps, pa.int64()),
+            "key": arrow_column(columns.keys, key_serde),
+            "value": arrow_column(columns.values, value_serde),
         }
-        found[topic] = pa.table(columns)
-    return found
+        tables.setdefault(columns.topic, []).append(pa.table(fields))
+    return {topic: pa.concat_tables(parts) for topic, parts in tables.items()}
 
 
 def records_of(application: ApplicationPlan, batch: QueryBatch) -> dict[str, list[TopicRecord]]:
     """Return a batch's output with the user's values, by topic; those of each partition in order."""
-    by_topic: dict[str, dict[int, list[tuple[Any, ...]]]] = {}
+    rows: dict[tuple[str, int], list[Any]] = {}
     for topic, partition, *row in batch.output.records():
-        by_topic.setdefault(topic, {}).setdefault(partition, []).append(tuple(row))
-    return {
-        topic: [
-            record for partition in sorted(parts) for record in decoded(application, topic, partition, parts[partition])
-        ]
-        for topic, parts in by_topic.items()
-    }
+        rows.setdefault((topic, partition), []).append(row)
+    found: dict[str, list[TopicRecord]] = {}
+    for topic, partition in sorted(rows):
+        found.setdefault(topic, []).extend(decoded(application, topic, partition, rows[topic, partition]))
+    return found
 
 
 def decoded(application: ApplicationPlan, topic: str, partition: int, rows: list[Any]) -> list[TopicRecord]:

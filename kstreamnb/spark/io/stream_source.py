@@ -25,7 +25,6 @@ from kstreamnb.core.serde import Serde
 from kstreamnb.errors import EngineError, PartitionError
 from kstreamnb.kafka.batch_offsets import Offsets, count_between, ranges
 from kstreamnb.runtime.context.event_time import EventTimes
-from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.contracts import Chunk, OffsetSource, from_json, to_json
 from kstreamnb.spark.execution.event_times import event_times_of
 from kstreamnb.spark.execution.kafka_columns import column_from_kafka
@@ -35,6 +34,7 @@ from kstreamnb.spark.execution.rows import REMOVED, ROW_SCHEMA, Row5, row_batch
 from kstreamnb.spark.execution.seed import pending_batches
 from kstreamnb.spark.io.offset_source import FEW_RECORDS
 from kstreamnb.spark.planning.deployment import Deployment, PackedDeployment
+from kstreamnb.spark.planning.output_topics import reader_serdes
 
 _FEW = 5000
 _WAIT_S = 0.1  # at most: Spark cannot stop a query before the answer
@@ -264,7 +264,7 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow)
         seqs: dict[tuple[str, int], int] = {}
         before: dict[tuple[str, int], int] = {}
         source = self.settings.offset_source
-        serdes = reader_serdes(deployment) if source.raw else None
+        serdes = _input_serdes(deployment) if source.raw else None
         event_times = event_times_of(deployment, partition.clock_ms)
         with gc_relaxed():
             for chunk in source.read(partition.pieces) if partition.pieces else ():
@@ -310,17 +310,10 @@ def source_class(name: str, settings: SourceSettings) -> type[DataSource]:
     return QuerySource
 
 
-def reader_serdes(deployment: Deployment) -> TopicSerdes:
+def _input_serdes(deployment: Deployment) -> TopicSerdes:
     """Return the serdes with which each application reads its input topics."""
-    found: TopicSerdes = {}
-    for number, application in enumerate(deployment.applications):
-        plan = TaskPlan(application.topology, (), config=application.config)
-        for source in application.topology.sources():
-            both = plan.key_serde(source.key_serde), plan.value_serde(source.value_serde)
-            for topic in (*application.external, *application.global_topics):
-                if source.reads(topic):
-                    found[number, topic] = both
-    return found
+    plans = [(number, each.plan, each.inputs) for number, each in enumerate(deployment.applications)]
+    return {(number, topic): reader_serdes(plan, topic) for number, plan, inputs in plans for topic in inputs}
 
 
 def _input_partition(topic: str, partition: int) -> tuple[int, str, int]:

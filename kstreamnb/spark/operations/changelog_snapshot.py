@@ -8,13 +8,12 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from kstreamnb.errors import ApplicationStateError
 from kstreamnb.kafka.output_batch import OutputRecord, columns_of
 from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles
 from kstreamnb.spark.io.changelog_topics import changelog_topics
 from kstreamnb.spark.planning.deployment import Deployment
 from kstreamnb.spark.state.changelog_restore import read_topics, stores_of
-from kstreamnb.spark.state.checkpoint_reader import last_batch, last_begun, read_tasks
+from kstreamnb.spark.state.checkpoint_reader import read_tasks, require_finished
 
 _MOST_RECORDS = 100_000  # in a transaction
 
@@ -25,12 +24,8 @@ def publish_snapshot(spark: SparkSession, deployment: Deployment, checkpoint: Ch
     Raises:
         ApplicationStateError: the last batch was not finished: it may be in Kafka without its changes.
     """
-    batch = last_begun(checkpoint)
-    if batch != last_batch(checkpoint):
-        raise ApplicationStateError(
-            f'"{deployment.application.id}" has not finished batch {batch}',
-            hint="start it once with available_now=True and without changelogs, then with changelogs=True",
-        )
+    hint = "start it once with available_now=True and without changelogs, then with changelogs=True"
+    require_finished(checkpoint, deployment.application.id, hint)
     records = _records(spark, deployment, checkpoint, writer.servers)
     while part := list(islice(records, _MOST_RECORDS)):
         writer.write(columns_of(part))

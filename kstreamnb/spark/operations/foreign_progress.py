@@ -49,21 +49,21 @@ def refuse_foreign_progress(
     foreign = sorted(committed.keys() - reset.keys())
     if foreign:
         found = ", ".join(f"{part}: {offset}" for part, offset in sorted(committed[foreign[0]].items()))
-        raise CheckpointError(
-            f'application "{application.id}" has run elsewhere',
-            detail=f'its group has committed offsets of topic "{foreign[0]}" ({found}), and the checkpoint is new',
-            hint=f"{_ADOPT}; or reset it, or deploy with another application id",
-        )
+        raise _elsewhere(application.id, "run", f'its group has committed offsets of topic "{foreign[0]}" ({found})')
     logs = admin.topics(topic.name for topic in changelog_topics(deployment))
     first, last = admin.offsets(logs, "earliest"), admin.offsets(logs, "latest")
     filled = [topic for topic in logs if first[topic] != last[topic]]
     if filled:
-        raise CheckpointError(
-            f'application "{application.id}" has state elsewhere',
-            detail=f'topic "{filled[0]}" has records, and the checkpoint is new',
-            hint=f"{_ADOPT}; or reset it, or deploy with another application id",
-        )
+        raise _elsewhere(application.id, "state", f'topic "{filled[0]}" has records')
     refuse_members(admin, application.id, application.external)
+
+
+def _elsewhere(application: str, what: str, trace: str) -> CheckpointError:
+    return CheckpointError(
+        f'application "{application}" has {what} elsewhere',
+        detail=f"{trace}, and the checkpoint is new",
+        hint=f"{_ADOPT}; or reset it, or deploy with another application id",
+    )
 
 
 def _refuse_later(admin: Admin, application: str, own: Offsets) -> None:

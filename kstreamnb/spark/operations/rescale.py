@@ -14,14 +14,14 @@ from pyspark.sql import SparkSession
 
 from kstreamnb.core.arguments import at_least, check_arguments
 from kstreamnb.core.progress import under_way
-from kstreamnb.errors import ApplicationStateError, CheckpointError, ConfigError
+from kstreamnb.errors import ApplicationStateError, ConfigError
 from kstreamnb.kafka.storage.checkpoint_files import Checkpoint, CheckpointFiles
 from kstreamnb.spark.execution.failures import spark_failure
 from kstreamnb.spark.jvm.session import query_session, spark_session
 from kstreamnb.spark.planning.deployment import COPY
 from kstreamnb.spark.planning.key_routing import spark_hash
-from kstreamnb.spark.state.checkpoint_manifest import read_manifest, write_manifest
-from kstreamnb.spark.state.checkpoint_reader import last_batch, last_begun, settle
+from kstreamnb.spark.state.checkpoint_manifest import require_manifest, write_manifest
+from kstreamnb.spark.state.checkpoint_reader import require_finished, settle
 from kstreamnb.spark.state.hadoop_files import checkpoint_files
 
 if TYPE_CHECKING:  # Kafka's client is loaded by connections alone
@@ -51,6 +51,7 @@ def rescale(
         ApplicationStateError: the query runs, or has not finished its last batch.
 
     Example:
+        >>> from kstreamnb.errors import CheckpointError
         >>> try:
         ...     rescale("/no-such-folder", 4)
         ... except CheckpointError as error:
@@ -59,9 +60,7 @@ def rescale(
     """
     check_arguments(rescale, locals())
     folder = checkpoint_files(checkpoint, spark)
-    manifest = read_manifest(folder)
-    if manifest is None:
-        raise CheckpointError(f'folder "{folder}" is not a checkpoint')
+    manifest = require_manifest(folder)
     at_least(1, spark_partitions, "spark_partitions")
     if folder.in_use():
         raise ApplicationStateError(f'application "{manifest.application}" is running', hint="stop it first")
@@ -77,12 +76,8 @@ def rescale(
         from kstreamnb.kafka.application_reset import fence
 
         fence(bootstrap_servers, manifest.application)
-    started = last_begun(folder)
-    if started != last_batch(folder):
-        raise ApplicationStateError(
-            f'"{manifest.application}" has not finished batch {started}',
-            hint="start it with available_now=True, so that it finishes, and rescale it then",
-        )
+    hint = "start it with available_now=True, so that it finishes, and rescale it then"
+    started = require_finished(folder, manifest.application, hint)
     if started >= 0:
         settle(folder)
         session = query_session(spark or spark_session(), local_files=folder.local)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, TypeAlias
 
 from kstreamnb.core.arguments import expect
 from kstreamnb.spark.execution.worker_cache import AnyTask
@@ -21,13 +21,8 @@ if TYPE_CHECKING:  # Kafka's client is loaded by connections alone
     from kstreamnb.kafka.client import Servers
 
 
-class RebuiltStore(NamedTuple):
-    """A store of a task, and the same store rebuilt from ``origin``: "log" (the checkpoint) or "changelog"."""
-
-    task: str
-    store: Store
-    rebuilt: Store
-    origin: str
+RebuiltStore: TypeAlias = tuple[str, Store, Store, str]
+"""A task, its store, the same store rebuilt, and from what: "log" (the checkpoint) or "changelog"."""
 
 
 def rebuilt_stores(query: Query) -> Iterator[RebuiltStore]:
@@ -48,7 +43,7 @@ def rebuilt_stores(query: Query) -> Iterator[RebuiltStore]:
             ]
             _, current = query.control.action.stores.ask(name, list)
             for (task, again), store in zip(pairs, current, strict=True):
-                yield RebuiltStore(task, store, again, "log")
+                yield task, store, again, "log"
         sink = query.control.action.sink
         if isinstance(sink, KafkaSink) and query.deployment.options.changelogs:
             yield from _from_changelogs(query.deployment, sink.writer.servers, rebuilt)
@@ -64,5 +59,4 @@ def _from_changelogs(
         for full, store in rebuilt[placed.name].stores.items():
             # Compaction of a topic forgets versions sooner than a store does.
             if full.rpartition("/")[2] in topics and not isinstance(store, VersionedRows):
-                again = restored[placed.name].stores[full]
-                yield RebuiltStore(placed.plan.task_id, store, again, "changelog")
+                yield placed.plan.task_id, store, restored[placed.name].stores[full], "changelog"

@@ -61,10 +61,16 @@ class ApplicationPlan:
     reads: Mapping[int, tuple[str, ...]]
     default_partitions: int = 1
 
+    @property
+    def plan(self) -> TaskPlan:
+        """A plan of all sub-topologies together, which knows the sources and serdes of topics; no task runs it."""
+        ids = tuple(group.id for group in self.topology.subtopologies())
+        return TaskPlan(self.topology, ids, config=self.config, partitions=self.partitions)
+
     @cached_property
     def id(self) -> str:
         """The application's id."""
-        return TaskPlan(self.topology, (), config=self.config).application_id
+        return self.plan.application_id
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -222,20 +228,17 @@ class Deployment:
         """Input partitions by rank."""
         return tuple(sorted(self.input_ranks, key=self.input_ranks.__getitem__))
 
-    @property
+    @cached_property
     def _all(self) -> tuple[TaskPlacement | Replica, ...]:
         return (*self.tasks, *self.replicas)
 
     @cached_property
-    def _placements(self) -> dict[int, dict[int, TaskPlacement | Replica]]:
+    def placements(self) -> dict[int, dict[int, TaskPlacement | Replica]]:
+        """Tasks and replicas by level and routing key."""
         found: dict[int, dict[int, TaskPlacement | Replica]] = {level.number: {} for level in self.levels}
         for placed in self._all:
             found[placed.level][placed.routing_key] = placed
         return found
-
-    def placements(self, level: int) -> dict[int, TaskPlacement | Replica]:
-        """Return tasks and replicas of one level by routing key."""
-        return self._placements[level]
 
     def producer(self, placed: TaskPlacement | Replica) -> int:
         """Return the number under which a task's rows name their producer; input partitions come first."""
@@ -243,11 +246,8 @@ class Deployment:
 
     def routing_key_at(self, level: int, target: int, source: int = 0) -> int:
         """Return a row's group value at a level: the key of its target, or a pass-through key by slot or producer."""
-        if target >= 0:
-            count = len(self.tasks)
-            addressed = self.tasks[target] if target < count else self.replicas[target - count]
-            if addressed.level == level:
-                return addressed.routing_key
+        if target >= 0 and self._all[target].level == level:
+            return self._all[target].routing_key
         lane = target if target >= 0 else FIRST_SLOT - target if target <= FIRST_SLOT else source
         return self.pass_through_keys[lane % self.spark_partitions]
 

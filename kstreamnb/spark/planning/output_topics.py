@@ -1,8 +1,9 @@
-"""Output topics of an application, and the serdes with which it writes them."""
+"""Output topics of an application, and the serdes with which it reads and writes topics."""
 
 from __future__ import annotations
 
 from kstreamnb.core.serde import Serde
+from kstreamnb.errors import ConfigError
 from kstreamnb.runtime.codegen.sinks import topic_serdes
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.planning.deployment import ApplicationPlan
@@ -10,10 +11,20 @@ from kstreamnb.topology.nodes import Sink
 from kstreamnb.topology.topology import Topology
 
 
+def reader_serdes(plan: TaskPlan, topic: str) -> tuple[Serde, Serde]:
+    """Return key and value serde of the source that reads a topic.
+
+    Raises: ConfigError if no source reads it.
+    """
+    source = plan.source_of(topic)
+    if source is None:
+        raise ConfigError(f'no source reads topic "{topic}"')
+    return plan.serdes(source)
+
+
 def writer_serdes(application: ApplicationPlan, topic: str) -> tuple[Serde, Serde]:
     """Return key and value serde of a topic: of the first sink that writes it, of one that chooses, or the defaults."""
-    topology = application.topology
-    whole = TaskPlan(topology, (), config=application.config)
+    topology, whole = application.topology, application.plan
     for group in topology.subtopologies():
         found = topic_serdes(whole, group.nodes).get(topic)
         if found is not None:
@@ -21,9 +32,7 @@ def writer_serdes(application: ApplicationPlan, topic: str) -> tuple[Serde, Serd
     sinks = [node for node in topology.nodes.values() if isinstance(node, Sink)]
     named = [sink for sink in sinks if isinstance(sink.topic, str) and whole.topic(sink.topic) == topic]
     chosen = next(iter([*named, *(sink for sink in sinks if not isinstance(sink.topic, str))]), None)
-    key_serde = None if chosen is None else chosen.key_serde
-    value_serde = None if chosen is None else chosen.value_serde
-    return whole.key_serde(key_serde), whole.value_serde(value_serde)
+    return (whole.key_serde(), whole.value_serde()) if chosen is None else whole.serdes(chosen)
 
 
 def output_topics(topology: Topology) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from kstreamnb.hints import reason_of
 from kstreamnb.kafka.batch_offsets import Offsets, count_between
 from kstreamnb.kafka.output_batch import OutputBatch
 from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles
-from kstreamnb.spark.contracts import Action, QueryBatch, QuerySink, from_json
+from kstreamnb.spark.contracts import QueryBatch, QuerySink, from_json
 from kstreamnb.spark.execution.batch_output import BatchOutput
 from kstreamnb.spark.execution.worker_progress import TaskPosition
 from kstreamnb.spark.query.lifecycle import Actor, Lifecycle, LifecycleEvent
@@ -52,34 +52,27 @@ class SlowBatch:
 
 
 class Relay:
-    """Passes batches on to a query's action until it is detached.
+    """Leads to a query's action until it is detached.
 
     Spark keeps the callback until its JVM collects garbage, which is long after the end of the query.
     """
 
-    def __init__(self, action: Action) -> None:
-        self._action: Action | None = action
+    def __init__(self, action: BatchAction) -> None:
+        self._action: BatchAction | None = action
 
-    def prepare(self, batch: int, source: str) -> str:
-        """Ask for what executors need to know of a batch."""
-        return self._attached().prepare(batch, source)
+    @property
+    def action(self) -> BatchAction:
+        """The query's action.
 
-    def publish(self, batch: QueryBatch) -> None:
-        """Pass one batch on."""
-        self._attached().publish(batch)
-
-    def failed(self, error: KStreamError) -> None:
-        """Pass a failure on."""
-        self._attached().failed(error)
+        Raises: ApplicationStateError after the end of the query.
+        """
+        if self._action is None:
+            raise ApplicationStateError("the query has ended")
+        return self._action
 
     def detach(self) -> None:
         """Release the action, with its clients and stores, after the query has ended."""
         self._action = None
-
-    def _attached(self) -> Action:
-        if self._action is None:
-            raise ApplicationStateError("the query has ended")
-        return self._action
 
 
 class BatchAction:

@@ -67,32 +67,25 @@ class Actor(Enum):
 ACTIVE = frozenset({State.STARTING, State.LAUNCHED, State.RUNNING, State.STOPPING})
 """States in which a stream may be running."""
 
+_RUNS = (State.LAUNCHED, State.RUNNING)
 _USER, _COMPANION, _STREAM, _QUERY = Actor.USER, Actor.COMPANION, Actor.STREAM, Actor.QUERY
-_OWN = frozenset({_USER, _COMPANION, _QUERY})
-_KIT = frozenset({_COMPANION, _STREAM, _QUERY})
-
+_ROWS: tuple[tuple[tuple[State, ...], LifecycleEvent, State, set[Actor]], ...] = (
+    ((State.CREATED, State.STOPPING, State.STOPPED), LifecycleEvent.START, State.STARTING, {_USER}),
+    (_RUNS, LifecycleEvent.START, State.STARTING, {_USER, _COMPANION, _QUERY}),
+    ((State.FAILED,), LifecycleEvent.START, State.STARTING, {_USER, _COMPANION}),
+    ((State.ABANDONED,), LifecycleEvent.START, State.STARTING, {_USER}),
+    ((State.STARTING,), LifecycleEvent.LAUNCH, State.LAUNCHED, {_QUERY}),
+    ((State.LAUNCHED,), LifecycleEvent.READY, State.RUNNING, {_STREAM}),
+    ((State.STARTING, *_RUNS), LifecycleEvent.FAIL, State.FAILED, {_COMPANION, _STREAM, _QUERY}),
+    ((State.STOPPING,), LifecycleEvent.FAIL, State.ABANDONED, {_STREAM}),
+    ((State.STARTING, *_RUNS), LifecycleEvent.STOP, State.STOPPING, {_USER}),
+    ((State.CREATED,), LifecycleEvent.STOP, State.STOPPED, {_USER}),
+    ((State.FAILED,), LifecycleEvent.STOP, State.ABANDONED, {_USER}),
+    (_RUNS, LifecycleEvent.END, State.STOPPED, {_QUERY}),
+    ((State.STOPPING,), LifecycleEvent.HALT, State.STOPPED, {_QUERY}),
+)
 TRANSITIONS: Mapping[tuple[State, LifecycleEvent], tuple[State, frozenset[Actor]]] = {
-    (State.CREATED, LifecycleEvent.START): (State.STARTING, frozenset({_USER})),
-    (State.LAUNCHED, LifecycleEvent.START): (State.STARTING, _OWN),
-    (State.RUNNING, LifecycleEvent.START): (State.STARTING, _OWN),
-    (State.STOPPING, LifecycleEvent.START): (State.STARTING, frozenset({_USER})),
-    (State.STOPPED, LifecycleEvent.START): (State.STARTING, frozenset({_USER})),
-    (State.FAILED, LifecycleEvent.START): (State.STARTING, frozenset({_USER, _COMPANION})),
-    (State.ABANDONED, LifecycleEvent.START): (State.STARTING, frozenset({_USER})),
-    (State.STARTING, LifecycleEvent.LAUNCH): (State.LAUNCHED, frozenset({_QUERY})),
-    (State.STARTING, LifecycleEvent.FAIL): (State.FAILED, _KIT),
-    (State.STARTING, LifecycleEvent.STOP): (State.STOPPING, frozenset({_USER})),
-    (State.LAUNCHED, LifecycleEvent.READY): (State.RUNNING, frozenset({_STREAM})),
-    (State.LAUNCHED, LifecycleEvent.FAIL): (State.FAILED, _KIT),
-    (State.LAUNCHED, LifecycleEvent.STOP): (State.STOPPING, frozenset({_USER})),
-    (State.LAUNCHED, LifecycleEvent.END): (State.STOPPED, frozenset({_QUERY})),
-    (State.RUNNING, LifecycleEvent.FAIL): (State.FAILED, _KIT),
-    (State.RUNNING, LifecycleEvent.STOP): (State.STOPPING, frozenset({_USER})),
-    (State.RUNNING, LifecycleEvent.END): (State.STOPPED, frozenset({_QUERY})),
-    (State.STOPPING, LifecycleEvent.FAIL): (State.ABANDONED, frozenset({_STREAM})),
-    (State.STOPPING, LifecycleEvent.HALT): (State.STOPPED, frozenset({_QUERY})),
-    (State.CREATED, LifecycleEvent.STOP): (State.STOPPED, frozenset({_USER})),
-    (State.FAILED, LifecycleEvent.STOP): (State.ABANDONED, frozenset({_USER})),
+    (state, event): (target, frozenset(actors)) for states, event, target, actors in _ROWS for state in states
 }
 """Next state by state and event, and the actors that may cause it; every other event is ignored."""
 

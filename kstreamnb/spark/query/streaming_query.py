@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kstreamnb.errors import KStreamError
-from kstreamnb.spark.contracts import PREPARED, Action, OffsetSource, QueryBatch, RowFunction, StreamSettings, from_json
+from kstreamnb.spark.contracts import PREPARED, OffsetSource, QueryBatch, RowFunction, StreamSettings, from_json
 from kstreamnb.spark.execution.batch_output import BatchOutput
 from kstreamnb.spark.execution.failures import name_input
 from kstreamnb.spark.execution.rows import ROW_SCHEMA
@@ -19,6 +19,7 @@ from kstreamnb.spark.execution.stateful_operator import StatefulOperator, statel
 from kstreamnb.spark.io.stream_source import SourceSettings, source_class
 from kstreamnb.spark.jvm.session import streaming_session
 from kstreamnb.spark.planning.deployment import Deployment
+from kstreamnb.spark.query.batch_handler import Relay
 from kstreamnb.spark.state.checkpoint_recovery import entries_again, forget_later_batches
 
 _STOP_MS = 4500  # stopping takes 5 s at most
@@ -28,7 +29,7 @@ def start_stream(
     spark: SparkSession,
     deployment: Deployment,
     source: OffsetSource,
-    action: Action,
+    relay: Relay,
     settings: StreamSettings,
     last_stage: RowFunction | None = None,
 ) -> StreamingQuery:
@@ -53,7 +54,7 @@ def start_stream(
     frame = levels_of(session.readStream.format(name).load(), deployment, one_stage=settings.readers == 1)
     if last_stage is not None:
         frame = frame.repartition(deployment.spark_partitions, "g").mapInArrow(last_stage, ROW_SCHEMA)
-    writer = frame.writeStream.outputMode("append").foreachBatch(_on_batch(deployment, action, settings))
+    writer = frame.writeStream.outputMode("append").foreachBatch(_on_batch(deployment, relay, settings))
     writer = writer.option("checkpointLocation", settings.files.address).queryName(name)
     forget_later_batches(settings.files)  # an older deployment, fenced a moment ago, has written its last one by now
     if settings.trigger_ms is None:
@@ -85,7 +86,7 @@ def owners_of(deployment: Deployment) -> list[int]:
     return [*inputs, *(task.application for task in deployment.tasks), *(r.application for r in deployment.replicas)]
 
 
-def _on_batch(deployment: Deployment, action: Action, settings: StreamSettings) -> Callable[[DataFrame, int], None]:
+def _on_batch(deployment: Deployment, relay: Relay, settings: StreamSettings) -> Callable[[DataFrame, int], None]:
     """Return the function that Spark calls with each batch: one collect, then the query's action."""
     owners, files, application = owners_of(deployment), settings.files, deployment.application
 
@@ -99,16 +100,16 @@ def _on_batch(deployment: Deployment, action: Action, settings: StreamSettings) 
     def process(frame: DataFrame, number: int) -> None:
         began = time.perf_counter()
         entry = files.last_line(f"offsets/{number}")
-        frame.sparkSession.sparkContext.setLocalProperty(PREPARED, action.prepare(number, entry))
+        frame.sparkSession.sparkContext.setLocalProperty(PREPARED, relay.action.prepare(number, entry))
         table = frame.toArrow()
         try:
             output = BatchOutput.of(table, owners)
         except KStreamError as error:
             name_input(error, application.inner, application.external)
-            action.failed(error)
+            relay.action.failed(error)
             raise
         end = json.loads(entry)
         seconds = time.perf_counter() - began
-        action.publish(QueryBatch(number, entry, from_json(end["offsets"]), int(end["clock"]), output, seconds))
+        relay.action.publish(QueryBatch(number, entry, from_json(end["offsets"]), int(end["clock"]), output, seconds))
 
     return act

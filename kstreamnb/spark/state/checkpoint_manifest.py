@@ -100,6 +100,14 @@ def read_manifest(checkpoint: CheckpointFiles) -> Manifest | None:
         raise _damaged(checkpoint, error) from error
 
 
+def require_manifest(checkpoint: CheckpointFiles) -> Manifest:
+    """Return the manifest of a checkpoint; raises CheckpointError if there is no checkpoint, too."""
+    manifest = read_manifest(checkpoint)
+    if manifest is None:
+        raise CheckpointError(f'folder "{checkpoint}" is not a checkpoint')
+    return manifest
+
+
 def _refuse_remains(checkpoint: CheckpointFiles) -> None:
     """Raise CheckpointError if a folder without a manifest has files of a query."""
     if not any(checkpoint.exists(name) for name in ("offsets", "commits", "state")):

@@ -35,6 +35,14 @@ def last_begun(checkpoint: CheckpointFiles) -> int:
     return max(checkpoint.numbers("offsets"), default=-1)
 
 
+def require_finished(checkpoint: CheckpointFiles, application: str, hint: str) -> int:
+    """Return the last batch of a checkpoint; raises ApplicationStateError with a hint if it is not committed."""
+    batch = last_begun(checkpoint)
+    if batch != last_batch(checkpoint):
+        raise ApplicationStateError(f'"{application}" has not finished batch {batch}', hint=hint)
+    return batch
+
+
 def batches_without_input(checkpoint: CheckpointFiles) -> frozenset[int]:
     """Return the numbers of batches that moved no position and no tick: those that a rescaling writes."""
     entries = {}
@@ -125,7 +133,7 @@ def read_states(spark: SparkSession, deployment: Deployment, checkpoint: Checkpo
     found: dict[str, list[bytes]] = {}
     for level in deployment.levels:
         if level.stateful:
-            names = {group: placed.name for group, placed in deployment.placements(level.number).items()}
+            names = {group: placed.name for group, placed in deployment.placements[level.number].items()}
             _, entries = read_entries(spark, deployment, checkpoint, level.number, dict.fromkeys(names, 0))
             for group, _, deltas in entries:
                 found.setdefault(names[group], []).extend(deltas)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 from py4j.java_gateway import JavaObject, JVMView  # type: ignore[import-untyped]
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
@@ -93,10 +93,8 @@ class HadoopFiles(CheckpointFiles):
                 if _is(error, "FileNotFoundException"):
                     return None
                 raise
-            try:
+            with closing(stream):
                 return bytes(stream.readAllBytes())
-            finally:
-                stream.close()
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file by Spark's manager: a temporary file and a rename, or what the file system has instead."""
@@ -158,7 +156,7 @@ class HadoopFiles(CheckpointFiles):
         try:
             yield
         except Py4JJavaError as error:
-            cause = _innermost(error.java_exception)
+            *_, cause = _causes(error)
             missing = _is(error, "UnsupportedFileSystemException", "ClassNotFoundException")
             version = self._jvm.org.apache.hadoop.util.VersionInfo.getVersion() if missing else ""
             raise StorageError(
@@ -199,17 +197,14 @@ class ManifestPresence:
         return None if content is None else str(json.loads(content).get("query"))
 
 
-def _innermost(error: JavaObject) -> JavaObject:
-    while error.getCause() is not None:
-        error = error.getCause()
-    return error
+def _causes(error: Py4JJavaError) -> Iterator[JavaObject]:
+    """Yield Java's error, and what caused it."""
+    cause = error.java_exception
+    while cause is not None:
+        yield cause
+        cause = cause.getCause()
 
 
 def _is(error: Py4JJavaError, *names: str) -> bool:
     """Return whether the error, or what caused it, is of one of these classes."""
-    cause = error.java_exception
-    while cause is not None:
-        if cause.getClass().getSimpleName() in names:
-            return True
-        cause = cause.getCause()
-    return False
+    return any(cause.getClass().getSimpleName() in names for cause in _causes(error))

@@ -9,12 +9,11 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from kstreamnb.core.arguments import check_arguments
-from kstreamnb.errors import CheckpointError
 from kstreamnb.kafka.storage.checkpoint_files import Checkpoint
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.spark.jvm.session import spark_session
 from kstreamnb.spark.planning.placement import plan_application, plan_deployment
-from kstreamnb.spark.state.checkpoint_manifest import check_compatible, manifest_of, read_manifest
+from kstreamnb.spark.state.checkpoint_manifest import check_compatible, manifest_of, require_manifest
 from kstreamnb.spark.state.hadoop_files import checkpoint_files
 from kstreamnb.spark.state.live_stores import LiveStores
 from kstreamnb.spark.state.store_view import StoreView
@@ -51,6 +50,7 @@ def read_store(
         StateError: the store does not exist; the error names those that do.
 
     Example:
+        >>> from kstreamnb.errors import CheckpointError
         >>> try:
         ...     read_store(Topology(), "counts", "/no-such-folder")
         ... except CheckpointError as error:
@@ -59,9 +59,7 @@ def read_store(
     """
     check_arguments(read_store, locals())
     folder = checkpoint_files(checkpoint, spark)
-    old = read_manifest(folder)
-    if old is None:
-        raise CheckpointError(f'folder "{folder}" is not a checkpoint')
+    old = require_manifest(folder)
     settings = Config.of(config)
     if settings.application_id is None:
         settings = replace(settings, application_id=old.application)

@@ -119,7 +119,7 @@ def tasks_with(deployment: Deployment, name: str) -> list[TaskPlacement]:
 
     Raises: StateError that names the stores there are.
     """
-    application = deployment.applications[0]
+    application = deployment.application
     owners = {group.id: group.stores for group in application.topology.subtopologies()}
     placed = [
         task
@@ -133,10 +133,8 @@ def tasks_with(deployment: Deployment, name: str) -> list[TaskPlacement]:
 
 def placements_of(deployment: Deployment, name: str) -> list[TaskPlacement | Replica]:
     """Return the placements that have a store: its tasks, or the first replica of a global one."""
-    if name in deployment.applications[0].topology.global_stores:
-        copies = [replica for replica in deployment.replicas if replica.application == 0]
-        if copies:
-            return [copies[0]]
+    if name in deployment.application.topology.global_stores and deployment.replicas:
+        return [deployment.replicas[0]]
     return [*tasks_with(deployment, name)]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -103,17 +103,8 @@ class BatchFigures(NamedTuple):
 
 
 @dataclass
-class _StoreTotals:
-    rows: int = 0
-    size: int = 0
-    updates: int = 0
-    tombstones: int = 0
-
-
-@dataclass
 class _TaskTotals:
     consumed: int = 0
-    produced: int = 0
     state_bytes: int = 0
     stream_time_ms: int = -1
     seconds: float = 0.0
@@ -122,7 +113,7 @@ class _TaskTotals:
     lateness_ms: tuple[float, float] = (0.0, 0.0)
     dropped: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
     topics: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    stores: dict[str, _StoreTotals] = field(default_factory=lambda: defaultdict(_StoreTotals))
+    stores: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))  # by name, then by metric
 
 
 class MetricsBook:
@@ -183,7 +174,6 @@ class MetricsBook:
     def _add_report(self, report: TaskReport) -> None:
         task = self.tasks[report["task"]]
         task.consumed += report["consumed"]
-        task.produced += report["produced"]
         task.seconds += report["seconds"]
         task.restores += report["state"] == "rebuild"
         task.slowest = max(task.slowest, report["seconds"] / max(1, report["consumed"]))
@@ -195,9 +185,8 @@ class MetricsBook:
             task.topics[topic] += count
         for name, (rows, size, updates, tombstones) in report.get("stores", {}).items():
             store = task.stores[name]
-            store.rows, store.size = rows, size
-            store.updates += updates
-            store.tombstones += tombstones
+            store["num-keys"], store["store-bytes"] = rows, size
+            store.update({"changelog-updates-total": updates, "changelog-tombstones-total": tombstones})
         self.states[report["state"]] += 1
 
     def all(
@@ -307,13 +296,7 @@ def _of_stores(tags: _Tags, task: _TaskTotals) -> Iterator[Metric]:
     group = "stream-state-metrics"
     yield Metric(group, "state-bytes", tags, float(task.state_bytes))
     for name, store in sorted(task.stores.items()):
-        numbers = {
-            "num-keys": store.rows,
-            "store-bytes": store.size,
-            "changelog-updates-total": store.updates,
-            "changelog-tombstones-total": store.tombstones,
-        }
-        for number, value in numbers.items():
+        for number, value in store.items():
             yield Metric(group, number, (*tags, ("in-memory-state-id", name)), float(value))
 
 
@@ -330,19 +313,6 @@ def elapsed_ms(before: Iterable[Metric], now: Iterable[Metric], elapsed: Duratio
     if taken[0] is None or taken[1] is None:
         raise ConfigError("the time between two readings is unknown", hint='pass elapsed="5m", or query.metrics()')
     return round(1000 * (taken[1] - taken[0]))
-
-
-def as_dict(metrics: Iterable[Metric]) -> dict[str, float]:
-    """Return the values of metrics by ``group:name{tags}``.
-
-    Example:
-        >>> as_dict([Metric("stream-task-metrics", "process-total", (("task-id", "0_1"),), 7.0)])
-        {'stream-task-metrics:process-total{task-id=0_1}': 7.0}
-    """
-    return {
-        f"{m.group}:{m.name}" + ("{" + ",".join(f"{k}={v}" for k, v in m.tags) + "}" if m.tags else ""): m.value
-        for m in metrics
-    }
 
 
 def _lag_metrics(client: _Tags, lag: Mapping[tuple[str, int], int]) -> Iterator[Metric]:

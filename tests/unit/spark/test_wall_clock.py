@@ -14,8 +14,8 @@ import kstreamnb as ks
 from kstreamnb.core.codec import decoder
 from kstreamnb.spark.contracts import QueryBatch
 from kstreamnb.spark.execution.batch_output import BatchOutput
-from kstreamnb.spark.io.offset_source import FileOffsetSource
 from kstreamnb.spark.io.stream_source import QuerySourceReader, SourceSettings
+from tests.spark.file_source import FileOffsetSource
 from tests.spark.inprocess import Cluster
 from tests.spark.memory_sink import MemorySink
 from tests.spark.streams import batched, placed

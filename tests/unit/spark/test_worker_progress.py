@@ -32,7 +32,7 @@ from tests.unit.test_serving import ask
 _WORKER = """
 import os, sys, time
 import kstreamnb as ks
-from kstreamnb.spark.io.offset_source import FileOffsetSource
+from tests.spark.file_source import FileOffsetSource
 from pathlib import Path
 from tests.spark.inprocess import Cluster
 from tests.spark.streams import batched, placed

@@ -11,12 +11,12 @@ from kstreamnb.errors import BrokerError
 from kstreamnb.kafka.storage.checkpoint_lock import SharedLock
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.spark.contracts import QuerySink, StreamSettings
-from kstreamnb.spark.io.offset_source import FileOffsetSource
 from kstreamnb.spark.planning.placement import plan_application, plan_deployment
 from kstreamnb.spark.query.control import QueryControl
 from kstreamnb.spark.query.lifecycle import Actor, LifecycleEvent
 from kstreamnb.spark.query.query import Query
 from kstreamnb.spark.query.query_handle import QueryHandle
+from tests.spark.file_source import FileOffsetSource
 
 
 class EndedStream:
