@@ -200,13 +200,13 @@ def record_notebook(file: Path) -> None:
 
 
 @notebook.command("check")
-@click.argument("places", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path), metavar="FILE|FOLDER")
-def check_notebooks(places: Sequence[Path]) -> None:
+@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path), metavar="FILE|FOLDER")
+def check_notebooks(paths: Sequence[Path]) -> None:
     """Execute notebooks, or all of a folder, and compare their outputs with the reference."""
     from kstreamnb.notebook.regression import check
 
-    check(*places)
-    click.echo(f"{', '.join(place.name for place in places)}: every output is as recorded")
+    check(*paths)
+    click.echo(f"{', '.join(path.name for path in paths)}: every output is as recorded")
 
 
 # --- Kafka ---
@@ -360,14 +360,14 @@ def _checkpoint_at(text: str) -> CheckpointFiles:
 
 def _offsets_in(path: Path, topics: Sequence[str]) -> dict[str, dict[int, int]]:
     """Read offsets from lines ``topic,partition,offset``, of the given topics or of all."""
-    found: dict[str, dict[int, int]] = {}
+    offsets: dict[str, dict[int, int]] = {}
     for number, line in enumerate(path.read_text().splitlines(), 1):
         topic, *rest = (part.strip() for part in line.split(","))
         if line.strip() and (len(rest) != 2 or not all(part.isdecimal() for part in rest)):
             raise click.BadParameter(f'line {number} is not topic,partition,offset: "{line}"', param_hint="--from-file")
         if line.strip() and (not topics or topic in topics):
-            found.setdefault(topic, {})[int(rest[0])] = int(rest[1])
-    return found
+            offsets.setdefault(topic, {})[int(rest[0])] = int(rest[1])
+    return offsets
 
 
 @main.command()

@@ -44,19 +44,19 @@ def unsupported(given: Mapping[str, object]) -> dict[str, str]:
         {'interceptor.classes': 'leave it out: do the same in an operator, a serde or a sink'}
     """
     java = java_client_settings()
-    found = {name: java[name][2] for name in given if name in java and java[name][1] == "not supported"}
+    actions = {name: java[name][2] for name in given if name in java and java[name][1] == "not supported"}
     for store, kinds in _STORES.items():
         location = f"ssl.{store}.location"
         if given.get(location) and _store_type(given, store) not in kinds:
-            found[location] = _CONVERT
+            actions[location] = _CONVERT
     if str(given.get("ssl.keystore.certificate.chain")).count("BEGIN CERTIFICATE") > 1:
-        found["ssl.keystore.certificate.chain"] = "write the chain to a file, and name it in ssl.certificate.location"
+        actions["ssl.keystore.certificate.chain"] = "write the chain to a file, and name it in ssl.certificate.location"
     jaas = given.get("sasl.jaas.config")
     if jaas and _login(str(jaas)).keys() != {"username", "password"}:
-        found["sasl.jaas.config"] = (
+        actions["sasl.jaas.config"] = (
             "give librdkafka's sasl.mechanism, and for PLAIN and SCRAM sasl.username and sasl.password"
         )
-    return found
+    return actions
 
 
 def for_librdkafka(given: Mapping[str, object]) -> dict[str, object]:
@@ -74,25 +74,25 @@ def for_librdkafka(given: Mapping[str, object]) -> dict[str, object]:
     """
     for name, remedy in unsupported(given).items():
         raise ConfigError(f'setting "{name}" of Java\'s clients is not supported as given', hint=remedy)
-    java, found, own = java_client_settings(), dict[str, object](), dict[str, object]()
+    java, translated, own = java_client_settings(), dict[str, object](), dict[str, object]()
     for name, value in given.items():
         if name == "sasl.jaas.config":
-            found |= {f"sasl.{option}": text for option, text in _login(str(value)).items()}
+            translated |= {f"sasl.{option}": text for option, text in _login(str(value)).items()}
         elif name == "buffer.memory":
-            found["queue.buffering.max.kbytes"] = max(1, int(str(value)) // 1024)
+            translated["queue.buffering.max.kbytes"] = max(1, int(str(value)) // 1024)
         elif name == "batch.size" and not int(str(value)):  # no batches in Java, not allowed in librdkafka
-            found["batch.num.messages"] = 1
+            translated["batch.num.messages"] = 1
         elif name == "ssl.endpoint.identification.algorithm" and not value:
-            found[name] = "none"
+            translated[name] = "none"
         elif name == "ssl.keystore.location" and _store_type(given, "keystore") == "PEM":
-            found |= {"ssl.key.location": value, "ssl.certificate.location": value}
+            translated |= {"ssl.key.location": value, "ssl.certificate.location": value}
         elif name not in java:
             own[name] = value
         elif java[name][1] == "translated" and " " not in java[name][2]:
-            found[java[name][2]] = value
-    if "ssl.key.location" in found:
+            translated[java[name][2]] = value
+    if "ssl.key.location" in translated:
         own.pop("ssl.keystore.password", None)
-    return {**found, **own}
+    return {**translated, **own}
 
 
 def _store_type(given: Mapping[str, object], store: str) -> str:
@@ -104,6 +104,6 @@ def _store_type(given: Mapping[str, object], store: str) -> str:
 
 def _login(jaas: str) -> dict[str, str]:
     """Return the options of a login by name and password; nothing for other modules of Java."""
-    found = _LOGIN.fullmatch(jaas)
-    options = [] if found is None else _OPTION.findall(found[1])
+    match = _LOGIN.fullmatch(jaas)
+    options = [] if match is None else _OPTION.findall(match[1])
     return {name: re.sub(r"\\(.)", r"\1", quoted) or plain for name, quoted, plain in options}

@@ -160,10 +160,10 @@ def _is_filled(value: object) -> bool:
 
 
 def _hook(name: str) -> Any:
-    found = getattr(hooks.current(), name)
-    if found is None:
+    hook = getattr(hooks.current(), name)
+    if hook is None:
         raise EngineError("no frames are available", hint="import kstreamnb first")
-    return found
+    return hook
 
 
 def _columns(names: Sequence[str], rows: Iterable[Sequence[object]]) -> dict[str, list[object]]:

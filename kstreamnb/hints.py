@@ -190,8 +190,8 @@ def for_python(error: BaseException, line: str, known: Iterable[str] = ()) -> st
 
 def _for_syntax(line: str) -> str | None:
     for pattern, hint in _SYNTAX.items():
-        if found := re.search(pattern, line):
-            name = (*found.groups(), "")[0]
+        if match := re.search(pattern, line):
+            name = (*match.groups(), "")[0]
             return (name and from_java(name, ())) or hint.format(name)
     return None
 

@@ -187,16 +187,16 @@ def key_partitioner(serde: Serde, partitions: int) -> Callable[[Wire], int]:
     hashable = {str, bytes, *([int] * isinstance(serde, WholeSerde)), *([SerializedValue] * direct)}
 
     def partition(key: Wire) -> int:
-        place = key if direct or type(key) is not Windowed else key[0]
-        kind = type(place[0]) if type(place) is Windowed else type(place)
-        if kind in hashable and (known := memo.get(place)) is not None:
+        inner = key if direct or type(key) is not Windowed else key[0]
+        kind = type(inner[0]) if type(inner) is Windowed else type(inner)
+        if kind in hashable and (known := memo.get(inner)) is not None:
             return known
         data = key if direct and type(key) is SerializedValue else serde.partition_bytes(decode(serde, key))
-        found = 0 if data is None else partition_for(data, partitions)
+        number = 0 if data is None else partition_for(data, partitions)
         if kind in hashable:
             if len(memo) >= _MEMO:
                 memo.clear()
-            memo[place] = found
-        return found
+            memo[inner] = number
+        return number
 
     return partition

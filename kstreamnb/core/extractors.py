@@ -193,9 +193,9 @@ def _named(name: str) -> TimestampExtractor:
         FailOnInvalidTimestamp, LogAndSkipOnInvalidTimestamp, UsePartitionTimeOnInvalidTimestamp,
         WallclockTimestampExtractor,
     )  # fmt: skip
-    found = {kind.__name__: kind for kind in kinds}
+    by_name = {kind.__name__: kind for kind in kinds}
     word = name.rsplit(".", 1)[-1]
-    if word not in found:
+    if word not in by_name:
         hint = "pass your own extractor as a function"
-        raise unknown("timestamp extractor", word, found, error=ConfigError, hint=hint)
-    return found[word]()
+        raise unknown("timestamp extractor", word, by_name, error=ConfigError, hint=hint)
+    return by_name[word]()

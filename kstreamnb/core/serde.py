@@ -361,10 +361,10 @@ class UuidSerde(Serde[UUID]):
         return str(value).encode()
 
     def _read(self, data: bytes) -> UUID:
-        found = UUID(data.decode())
-        if str(found).encode() != data.lower():  # Python accepts more spellings than Java does
+        uuid = UUID(data.decode())
+        if str(uuid).encode() != data.lower():  # Python accepts more spellings than Java does
             raise ValueError("hyphens are missing or misplaced")
-        return found
+        return uuid
 
 
 @dataclass(frozen=True)

@@ -67,8 +67,8 @@ def numbers_in(answer: object, unit: str = "") -> list[float]:
         >>> numbers_in([("B3", 1), ("B3", 2)]), numbers_in("[1, 2]")
         ([1.0, 2.0], [1.0, 2.0])
     """
-    found = (number_of(part, unit) for part in re.split(r"[^\w.+-]+", flat(answer)))
-    return [number for number in found if number is not None]
+    numbers = (number_of(part, unit) for part in re.split(r"[^\w.+-]+", flat(answer)))
+    return [number for number in numbers if number is not None]
 
 
 def declared(entry: Mapping[str, object]) -> Judge | None:
@@ -90,14 +90,14 @@ def function_only(judge: Judge) -> Judge:
 
 
 def _number(answer: object, *, right: float | list[float], reasons: Mapping[str, str], unit: str) -> str:
-    found = number_of(answer, unit)
-    if found is None:
+    number = number_of(answer, unit)
+    if number is None:
         return 'give a duration, such as "7m30s".' if unit else "give the answer as a number."
     least, most = right if isinstance(right, list) else (right, right)
-    if least <= found <= most:
+    if least <= number <= most:
         return ""
-    side = reasons.get("less" if found < least else "more", reasons.get("other", ""))
-    return reasons.get(f"{found:g}", side).format(answer=answer)
+    side = reasons.get("less" if number < least else "more", reasons.get("other", ""))
+    return reasons.get(f"{number:g}", side).format(answer=answer)
 
 
 def _word(answer: object, *, right: str, reasons: Mapping[str, str]) -> str:
@@ -114,10 +114,10 @@ def _folded(text: str) -> str:
 
 
 def _list(answer: object, *, right: list[object], reasons: Mapping[str, str]) -> str:
-    found = numbers_in(answer)
-    if not found:
+    numbers = numbers_in(answer)
+    if not numbers:
         return "give the values as a list, such as [1, 2]."
-    reason = "" if found == right else "other" if len(found) == len(right) else "length"
+    reason = "" if numbers == right else "other" if len(numbers) == len(right) else "length"
     return reason and reasons[reason].format(answer=answer)
 
 

@@ -112,9 +112,9 @@ def _rows(name: str) -> Iterator[dict[str, str]]:
 
 def _numbers(row: Mapping[str, str], fields: tuple[str, ...]) -> dict[str, object]:
     """Return fields of a row; those that are whole or decimal numbers as numbers."""
-    found: dict[str, object] = {}
+    numbers: dict[str, object] = {}
     for field in fields:
         text = row[field]
         digits = text.removeprefix("-").replace(".", "", 1)
-        found[field] = text if not digits.isdigit() else float(text) if "." in text else int(text)
-    return found
+        numbers[field] = text if not digits.isdigit() else float(text) if "." in text else int(text)
+    return numbers

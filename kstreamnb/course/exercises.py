@@ -124,7 +124,7 @@ def solution(name: str) -> str:
 
 
 def _named(name: str) -> Exercise:
-    listed = exercises(name.partition(".")[0])
-    if name not in listed:
-        raise unknown("exercise", name, listed, error=KStreamError)
-    return listed[name]
+    known = exercises(name.partition(".")[0])
+    if name not in known:
+        raise unknown("exercise", name, known, error=KStreamError)
+    return known[name]

@@ -23,8 +23,8 @@ class Picture(HasForms):
     svg: str
 
     def __repr__(self) -> str:
-        found = re.search(r"<desc>(.*?)</desc>", self.svg, re.DOTALL)
-        return unescape(found[1]).strip() if found else self.name
+        description = re.search(r"<desc>(.*?)</desc>", self.svg, re.DOTALL)
+        return unescape(description[1]).strip() if description else self.name
 
     def forms(self) -> dict[str, str]:
         """Return the description and the drawing."""

@@ -89,8 +89,8 @@ class Prediction(HasForms):
     def _facts(self) -> dict[str, object]:
         question = self.question
         answer = dict(self.answer) if isinstance(self.answer, Mapping) else self.answer
-        listed = {"options": list(question.options), "rows": list(question.rows)}
-        return {"name": question.name, "text": question.text, "answer": answer, **listed}
+        choices = {"options": list(question.options), "rows": list(question.rows)}
+        return {"name": question.name, "text": question.text, "answer": answer, **choices}
 
 
 @dataclass(frozen=True)
@@ -209,7 +209,7 @@ def _folded(value: object) -> str:
 
 
 def _named(name: str) -> Question:
-    listed = questions(name.partition(".")[0])
-    if name not in listed:
-        raise unknown("question", name, listed, error=KStreamError)
-    return listed[name]
+    known = questions(name.partition(".")[0])
+    if name not in known:
+        raise unknown("question", name, known, error=KStreamError)
+    return known[name]

@@ -124,7 +124,7 @@ class Declaration:
         return f'"{self.word}" ({self.origin.place}, line {self.origin.line})'
 
 
-def parents_first(found: Iterable[Declaration], is_valid: Callable[[Declaration], bool]) -> tuple[Declaration, ...]:
+def parents_first(every: Iterable[Declaration], is_valid: Callable[[Declaration], bool]) -> tuple[Declaration, ...]:
     """Return the valid ones of some declarations and all that they were made from, each once and after its parents."""
     done: dict[Declaration, None] = {}
 
@@ -134,7 +134,7 @@ def parents_first(found: Iterable[Declaration], is_valid: Callable[[Declaration]
                 visit(parent)
             done[declaration] = None
 
-    for declaration in found:
+    for declaration in every:
         visit(declaration)
     return tuple(done)
 
@@ -207,8 +207,8 @@ class DeclarationLog:
         for target in declarations:
             keys = [key for key, each in self._declarations.items() if each is target or each.origin.place == target]
             if isinstance(target, str) and not keys:
-                places = dict.fromkeys(each.origin.place for each in self._declarations.values())
-                raise TopologyError(f'nothing was declared in "{target}"', detail=f"there are {', '.join(places)}")
+                cells = dict.fromkeys(each.origin.place for each in self._declarations.values())
+                raise TopologyError(f'nothing was declared in "{target}"', detail=f"there are {', '.join(cells)}")
             for key in keys:
                 del self._declarations[key]
 

@@ -203,12 +203,12 @@ class Admin:
             cluster = self.retry(lambda: self.client.list_topics(missing[0], timeout=self._call()), "listing brokers")
             resources |= dict.fromkeys(missing, ConfigResource(ResourceType.BROKER, str(min(cluster.brokers))))
         asked = {resource: self.client.describe_configs([resource])[resource] for resource in {*resources.values()}}
-        found: dict[str, dict[str, str]] = {}
+        values: dict[str, dict[str, str]] = {}
         for topic, resource in resources.items():
             entries = asked[resource].result(self.patience_s)
             both = {name: entries.get(name) or entries.get(f"log.{name}") for name in names}
-            found[topic] = {name: entry.value for name, entry in both.items() if entry is not None}
-        return found
+            values[topic] = {name: entry.value for name, entry in both.items() if entry is not None}
+        return values
 
     def existing(self, topics: Iterable[str]) -> set[str]:
         """Return those of some topics that exist.
@@ -310,18 +310,18 @@ class Admin:
         # Topics first: offset requests alone would use the leader epoch from before a broker's restart forever.
         asked = dict[TopicPartition, OffsetSpec]()
         for name in topics:
-            found = self._metadata(name)
-            if found is None:
+            metadata = self._metadata(name)
+            if metadata is None:
                 raise unknown("topic", name, self.topics(), error=UnknownTopicError)
-            asked |= dict.fromkeys((TopicPartition(name, part) for part in found.partitions), spec)
+            asked |= dict.fromkeys((TopicPartition(name, part) for part in metadata.partitions), spec)
         return self._answers(self.client.list_offsets(asked, isolation_level=level) if asked else {})
 
     def _metadata(self, topic: str) -> TopicMetadata | None:
         """Return what the cluster knows of one topic, None if there is none; others in the cluster cost nothing."""
-        found = self.client.list_topics(topic, timeout=self._call()).topics[topic]
-        if found.error is not None and found.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-            raise about_topic(found.error, topic)
-        return found if found.error is None else None
+        metadata = self.client.list_topics(topic, timeout=self._call()).topics[topic]
+        if metadata.error is not None and metadata.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise about_topic(metadata.error, topic)
+        return metadata if metadata.error is None else None
 
     def _answers(
         self, futures: Mapping[TopicPartition, Future[ListOffsetsResultInfo]]

@@ -73,9 +73,9 @@ def parsed_marker(value: bytes | None) -> Marker | None:
 
 def _parsed(value: bytes) -> Marker:
     """Read a marker; fields that a later version has added are ignored."""
-    found = json.loads(value)
-    marker = Marker(str(found["query"]), int(found["batch"]), str(found["source"]), str(found["output"]))
-    return replace(marker, lacking=tuple((str(topic), int(number)) for topic, number in found.get("lacking", ())))
+    fields = json.loads(value)
+    marker = Marker(str(fields["query"]), int(fields["batch"]), str(fields["source"]), str(fields["output"]))
+    return replace(marker, lacking=tuple((str(topic), int(number)) for topic, number in fields.get("lacking", ())))
 
 
 def _last_between(consumer: Consumer, servers: Servers, start: TopicPartition, end: int) -> bytes | None:

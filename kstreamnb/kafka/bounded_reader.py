@@ -163,18 +163,18 @@ def first_messages(
         isolation_level: "read_committed" (default), or "read_uncommitted" for records of open transactions, too.
     """
     consumer = client(Consumer, bounded_settings(servers, isolation_level=isolation_level))
-    found, seen, limit = dict[PartitionId, Message](), set[PartitionId](), time.monotonic() + seconds
+    messages, seen, limit = dict[PartitionId, Message](), set[PartitionId](), time.monotonic() + seconds
     try:
         consumer.assign([TopicPartition(*partition, offset) for partition, offset in starts.items()])
         while len(seen) < len(starts) and time.monotonic() < limit:
             for message in arrived(consumer, 100, 0.05):
                 partition = message.topic(), message.partition()
                 if partition not in seen and not at_end(message, servers):
-                    found[partition] = message
+                    messages[partition] = message
                 seen.add(partition)
     finally:
         consumer.close()
-    return found
+    return messages
 
 
 def fetch(
@@ -368,14 +368,14 @@ class TopicFollower:
             if time.monotonic() > patience:
                 return None
             self._receive(_CATCH_UP_S)
-        found = []
+        taken = []
         for piece in pieces:
             messages = self._held[piece[:2]]
             offsets = list(map(Message.offset, messages))
             messages = messages[bisect_left(offsets, piece.start) : bisect_left(offsets, piece.end)]
             if messages:
-                found.append((piece.topic, piece.partition, raw_records(messages)))
-        return found
+                taken.append((piece.topic, piece.partition, raw_records(messages)))
+        return taken
 
     def close(self) -> None:
         """Close the connection."""

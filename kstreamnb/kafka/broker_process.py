@@ -184,11 +184,11 @@ class LocalBroker:
         with self.log.open("rb") as log:
             log.seek(begin)
             lines = deque(log, _LOG_LINES)
-        said = b"".join(lines)[-_LOG_BYTES:].decode(errors="replace").strip()
+        tail = b"".join(lines)[-_LOG_BYTES:].decode(errors="replace").strip()
         what = f"did not answer within {self.timeout_s:g} s" if code is None else f"ended with code {code}"
         return BrokerError(
             f"the local broker {what}",
-            detail=f"the last lines of {self.log}:\n{said}" if said else f"{self.log} has no line of this start",
+            detail=f"the last lines of {self.log}:\n{tail}" if tail else f"{self.log} has no line of this start",
             hint="free processors or memory, or give it more time: LocalBroker(timeout_s=180)"
             if code is None
             else None,

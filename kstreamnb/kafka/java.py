@@ -27,14 +27,14 @@ _MODULE = """<ivy-module version="2.0"><info organisation="kstreamnb" module="br
 def java() -> str:
     """Return the path of the Java to run: that of JAVA_HOME, else the first on the PATH."""
     home = os.environ.get("JAVA_HOME")
-    found = str(Path(home, "bin", "java")) if home else shutil.which("java")
-    if not found or not Path(found).exists():
+    path = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    if not path or not Path(path).exists():
         raise MissingJavaError(
             "no Java was found",
             detail=f'JAVA_HOME is "{home}"' if home else "JAVA_HOME is not set and the PATH has no java",
             hint="install a Java runtime, 17 or later; TopologyTestDriver and replays need none",
         )
-    return found
+    return path
 
 
 def cache_folder() -> Path:

@@ -79,17 +79,17 @@ def _decoded(text: str) -> bytes:
 
 def _emitted(data: bytes) -> dict[str, int]:
     """Read the map of processors; bytes that are none came after the end of the metadata."""
-    found: dict[str, int] = {}
+    times: dict[str, int] = {}
     try:
         (count,), at = struct.unpack_from(">i", data), 4
         for _ in range(count):
             (size,) = struct.unpack_from(">i", data, at)
             name = data[at + 4 : at + 4 + size].decode()
-            (found[name],) = struct.unpack_from(">q", data, at + 4 + size)
+            (times[name],) = struct.unpack_from(">q", data, at + 4 + size)
             at += 12 + size
     except (struct.error, UnicodeDecodeError):
         return {}
-    return found
+    return times
 
 
 class _Partition(ctypes.Structure):

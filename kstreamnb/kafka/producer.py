@@ -245,8 +245,8 @@ def produce(
             if not futures:
                 await_broker(producer._producer, record.topic)  # noqa: SLF001 - of this module
             topic, partition, _, timestamp, key, value, headers = record
-            place = partition if keep_partitions else None
-            futures.append(producer.send(topic, key, value, partition=place, timestamp=timestamp, headers=headers))
+            number = partition if keep_partitions else None
+            futures.append(producer.send(topic, key, value, partition=number, timestamp=timestamp, headers=headers))
     for future in futures:
         future.result()
     return len(futures)

@@ -34,10 +34,10 @@ _CONNECT_S = 1.0
 _PATIENCE_S = 600.0
 
 
-def note_first(found: FirstRecords, columns: OutputColumns) -> None:
+def note_first(records: FirstRecords, columns: OutputColumns) -> None:
     """Add the first record of each partition that is not there yet."""
     for partition, at in zip(*np.unique(columns.partitions, return_index=True), strict=True):
-        found.setdefault((columns.topic, int(partition)), (columns.keys[at], columns.values[at]))
+        records.setdefault((columns.topic, int(partition)), (columns.keys[at], columns.values[at]))
 
 
 def only_of(output: list[OutputColumns], partitions: list[PartitionId]) -> list[OutputColumns]:
@@ -92,9 +92,9 @@ def first_open_records(admin: Admin, starts: Mapping[PartitionId, int]) -> First
     return {partition: (message.key(), message.value()) for partition, message in first.items()}
 
 
-def never_ended(application: str, place: PartitionId, first: int) -> BrokerError:
+def never_ended(application: str, partition_id: PartitionId, first: int) -> BrokerError:
     """Make the error of a transaction that is open though its writer is fenced."""
-    topic, partition = place
+    topic, partition = partition_id
     return BrokerError(
         f'a transaction of "{application}" never ended',
         detail=f'topic "{topic}" is open from offset {first}, though its writer is fenced',

@@ -203,16 +203,16 @@ class TransactionalWriter(BatchWriter):
         Every earlier writer is fenced, so the coordinator has ended their transactions; a moment later the end is
         visible. Raises BrokerError if another transaction is open on the marker topic and does not end.
         """
-        place, began = (self.marker_topic, self._partition), time.monotonic()
-        while open_ := self._admin.open_transactions([place]):
+        partition_id, began = (self.marker_topic, self._partition), time.monotonic()
+        while open_ := self._admin.open_transactions([partition_id]):
             waited = time.monotonic() - began
             if waited > _LOST_S:
-                _, value = first_open_records(self._admin, open_).get(place, (None, None))
+                _, value = first_open_records(self._admin, open_).get(partition_id, (None, None))
                 lost = parsed_marker(value)
                 if lost is not None and lost.query == self.query:
                     return lost
             if waited > self.settle_s:
-                raise never_ended(self.application, place, open_[place])
+                raise never_ended(self.application, partition_id, open_[partition_id])
             time.sleep(0.02)
         return None
 
@@ -297,8 +297,8 @@ class TransactionalWriter(BatchWriter):
         begun = last is not None and last.batch == batch.batch
         wanted = sorted(records.keys() & last.lacking if begun and last is not None and last.lacking else records)
         counts = self._admin.topics({topic for topic, _ in wanted})
-        there = {each: records[each] for each in wanted if each[1] < counts.get(each[0], 0)}
-        left = still_open(self._admin, there, patience_s=_LOST_S)
+        written = {each: records[each] for each in wanted if each[1] < counts.get(each[0], 0)}
+        left = still_open(self._admin, written, patience_s=_LOST_S)
         if left or lost is not None:
             committed = self._committed == batch.batch or (begun and last is not None and not last.lacking)
             unknown = not committed and left != wanted

@@ -220,23 +220,23 @@ class Cells:
 
     def lost(self, log: DeclarationLog, child: Declaration, parent: Declaration) -> StaleReason:
         """Return why what a declaration was made from is gone: its variable was renamed, replaced or removed."""
-        cell, place = parent.identity.group, child.origin.place
-        name, whose = self._variables.name_of(child.identity.group, parent), f"{_line_of(child)} in {place}"
+        cell, label = parent.identity.group, child.origin.place
+        name, whose = self._variables.name_of(child.identity.group, parent), f"{_line_of(child)} in {label}"
         if name is None:
             fact = f'{whose} was made from "{parent.word}", which is gone'
-            return StaleReason(fact, f"run {place} again, or remove it", f'"{parent.word}" disappeared')
+            return StaleReason(fact, f"run {label} again, or remove it", f'"{parent.word}" disappeared')
         now = self.shell.user_ns.get(name)
         if isinstance(now, Handle) and log.holds(now.declaration):
-            action = f"run {place} again"
+            action = f"run {label} again"
             return StaleReason(f'{whose} was made from an earlier "{name}"', action, f'"{name}" changed')
         made = [(path, held) for path, held in self._made_by(cell).items() if log.holds(held) and path != name]
         renamed = next((path for path, held in made if held.word == parent.word), None)
         if renamed is not None:
             fact = f'{whose} uses "{name}", which {self._numbers[cell]} no longer makes: it makes "{renamed}"'
-            action = f'write "{renamed}" instead of "{name}" in {place}, and run it'
+            action = f'write "{renamed}" instead of "{name}" in {label}, and run it'
         else:
             fact = f'{whose} uses "{name}", which no cell makes any more'
-            action = f'make "{name}" again and run {place}, or remove {place} with {forgetting(self.shell, log, place)}'
+            action = f'make "{name}" again and run {label}, or remove {label} with {forgetting(self.shell, log, label)}'
         return StaleReason(fact, action, f'"{name}" disappeared')
 
     def outdated(self, log: DeclarationLog) -> dict[Declaration, StaleReason]:
@@ -322,9 +322,9 @@ class Cells:
                 yield from handles_in(name, thing, depth=2)
 
 
-def forgetting(shell: InteractiveShell, log: DeclarationLog, place: str) -> str:
+def forgetting(shell: InteractiveShell, log: DeclarationLog, label: str) -> str:
     """Return the call that forgets what a place declared."""
-    return f'{_builder_of(shell, log)}.forget("{place}")'
+    return f'{_builder_of(shell, log)}.forget("{label}")'
 
 
 def _builder_of(shell: InteractiveShell, log: DeclarationLog) -> str:
@@ -356,8 +356,8 @@ def _order_of(declaration: Declaration) -> Hashable:
 
 
 def _outdated(declaration: Declaration, about: str, change: str) -> StaleReason:
-    place = declaration.origin.place
-    return StaleReason(f"{_line_of(declaration)} in {place} {about}", f"run {place} again", change)
+    label = declaration.origin.place
+    return StaleReason(f"{_line_of(declaration)} in {label} {about}", f"run {label} again", change)
 
 
 def _line_of(declaration: Declaration) -> str:

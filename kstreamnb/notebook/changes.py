@@ -58,10 +58,10 @@ def _matches(before: Shown, now: Shown) -> dict[str, str]:
     for exact in (True, False):
         for name, node in now.description.nodes().items():
             candidates = (each for each in free if _kind(old[each]) == _kind(node))
-            found = next((each for each in candidates if not exact or _text(old[each]) == _text(node)), None)
-            if name not in matches and found is not None:
-                matches[name] = found
-                del free[found]
+            match = next((each for each in candidates if not exact or _text(old[each]) == _text(node)), None)
+            if name not in matches and match is not None:
+                matches[name] = match
+                del free[match]
     return matches
 
 

@@ -53,11 +53,11 @@ def matcher_of(shell: InteractiveShell) -> Callable[[CompletionContext], SimpleM
         if _MAGIC.match(line) and (names := following(line, shell.user_ns)):
             completions, begun = [*map(SimpleCompletion, names)], line.rpartition(" ")[2]
             return SimpleMatcherResult(completions=completions, matched_fragment=begun, ordered=True, suppress=True)
-        found = _BEGUN.search(line)
-        kind = None if found is None else _kind_before(line[: found.start() + 1], shell.user_ns)
-        if found is None or kind is None:
+        call = _BEGUN.search(line)
+        kind = None if call is None else _kind_before(line[: call.start() + 1], shell.user_ns)
+        if call is None or kind is None:
             return SimpleMatcherResult(completions=[])
-        begun = found["begun"]
+        begun = call["begun"]
         names = [name for name in operators_first(kind) if name.startswith(begun)]
         completions = [SimpleCompletion(name, type=_type(kind, name)) for name in names]
         return SimpleMatcherResult(

@@ -83,7 +83,7 @@ def _cells_in(file: Path) -> list[dict[str, Any]]:
         return []
 
 
-def portable(cells: Iterable[CellRun], place: Path) -> tuple[list[str], list[str]]:
+def portable(cells: Iterable[CellRun], path: Path) -> tuple[list[str], list[str]]:
     """Return the cells that need neither Spark nor Kafka, and sentences on what was left out and kept."""
     sources: list[str] = []
     notes: list[str] = []
@@ -101,7 +101,7 @@ def portable(cells: Iterable[CellRun], place: Path) -> tuple[list[str], list[str
             lost -= written_names(code)
             continue
         remote += 1
-        kept = [*_definitions(code, lost), *_kept_samples(cell, place, notes)]
+        kept = [*_definitions(code, lost), *_kept_samples(cell, path, notes)]
         lost |= written_names(code)
         lost -= {name for text in kept for name in written_names(statements(text))}
         if kept:
@@ -148,7 +148,7 @@ def _definitions(code: Iterable[ast.stmt], lost: set[str]) -> Iterator[str]:
             yield text
 
 
-def _kept_samples(cell: CellRun, place: Path, notes: list[str]) -> Iterator[str]:
+def _kept_samples(cell: CellRun, path: Path, notes: list[str]) -> Iterator[str]:
     for target, sample in cell.samples.items():
         label = f'sample "{target}": {pluralize(len(sample), "record")}'
         literal = f'r"""\n{sample.to_text().rstrip()}\n"""' if len(sample) <= _INLINE_RECORDS else ""
@@ -156,7 +156,7 @@ def _kept_samples(cell: CellRun, place: Path, notes: list[str]) -> Iterator[str]
             notes.append(f"{label} kept as text")
             yield f"{target} = ks.Sample.from_text({literal})"
             continue
-        file = place.with_name(f"{place.stem}.{target.replace('.', '-')}.jsonl")
+        file = path.with_name(f"{path.stem}.{target.replace('.', '-')}.jsonl")
         sample.to_json_lines(file)
         if Sample.from_json_lines(file).content_hash != sample.content_hash:
             file.unlink()

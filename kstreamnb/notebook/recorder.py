@@ -92,9 +92,9 @@ class NotebookRecorder(NotebookClient):
                 second._cleanup_kernel()
         rewrites = _rewrites()
         for index, (one, other) in enumerate(zip(self.nb.cells, second.nb.cells, strict=True)):
-            found = next(_differences(one, other, rewrites), None)
-            if found is not None:
-                self.live.setdefault(index, f"{_DIFFERS}: {' and '.join(map(format_value, found))}")
+            difference = next(_differences(one, other, rewrites), None)
+            if difference is not None:
+                self.live.setdefault(index, f"{_DIFFERS}: {' and '.join(map(format_value, difference))}")
 
     # --- messages of the kernel ---
     def process_message(self, msg: dict[str, Any], cell: NotebookNode, cell_index: int) -> NotebookNode | None:

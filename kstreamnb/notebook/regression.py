@@ -31,8 +31,8 @@ def record(path: Path | str) -> tuple[str, ...]:
 
     Raises: EngineError when a cell without the tag ``raises-exception`` fails.
     """
-    place = Path(path)
-    return _recorded(nbformat.read(place, as_version=4), place, twice=False)
+    file = Path(path)
+    return _recorded(nbformat.read(file, as_version=4), file, twice=False)
 
 
 def save_cells(path: Path | str, cells: Iterable[CellRun | str]) -> tuple[str, ...]:
@@ -78,17 +78,17 @@ def sanitizers() -> Path:
     return SANITIZERS
 
 
-def _recorded(notebook: nbformat.NotebookNode, place: Path, *, twice: bool) -> tuple[str, ...]:
-    recorder = NotebookRecorder(notebook, place.parent)
+def _recorded(notebook: nbformat.NotebookNode, path: Path, *, twice: bool) -> tuple[str, ...]:
+    recorder = NotebookRecorder(notebook, path.parent)
     try:
         with under_way("cells", sum(cell.cell_type == "code" for cell in notebook.cells)) as done:
             recorder.on_cell_executed = lambda **_: done(1)
             recorder.record(twice=twice)
     except CellExecutionError as error:
         output = _COLOURS.sub("", str(error)).strip()
-        raise EngineError(f'a cell of "{place.name}" fails', detail=output) from None  # the detail repeats it
+        raise EngineError(f'a cell of "{path.name}" fails', detail=output) from None  # the detail repeats it
     text = nbformat.writes(nbformat.validator.normalize(notebook)[1]).rstrip() + "\n"
-    place.write_text(text, encoding="utf-8")
+    path.write_text(text, encoding="utf-8")
     counts = {index: cell.get("execution_count") for index, cell in enumerate(notebook.cells)}
     return tuple(
         f"cell {counts[index]} is not compared: its output {reason}" for index, reason in sorted(recorder.live.items())

@@ -53,12 +53,12 @@ def from_environment(source: str) -> tuple[str, tuple[str, ...]]:
     tree, replacer = ast.parse(source), _Replacer()
     replacer.visit(tree)
     _check(tree)
-    found = replacer.found
-    edits = [(*span(source, secret), ast.unparse(lookup)) for secret, lookup, _ in found]
-    result = edited(source, [*edits, *_comments(source, {str(secret.value) for secret, _, _ in found})])
+    secrets = replacer.found
+    edits = [(*span(source, secret), ast.unparse(lookup)) for secret, lookup, _ in secrets]
+    result = edited(source, [*edits, *_comments(source, {str(secret.value) for secret, _, _ in secrets})])
     if ast.dump(ast.parse(result)) != ast.dump(tree):  # Python does not say where an f-string's parts are
-        raise _refusal("it is a part of a text that is put together", found[0][0].lineno)
-    return result, tuple(dict.fromkeys(name for _, _, name in found))
+        raise _refusal("it is a part of a text that is put together", secrets[0][0].lineno)
+    return result, tuple(dict.fromkeys(name for _, _, name in secrets))
 
 
 def _comments(source: str, secrets: set[str]) -> Iterator[tuple[int, int, str]]:

@@ -161,10 +161,10 @@ def _elements(argument: ast.AST, names: Mapping[str, object]) -> Iterable[ast.AS
     return [argument]
 
 
-def _call_at(place: inspect.Traceback) -> ast.Call | None:
+def _call_at(frame: inspect.Traceback) -> ast.Call | None:
     """Return the call that a frame executes; its begin would not tell it from the other calls of a chain."""
-    end = place.positions and (place.positions.end_lineno, place.positions.end_col_offset)
-    nodes = ast.walk(ast.parse("".join(linecache.getlines(place.filename))))
+    end = frame.positions and (frame.positions.end_lineno, frame.positions.end_col_offset)
+    nodes = ast.walk(ast.parse("".join(linecache.getlines(frame.filename))))
     return next(
         (each for each in nodes if isinstance(each, ast.Call) and (each.end_lineno, each.end_col_offset) == end), None
     )

@@ -55,7 +55,7 @@ def fold_by_window(context: BindContext, store: WindowStore, fold: Fold, *, size
     The window, row and windowed key of a key's last record are cached: the next record is mostly in the same window.
     Keys that are equal but name different rows are never cached.
     """
-    places: dict[object, _WindowOfKey] = {}
+    windows: dict[object, _WindowOfKey] = {}
     keeps = store.keys.direct
     known = """\
 place = {places}(key)
@@ -72,9 +72,9 @@ if timestamp > {{seen}}[0]:
 elif end <= {{seen}}[0] - {grace}:
  {{late}}(inner, value, timestamp, start, end, {{seen}}[0] - {grace})
  {{skip}}"""
-    names: dict[str, object] = {"drop": context.drop, "get": store.row_at, "put": store.put, "places": places.get}
+    names: dict[str, object] = {"drop": context.drop, "get": store.row_at, "put": store.put, "places": windows.get}
     seen = context.state_var("stream_time_ms", -1)
-    names |= {"locate": _locating(places, size, keeps=keeps), "seen": seen, "late": late}
+    names |= {"locate": _locating(windows, size, keeps=keeps), "seen": seen, "late": late}
     block = _block([lines, _fold(fold, store, "inner", "start")], names, store, fold)
     return replace(block, writes={"key", *block.writes}, window_size_ms=size)
 
@@ -83,31 +83,31 @@ _WindowOfKey: TypeAlias = tuple[int, int, tuple[Any, int], Windowed[object]]
 """Start and end of a window, and a key in it: as the store has it, and as the table has it."""
 
 
-def _locating(places: dict[object, _WindowOfKey], size: int, *, keeps: bool) -> Callable[[object, int], _WindowOfKey]:
+def _locating(windows: dict[object, _WindowOfKey], size: int, *, keeps: bool) -> Callable[[object, int], _WindowOfKey]:
     """Return ``locate(key, timestamp)``, which with ``keeps`` caches some results until a later window begins."""
     newest, make = -1, tuple.__new__
 
     def locate(key: object, timestamp: int) -> _WindowOfKey:
         nonlocal newest
         start = timestamp - timestamp % size
-        if start > newest or len(places) == 50_000:  # state may be larger than memory
+        if start > newest or len(windows) == 50_000:  # state may be larger than memory
             newest = max(start, newest)
-            places.clear()
-        found = start, start + size, (key, start), make(Windowed, (key, start, start + size))
+            windows.clear()
+        window = start, start + size, (key, start), make(Windowed, (key, start, start + size))
         if keeps:
-            places[key] = found
-        return found
+            windows[key] = window
+        return window
 
     return locate
 
 
-def _fold(fold: Fold, store: RowStore, key: str, *place: str) -> str:
+def _fold(fold: Fold, store: RowStore, key: str, *position: str) -> str:
     """Return lines that compute the new aggregate and its time, for a row by the names of a key and perhaps its window
     start.
     """
-    at = "at" if place else key
-    get = f"row = {{get}}({', '.join((key, *place))})"
-    put = f"{{put}}({', '.join((key, 'None if value is None else (value, timestamp)', *place))})"
+    at = "at" if position else key
+    get = f"row = {{get}}({', '.join((key, *position))})"
+    put = f"{{put}}({', '.join((key, 'None if value is None else (value, timestamp)', *position))})"
     latest = "row is not None and row[1] > timestamp: timestamp = row[1]"
     if fold.initializer is None:
         return f"""\

@@ -145,8 +145,8 @@ class WindowedFold(Operator):
         drop, waits, wait_ms = context.drop, self.waits, sum(self.waits.values())
 
         def late(key: object, value: object, timestamp: int, start: int, end: int, close_ms: int) -> None:
-            found = {"window_start": start, "window_end": end, "close_ms": close_ms}
-            drop("late", key, value, timestamp, {**found, **waits, "stream_time_ms": close_ms + wait_ms})
+            window = {"window_start": start, "window_end": end, "close_ms": close_ms}
+            drop("late", key, value, timestamp, {**window, **waits, "stream_time_ms": close_ms + wait_ms})
 
         return late
 

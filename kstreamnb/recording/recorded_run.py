@@ -141,8 +141,8 @@ class RecordedRun:
         ``until`` steps; `produced` decodes one.
         """
         end = len(self.index.log) if until is None else self.index.end(until)
-        found = (positions for (name, _), positions in self.written.items() if topic in (name, self.short(name)))
-        return sorted(position for positions in found for position in positions if position < end)
+        of_topic = (positions for (name, _), positions in self.written.items() if topic in (name, self.short(name)))
+        return sorted(position for positions in of_topic for position in positions if position < end)
 
     def unseen(self, topic: str) -> int:
         """Return the number of records that no reader sees because they were never committed."""

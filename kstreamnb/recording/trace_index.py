@@ -76,8 +76,8 @@ class TraceIndex:
     def of_kind(self, kind: str, **about: object) -> Iterator[tuple[Code, array[int]]]:
         """Yield the codes of a kind with this task, node or other, and the positions of their entries."""
         for number, code in enumerate(self.codes):
-            mine = code.kind == kind and code.task not in self._foreign
-            if mine and all(getattr(code, name) == value for name, value in about.items()):
+            wanted = code.kind == kind and code.task not in self._foreign
+            if wanted and all(getattr(code, name) == value for name, value in about.items()):
                 yield code, self.positions(number)
 
     def positions_of(self, kind: str, **about: object) -> list[int]:

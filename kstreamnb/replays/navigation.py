@@ -193,5 +193,5 @@ class Navigation:
         return step
 
 
-def _concerns(found: object, key: object) -> bool:
-    return bool(found == key or (isinstance(found, tuple) and found[:1] == (key,)))
+def _concerns(recorded: object, key: object) -> bool:
+    return bool(recorded == key or (isinstance(recorded, tuple) and recorded[:1] == (key,)))

@@ -161,10 +161,10 @@ def preview(
             taken += len(part)
             if output.queue_size() >= n:
                 break
-        found = output.queue_size()
-        first = tuple(output.read_record() for _ in range(min(n, found)))
+        size = output.queue_size()
+        first = tuple(output.read_record() for _ in range(min(n, size)))
         dropped = sum(driver.metrics()["dropped-records-total"].values())
-    most, total = max(map(int, counts.values()), default=1), found if taken == len(records) else None
+    most, total = max(map(int, counts.values()), default=1), size if taken == len(records) else None
     return Preview(first, total, taken, dropped, is_table, len(records), most, tuple(user_topics))
 
 

@@ -57,13 +57,13 @@ class Roles:
 
     def check(self, columns: Sequence[str], order_by: Sequence[str] = ()) -> None:
         """Raise ConfigError for a name that is not a column, that is ambiguous, or that is not text."""
-        there = ", ".join(map(str, columns)) or "none"
+        names = ", ".join(map(str, columns)) or "none"
         for name in (*self.named().values(), *self.value_columns(columns), *order_by):
             if name not in columns:
                 raise unknown("column", name, [str(each) for each in columns], error=ConfigError)
             expect_text_name(name)
             if list(columns).count(name) > 1:
-                raise ConfigError(f'column name "{name}" is not unique', detail=f"columns are {there}")
+                raise ConfigError(f'column name "{name}" is not unique', detail=f"columns are {names}")
 
 
 def cells_by_role(
@@ -92,17 +92,17 @@ def make_records(
     count = len(times)
     keys: Iterable[Any] = cells["key"] if "key" in cells else repeat(None, count)
     headers: Iterable[Headers] = cells["headers"] if "headers" in cells else repeat((), count)
-    places: Iterable[int] = repeat(UNASSIGNED, count)
+    numbers: Iterable[int] = repeat(UNASSIGNED, count)
     offsets: Iterable[int] = range(count)
     if roles.partition is not None or partitions is not None:
         keys = list(keys)
         if roles.partition is not None:
-            places = _numbers(cells["partition"], roles.partition)
+            numbers = _numbers(cells["partition"], roles.partition)
         else:
-            places = _places(keys, partitions or 0, key_serde or Serdes.string())
+            numbers = _places(keys, partitions or 0, key_serde or Serdes.string())
         counters: defaultdict[int, Iterator[int]] = defaultdict(itertools.count)
-        offsets = [next(counters[place]) for place in places]
-    rows = zip(repeat(roles.topic), places, offsets, times, keys, values, headers, strict=False)
+        offsets = [next(counters[partition]) for partition in numbers]
+    rows = zip(repeat(roles.topic), numbers, offsets, times, keys, values, headers, strict=False)
     return tuple(map(tuple.__new__, repeat(TopicRecord), rows))
 
 

@@ -88,12 +88,12 @@ class SampleDescription(Tabular):
     def more(self) -> Iterator[str]:
         """Yield records, keys, bytes and times of every partition."""
         for each in self.partitions:
-            place = each.topic if each.partition < 0 else f"{each.topic}-{each.partition}"
+            name = each.topic if each.partition < 0 else f"{each.topic}-{each.partition}"
             times = f"{format_time(each.first_ms)} to {format_time(each.last_ms)}"
             counts = (
                 f"{pluralize(each.records, 'record')}, {pluralize(each.keys, 'key')}, {pluralize(each.bytes, 'byte')}"
             )
-            yield f"{place}: {counts}, {times}"
+            yield f"{name}: {counts}, {times}"
 
 
 @dataclass
@@ -146,20 +146,20 @@ def describe_records(records: Iterable[TopicRecord], top: int = 3) -> SampleDesc
         _walk(paths, "value", record.value, _DEPTH)
     counts = Counter(topic for (topic, _), each in partitions.items() for _ in each)
     every = [
-        found.described(topic, path, _holders(paths, path, counts[topic]), top)
+        field.described(topic, path, _holders(paths, path, counts[topic]), top)
         for topic, paths in sorted(fields.items())
-        for path, found in paths.items()
+        for path, field in paths.items()
     ]
-    described = tuple(_partition(*place, each) for place, each in sorted(partitions.items()))
+    described = tuple(_partition(*partition_id, each) for partition_id, each in sorted(partitions.items()))
     return SampleDescription(tuple(every[:_MOST_FIELDS]), described, max(len(every) - _MOST_FIELDS, 0))
 
 
 def _walk(fields: dict[str, _Field], path: str, value: object, depth: int) -> None:
     """Add a value and everything inside it."""
-    found = fields.get(path)
-    if found is None:
-        found = fields[path] = _Field()
-    found.add(value)
+    field = fields.get(path)
+    if field is None:
+        field = fields[path] = _Field()
+    field.add(value)
     if depth and isinstance(value, dict):
         for name, part in value.items():
             _walk(fields, f"{path}.{name}", part, depth - 1)

@@ -66,8 +66,8 @@ def read_lines(lines: Iterable[str]) -> tuple[TopicRecord, ...]:
             )
         headers: Headers = tuple((name, data) for name, data in fields.get("headers", ()))
         time = timestamp_ms(fields["timestamp"], f"line {number}")
-        place = fields["topic"], fields.get("partition", 0), fields.get("offset", number - 1), time
-        records.append(TopicRecord(*place, fields.get("key"), fields.get("value"), headers))
+        position = fields["topic"], fields.get("partition", 0), fields.get("offset", number - 1), time
+        records.append(TopicRecord(*position, fields.get("key"), fields.get("value"), headers))
     return tuple(records)
 
 

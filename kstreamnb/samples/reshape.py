@@ -64,8 +64,8 @@ def of_topic(self: Sample, *topics: str) -> Sample:
     """
     for topic in topics:
         if topic not in self.topics:
-            there = f"it has {', '.join(self.topics)}" if self.topics else "it is empty"
-            raise ConfigError(f'the sample has no topic "{topic}"', detail=there)
+            topics_text = f"it has {', '.join(self.topics)}" if self.topics else "it is empty"
+            raise ConfigError(f'the sample has no topic "{topic}"', detail=topics_text)
     return where(self, lambda record: record.topic in topics)
 
 
@@ -87,20 +87,20 @@ def merge(self: Sample, *others: Sample) -> Sample:
     for source, sample in enumerate(samples):
         for record in sample.records:
             lanes.setdefault((record.topic, record.partition, source), []).append(record)
-    ordered = heapq.merge(*(_lane(place, records) for place, records in lanes.items()))
+    ordered = heapq.merge(*(_lane(lane, records) for lane, records in lanes.items()))
     merged = tuple(entry[-1] for entry in ordered)
-    shared = len({place[:2] for place in lanes}) < len(lanes)
+    shared = len({lane[:2] for lane in lanes}) < len(lanes)
     notes = tuple(note for sample in samples for note in sample.notes)
     return replace(self, records=number_offsets(merged) if shared else merged, notes=notes, schema=())
 
 
 def _lane(
-    place: tuple[str, int, int], records: list[TopicRecord]
+    lane: tuple[str, int, int], records: list[TopicRecord]
 ) -> Iterator[tuple[int, str, int, int, int, TopicRecord]]:
     greatest = -(1 << 63)
     for row, record in enumerate(records):
         greatest = max(greatest, record.timestamp)
-        yield greatest, *place, row, record
+        yield greatest, *lane, row, record
 
 
 def shift(self: Sample, by: Duration) -> Sample:

@@ -89,12 +89,12 @@ class Sample(Suggesting, Framed):
         for other headers.
         """
         expect(records, Iterable, "records")
-        found = tuple(map(_record_of, records))
-        for index, record in enumerate(found):
+        checked = tuple(map(_record_of, records))
+        for index, record in enumerate(checked):
             if type(record.timestamp) is not int or abs(record.timestamp) > MAX_TIME_MS:
-                found = (*found[:index], *itertools.starmap(_timed, enumerate(found[index:], index)))
+                checked = (*checked[:index], *itertools.starmap(_timed, enumerate(checked[index:], index)))
                 break
-        return cls(found, (note,) if note else ())
+        return cls(checked, (note,) if note else ())
 
     @classmethod
     def from_text(
@@ -121,8 +121,8 @@ class Sample(Suggesting, Framed):
             if "topic" not in row:
                 raise ConfigError("a row of the table has no topic", hint="add a topic column, or pass topic=")
             time, numbered = row.get("time", time), numbered or "offset" in row
-            place = row["topic"], row.get("partition", UNASSIGNED), row.get("offset", 0), time
-            records.append(TopicRecord(*place, row.get("key"), row.get("value"), row.get("headers", ())))
+            position = row["topic"], row.get("partition", UNASSIGNED), row.get("offset", 0), time
+            records.append(TopicRecord(*position, row.get("key"), row.get("value"), row.get("headers", ())))
         if partitions is not None:
             return cls(partitioned(records, partitions, key_serde), ("typed",))
         return cls(tuple(records) if numbered else number_offsets(records), ("typed",))
@@ -433,8 +433,8 @@ def _record_of(record: TopicRecord | tuple[Any, ...]) -> TopicRecord:
     if not 6 <= len(record) <= 7:
         fields = ", ".join(TopicRecord._fields)
         raise ConfigError(f"expected 6 or 7 fields, got {len(record)}", hint=f"pass ({fields}); headers are optional")
-    found = TopicRecord(*record)
-    return found if found.headers == () else found._replace(headers=headers_of(found.headers))
+    result = TopicRecord(*record)
+    return result if result.headers == () else result._replace(headers=headers_of(result.headers))
 
 
 def _file(path: Path | str) -> Path:

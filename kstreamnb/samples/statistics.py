@@ -109,7 +109,7 @@ class TopicStatistics:
         yield Bars(f"behind stream time on arrival{of}", "records", self.lateness.classes())
         yield Bars(f"by key{of}", "records", (*self.top_keys, *rest))
         for unit, counts in (("records", self.partitions), ("bytes", self.bytes)):
-            named = ((f"partition {place}" if place >= 0 else "by key", count) for place, count in counts)
+            named = ((f"partition {number}" if number >= 0 else "by key", count) for number, count in counts)
             yield Bars(f"by partition{of}", unit, tuple(named))
 
     @property
@@ -120,14 +120,14 @@ class TopicStatistics:
 
     def __str__(self) -> str:
         late, most = self.lateness, ", ".join(f"{key} {count:,}" for key, count in self.top_keys)
-        places = ", ".join(f"{place if place >= 0 else 'by key'}: {count:,}" for place, count in self.partitions)
+        partitions = ", ".join(f"{number if number >= 0 else 'by key'}: {count:,}" for number, count in self.partitions)
         odd = {"without key": self.null_keys, "without value": self.tombstones, "undecodable": self.undecodable}
         oddly = "".join(f", {count:,} {word}" for word, count in odd.items() if count)
         lines = [
             f"{self.topic}: {pluralize(self.records, 'record')}{oddly}",
             f"  time        {format_ms(self.first_ms)} to {format_ms(self.last_ms)}",
             f"  keys        {self.keys:,}, most frequent {most or 'none'}",
-            f"  partitions  {places}; skew {self.skew:.2f}",
+            f"  partitions  {partitions}; skew {self.skew:.2f}",
             f"  lateness    {pluralize(late.late, 'record')} behind stream time; half within "
             f"{format_duration(late.quantile_ms(0.5))}, 99% within {format_duration(late.quantile_ms(0.99))}, "
             f"all within {format_duration(late.max_ms)}",

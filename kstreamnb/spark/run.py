@@ -107,8 +107,8 @@ def run(
     arrival = arrival or bool(extracted_topics(application))
     missing = [topic for topic in application.inputs if topic not in frames]
     if missing:
-        there = ", ".join(sorted(frames)) or "none"
-        raise ConfigError(f'there is no input for topic "{missing[0]}"', detail=f"inputs were given for {there}")
+        names = ", ".join(sorted(frames)) or "none"
+        raise ConfigError(f'there is no input for topic "{missing[0]}"', detail=f"inputs were given for {names}")
     plan = BatchPlan(
         deployment,
         spark.sparkContext.broadcast(_global_batches(deployment, frames)),
@@ -177,15 +177,15 @@ def _execute(rows: DataFrame, spark: SparkSession, deployment: Deployment) -> Ru
     kept = rows.select("target", "source", "seq", *ORDER, "blob").persist(StorageLevel.MEMORY_AND_DISK)
     try:
         with under_way("tasks", look=lambda: _tasks_done(spark)):
-            told = kept.where(F.col("target").isin(REPORT, FAILURE)).select("target", "blob").collect()
+            notes = kept.where(F.col("target").isin(REPORT, FAILURE)).select("target", "blob").collect()
     except Exception as error:
         kept.unpersist()
         raise spark_failure("the run", error) from error
-    failures = [bytes(row["blob"]) for row in told if row["target"] == FAILURE]
+    failures = [bytes(row["blob"]) for row in notes if row["target"] == FAILURE]
     if failures:
         kept.unpersist()
         raise_first(failures)
-    reports = [bytes(row["blob"]) for row in told]
+    reports = [bytes(row["blob"]) for row in notes]
     return RunResult(kept, spark, deployment, reports)
 
 
@@ -207,7 +207,7 @@ def _global_batches(deployment: Deployment, frames: Mapping[str, DataFrame]) -> 
         ranks = [deployment.input_ranks[0, topic, n] for n in range(application.partitions.get(topic, 1))]
         table = frames[topic].toArrow()
         parts = [part for arrow in table.to_batches() for part in by_partition(arrow, ranks, serde, sort=False)]
-        counted: dict[int, tuple[int, int]] = {}
+        counts: dict[int, tuple[int, int]] = {}
         for chunk in in_order(parts, arrival=True):
-            batches += [pack(record_batch(deployment, part, counted, {})) for part in chunk]
+            batches += [pack(record_batch(deployment, part, counts, {})) for part in chunk]
     return {0: batches}

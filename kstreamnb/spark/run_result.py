@@ -69,8 +69,8 @@ class RunResult(Displayed):
         parts = {number: empty_task(self._deployment, task) for number, task in source.items()}
         for row in rows:
             parts[row["source"]].apply_delta(unpack_delta(bytes(row["blob"]), trust=True))
-        found = [store for number in sorted(parts) for store in stores_named(parts[number], name)]
-        return StoreView(name, found, timestamps=timestamps, headers=headers)
+        stores = [store for number in sorted(parts) for store in stores_named(parts[number], name)]
+        return StoreView(name, stores, timestamps=timestamps, headers=headers)
 
     def close(self) -> None:
         """Release the outcome from the session."""
@@ -83,10 +83,10 @@ class RunResult(Displayed):
 
     def __repr__(self) -> str:
         counts = self.counts()
-        told = ", ".join(f"{count:,} {what}" for what, count in counts.items())
+        figures = ", ".join(f"{count:,} {what}" for what, count in counts.items())
         stale = self._application.topology.stale
         mark = f"; stale: {stale}" if stale else ""
-        return f"<RunResult of {self._application.id}: {told}; outputs {', '.join(self.outputs) or 'none'}{mark}>"
+        return f"<RunResult of {self._application.id}: {figures}; outputs {', '.join(self.outputs) or 'none'}{mark}>"
 
     def _addressed(self, target: int) -> DataFrame:
         return self._rows.where(F.col("target") == target).select("source", "seq", "blob")
@@ -139,9 +139,9 @@ def _number(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     partition, following = -1, 0
     for batch in batches:
         offsets = []
-        for place in batch.column("partition").to_pylist():
-            if place != partition:
-                partition, following = place, 0
+        for number in batch.column("partition").to_pylist():
+            if number != partition:
+                partition, following = number, 0
             offsets.append(following)
             following += 1
         columns = [batch.column("partition"), pa.array(offsets, pa.int64()), *batch.columns[1:]]

@@ -82,9 +82,9 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
 
     def take(self) -> tuple[object, object, object, int, Headers, RecordMetadata | None]:
         """Remove and return the first change."""
-        found = SuppressBuffer.first(self)  # unwatched: forwarded rows are not looked up again
+        row = SuppressBuffer.first(self)  # unwatched: forwarded rows are not looked up again
         self.write(heappop(self._heap)[2], None)
-        return found
+        return row
 
     def count(self) -> int:
         """Number of buffered changes."""
@@ -225,12 +225,12 @@ class JoinBuffer(_TimedStore[JoinKey, Any]):
         due = list(self._times.between(0, self._clock()[0] - self.grace_ms))
         if len(due) > 1:
             due.sort(key=self._key_bytes)
-        found = []
+        evicted = []
         for raw_key in due:
             value, headers, metadata = self.raw[raw_key]
-            found.append((raw_key[0], self.keys.decode(raw_key[1]), self.values.decode(value), headers, metadata))
+            evicted.append((raw_key[0], self.keys.decode(raw_key[1]), self.values.decode(value), headers, metadata))
             self.write(raw_key, None)
-        return found
+        return evicted
 
     def count(self) -> int:
         """Number of waiting records."""

@@ -236,10 +236,10 @@ class CachedKeyValueRows(CachedStore[Hashable, Any], KeyValueRows):
         stored, shadow, to_bytes = super()._between(least, end), self._shadow(), self.keys.to_bytes
         if not shadow:
             return stored
-        found = [raw_key for raw_key in stored if raw_key not in shadow]
+        raw_keys = [raw_key for raw_key in stored if raw_key not in shadow]
         fresh = [(to_bytes(raw_key), raw_key) for raw_key in shadow if self.cached[raw_key].row is not None]
-        found += [raw_key for data, raw_key in fresh if least <= data and (end is None or data < end)]
-        return sorted(found, key=to_bytes)
+        raw_keys += [raw_key for data, raw_key in fresh if least <= data and (end is None or data < end)]
+        return sorted(raw_keys, key=to_bytes)
 
     def _shadow(self) -> Collection[Hashable]:
         """Return keys whose entries may differ from the store."""
@@ -285,11 +285,11 @@ class _TimedCache(CachedStore[TimedKey[P], Any], TimedRows[P]):
         if cached is None:
             return stored
         entries, time_of = self.cached, self._time
-        found = [position for position in stored if (raw_key, position) not in entries]
-        found += [
+        positions = [position for position in stored if (raw_key, position) not in entries]
+        positions += [
             position for position in cached if time_of(position) >= time and entries[raw_key, position].row is not None
         ]
-        return sorted(found)
+        return sorted(positions)
 
     def _passed(self, raw_key: Hashable, from_: int, to: int, step: int = 1) -> Iterator[TimedKey[P]]:
         """Yield the cached rows that an iterator over a key passes, all of which count as used.
@@ -311,8 +311,8 @@ class _TimedCache(CachedStore[TimedKey[P], Any], TimedRows[P]):
 
     def _between(self, from_: int, to: int) -> list[TimedKey[P]]:
         entries = self.cached
-        found = [raw_key for raw_key in super()._between(from_, to) if raw_key not in entries]
-        return found + [key for key in self._cached_index.between(from_, to) if entries[key].row is not None]
+        raw_keys = [raw_key for raw_key in super()._between(from_, to) if raw_key not in entries]
+        return raw_keys + [key for key in self._cached_index.between(from_, to) if entries[key].row is not None]
 
 
 class CachedWindowRows(_TimedCache[int], WindowRows):
@@ -362,10 +362,10 @@ class CachedWindowRows(_TimedCache[int], WindowRows):
     def _live_rows(self, raw_key: Hashable, from_: int, to: int, step: int) -> Iterator[tuple[int, Any]]:
         """Yield the rows of the store itself, as they are when they are reached."""
         last = None
-        while found := [
+        while rows := [
             at for at in self._stored_from(raw_key, from_) if at <= to and (last is None or at * step > last * step)
         ]:
-            last = found[::step][0]
+            last = rows[::step][0]
             yield last, self._stored_row((raw_key, last))
 
 

@@ -76,8 +76,8 @@ class DiskRows(MutableMapping[Hashable, Any]):
             return _GONE
         row = self._old.pop(raw_key, None)
         if row is None:
-            found = self._database.execute(self._select, (self._key_bytes(raw_key),)).fetchone()
-            row = _GONE if found is None else self._unpack(found[0])
+            result = self._database.execute(self._select, (self._key_bytes(raw_key),)).fetchone()
+            row = _GONE if result is None else self._unpack(result[0])
         self._young[raw_key] = row
         self._age()
         return row
@@ -126,8 +126,8 @@ class DiskRows(MutableMapping[Hashable, Any]):
 
     def page(self, least: bytes, most: int) -> tuple[dict[Hashable, Any], bytes | None]:
         """Return at most some rows with key bytes from a bound, and the bound of the next ones; None after the last."""
-        found = dict(islice(self.items_between(least, None, page=most), most))
-        return found, self._key_bytes(next(reversed(found))) + b"\0" if len(found) == most else None
+        rows = dict(islice(self.items_between(least, None, page=most), most))
+        return rows, self._key_bytes(next(reversed(rows))) + b"\0" if len(rows) == most else None
 
     def _stored(self, least: bytes, end: bytes | None, order: str, size: int) -> Iterator[Found]:
         changed, upper = self._changed, "key < ?" if end is not None else "? IS NULL"
@@ -184,9 +184,9 @@ class DiskRows(MutableMapping[Hashable, Any]):
                 self._database.executemany(f"REPLACE INTO {table} VALUES (?, ?)", some)
             else:
                 starts = accumulate(map(add, *sizes), initial=1)
-                places = [start << 32 | key << 16 | value for start, key, value in zip(starts, *sizes, strict=False)]
+                cuts = [start << 32 | key << 16 | value for start, key, value in zip(starts, *sizes, strict=False)]
                 data = b"".join(chain.from_iterable(some))
-                self._database.execute(f"REPLACE INTO {table} {_CUT}", (data, str(places)))
+                self._database.execute(f"REPLACE INTO {table} {_CUT}", (data, str(cuts)))
 
     def take_staged(self) -> None:
         """Move all staged rows to the empty table, the last one of each key, and count them.
@@ -226,8 +226,8 @@ class TimedDiskRows(DiskRows):
         if raw_key is not None:
             return super()._find(raw_key)
         if self._observed is None:
-            found = self._database.execute(self._select, (b"",)).fetchone()
-            self._observed = _GONE if found is None else self._unpack(found[0])
+            result = self._database.execute(self._select, (b"",)).fetchone()
+            self._observed = _GONE if result is None else self._unpack(result[0])
         return self._observed
 
     def settle(self) -> None:
@@ -246,17 +246,17 @@ class TimedDiskRows(DiskRows):
 
     def positions(self, key: Hashable, key_bytes: bytes, from_ms: int) -> list[Any]:
         """Return the positions of a key's rows from a time (ms), ascending; a negative position is left out."""
-        found: Any = self.items_between(key_bytes + max(from_ms, 0).to_bytes(_TIME_BYTES), key_bytes + b"\xff")
-        return [raw_key[1] for raw_key, _ in found if raw_key[0] == key]
+        rows: Any = self.items_between(key_bytes + max(from_ms, 0).to_bytes(_TIME_BYTES), key_bytes + b"\xff")
+        return [raw_key[1] for raw_key, _ in rows if raw_key[0] == key]
 
     def keys_between(self, from_ms: int, to_ms: int) -> list[Any]:
         """Return raw keys of a range of times (ms), both ends inclusive: each by time, those of the table first."""
         least, end = (max(time, 0).to_bytes(_TIME_BYTES) for time in (from_ms, to_ms + 1))
         query = f"SELECT key FROM {self._table} WHERE {self._time} >= ? AND {self._time} < ? ORDER BY {self._time}, key"
         stored = (self._key_from(data) for (data,) in self._database.execute(query, (least, end)))
-        found = [raw_key for raw_key in stored if raw_key not in self._changed]
+        raw_keys = [raw_key for raw_key in stored if raw_key not in self._changed]
         changed = self._times.between(least, end)
-        return found + [raw_key for raw_key in changed if self._changed[raw_key] is not _GONE]
+        return raw_keys + [raw_key for raw_key in changed if self._changed[raw_key] is not _GONE]
 
     def take_staged(self) -> None:
         """Move all staged rows to the empty table, then index their times: sorted once, not with each row."""
@@ -273,5 +273,5 @@ def _merged(stored: Iterator[Found], changed: Iterator[Found], *, reverse: bool)
             yield raw_key, row
 
 
-def _key(found: Found) -> bytes:
-    return found[0]
+def _key(row: Found) -> bytes:
+    return row[0]

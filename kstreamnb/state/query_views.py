@@ -123,10 +123,10 @@ class KeyValueView(ListedView[K, V]):
         return self._find("get", key)
 
     def __getitem__(self, key: object) -> V:
-        found = self.get(key)
-        if found is None:
+        value = self.get(key)
+        if value is None:
             raise KeyError(key)
-        return found
+        return value
 
     def __contains__(self, key: object) -> bool:
         return self.get(key) is not None

@@ -383,12 +383,12 @@ class StoreForUser:
         self._store = store
 
     def __getattr__(self, name: str) -> object:
-        found = getattr(self._store, name)
-        if not callable(found):
-            return found
+        attribute = getattr(self._store, name)
+        if not callable(attribute):
+            return attribute
 
         def call(*args: object, **options: object) -> object:
-            return self._shown(found(*args, **options))
+            return self._shown(attribute(*args, **options))
 
         self.__dict__[name] = call
         return call

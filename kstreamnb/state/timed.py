@@ -227,8 +227,8 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         else:
             window = self._user_key(raw_key)
             assert isinstance(window, Windowed)
-            found = {"window_start": window.start, "window_end": window.end, "stream_time_ms": retention.observed_ms}
-            details = {**found, "retention_ms": retention.retention_ms, "store": self.name}
+            times = {"window_start": window.start, "window_end": window.end, "stream_time_ms": retention.observed_ms}
+            details = {**times, "retention_ms": retention.retention_ms, "store": self.name}
             self.context.refuse(self.name, window.key, self._shown(row), self.context.timestamp(), details)
             self._log(raw_key, row)
 
@@ -307,8 +307,8 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         as_bytes, encode = self.keys.to_bytes, self.keys.encode
         least = b"" if from_key is None else as_bytes(encode(from_key))
         most = None if to_key is None else as_bytes(encode(to_key))
-        found = [k for k in raw_keys if (data := as_bytes(k[0])) >= least and (most is None or data <= most)]
-        return sorted(found, key=self._segment_rank if self.spec.persistent else self._time_rank)
+        in_range = [k for k in raw_keys if (data := as_bytes(k[0])) >= least and (most is None or data <= most)]
+        return sorted(in_range, key=self._segment_rank if self.spec.persistent else self._time_rank)
 
     def _segment_rank(self, raw_key: TimedKey[P]) -> tuple[int, bytes]:
         """Rank rows segment by segment, then by bytes, as Kafka's persistent stores do."""

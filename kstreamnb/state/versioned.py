@@ -177,8 +177,8 @@ class VersionedRows(Store[SegmentKey, Any]):
             java = "The `fromTime` timestamp must be smaller than the `toTime` timestamp."
             raise ConfigError(f"from {from_} ms to {to} ms: the end is before the start", java=java)
         bounds = -MAX_TIME_MS if from_ is None else from_, MAX_TIME_MS if to is None else to
-        found = list(self._newest_first(self.keys.encode(key), *bounds))
-        return Rows(found[::-1] if ascending else found)
+        versions = list(self._newest_first(self.keys.encode(key), *bounds))
+        return Rows(versions[::-1] if ascending else versions)
 
     def _newest_first(self, raw_key: Hashable, from_ms: int, to_ms: int) -> Iterator[VersionedRecord]:
         decode, latest = self.values.decode, self.raw.get((raw_key, LATEST_ROW))

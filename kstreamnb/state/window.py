@@ -264,8 +264,8 @@ class SessionRows(TimedRows[tuple[int, int]]):
     def rows_between(self, key: object, earliest_end: int, latest_start: int) -> Iterable[tuple[Windowed[Any], object]]:
         """Return the rows of `find_sessions`, for operators."""
         decode_key, decode, row = self.keys.decode, self.values.decode, self._row
-        found = self._of_key(key, earliest_end, latest_start)
-        return [(Windowed(decode_key(at[0]), at[1][1], at[1][0]), decode(row(at))) for at in found]
+        sessions = self._of_key(key, earliest_end, latest_start)
+        return [(Windowed(decode_key(at[0]), at[1][1], at[1][0]), decode(row(at))) for at in sessions]
 
     def fetch_session(self, key: object, start: int, end: int) -> object:
         """Return the aggregate of exactly one session, or None."""
@@ -314,12 +314,12 @@ class SessionRows(TimedRows[tuple[int, int]]):
     def _of_key(self, key: object, earliest_end: int, latest_start: int) -> list[SessionKey]:
         raw_key = self.keys.encode(key)
         positions = self._positions_from(raw_key, earliest_end)
-        found = [(raw_key, position) for position in positions if position[1] <= latest_start]
-        return found if self.spec.persistent or len(found) < 2 else sorted(found, key=self._time_rank)
+        sessions = [(raw_key, position) for position in positions if position[1] <= latest_start]
+        return sessions if self.spec.persistent or len(sessions) < 2 else sorted(sessions, key=self._time_rank)
 
     def _of_keys(self, from_key: object, to_key: object, earliest_end: int, latest_start: int) -> list[SessionKey]:
         ending = self._between(earliest_end, MAX_TIME_MS)
-        return self._in_keys([found for found in ending if found[1][1] <= latest_start], from_key, to_key)
+        return self._in_keys([session for session in ending if session[1][1] <= latest_start], from_key, to_key)
 
     def _time_rank(self, raw_key: SessionKey) -> tuple[int, bytes, int]:
         """End, key bytes, then the latest start first: the order of Kafka's in-memory store."""

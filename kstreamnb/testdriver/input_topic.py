@@ -80,8 +80,8 @@ class InputTopic(Suggesting):
         if value is ...:
             key, value = None, key
         timestamp = self._tick() if at is None else _instant(at)
-        place = self.topic, -1 if partition is None else partition, -1
-        self._write([TopicRecord(*place, timestamp, key, value, headers_of(headers))])
+        position = self.topic, -1 if partition is None else partition, -1
+        self._write([TopicRecord(*position, timestamp, key, value, headers_of(headers))])
 
     def pipe_record_list(self, records: Iterable[Record[Any, Any] | TopicRecord | Sequence[Any]]) -> None:
         """Pipe records: `Record`, `TopicRecord`, or tuples ``(key, value)`` and ``(key, value, time)``.

@@ -169,8 +169,8 @@ class MockProcessorContext(ProcessorContext):
         Args:
             child: name of a child. Default: None, everything.
         """
-        found: list[CapturedForward] = self._task.forwarded
-        return [each for each in found if child is None or each.child in (None, child)]
+        forwards: list[CapturedForward] = self._task.forwarded
+        return [each for each in forwards if child is None or each.child in (None, child)]
 
     def reset_forwards(self) -> None:
         """Discard the captured forwards."""

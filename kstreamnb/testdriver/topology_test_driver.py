@@ -510,8 +510,8 @@ class TopologyTestDriver(Suggesting, Displayed):
     def _view(self, name: str, view: type[ViewT], *kinds: str, show: Detail = "values") -> ViewT:
         stores = self._stores(name)
         kind = stores[0].spec.kind
-        found = self._view_of(name, show)
-        if kind not in kinds or not isinstance(found, view):
+        opened = self._view_of(name, show)
+        if kind not in kinds or not isinstance(opened, view):
             expected = " or ".join(each.replace("_", " ") for each in kinds)
             hint = f'driver.store("{name}") returns a store of any kind'
             raise StateError(
@@ -520,7 +520,7 @@ class TopologyTestDriver(Suggesting, Displayed):
         if show == "headers" and not stores[0].keeps_headers:
             hint = 'set dsl_store_format to "headers", or use Stores.persistent_…_store_with_headers'
             raise StateError(f'store "{name}" keeps no headers', hint=hint)
-        return found
+        return opened
 
 
 def _topic_records(records: Iterable[TopicRecord]) -> list[TopicRecord]:

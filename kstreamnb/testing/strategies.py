@@ -86,17 +86,17 @@ def _values(seen: Sequence[object]) -> SearchStrategy[Any]:
 
     options: list[SearchStrategy[Any]] = []
     for kind in dict.fromkeys(type(value) for value in seen):
-        mine: list[Any] = [value for value in seen if type(value) is kind]
+        of_kind: list[Any] = [value for value in seen if type(value) is kind]
         if kind is dict:
-            options.append(_dicts(mine))
+            options.append(_dicts(of_kind))
         elif kind is list:
-            inner = [part for value in mine for part in value]
-            longest = max(len(value) for value in mine)
+            inner = [part for value in of_kind for part in value]
+            longest = max(len(value) for value in of_kind)
             options.append(st.lists(_values(inner), max_size=longest + 1) if inner else st.just([]))
         else:
-            options.append(st.sampled_from(_distinct(mine)))
+            options.append(st.sampled_from(_distinct(of_kind)))
             if kind is int or kind is float:
-                options.append(_numbers(kind, mine))
+                options.append(_numbers(kind, of_kind))
     return st.one_of(options)
 
 
@@ -225,9 +225,9 @@ def counterexample(
         suppress_health_check=list(HealthCheck),
     )
     try:
-        found = find(
+        smallest = find(
             samples(topology, example, records=records), lambda sample: verdict(sample) is not None, settings=quiet
         )
     except NoSuchExample:
         return None
-    return verdict(found)
+    return verdict(smallest)

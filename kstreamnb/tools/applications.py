@@ -20,22 +20,22 @@ def load_application(application: str) -> Topology:
     """Load the topology of ``module:name`` or ``file.py:name``; a text file holds the description of a Java
     application.
     """
-    place, _, name = application.partition(":")
-    if place == "-" or place.endswith(".txt"):
-        parsed: Any = parse_description(_text(place))
+    path, _, name = application.partition(":")
+    if path == "-" or path.endswith(".txt"):
+        parsed: Any = parse_description(_text(path))
         return parsed  # type: ignore[no-any-return]  # it describes and draws itself as a topology does
-    module = _module(place)
+    module = _module(path)
     if not name:
         names = [each for each, value in vars(module).items() if isinstance(value, Topology | StreamsBuilder)]
         if len(names) != 1:
             names = names or [each for each, value in vars(module).items() if _may_build(value, module)]
-            found = f"it has {', '.join(names)}" if names else "it has none, and no function without arguments"
-            hint = f"name one, as in {place}:{names[0] if names else 'topology'}"
-            raise ConfigError(f'"{place}" does not have one topology', detail=found, hint=hint)
+            detail = f"it has {', '.join(names)}" if names else "it has none, and no function without arguments"
+            hint = f"name one, as in {path}:{names[0] if names else 'topology'}"
+            raise ConfigError(f'"{path}" does not have one topology', detail=detail, hint=hint)
         name = names[0]
     if not hasattr(module, name):
         known = [each for each, value in vars(module).items() if not each.startswith("_") and not ismodule(value)]
-        raise unknown("name", f"{place}:{name}", [f"{place}:{each}" for each in known], error=ConfigError)
+        raise unknown("name", f"{path}:{name}", [f"{path}:{each}" for each in known], error=ConfigError)
     value: Any = getattr(module, name)
     value = value() if callable(value) and not isinstance(value, StreamsBuilder) else value
     value = value.build() if isinstance(value, StreamsBuilder) else value
@@ -51,22 +51,22 @@ def _may_build(value: object, module: object) -> bool:
     return all(each.default is not each.empty for each in signature(value).parameters.values())
 
 
-def _module(place: str) -> Any:
-    if place.endswith(".py"):
-        path = Path(place)
+def _module(path_or_name: str) -> Any:
+    if path_or_name.endswith(".py"):
+        path = Path(path_or_name)
         if not path.is_file():
-            raise ConfigError(f'there is no file "{place}"')
+            raise ConfigError(f'there is no file "{path_or_name}"')
         spec = importlib.util.spec_from_file_location(path.stem, path)
         if spec is None or spec.loader is None:
-            raise ConfigError(f'file "{place}" cannot be loaded')
+            raise ConfigError(f'file "{path_or_name}" cannot be loaded')
         module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         return module
     sys.path.insert(0, "")
     try:
-        return importlib.import_module(place)
+        return importlib.import_module(path_or_name)
     except ModuleNotFoundError as error:
-        raise ConfigError(f'there is no module "{place}"', detail=str(error)) from error
+        raise ConfigError(f'there is no module "{path_or_name}"', detail=str(error)) from error
 
 
 def _text(path: str) -> str:

@@ -85,7 +85,7 @@ def _extra(name: str, *shown: str) -> Ability:
     """Check every package that an extra requires; the found column has those ``shown`` and those that do not fit."""
     own = [line for line in requires("kstreamnb") or () if re.search(rf"extra == .{name}\b", line)]
     bounds = dict.fromkeys(shown, "") | {match[1]: match[2] for match in map(_REQUIREMENT.match, own) if match}
-    found, wrong = [], []
+    present, wrong = [], []
     for package, limits in bounds.items():
         try:
             installed = version(package)
@@ -95,8 +95,8 @@ def _extra(name: str, *shown: str) -> Ability:
         if not _fits(installed, limits):
             wrong.append(f"{package} {installed} instead of {limits.strip()}")
         elif package in shown:
-            found.append(f"{package} {installed}")
-    return Ability(name, ", ".join([*found, *wrong]), f'pip install "kstreamnb[{name}]"' if wrong else "")
+            present.append(f"{package} {installed}")
+    return Ability(name, ", ".join([*present, *wrong]), f'pip install "kstreamnb[{name}]"' if wrong else "")
 
 
 def _fits(installed: str, limits: str) -> bool:

@@ -81,7 +81,7 @@ class Parity(Tabular):
         """Whether every engine produced the same records of the sample, and dropped and failed alike."""
         driver, *others = self.outcomes
         same = all(each.dropped == driver.dropped and _failure(each) == _failure(driver) for each in others)
-        return same and not any(found.rows for found in self.differences.values())
+        return same and not any(difference.rows for difference in self.differences.values())
 
     @property
     def header(self) -> tuple[str, ...]:  # type: ignore[override]  # the engines are columns
@@ -97,11 +97,11 @@ class Parity(Tabular):
     def table(self) -> Iterator[tuple[str, ...]]:
         """Yield records of each engine by topic and partition, and whether they are equal."""
         counts = [each.counts() for each in self.outcomes]
-        wrong = [(row.topic, row.partition) for found in self.differences.values() for row in found.rows]
-        for place in sorted({place for found in counts for place in found}):
-            rows = wrong.count(place)
+        wrong = [(row.topic, row.partition) for count in self.differences.values() for row in count.rows]
+        for partition in sorted({partition for count in counts for partition in count}):
+            rows = wrong.count(partition)
             verdict = f"{pluralize(rows, 'row')} differ" if rows else "equal"
-            yield (place[0], str(place[1]), *(f"{found.get(place, 0):,}" for found in counts), verdict)
+            yield (partition[0], str(partition[1]), *(f"{count.get(partition, 0):,}" for count in counts), verdict)
 
     def more(self) -> Iterator[str]:
         """Yield dropped records, errors, and what differs row by row."""
@@ -111,9 +111,9 @@ class Parity(Tabular):
         for each in self.outcomes:
             if each.error is not None:
                 yield f"{each.engine} failed: {type(each.error).__name__}: {each.error}"
-        for found in self.differences.values():
-            if found.rows:
-                yield str(found)
+        for difference in self.differences.values():
+            if difference.rows:
+                yield str(difference)
 
 
 def parity(
@@ -168,11 +168,11 @@ def parity(
                 outcomes.append(EngineOutcome(engine, error=error))
             done(1)
     driver, *others = outcomes
-    found = {
+    compared = {
         each.engine: replace(output_diff(driver.outputs, each.outputs), names=("driver", each.engine))
         for each in others
     }
-    return Parity(pluralize(len(records), "record"), tuple(outcomes), found)
+    return Parity(pluralize(len(records), "record"), tuple(outcomes), compared)
 
 
 def verify_state(query: Query) -> StateCheck:
@@ -205,14 +205,14 @@ def verify_state(query: Query) -> StateCheck:
     """
     from kstreamnb.spark.operations.state_verification import rebuilt_stores
 
-    found: list[StateDifference] = []
+    differing: list[StateDifference] = []
     stores = 0
     with under_way("stores") as done:
         for task, store, made, against in rebuilt_stores(query):
             stores += against == "log"
-            found += differences(task, store, made, against)
+            differing += differences(task, store, made, against)
             done(1)
-    return StateCheck(tuple(found), stores)
+    return StateCheck(tuple(differing), stores)
 
 
 def _failure(outcome: EngineOutcome) -> tuple[Any, ...] | None:
@@ -247,7 +247,7 @@ def _on_frames(
     result = run(topology, spark=spark, inputs=records, config=config, partitions=partitions, keep_stores=False)
     try:
         parts = {topic: result.records(topic).values() for topic in result.outputs}
-        outputs = {topic: [record for part in found for record in part] for topic, found in parts.items()}
+        outputs = {topic: [record for part in by_partition for record in part] for topic, by_partition in parts.items()}
         return EngineOutcome("Spark", outputs, result.counts()["dropped"])
     finally:
         result.close()
@@ -295,16 +295,16 @@ def _on_kafka(
         written = (topic for topic in Admin(servers).topics() if not topic.startswith(("_", f"{application.id}-")))
         for topic in sorted({*written} - inputs):
             key_serde, value_serde = writer_serdes(application, topic)
-            found = capture(servers, [topic], everything, key_serde=key_serde, value_serde=value_serde)
-            outputs[topic] = list(found.records)
+            captured = capture(servers, [topic], everything, key_serde=key_serde, value_serde=value_serde)
+            outputs[topic] = list(captured.records)
         return EngineOutcome("Kafka", outputs, sum(batch.dropped for batch in query.recent()))
 
 
 @data_of.register
 def _(thing: Parity) -> dict[str, str]:
     rows = list(thing.table())
-    differing = [found for found in thing.differences.values() if found.rows]
-    tables = "".join((data_of(found) or {})["text/html"] for found in differing)
+    differing = [difference for difference in thing.differences.values() if difference.rows]
+    tables = "".join((data_of(difference) or {})["text/html"] for difference in differing)
     lines = "".join(f"<p>{escaped(line)}</p>" for line in list(thing.more())[: -len(differing) or None])
     page = f"<p><b>{escaped(thing.title)}</b></p>{html_table(thing.header, rows) if rows else ''}{lines}{tables}"
     return {"text/plain": str(thing), "text/html": f"<div>{page}</div>"}

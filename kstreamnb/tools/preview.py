@@ -51,17 +51,17 @@ def head(
         [('shoe', 2, 0), ('hat', 6, 1)]
     """
     check_arguments(head, locals())
-    found: list[tuple[Any, Any, int]] = []
+    rows: list[tuple[Any, Any, int]] = []
     with TopologyTestDriver(upstream_topology(handle), partitions=partitions) as driver:
         output = driver.create_output_topic(PREVIEW)
         read = {topic for source in driver.topology.sources() for topic in source.topics}
         for topic, key, value, timestamp, headers in sorted(_rows(records), key=lambda row: row[3]):
             if topic in read:
                 driver.create_input_topic(topic).pipe_input(key, value, at=timestamp, headers=headers)
-            found += [(record.key, record.value, record.timestamp) for record in output.read_records()]
-            if limit is not None and len(found) >= limit:
-                return found[:limit]
-    return found
+            rows += [(record.key, record.value, record.timestamp) for record in output.read_records()]
+            if limit is not None and len(rows) >= limit:
+                return rows[:limit]
+    return rows
 
 
 def first_records(handle: Handle, sample: Iterable[TopicRecord] | None = None, n: int = 10) -> Preview:
@@ -75,13 +75,13 @@ def first_records(handle: Handle, sample: Iterable[TopicRecord] | None = None, n
         raise ConfigError("there is no sample to preview", hint="give one, or set builder.sample once")
     hint = f"write head(n={records})" if isinstance(records, int) else "give a Sample"
     expect(records, Iterable, "sample", hint=hint)
-    listed = list(records)
-    if not all(issubclass(kind, TopicRecord) for kind in set(map(type, listed))):
-        for record in listed:
+    given = list(records)
+    if not all(issubclass(kind, TopicRecord) for kind in set(map(type, given))):
+        for record in given:
             expect(record, TopicRecord, "each record of a sample")
     if handle.kind == "global_table":
-        return _rows_of_topic(upstream_part(handle), listed, n)
-    return preview(upstream_topology(handle), listed, n, is_table=handle.kind == "table")
+        return _rows_of_topic(upstream_part(handle), given, n)
+    return preview(upstream_topology(handle), given, n, is_table=handle.kind == "table")
 
 
 def has_records(handle: Handle) -> bool:

@@ -169,8 +169,8 @@ def _state(application: ServedApplication) -> tuple[str, str | None, bool]:
     status = getattr(application, "status", "running")
     if not callable(status):
         return str(status), None, False
-    found = status(lag=False)
-    return str(found.state), found.slow, found.stuck
+    report = status(lag=False)
+    return str(report.state), report.slow, report.stuck
 
 
 def _specs(application: ServedApplication) -> dict[str, StoreSpec]:

@@ -39,8 +39,8 @@ def cuts_of(description: TopologyDescription) -> tuple[Cut, ...]:
     cuts = []
     for after in description.subtopologies:
         for topic in (topic for node in after.nodes for topic in node.topics):
-            for id_, found in grouped(writers.get(topic, ()), lambda writer: writer[0].id).items():
-                why, short = _reason(topic, id_, after.id, [sink for _, sink in found], internal, description)
+            for id_, of_group in grouped(writers.get(topic, ()), lambda writer: writer[0].id).items():
+                why, short = _reason(topic, id_, after.id, [sink for _, sink in of_group], internal, description)
                 cuts.append(Cut(topic, id_, after.id, why, short))
     return tuple(sorted(cuts, key=lambda cut: (cut.before, cut.after)))
 

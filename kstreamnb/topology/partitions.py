@@ -43,13 +43,13 @@ def source_topics(topology: NodeGraph, nodes: Iterable[str], topics: Iterable[st
 
     Names of repartition topics are without the application's id.
     """
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     by_pattern = sorted(topic for topic in topics if topic not in topology.internal_topics)
     for name in nodes:
         node = topology.nodes[name]
         if isinstance(node, Source):
-            found.update(dict.fromkeys(node.topics or (topic for topic in by_pattern if node.reads(topic))))
-    return tuple(found)
+            names.update(dict.fromkeys(node.topics or (topic for topic in by_pattern if node.reads(topic))))
+    return tuple(names)
 
 
 def topic_writers(topology: NodeGraph) -> dict[str, dict[int, list[Sink]]]:
@@ -103,15 +103,15 @@ def uneven_stores(topology: NodeGraph, topics: Mapping[str, int]) -> dict[str, d
     reach such a store in two tasks, and each task keeps only its part of the rows.
     """
     counts = partition_counts(topology, topics)
-    found: dict[str, dict[str, int]] = {}
+    uneven: dict[str, dict[str, int]] = {}
     for sub in topology.subtopologies():
         for store in () if sub.is_global else sub.stores:
             users = [name for name in sub.nodes if store in topology.nodes[name].stores]
             above = walk(users, lambda name: topology.nodes[name].parents)
             reached = {topic: counts[topic] for topic in source_topics(topology, above, topics)}
             if len(set(reached.values())) > 1:
-                found[store] = dict(sorted(reached.items()))
-    return found
+                uneven[store] = dict(sorted(reached.items()))
+    return uneven
 
 
 def uneven_fact(store: str, counts: Mapping[str, int]) -> str:
@@ -232,9 +232,9 @@ def _same(counts: Mapping[str, int], what: str, java: str, hint: str | None = No
     """Return the one count that all topics have; raises TopologyError when they differ."""
     count = next(iter(counts.values()), 1)
     if any(other != count for other in counts.values()):
-        listed = ", ".join(f'"{topic}" has {each}' for topic, each in sorted(counts.items()))
+        numbers = ", ".join(f'"{topic}" has {each}' for topic, each in sorted(counts.items()))
         map_ = ", ".join(f"{topic}={each}" for topic, each in sorted(counts.items()))
-        message = f"{what} must have the same number of partitions: {listed}"
+        message = f"{what} must have the same number of partitions: {numbers}"
         raise refuse(message, f"{java}: [{{{map_}}}]", hint=hint)
     return count
 

@@ -34,12 +34,12 @@ def _bound_by_calls(lines: tuple[str, ...]) -> dict[tuple[int | None, str | None
         tree = ast.parse("".join(lines))
     except (SyntaxError, ValueError):  # the file changed since it was imported, or holds no Python
         return {}
-    found: dict[tuple[int | None, str | None], str] = {}
+    names: dict[tuple[int | None, str | None], str] = {}
     for node in ast.walk(tree):
         match node:
             case ast.Assign([ast.Name(variable)], ast.Call(ast.Attribute(attr=method, end_lineno=line))):
-                found[line, method] = variable
-    return found
+                names[line, method] = variable
+    return names
 
 
 def short_code(operator: object) -> str | None:
@@ -78,8 +78,8 @@ def _is_lambda(node: ast.Lambda, code: CodeType) -> bool:
     names = [arg.arg for arg in (*node.args.posonlyargs, *node.args.args)]
     if code.co_name != "<lambda>" or names != list(code.co_varnames[: code.co_argcount]):
         return False
-    found = ((line, column) for line, _, column, _ in code.co_positions() if line is not None and column is not None)
-    positions = {*found} - {(code.co_firstlineno, 0)}  # RESUME has no position
+    marked = ((line, column) for line, _, column, _ in code.co_positions() if line is not None and column is not None)
+    positions = {*marked} - {(code.co_firstlineno, 0)}  # RESUME has no position
     body = node.body
     first, last = (body.lineno, body.col_offset), (body.end_lineno or 0, body.end_col_offset or 0)
     return bool(positions) and first <= min(positions) and max(positions) <= last

@@ -67,8 +67,8 @@ def read_properties(path: Path | str) -> dict[str, str]:
         ...     read_properties(file)
         {'security.protocol': 'SASL_SSL', 'client.id': 'ab'}
     """
-    found = map(_PROPERTY.match, _logical_lines(_text(path)))
-    return {_unescaped(each[1]): _unescaped(each[2]).strip() for each in found if each is not None}
+    matches = map(_PROPERTY.match, _logical_lines(_text(path)))
+    return {_unescaped(each[1]): _unescaped(each[2]).strip() for each in matches if each is not None}
 
 
 def _logical_lines(text: str) -> Iterator[str]:

@@ -13,13 +13,13 @@ from kstreamnb.validation.issue import Issue
 
 def folder_findings(folders: Mapping[str, str | Path]) -> Iterator[Issue]:
     """Check folders by their content, such as "checkpoint" and "broker log"; they need not exist yet."""
-    places = {name: Path(path).expanduser().resolve() for name, path in folders.items()}
+    paths = {name: Path(path).expanduser().resolve() for name, path in folders.items()}
     passing = {Path(folder).resolve() for folder in ("/tmp", "/var/tmp", tempfile.gettempdir())}
-    for name, path in places.items():
+    for name, path in paths.items():
         if passing & {path, *path.parents}:
             fact = f'it is in "{path}", which is emptied when the system starts'
             yield Issue("warning", name, fact, "choose a permanent folder")
-    for (one, first), (other, second) in itertools.combinations(places.items(), 2):
+    for (one, first), (other, second) in itertools.combinations(paths.items(), 2):
         if _device(first) == _device(second):
             yield Issue(
                 "warning",

@@ -59,16 +59,16 @@ def read_fields(function: FunctionType) -> list[str]:
     code = function.__code__
     value = code.co_varnames[min(1, code.co_argcount - 1)] if code.co_argcount else None
     steps = [each for each in dis.get_instructions(code) if each.opname not in ("CACHE", "PUSH_NULL", "PRECALL")]
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for one, two, three in zip(steps, steps[1:], steps[2:], strict=False):
         if not one.opname.startswith("LOAD_FAST") or one.argval != value:
             continue
         is_item = three.opname == "BINARY_SUBSCR" or (three.opname == "BINARY_OP" and three.argrepr == "[]")
         if two.opname == "LOAD_CONST" and is_item and isinstance(two.argval, str):
-            found[two.argval] = None
+            names[two.argval] = None
         elif two.opname in ("LOAD_METHOD", "LOAD_ATTR") and two.argval == "get" and isinstance(three.argval, str):
-            found[three.argval] = None
-    return list(found)
+            names[three.argval] = None
+    return list(names)
 
 
 def _issue(name: str, node: ProcessorNode, wanted: str, known: list[str], topics: list[str]) -> Issue:

@@ -92,7 +92,7 @@ def _by_partition(outputs: RunOutputs) -> dict[tuple[str, int], list[TopicRecord
     if isinstance(outputs, Replay):
         records: list[TopicRecord] = [record for topic in outputs.topics for record in outputs.output(topic)]
     elif isinstance(outputs, Mapping):
-        records = [_record(record, topic) for topic, found in outputs.items() for record in found]
+        records = [_record(record, topic) for topic, of_topic in outputs.items() for record in of_topic]
     else:
         records = [_record(record, "output") for record in outputs]
     return grouped(records, attrgetter("topic", "partition"))

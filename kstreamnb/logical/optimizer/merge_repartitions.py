@@ -21,8 +21,8 @@ def merge_repartitions(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Optimiz
     """
     work = _Work(graph)
     explained = []
-    for changer, found in _through_merges(work, _by_changer(work)).items():
-        candidates = [id_ for id_ in found if id_ not in work.gone]
+    for changer, repartitions_below in _through_merges(work, _by_changer(work)).items():
+        candidates = [id_ for id_ in repartitions_below if id_ not in work.gone]
         repartitions = work.movable(changer, candidates)
         names = tuple(work.nodes[id_].name for id_ in repartitions)
         if repartitions:
@@ -65,8 +65,8 @@ class _Work:
         """Return the node itself, or one above it; of several paths up, the first that leads to such a node counts."""
         if wanted(start):
             return start
-        found = (self.find_above(parent, wanted) for parent in self.parents[start])
-        return next((id_ for id_ in found if id_ is not None), None)
+        matches = (self.find_above(parent, wanted) for parent in self.parents[start])
+        return next((id_ for id_ in matches if id_ is not None), None)
 
     def movable(self, changer: int, repartitions: list[int]) -> dict[int, list[str]]:
         """Return repartitions that may move below ``changer``, each with the other sources that reach it."""
@@ -84,16 +84,16 @@ class _Work:
 
         None if keys change elsewhere above it, or a path from ``changer`` is not among the children that move.
         """
-        found, above = [], [start]
+        names, above = [], [start]
         for id_ in above:
             node, unmoved = self.nodes[id_], changer in self.parents[id_] and id_ not in moving
             if isinstance(node, nodes.StreamSource | nodes.Repartition) and id_ not in repartitions:
-                found.append(node.name)
+                names.append(node.name)
             elif unmoved or self.changes_key(id_):
                 return None
             else:
                 above.extend(parent for parent in self.parents[id_] if parent != changer and parent not in above)
-        return found
+        return names
 
     def merge(self, changer: int, repartitions: dict[int, list[str]]) -> nodes.Repartition:
         """Put one repartition right below ``changer`` in place of these."""
@@ -101,7 +101,7 @@ class _Work:
         fields: dict[str, Any] = {"id": max(self.nodes) + 1, "priority": self.nodes[changer].priority}
         fields["origin"] = old[0].origin
         for serde in ("key_serde", "value_serde"):
-            fields[serde] = next((found for node in old if (found := getattr(node, serde)) is not None), None)
+            fields[serde] = next((own for node in old if (own := getattr(node, serde)) is not None), None)
         made, self.index = repartition_node(self.index, old[0].topic, **fields)
         self.nodes[made.id], self.parents[made.id] = made, []
         self.copartitioned += tuple((made.name, *names) for names in repartitions.values() if names)
@@ -132,16 +132,16 @@ class _Work:
 
 def _by_changer(work: _Work) -> dict[int, list[int]]:
     """Return operators that change keys, each with the repartitions below it that may move up to it."""
-    found: dict[int, list[int]] = {}
+    repartitions: dict[int, list[int]] = {}
     for node in work.graph.nodes:
         if work.changes_key(node.id):
-            found[node.id] = []
+            repartitions[node.id] = []
         elif isinstance(node, nodes.Repartition) and node.mergeable:
             nearest = work.find_above(node.id, work.changes_record)
             changer = work.find_above(node.id, work.changes_key)
             if changer is not None and nearest == changer:
-                found[changer].append(node.id)
-    return found
+                repartitions[changer].append(node.id)
+    return repartitions
 
 
 def _through_merges(work: _Work, by_changer: dict[int, list[int]]) -> dict[int, list[int]]:

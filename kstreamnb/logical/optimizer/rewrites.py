@@ -117,8 +117,8 @@ def drop_null_keys(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Optimizatio
     """Keep null keys only above left and outer joins."""
     joins = [node for node in graph.nodes if isinstance(node, Operation) and node.keeps_null_keys]
     needed = graph.upstream(*(parent for node in joins for parent in node.parents), through_uses=False)
-    found = (node for node in graph.nodes if isinstance(node, Repartition))
-    return graph.with_nodes({each.id: replace(each, keep_null_keys=each.id in needed) for each in found}), ()
+    repartitions = (node for node in graph.nodes if isinstance(node, Repartition))
+    return graph.with_nodes({each.id: replace(each, keep_null_keys=each.id in needed) for each in repartitions}), ()
 
 
 Rewrite: TypeAlias = Callable[[LogicalGraph], tuple[LogicalGraph, tuple[Optimization, ...]]]

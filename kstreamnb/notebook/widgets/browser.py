@@ -141,8 +141,8 @@ class RowBrowser(FactsWidget):
 
         def holds(row: _Fields) -> bool:
             value = reduce(_field, path, row[column])
-            of, found = _rank(value)
-            return of == kind and value is not None and bool(compare(found, wanted))
+            of, actual = _rank(value)
+            return of == kind and value is not None and bool(compare(actual, wanted))
 
         return holds
 

@@ -102,12 +102,12 @@ def _seen(view: GraphView) -> list[str]:
 
 def _about(view: GraphView, item: Item, description: TopologyDescription, box: Box | None) -> dict[str, object]:
     node = description.nodes().get(item.name) if item.kind in ("source", "processor", "sink") else None
-    place, _, code = (node.origin or "").partition(": ") if node is not None else ("", "", "")
+    line, _, code = (node.origin or "").partition(": ") if node is not None else ("", "", "")
     rows = [("name", item.name), ("kind", item.kind)]
     if node is not None:
         home = next(sub for sub in description.subtopologies if node in sub.nodes)
         rows += [("operator", node.dsl)] if node.dsl else []
-        rows += [("sub-topology", str(home.id)), ("declared in", place)] if place else [("sub-topology", str(home.id))]
+        rows += [("sub-topology", str(home.id)), ("declared in", line)] if line else [("sub-topology", str(home.id))]
         rows += [("topics", ", ".join(node.topics))] if node.topics else []
         rows += [("topic", node.topic)] if node.topic else []
         rows += [("stores", ", ".join(node.stores))] if node.stores else []
@@ -122,9 +122,9 @@ def _about(view: GraphView, item: Item, description: TopologyDescription, box: B
 def _about_box(view: GraphView, box: Box, description: TopologyDescription) -> dict[str, object]:
     nodes = description.nodes()
     origins = dict.fromkeys(nodes[item.name].origin for item in box.items if item.name in nodes)
-    place, _, code = next((origin for origin in origins if origin), "").partition(": ")
+    line, _, code = next((origin for origin in origins if origin), "").partition(": ")
     rows = [("kind", box.kind), ("parts", ", ".join(clean(item.name) for item in box.items))]
-    rows += [("declared in", place)] if place and box.kind == "operator" else []
+    rows += [("declared in", line)] if line and box.kind == "operator" else []
     rows += [("why", box.reason)] if box.reason else []
     code, parts = code if box.kind == "operator" else "", f"{len(box.items)} parts"
     return {**_details(view, box, rows, code, [box.title, f"{parts}, folded"]), "word": parts, "box": box.id}

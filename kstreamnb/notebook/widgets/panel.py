@@ -195,8 +195,8 @@ def _last_letters(source: OffsetSource, topic: str) -> list[list[str]]:
     admin = Admin(source.servers)
     first, end = admin.offsets([topic], "earliest")[topic], admin.offsets([topic])[topic]
     start = {topic: {part: max(first[part], last - _LETTERS) for part, last in end.items()}}
-    found = capture(source.servers, [topic], from_=start, value_serde=Serdes.string()).records
-    return [_letter(record) for record in sorted(found, key=lambda each: -each.timestamp)[:_LETTERS]]
+    records = capture(source.servers, [topic], from_=start, value_serde=Serdes.string()).records
+    return [_letter(record) for record in sorted(records, key=lambda each: -each.timestamp)[:_LETTERS]]
 
 
 def _letter(record: TopicRecord) -> list[str]:
@@ -204,8 +204,8 @@ def _letter(record: TopicRecord) -> list[str]:
     topic, partition, offset, kind, message = (
         about.get(f"__streams.errors.{name}", "") for name in ("topic", "partition", "offset", "exception", "message")
     )
-    place, error = f"{topic}-{partition}@{offset}", without_secrets(f"{kind}: {message}")
-    return [place, *(format_value(part)[:_LONGEST] for part in (record.key, record.value)), error[: 2 * _LONGEST]]
+    position, error = f"{topic}-{partition}@{offset}", without_secrets(f"{kind}: {message}")
+    return [position, *(format_value(part)[:_LONGEST] for part in (record.key, record.value)), error[: 2 * _LONGEST]]
 
 
 def _restarts(starts: Mapping[Actor, int]) -> str:

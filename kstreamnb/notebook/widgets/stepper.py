@@ -197,8 +197,8 @@ class Stepper(GraphWidget):
 
     def _place_of(self, drop: Drop) -> str:
         """Return the id of the shape that dropped a record: a node, a store or the operator that it belongs to."""
-        place = identifier("node" if drop.node in self.replay.topology.nodes else "store", drop.node)
-        return self._view.shown.get(place, place)
+        shape = identifier("node" if drop.node in self.replay.topology.nodes else "store", drop.node)
+        return self._view.shown.get(shape, shape)
 
     def _counts(self, moment: Snapshot) -> dict[str, str]:
         """Return the records over each edge so far, by edge id."""

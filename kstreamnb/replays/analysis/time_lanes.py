@@ -79,13 +79,13 @@ def time_chart(run: RecordedRun, store: str | None, lanes: Lanes) -> TimeChart:
 
 def _chosen(dots: Iterable[Dot], lanes: Lanes) -> dict[str, dict[str, list[Dot]]]:
     """Return the records by task and lane; lanes with dropped records come first if not all can be shown."""
-    found = grouped(filter(lanes.takes, dots), lambda dot: (dot.task, lanes.label(dot)))
-    ranked = sorted(found, key=lambda lane: all(dot.record.fate == "kept" for dot in found[lane]))
+    by_lane = grouped(filter(lanes.takes, dots), lambda dot: (dot.task, lanes.label(dot)))
+    ranked = sorted(by_lane, key=lambda lane: all(dot.record.fate == "kept" for dot in by_lane[lane]))
     taken = set(ranked[: lanes.most])
-    steps = sorted(dot.record.step for lane in taken for dot in found[lane])[:_MOST_RECORDS]
+    steps = sorted(dot.record.step for lane in taken for dot in by_lane[lane])[:_MOST_RECORDS]
     result: dict[str, dict[str, list[Dot]]] = {}
-    for task, label in sorted(taken, key=lambda lane: (lane[0], list(found).index(lane))):
-        kept = [dot for dot in found[task, label] if dot.record.step <= steps[-1]]
+    for task, label in sorted(taken, key=lambda lane: (lane[0], list(by_lane).index(lane))):
+        kept = [dot for dot in by_lane[task, label] if dot.record.step <= steps[-1]]
         result.setdefault(task, {})[label] = kept
     return result
 

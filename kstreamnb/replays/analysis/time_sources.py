@@ -168,8 +168,8 @@ class _Rows(TimeSource):
 
     def dots(self) -> Iterator[Dot]:
         """Yield a record for each row that a consumed record wrote or deleted, at the record's time."""
-        found = [dot for task in self.run.tasks for dot in self._of_task(task)]
-        return iter(sorted(found, key=lambda dot: dot.record.step))
+        dots = [dot for task in self.run.tasks for dot in self._of_task(task)]
+        return iter(sorted(dots, key=lambda dot: dot.record.step))
 
     def _of_task(self, task: str) -> Iterator[Dot]:
         for raw_key, positions in self.run.index.writes(task, self.name).items():
@@ -227,7 +227,7 @@ class _Join(TimeSource):
 
     def dots(self) -> Iterator[Dot]:
         """Yield the records of both sides in order of arrival, by the key under which they are joined."""
-        found = []
+        dots = []
         for track, side in enumerate(self._sides):
             drops = {each.step: each for each in self.run.drops() if each.node in (side.arrives, side.joins)}
             for arrival in arrivals(self.run, side.arrives):
@@ -235,8 +235,8 @@ class _Join(TimeSource):
                 drop = drops.get(step)
                 key = _join_key(side, arrival)
                 dot = self.dot(arrival.task, step, track, key, arrival.value, arrival.timestamp, drop)
-                found.append((arrival.position, dot))
-        return (dot for _, dot in sorted(found, key=lambda each: each[0]))
+                dots.append((arrival.position, dot))
+        return (dot for _, dot in sorted(dots, key=lambda each: each[0]))
 
     def spans(self, task: str, dots: Sequence[Dot]) -> Iterator[TimeSpan]:
         """Yield the time in which each record of the first side looks for partners, for a join of streams."""
@@ -258,9 +258,9 @@ class _Join(TimeSource):
                 number = at.get((track, step, format_value(key)))
                 if arrival.task != task or number is None:
                     continue
-                for found in dict.fromkeys(self._found(side.traits, arrival, key)):
-                    partner = at.get((1 - track, found, format_value(key)))
-                    if partner is not None and found <= step:
+                for matched in dict.fromkeys(self._found(side.traits, arrival, key)):
+                    partner = at.get((1 - track, matched, format_value(key)))
+                    if partner is not None and matched <= step:
                         yield Link(number, partner, step)
 
     def _found(self, traits: JoinTraits, arrival: NodeArrival, key: object) -> Iterator[int]:

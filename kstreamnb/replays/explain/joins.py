@@ -97,10 +97,10 @@ def _far(
         remedy = f"a window wider by {format_duration(numbers['distance_ms'])} would have found it"
     else:
         keys = dict.fromkeys(format_value(other.key) for other in others)
-        there = f"its keys are {join_list(keys)}" if keys else "it received no record"
+        theirs = f"its keys are {join_list(keys)}" if keys else "it received no record"
         clash = key_clash(arrival.key, (other.key for other in others))
         answer, because = (
-            f"{what}: {window}, and no record of its key arrived on the other side; {there}{clash and f'; {clash}'}",
+            f"{what}: {window}, and no record of its key arrived on the other side; {theirs}{clash and f'; {clash}'}",
             _elsewhere(arrival, others),
         )
         remedy = KEY_REMEDY if clash else ""
@@ -246,9 +246,9 @@ def _absent(run: RecordedRun, node: str, look: _Look) -> Explanation:
         steps.insert(0, run.index.step_of(same_key[-1]))
         why = f"{named} had been deleted in step {steps[0]}"
     else:
-        there = f"{'the key' if len(buffered) == 1 else 'the keys'} {join_list(buffered)}" if buffered else "nothing"
+        content = f"{'the key' if len(buffered) == 1 else 'the keys'} {join_list(buffered)}" if buffered else "nothing"
         clash = key_clash(look.key, keys)
-        why = f"no row for key {format_value(look.key)} ever arrived; the table held {there}{clash and f'; {clash}'}"
+        why = f"no row for key {format_value(look.key)} ever arrived; the table held {content}{clash and f'; {clash}'}"
     answer = f"{look.who} found no row in table {look.store} at {described(run, node)}: {why}"
     origin = run.topology.nodes[node].origin
     part = "" if owner == "global" else f" in task {owner}"

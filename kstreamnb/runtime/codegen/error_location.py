@@ -132,11 +132,11 @@ def processing_error(
     record = context.record_context
     (offset, timestamp, *_), topic, partition = record.record(), record.topic, record.partition
     node, task_id = node or record.source, context.plan.task_id
-    place = f"taskId={task_id}, processor={node}, topic={topic}, partition={partition}, offset={offset}"
+    position = f"taskId={task_id}, processor={node}, topic={topic}, partition={partition}, offset={offset}"
     where = f"record {topic}-{partition}@{offset}, timestamp {timestamp} ms, task {task_id}"
     if isinstance(error, SerdeError) and isinstance(context.plan.topology.nodes.get(node), Source):
         java = java or CANNOT_READ
-    failure = _error(context, node, original(error), where, java or f"Exception caught in process. {place}")
+    failure = _error(context, node, original(error), where, java or f"Exception caught in process. {position}")
     failure.coordinates = (str(topic), partition, offset, timestamp)
     failure.record = _key_and_value(context)
     return failure
@@ -283,8 +283,8 @@ def _error_context(context: TaskContext, node: str, stage: Stage, record: Record
     elif isinstance(source, Source) and metadata == current.metadata():  # otherwise a store held it, without its bytes
         (key_serde, value_serde), wire = plan.serdes(source), current.raw or current.record()
         raw = to_bytes(key_serde, wire[2]), to_bytes(value_serde, wire[3])
-    place = metadata.topic, current.partition, metadata.offset, record.timestamp, record.headers
+    position = metadata.topic, current.partition, metadata.offset, record.timestamp, record.headers
     is_none = stage == "punctuation" and (record.key, record.value) == (None, None)
     topic = getattr(plan.topology.nodes[node], "topic", None)  # of a sink
     target = plan.topic(topic) if isinstance(topic, str) else None
-    return ErrorContext(stage, node, plan.task_id, *place, *raw, None if is_none else record, target)
+    return ErrorContext(stage, node, plan.task_id, *position, *raw, None if is_none else record, target)

@@ -56,8 +56,8 @@ class NodeContext:
         """Return the function that forwards a record to one child; raises ProcessingError if it does not exist."""
         if child not in self._children:
             java = f"Unknown downstream node: {child} either does not exist or is not connected to this processor."
-            there = ", ".join(f'"{name}"' for name in self._children) or "none"
-            detail = f"its children are {there}"
+            children = ", ".join(f'"{name}"' for name in self._children) or "none"
+            detail = f"its children are {children}"
             raise ProcessingError(f'node "{self.node}" has no child "{child}"', detail=detail, java=java)
         return self._hop(child)
 

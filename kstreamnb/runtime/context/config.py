@@ -88,9 +88,9 @@ def check_setting_name(name: str) -> None:
     """Raise ConfigError for a dotted name that neither Kafka Streams nor a client has; prefixed names are legal."""
     if name.startswith((*_PREFIXES, "schema.registry.")) or name in _DOTTED or name in streams_settings():
         return
-    told = other_settings().get(name)
-    if told is not None and told.answer == "unknown":
-        raise ConfigError(f'there is no setting "{name}"', detail="Kafka Streams has none", hint=told.words)
+    setting = other_settings().get(name)
+    if setting is not None and setting.answer == "unknown":
+        raise ConfigError(f'there is no setting "{name}"', detail="Kafka Streams has none", hint=setting.words)
     if name not in client_setting_names():
         known = sorted({*_DOTTED, *streams_settings(), *client_setting_names()})
         detail = "neither Kafka Streams nor its clients have it; those of other clients take a prefix such as consumer."

@@ -102,15 +102,15 @@ class RecordQueue:
     def rest(self) -> list[WireRecord]:
         """Take all records of a plain queue."""
         head, self.head = self.head, None
-        found = [] if head is None else [head]
+        waiting = [] if head is None else [head]
         for _, records, iterator in self._chunks:
             untouched = length_hint(iterator) == len(records)
-            if untouched and not found and len(self._chunks) == 1:
-                found = records
+            if untouched and not waiting and len(self._chunks) == 1:
+                waiting = records
             else:
-                found.extend(iterator)
+                waiting.extend(iterator)
         self._chunks.clear()
-        return found
+        return waiting
 
 
 def is_careful(source: Source, context: TaskContext) -> bool:
@@ -132,7 +132,7 @@ def reader_of(source: Source, partition: int, context: TaskContext, time: list[i
 
     def read(topic: str, record: WireRecord) -> WireRecord | None:
         offset, timestamp, wire_key, wire_value, headers = record
-        place: dict[str, object] = {"topic": topic, "partition": partition, "offset": offset}
+        position: dict[str, object] = {"topic": topic, "partition": partition, "offset": offset}
         try:
             key, value = read_key(wire_key), read_value(wire_value)
         except Exception as error:
@@ -143,7 +143,7 @@ def reader_of(source: Source, partition: int, context: TaskContext, time: list[i
             _refuse(context, failure, error)
             raw_key, raw_value = map(encoded, raw)
             context.drop(
-                source.name, "deserialization", raw_key, raw_value, timestamp, {**place, "error": message_of(error)}
+                source.name, "deserialization", raw_key, raw_value, timestamp, {**position, "error": message_of(error)}
             )
             return None
         event = TopicRecord(topic, partition, offset, timestamp, key, value, headers)
@@ -154,7 +154,7 @@ def reader_of(source: Source, partition: int, context: TaskContext, time: list[i
             fact = f"the timestamp extractor failed: {reason_of(error)}"
             raise _failure(source, plan.task_id, event, fact, error, java=java) from error
         if timestamp < 0:
-            context.drop(source.name, "negative timestamp", key, value, timestamp, place)
+            context.drop(source.name, "negative timestamp", key, value, timestamp, position)
             return None
         time[0] = max(time[0], timestamp)
         return offset, timestamp, key, value, headers
@@ -182,12 +182,12 @@ def _refuse(context: TaskContext, failure: ErrorContext, error: Exception) -> No
 def _failure(
     source: Any, task_id: str, record: TopicRecord, fact: str, error: Exception, *, java: str | None = None
 ) -> ProcessingError:
-    place = f"{record.topic}-{record.partition}@{record.offset}"
+    position = f"{record.topic}-{record.partition}@{record.offset}"
     return ProcessingError(
         f'source "{source.name}" failed: {fact}',
         node=source.name,
         coordinates=record[:4],
-        detail=f"record {place}, timestamp {record.timestamp} ms, task {task_id}",
+        detail=f"record {position}, timestamp {record.timestamp} ms, task {task_id}",
         hint=getattr(error, "hint", None),
         origin=source.origin,
         java=java,

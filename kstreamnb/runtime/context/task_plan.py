@@ -46,8 +46,8 @@ class TaskPlan:
     def nodes(self) -> tuple[str, ...]:
         """Names of the task's nodes, parents before children, in the order in which they were added."""
         groups = [group for group in self.topology.subtopologies() if group.id in self.subtopologies]
-        mine = {name for group in groups for name in group.nodes}
-        return tuple(name for name in self.topology.nodes if name in mine)
+        own = {name for group in groups for name in group.nodes}
+        return tuple(name for name in self.topology.nodes if name in own)
 
     def topic(self, name: str) -> str:
         """Return a topic's name in Kafka: internal ones carry the application's id."""
@@ -59,9 +59,9 @@ class TaskPlan:
 
     def source_of(self, topic: str) -> Source | None:
         """Return the task's source node that reads a topic (under its name in Kafka)."""
-        mine = [source for source in self.topology.sources() if source.name in self.nodes]
-        named = [source for source in mine if source.pattern is None and topic in map(self.topic, source.topics)]
-        fitting = [source for source in mine if source.pattern is not None and source.reads(topic)]
+        own = [source for source in self.topology.sources() if source.name in self.nodes]
+        named = [source for source in own if source.pattern is None and topic in map(self.topic, source.topics)]
+        fitting = [source for source in own if source.pattern is not None and source.reads(topic)]
         return next(iter(named + fitting), None)
 
     def key_serde(self, serde: object = None) -> Serde:

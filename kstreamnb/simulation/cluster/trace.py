@@ -113,9 +113,9 @@ class ApplicationRecorder(Recording):
         """Yield positions and events that a task recorded since the last call for any task."""
         start, self._taken_up = self._taken_up, len(self.log)
         name = f"{self.application}/{task}"
-        for place in range(start, len(self.log)):
-            if self.codes[self.log[place][0]].task == name:
-                yield place, self.event(self.log[place])
+        for at in range(start, len(self.log)):
+            if self.codes[self.log[at][0]].task == name:
+                yield at, self.event(self.log[at])
 
     def end_transaction(self, transaction: int, *, aborts: bool) -> None:
         """Record that a transaction's records have become visible, or never will."""

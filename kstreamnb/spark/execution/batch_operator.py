@@ -278,8 +278,8 @@ def record_batch(
     """Return rows as records; ``counted``: the records and the greatest event time of a partition so far, by rank."""
     application, topic, partition = deployment.input_partitions[rows.rank]
     timestamps, count = rows.times, len(rows)
-    there = rows.arrow.schema.names
-    keys, values, headers = (column_values(rows.arrow.column(name)) if name in there else None for name in "kvh")
+    names = rows.arrow.schema.names
+    keys, values, headers = (column_values(rows.arrow.column(name)) if name in names else None for name in "kvh")
     done, before = counted.get(rows.rank, (0, -1))
     offsets, zeros = np.arange(done, done + count, dtype=np.int64), np.zeros(count, np.int64)
     order = OrderKey(timestamps, zeros + rows.rank, offsets, zeros)
@@ -309,8 +309,8 @@ def header_values(column: list[Any] | None) -> list[Any] | None:
     """Return headers of rows as tasks take them; None if no row has any."""
     if column is None:
         return None
-    found = [tuple((pair["key"], pair["value"]) for pair in pairs or ()) for pairs in column]
-    return found if any(found) else None
+    headers = [tuple((pair["key"], pair["value"]) for pair in pairs or ()) for pairs in column]
+    return headers if any(headers) else None
 
 
 def _global_tables(plan: BatchPlan, application: int) -> GlobalTask:

@@ -53,31 +53,31 @@ class BatchOutput:
 
         Raises: the failure of a task, with the user's exception as its cause.
         """
-        found = cls()
+        output = cls()
         failures = []
         columns = [table.column(name).to_pylist() for name in ("target", "source", "seq", "blob")]
         for target, source, seq, blob in zip(*columns, strict=True):
             if target == OUT:
                 batch = unpack(blob)
-                found.batches.setdefault((owners[source], batch.topic), []).append((source, seq, batch))
+                output.batches.setdefault((owners[source], batch.topic), []).append((source, seq, batch))
             elif target == REPORT:
-                found.reports.append(pickle.loads(blob))
+                output.reports.append(pickle.loads(blob))
             elif target == PUBLISHED:
-                found.published.append(pickle.loads(blob))
+                output.published.append(pickle.loads(blob))
             elif target == REMOVED:
-                found.removed.extend(pickle.loads(blob))
+                output.removed.extend(pickle.loads(blob))
             elif target == DELTA:
-                found.deltas.append((source, seq, blob))
+                output.deltas.append((source, seq, blob))
             elif target == FAILURE:
                 failures.append(blob)
         if failures:
             raise_first(failures)
-        return found
+        return output
 
     def columns(self, application: int = 0) -> Iterator[OutputColumns]:
         """Return the records of an application by topic; those of each partition in canonical order."""
-        mine = [key for key in sorted(self.batches) if key[0] == application]
-        return chain.from_iterable(merge_columns(key[1], self.batches[key]) for key in mine)
+        own = [key for key in sorted(self.batches) if key[0] == application]
+        return chain.from_iterable(merge_columns(key[1], self.batches[key]) for key in own)
 
     def records(self, application: int = 0) -> Iterator[OutputRecord]:
         """Return the same, record by record."""
@@ -111,12 +111,12 @@ def merge_columns(topic: str, batches: Iterable[tuple[int, int, RecordBatch]]) -
         OutputColumns(topic, repeated(each.partition, len(each)), each.timestamps, each.keys, each.values, each.headers)
         for _, _, each in batches
     ]
-    places = {
+    partitions = {
         (partition, source)
         for (source, _, _), each in zip(batches, columns, strict=True)
         for partition in set(each.partitions.tolist())
     }
-    if len({partition for partition, _ in places}) == len(places):
+    if len({partition for partition, _ in partitions}) == len(partitions):
         return columns
     order = OrderKey.concat([batch.order for _, _, batch in batches])
     producer = np.concatenate([np.full(len(batch), number) for number, _, batch in batches])

@@ -55,7 +55,7 @@ class CyclicTask:
     def position(self, frame: FrameType | None) -> tuple[str, str]:
         """Return the node and the record that a member is at; empty texts if none is at work."""
         positions = (task.position(frame) for task in self.members.values())
-        return next((found for found in positions if found[1]), ("", ""))
+        return next((position for position in positions if position[1]), ("", ""))
 
     def run_root(self, arrivals: Iterable[tuple[int, PartitionKey, Taken, bool]]) -> None:
         """Process one root's records breadth first, each as (depth, partition, record, whether its offset is known)."""
@@ -97,9 +97,9 @@ class CyclicTask:
 
     def counters(self) -> dict[str, Any]:
         """Return the records consumed and dropped by all members."""
-        counted = [task.counters() for task in self.members.values()]
-        dropped = sum((Counter(each["dropped"]) for each in counted), Counter())
-        return {"consumed": sum(each["consumed"] for each in counted), "dropped": dict(dropped)}
+        counters = [task.counters() for task in self.members.values()]
+        dropped = sum((Counter(each["dropped"]) for each in counters), Counter())
+        return {"consumed": sum(each["consumed"] for each in counters), "dropped": dict(dropped)}
 
     def take_delta(self) -> StateDelta:
         """Return the changes of all members since the last delta."""

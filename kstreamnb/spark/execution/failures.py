@@ -138,12 +138,12 @@ def spark_failure(what: str, error: BaseException) -> EngineError:
     causes = [_PACKAGES.sub("", cause) for cause in _CAUSE.findall(text)]
     first = causes[0] if causes else lines[0] if lines else type(error).__name__
     detail: Any = causes[-1] if causes else python[-1] if python else None
-    found = None if detail is None or detail == first else _without_records(detail)
+    shown = None if detail is None or detail == first else _without_records(detail)
     message = f"{what} failed: {_without_records(first)}"
     if is_damage(error):
         hint = "restore the checkpoint from a copy, or reset the application"
-        return CheckpointError(message, detail=found, hint=hint)
-    return SparkError(message, detail=found, hint="ks.spark.spark_logs() shows all that Spark says")
+        return CheckpointError(message, detail=shown, hint=hint)
+    return SparkError(message, detail=shown, hint="ks.spark.spark_logs() shows all that Spark says")
 
 
 def worker_died(what: str, error: BaseException, positions: Sequence[str]) -> EngineError | None:

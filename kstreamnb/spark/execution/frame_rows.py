@@ -82,18 +82,18 @@ def by_partition(
         serde: the topic's key serde.
         sort: sort the rows of each partition by time.
     """
-    places = _numbers(arrow.column("p"))
-    if len(places) and places[0] < 0:
-        places = _partitions(arrow.column("k"), serde, len(ranks))
-    times = _numbers(arrow.column("ts")) if sort else np.zeros(len(places), np.int64)
+    numbers = _numbers(arrow.column("p"))
+    if len(numbers) and numbers[0] < 0:
+        numbers = _partitions(arrow.column("k"), serde, len(ranks))
+    times = _numbers(arrow.column("ts")) if sort else np.zeros(len(numbers), np.int64)
     arrow = arrow.drop_columns(["p"])
-    order = np.lexsort((times, places))
+    order = np.lexsort((times, numbers))
     if (np.diff(order) != 1).any():
-        arrow, places = arrow.take(pa.array(order)), places[order]
-    step = max(1, len(places) * _MOST_BYTES // max(1, arrow.nbytes))
-    for begin, end in stretches(np.diff(places)) if len(places) else ():
+        arrow, numbers = arrow.take(pa.array(order)), numbers[order]
+    step = max(1, len(numbers) * _MOST_BYTES // max(1, arrow.nbytes))
+    for begin, end in stretches(np.diff(numbers)) if len(numbers) else ():
         for at in range(begin, end, step):
-            yield FrameRows(ranks[int(places[at])], arrow.slice(at, min(step, end - at)))
+            yield FrameRows(ranks[int(numbers[at])], arrow.slice(at, min(step, end - at)))
 
 
 def in_order(parts: Sequence[FrameRows], *, arrival: bool) -> Iterator[list[FrameRows]]:
@@ -121,11 +121,11 @@ def _merged(parts: Sequence[FrameRows]) -> Iterator[list[FrameRows]]:
     _sort_equal(index, keys, parts, source, row)
     for begin in range(0, len(index), _CHUNK):
         chosen = index[begin : begin + _CHUNK]
-        found = ranks[chosen]
+        merged = ranks[chosen]
         yield [
-            FrameRows(rank, _gathered(parts, source[mine], row[mine]))
-            for rank in np.unique(found).tolist()
-            for mine in (chosen[found == rank],)
+            FrameRows(rank, _gathered(parts, source[of_rank], row[of_rank]))
+            for rank in np.unique(merged).tolist()
+            for of_rank in (chosen[merged == rank],)
         ]
 
 
@@ -177,17 +177,17 @@ def _gathered(parts: Sequence[FrameRows], source: Places, row: Places) -> pa.Rec
         if (np.diff(row) == 1).all():
             return arrow.slice(int(row[0]), len(row))
         return arrow.take(pa.array(row))
-    places = np.argsort(source, kind="stable")
-    cuts = stretches(np.diff(source[places]))
-    taken = [parts[source[places[begin]]].arrow.take(pa.array(row[places[begin:end]])) for begin, end in cuts]
+    order = np.argsort(source, kind="stable")
+    cuts = stretches(np.diff(source[order]))
+    taken = [parts[source[order[begin]]].arrow.take(pa.array(row[order[begin:end]])) for begin, end in cuts]
     together, *beyond = pa.Table.from_batches(taken).combine_chunks().to_batches()
     if beyond:  # Arrow starts another piece where the text of a column exceeds 2 GB
         hint = "if many rows have one time, give an order that tells them apart: ks.spark.FrameInput(frame, order_by=…)"
         raise EngineError("a column of rows that are sorted together has more than 2 GB of text", hint=hint)
-    if (np.diff(places) == 1).all():
+    if (np.diff(order) == 1).all():
         return together
-    back = np.empty(len(places), np.int64)
-    back[places] = np.arange(len(places))
+    back = np.empty(len(order), np.int64)
+    back[order] = np.arange(len(order))
     return together.take(pa.array(back))
 
 

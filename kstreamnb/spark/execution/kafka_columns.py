@@ -73,15 +73,15 @@ def column_partitions(column: pa.Array, partitions: int) -> npt.NDArray[np.int64
     data = bytes(content or b"") + bytes(4)  # the last word of a key may reach beyond the last key
     words = np.ndarray((len(data) - 3,), "<u4", data, strides=(1,))  # a word begins at every byte
     begin, size, factor = offsets[:-1], np.diff(offsets), np.uint32(0x5BD1E995)
-    found = np.uint32(0x9747B28C) ^ size.astype(np.uint32)
+    hashes = np.uint32(0x9747B28C) ^ size.astype(np.uint32)
     for at in range(0, int(size.max(initial=0)) - 3, 4):
         longer = np.flatnonzero(size >= at + 4)
         word = words[begin[longer] + at] * factor
-        found[longer] = found[longer] * factor ^ (word ^ word >> np.uint32(24)) * factor
+        hashes[longer] = hashes[longer] * factor ^ (word ^ word >> np.uint32(24)) * factor
     rest = np.flatnonzero(size & 3)
     tail = words[(begin + (size & ~3))[rest]] & np.asarray([0, 0xFF, 0xFFFF, 0xFFFFFF], np.uint32)[size[rest] & 3]
-    found[rest] = (found[rest] ^ tail) * factor
-    found = (found ^ found >> np.uint32(13)) * factor
-    chosen = ((found ^ found >> np.uint32(15)) & 0x7FFFFFFF).astype(np.int64) % partitions
+    hashes[rest] = (hashes[rest] ^ tail) * factor
+    hashes = (hashes ^ hashes >> np.uint32(13)) * factor
+    chosen = ((hashes ^ hashes >> np.uint32(15)) & 0x7FFFFFFF).astype(np.int64) % partitions
     chosen[~np.asarray(column.is_valid())] = 0
     return chosen

@@ -183,11 +183,11 @@ class StateLog:
         _, _, base, size = self._last
         self.restoring.done, self.restoring.total = 0, size
         if size > _SORTED_BYTES:
-            found = (self._entry(number) for number in range(base, seq + 1))
+            contents = (self._entry(number) for number in range(base, seq + 1))
         else:
             entries = sorted((key[0], value[1]) for key, value in self._log.iterator())
-            found = (entry for number, entry in entries if HEAD < number <= seq)
-        for entry in found:
+            contents = (entry for number, entry in entries if HEAD < number <= seq)
+        for entry in contents:
             yield entry
             self.restoring.done += len(entry)
 
@@ -223,16 +223,16 @@ def _take_rows(cached: CachedTask, work: Compaction, room: int) -> dict[str, dic
     while room > 0 and work.stores:
         raw = cached.task.stores[work.stores[-1]].raw
         if isinstance(raw, DiskRows):
-            found, after = raw.page(work.after, room)
-            work.after, taken = after or b"", len(found)
+            taken_rows, after = raw.page(work.after, room)
+            work.after, taken = after or b"", len(taken_rows)
         else:
             keys = work.keys = list(raw) if work.keys is None else work.keys
             chosen = keys[-room:]
             del keys[-room:]  # from the end: from the front, each batch would move all keys that are left
-            found = {raw_key: row for raw_key in chosen if (row := raw.get(raw_key)) is not None}
+            taken_rows = {raw_key: row for raw_key in chosen if (row := raw.get(raw_key)) is not None}
             after, taken = b"" if keys else None, len(chosen)
-        if found:
-            rows[work.stores[-1]] = found
+        if taken_rows:
+            rows[work.stores[-1]] = taken_rows
         room -= taken
         if after is None:
             work.stores.pop()
@@ -254,10 +254,10 @@ def _ensure_equal(cached: CachedTask, again: CachedTask) -> None:
         raise StateError("a worker remembers other positions than those that were committed")
 
 
-def _differing(mine: MutableMapping[Any, Any], theirs: MutableMapping[Any, Any]) -> Iterator[Any]:
+def _differing(one: MutableMapping[Any, Any], other: MutableMapping[Any, Any]) -> Iterator[Any]:
     """Yield the raw keys of rows that differ."""
-    yield from (raw_key for raw_key, row in _items(mine) if theirs.get(raw_key) != row)
-    yield from (raw_key for raw_key, _ in _items(theirs) if mine.get(raw_key) is None)
+    yield from (raw_key for raw_key, row in _items(one) if other.get(raw_key) != row)
+    yield from (raw_key for raw_key, _ in _items(other) if one.get(raw_key) is None)
 
 
 def _items(rows: MutableMapping[Any, Any]) -> Iterable[tuple[Any, Any]]:

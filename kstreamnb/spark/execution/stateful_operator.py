@@ -100,10 +100,10 @@ def run_group(deployment: Deployment, level: int, group: int, rows: list[Row5], 
 
     Executors that publish must all know of a failure: they publish nothing then.
     """
-    told = deployment.pass_through_keys if deployment.options.slots and level + 1 == len(deployment.levels) else ()
+    receivers = deployment.pass_through_keys if deployment.options.slots and level + 1 == len(deployment.levels) else ()
     for row in _run_group(deployment, level, group, rows, log):
-        if told and row[1] == FAILURE:
-            yield from ((key, *row[1:]) for key in told)
+        if receivers and row[1] == FAILURE:
+            yield from ((key, *row[1:]) for key in receivers)
         else:
             yield row
 
@@ -279,7 +279,7 @@ def by_slot(batch: RecordBatch, slots: int) -> Iterator[tuple[int, RecordBatch]]
 
 
 def report_of(
-    placed: TaskPlacement | Replica, cached: CachedTask, before: Counters, found: str, out: dict[str, int], took: float
+    placed: TaskPlacement | Replica, cached: CachedTask, before: Counters, state: str, out: dict[str, int], took: float
 ) -> TaskReport:
     """Return what a task did since its counters were ``before``; ``out`` counts records by output topic."""
     after: Counters = cached.task.counters()  # type: ignore[assignment]
@@ -292,7 +292,7 @@ def report_of(
         "topics": out,
         "dropped": dropped,
         "stream_time_ms": max(task.context.stream_time[0] for task in single_tasks([cached.task])),
-        "state": found,
+        "state": state,
         "state_bytes": cached.state_bytes,
         "seconds": took,
         "lateness_ms": (0.0, 0.0),

@@ -71,8 +71,8 @@ class TaskFile:
             def table(_: StoreSpec) -> DiskRows:
                 codec = pack_row, unpack_row
                 kind = DiskRows if "key_value" in spec.kind else TimedDiskRows
-                self.tables[name] = found = kind(self._database, f'"rows {name}"', codec, most_rows=self._most_rows)
-                return found
+                self.tables[name] = created = kind(self._database, f'"rows {name}"', codec, most_rows=self._most_rows)
+                return created
 
             return table
 
@@ -106,12 +106,12 @@ class TaskFile:
             rows.discard()  # what a processor's init has put
         self.recount(head)
         clocks = {name: rows.get(None) for name, rows in self.tables.items()}
-        found: dict[str, dict[Any, Any]] = {name: {None: clock} for name, clock in clocks.items() if clock is not None}
+        saved: dict[str, dict[Any, Any]] = {name: {None: clock} for name, clock in clocks.items() if clock is not None}
         for name, value in self._database.execute("SELECT store, value FROM loaded"):
             raw_key, row = pickle.loads(value)
-            found.setdefault(name, {})[raw_key] = row
+            saved.setdefault(name, {})[raw_key] = row
         self._state_vars = dict(head.state_vars)
-        task.apply_delta(StateDelta(found, self._state_vars))
+        task.apply_delta(StateDelta(saved, self._state_vars))
 
     def note(self, delta: StateDelta) -> None:
         """Note changes that the task has made or taken from its log; the next `settle` writes them."""
@@ -133,8 +133,8 @@ class TaskFile:
             StateError: the file cannot be written, or is ahead: another attempt of this batch has taken over.
         """
         with self._writing():
-            found = self.head()
-            if found is None or found.seq < head.seq:
+            stored = self.head()
+            if stored is None or stored.seq < head.seq:
                 for rows in self.tables.values():
                     rows.write(rows.changes())
                 self._write_loaded(stores)

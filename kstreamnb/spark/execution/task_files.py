@@ -50,11 +50,11 @@ class TaskFiles:
     def open(self, in_log: Callable[[int, str], bool]) -> CachedTask | None:
         """Return the task of the newest file whose entry is in the log; remove all other files."""
         opened = [(path, self._opened(path, in_log)) for path in sorted(self._folder.glob(f"{self._number}-*.sqlite"))]
-        found = max((each for _, each in opened if each is not None), key=lambda each: each.seq, default=None)
+        newest = max((each for _, each in opened if each is not None), key=lambda each: each.seq, default=None)
         for path, each in opened:
-            if each is None or each is not found:
+            if each is None or each is not newest:
                 _remove(each, path)
-        return found
+        return newest
 
     def _opened(self, path: Path, in_log: Callable[[int, str], bool]) -> CachedTask | None:
         try:

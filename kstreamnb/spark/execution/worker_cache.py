@@ -149,7 +149,7 @@ def release(deployment: Deployment, number: int, cached: CachedTask) -> None:
     backed = [
         (kept.tasks, each) for kept in _states.values() for each in kept.tasks if kept.tasks[each].file is not None
     ]
-    for tasks, oldest in sorted(backed, key=lambda found: found[0][found[1]].released):
+    for tasks, oldest in sorted(backed, key=lambda entry: entry[0][entry[1]].released):
         if room < 0:
             room += tasks[oldest].memory
             tasks.pop(oldest).close()

@@ -167,7 +167,7 @@ def positions_folder(checkpoint: CheckpointFiles) -> str | None:
 
 def task_positions(folder: str | Path | None) -> list[TaskPosition]:
     """Return the positions of busy workers, and the last positions of those that died during a task."""
-    found = []
+    positions = []
     for path in sorted(Path(folder).glob("*")) if folder is not None else ():
         try:
             file = os.open(path, os.O_RDONLY)  # also on a read-only disk
@@ -176,10 +176,10 @@ def task_positions(folder: str | Path | None) -> list[TaskPosition]:
         try:
             text = os.pread(file, _SIZE, 0).decode().strip()
             if text:
-                found.append(TaskPosition(**{**json.loads(text), "alive": not try_lock(file, exclusive=True)}))
+                positions.append(TaskPosition(**{**json.loads(text), "alive": not try_lock(file, exclusive=True)}))
         finally:
             os.close(file)
-    return found
+    return positions
 
 
 def forget_positions(folder: str | Path | None) -> None:

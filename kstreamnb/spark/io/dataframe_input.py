@@ -89,13 +89,13 @@ def uniform(
     frame, chosen = _spark_frame(spark, topic, chosen, serdes)
     _check_columns(topic, frame.columns, chosen)
     _check_order(topic, frame, chosen)
-    place = F.lit(-1) if chosen.partition is None else _existing(F.col(chosen.partition), topic, partitions)
+    partition = F.lit(-1) if chosen.partition is None else _existing(F.col(chosen.partition), topic, partitions)
     times = spark_times(frame, chosen.timestamp)
     if isinstance(frame.schema[chosen.timestamp].dataType, T.TimestampType):
         cuts.append((chosen.timestamp, Observation()))
         frame = frame.observe(cuts[-1][1], F.bool_or(F.unix_micros(chosen.timestamp) % 1000 != 0).alias(CUT))
     return frame.select(
-        place.cast("int").alias("p"),
+        partition.cast("int").alias("p"),
         times.alias("ts"),
         (F.lit(None).cast("string") if chosen.key is None else _cell(frame, chosen.key)).alias("k"),
         _value(frame, chosen).alias("v"),
@@ -159,8 +159,8 @@ def _pandas_records(topic: str, chosen: FrameInput) -> Iterator[TopicRecord]:
     keys = [None] * count if chosen.key is None else read(chosen.key)
     values = read(names) if isinstance(names, str) else dicts(names, [read(name) for name in names], count)
     times = pandas_times(frame[chosen.timestamp], chosen.timestamp)
-    places = [-1] * count if chosen.partition is None else read(chosen.partition)
-    for at, (key, value, timestamp, partition) in enumerate(zip(keys, values, times, places, strict=True)):
+    numbers = [-1] * count if chosen.partition is None else read(chosen.partition)
+    for at, (key, value, timestamp, partition) in enumerate(zip(keys, values, times, numbers, strict=True)):
         yield TopicRecord(topic, partition, at, timestamp, key, value)
 
 
@@ -248,9 +248,9 @@ def _check_order(topic: str, frame: DataFrame, chosen: FrameInput) -> None:
             )
 
 
-def _existing(place: Column, topic: str, partitions: int) -> Column:
+def _existing(number: Column, topic: str, partitions: int) -> Column:
     """Return a column of partitions that fails with a PartitionError if a partition does not exist."""
     begin = f'\n{PartitionError.__module__}.PartitionError: input "{topic}" has a row for partition '
-    shown = F.coalesce(place.cast("string"), F.lit("NULL"))
+    shown = F.coalesce(number.cast("string"), F.lit("NULL"))
     text = F.concat(F.lit(begin), shown, F.lit(f", expected 0 to {partitions - 1}\n"))
-    return F.when(place.between(0, partitions - 1), place).otherwise(F.raise_error(text))
+    return F.when(number.between(0, partitions - 1), number).otherwise(F.raise_error(text))

@@ -264,8 +264,8 @@ class ParquetSink(BoundSink):
 def _last_of(note: Path) -> Marker | None:
     """Return the query that a folder belongs to, and its last batch, -1 before the first; None without a query."""
     try:
-        found = json.loads(note.read_text())
-        return Marker(str(found["query"]), int(found["batch"]), str(found["source"]), "")
+        fields = json.loads(note.read_text())
+        return Marker(str(fields["query"]), int(fields["batch"]), str(fields["source"]), "")
     except FileNotFoundError:
         return None
     except (ValueError, LookupError, TypeError) as error:

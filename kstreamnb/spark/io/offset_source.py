@@ -98,12 +98,12 @@ class KafkaOffsetSource:
         """Return the offsets after the records that have arrived; None if they have to be looked up."""
         if self._follower is None:
             return None
-        found = None
+        offsets = None
         with suppress(EngineError):  # a look-up reports it, with more patience
-            found = self._follower.wait(begin, seconds)
-        if found is None:
+            offsets = self._follower.wait(begin, seconds)
+        if offsets is None:
             self.close()
-        return found
+        return offsets
 
     def close(self) -> None:
         """Close the connection that receives records."""
@@ -124,9 +124,9 @@ class KafkaOffsetSource:
         others.
         """
         theirs = {topic: parts for topic, parts in end.items() if topic in self.global_topics}
-        mine = {topic: parts for topic, parts in end.items() if topic not in self.global_topics}
-        found = self._own_reader().batch_end({topic: start.get(topic, {}) for topic in mine}, mine, limit)
-        return {**found, **theirs}
+        own = {topic: parts for topic, parts in end.items() if topic not in self.global_topics}
+        ends = self._own_reader().batch_end({topic: start.get(topic, {}) for topic in own}, own, limit)
+        return {**ends, **theirs}
 
     def check(self, start: Offsets, end: Offsets) -> None:
         """Raise DataLossError if records were lost, unless that is allowed."""
@@ -138,13 +138,13 @@ class KafkaOffsetSource:
 
         Also if loss is not allowed: the batch fails, but a deployment that allows it runs the same batch.
         """
-        found: dict[str, dict[str, list[int]]] = {}
+        gaps: dict[str, dict[str, list[int]]] = {}
         beginning = self._own_reader().beginning()
         for topic, partition, offset, last in ranges(start, end):
             first = min(beginning.get(topic, {}).get(partition, offset), last)
             if first > offset:
-                found.setdefault(topic, {})[str(partition)] = [offset, first]
-        return found
+                gaps.setdefault(topic, {})[str(partition)] = [offset, first]
+        return gaps
 
     def now_ms(self) -> int:
         """Return the machine's clock."""
@@ -158,5 +158,5 @@ class KafkaOffsetSource:
         self.removed = removed = list[Piece]()
         received = None if self._follower is None else self._follower.take(wanted)
         skipped = None if self.fail_on_loss else removed
-        found = fetch(self.servers, wanted, skipped=skipped) if received is None else received
-        yield from ((*each, None) for each in found)
+        records = fetch(self.servers, wanted, skipped=skipped) if received is None else received
+        yield from ((*each, None) for each in records)

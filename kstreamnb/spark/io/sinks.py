@@ -132,10 +132,10 @@ class BoundSink(QuerySink):
         return self.deployment
 
 
-def history_of(sink: BoundSink, place: str) -> BatchHistory:
-    """Return the batches of a sink's query, to compare with the last one in its destination, named ``place``."""
-    deployment, lost = sink.bound, f"{place} has none: it was emptied or replaced, or is another one"
-    return BatchHistory(deployment.application.id, deployment.name, sink.again, sink.without_output, place, lost)
+def history_of(sink: BoundSink, destination: str) -> BatchHistory:
+    """Return the batches of a sink's query, to compare with the last one in its destination, named ``destination``."""
+    deployment, lost = sink.bound, f"{destination} has none: it was emptied or replaced, or is another one"
+    return BatchHistory(deployment.application.id, deployment.name, sink.again, sink.without_output, destination, lost)
 
 
 @dataclass
@@ -222,10 +222,10 @@ def records_of(application: ApplicationPlan, batch: QueryBatch) -> dict[str, lis
     rows: dict[tuple[str, int], list[Any]] = {}
     for topic, partition, *row in batch.output.records():
         rows.setdefault((topic, partition), []).append(row)
-    found: dict[str, list[TopicRecord]] = {}
+    records: dict[str, list[TopicRecord]] = {}
     for topic, partition in sorted(rows):
-        found.setdefault(topic, []).extend(decoded(application, topic, partition, rows[topic, partition]))
-    return found
+        records.setdefault(topic, []).extend(decoded(application, topic, partition, rows[topic, partition]))
+    return records
 
 
 def decoded(application: ApplicationPlan, topic: str, partition: int, rows: list[Any]) -> list[TopicRecord]:

@@ -137,13 +137,13 @@ class SlotPublisher:
     def _opened(self, slot: int, *, is_open: bool) -> KafkaSink:
         """Return the sink of a slot: that of an earlier batch, if no other process has opened the slot since."""
         key = self.query, slot, getattr(self.claim, "token", None)
-        found = _open_sinks.pop(key, None)
-        if found is not None and not is_open:
-            found.close()
-        _open_sinks[key] = found = found if found is not None and is_open else self.open(slot)
+        sink = _open_sinks.pop(key, None)
+        if sink is not None and not is_open:
+            sink.close()
+        _open_sinks[key] = sink = sink if sink is not None and is_open else self.open(slot)
         while len(_open_sinks) > _MOST_OPEN:
             _open_sinks.popitem(last=False)[1].close()
-        return found
+        return sink
 
 
 @dataclass

@@ -164,11 +164,11 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow)
         return {**planned, "skipped": skipped} if skipped else planned
 
     def _positions(self, offset: Mapping[str, Any]) -> Offsets:
-        found = from_json(offset["offsets"])
-        if found.keys() >= {*self.settings.topics}:
-            return found
+        offsets = from_json(offset["offsets"])
+        if offsets.keys() >= {*self.settings.topics}:
+            return offsets
         self._first = self._first or self.settings.offset_source.beginning()
-        return {**self._first, **found}
+        return {**self._first, **offsets}
 
     def _available(self, begin: Offsets, tick: int) -> Offsets:
         """Return the end of the records that have arrived; waits for some, unless it has to look them up.
@@ -227,8 +227,8 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow)
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Share]:
         """Divide a batch: pieces of one task stay together; few records are not worth a second Python process."""
         deployment = self.settings.deployment
-        found = list(ranges(self._positions(start), from_json(end["offsets"])))
-        pieces = [piece for piece in found if piece[3] > piece[2]]
+        every = list(ranges(self._positions(start), from_json(end["offsets"])))
+        pieces = [piece for piece in every if piece[3] > piece[2]]
         clock, tick, begins = int(end["clock"]), end["tick"] != start["tick"], self._begins(start)
         by_task: dict[int, list[tuple[str, int, int, int]]] = {}
         for piece in pieces:

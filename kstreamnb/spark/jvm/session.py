@@ -219,21 +219,21 @@ def _local_settings(folder: Path, slots: int) -> dict[str, str]:
 
 def _outside_settings() -> dict[str, str]:
     """Return the settings in ``spark-defaults.conf`` and those in ``PYSPARK_SUBMIT_ARGS`` that are known by name."""
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     home = os.environ.get("SPARK_HOME")
     folder = os.environ.get("SPARK_CONF_DIR") or (home and f"{home}/conf")
     with suppress(OSError):
         for line in (Path(folder or "") / "spark-defaults.conf").read_text().splitlines():
             entry = re.match(r"\s*(spark\.[\w.-]+)[\s=:]+(.*\S)", line)
             if entry is not None:
-                found[entry[1]] = entry[2]
+                settings[entry[1]] = entry[2]
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--conf", "-c", action="append", default=[])
     parser.add_argument("--master", dest=_MASTER)
     parser.add_argument("--name", dest=_NAME)
     options = vars(parser.parse_known_args(shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "")))[0])
-    found |= dict(entry.split("=", 1) for entry in options.pop("conf") if "=" in entry)
-    return {**found, **{name: value for name, value in options.items() if value is not None}}
+    settings |= dict(entry.split("=", 1) for entry in options.pop("conf") if "=" in entry)
+    return {**settings, **{name: value for name, value in options.items() if value is not None}}
 
 
 def _gateway() -> ClientServer:

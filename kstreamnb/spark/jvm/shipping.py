@@ -117,8 +117,8 @@ def _executors(session: SparkSession) -> list[ExecutorPython]:
                 detail=f"the driver runs {sys.executable}, and the session sends that path to the executors",
                 hint='name theirs: settings={"spark.pyspark.python": "/path/on/the/executors"}, or PYSPARK_PYTHON',
             ) from None
-        said, of_python, _ = text.partition(_END_OF_PYTHON)
-        lines = [line.strip() for line in said.splitlines() if line.strip()] or [type(error).__name__]
+        answer, of_python, _ = text.partition(_END_OF_PYTHON)
+        lines = [line.strip() for line in answer.splitlines() if line.strip()] or [type(error).__name__]
         raise SparkError(
             "the executors could not be asked for their packages",
             detail=lines[-1] if of_python else lines[0],
@@ -130,11 +130,11 @@ def _executors(session: SparkSession) -> list[ExecutorPython]:
 
 def _refuse_other_pythons(executors: Iterable[ExecutorPython]) -> None:
     """Raise SparkError if an executor's Python cannot read what this one pickles."""
-    mine = "{}.{}".format(*sys.version_info)
+    own = "{}.{}".format(*sys.version_info)
     for executor in executors:
-        if executor.version.rpartition(".")[0] != mine:
+        if executor.version.rpartition(".")[0] != own:
             raise SparkError(
-                f"the executors run Python {executor.version}, and this is Python {mine}",
+                f"the executors run Python {executor.version}, and this is Python {own}",
                 detail=f"{executor.python} on {executor.host}",
                 hint='give both the same version: settings={"spark.pyspark.python": …} names that of the executors',
             )

@@ -144,8 +144,8 @@ def adopt(
     application = application_on(admin, topology, application_id, config)
     query = str(uuid.uuid4())  # noqa: TID251 - a new checkpoint is a new identity
     slots = spark_partitions or useful_partitions(application, os.cpu_count() or 1)
-    found = find_state(admin, plan_deployment(query, [application], slots))
-    adoption = _described(found)
+    state = find_state(admin, plan_deployment(query, [application], slots))
+    adoption = _described(state)
     if dry_run:
         return adoption
     if folder.exists() and any(folder.iterdir()):
@@ -156,43 +156,43 @@ def adopt(
             detail="; ".join(adoption.problems),
             hint="adopt(…, dry_run=True) shows the findings; use Java's names and serdes, and its settings as config=",
         )
-    _write(folder, found, admin)
+    _write(folder, state, admin)
     return replace(adoption, checkpoint=folder)
 
 
-def _described(found: FoundState) -> Adoption:
+def _described(state: FoundState) -> Adoption:
     waiting: dict[str, int] = {}
-    for (topic, _), records in found.pending.items():
+    for (topic, _), records in state.pending.items():
         waiting[topic] = waiting.get(topic, 0) + len(records)
     times = {
         task.plan.task_id: task.context.stream_time[0]
-        for task in single_tasks(found.tasks.values())
+        for task in single_tasks(state.tasks.values())
         if task.context.stream_time[0] != NO_TIME
     }
-    said = tuple(found.problems), tuple(found.notes)
-    return Adoption(found.deployment.application.id, row_counts(found), found.offsets, waiting, times, *said)
+    remarks = tuple(state.problems), tuple(state.notes)
+    return Adoption(state.deployment.application.id, row_counts(state), state.offsets, waiting, times, *remarks)
 
 
-def _write(folder: Path, found: FoundState, admin: Admin) -> None:
+def _write(folder: Path, state: FoundState, admin: Admin) -> None:
     """Write the checkpoint, the manifest last, and make its query the application's."""
     from kstreamnb.kafka.application_reset import fence
     from kstreamnb.kafka.transactional_writer import TransactionalWriter
 
-    deployment, seed = found.deployment, folder / FOLDER
+    deployment, seed = state.deployment, folder / FOLDER
     seed.mkdir(parents=True)
     for placed in deployment.tasks:
-        if placed.name in found.tasks:
-            task = found.tasks[placed.name]
+        if placed.name in state.tasks:
+            task = state.tasks[placed.name]
             read = {topic for plan in placed.plans for topic in deployment.application.reads[plan.subtopologies[0]]}
             positions = {
                 (topic, partition): offset
-                for topic, parts in found.inner.items()
+                for topic, parts in state.inner.items()
                 for partition, offset in parts.items()
                 if topic in read
             }
             write_seed(seed, placed.name, task.delta_of(task.state_keys()), positions)
-    write_pending(seed, found.pending)
-    (seed / _OFFSETS_FILE).write_text(json.dumps(to_json(found.offsets)))
+    write_pending(seed, state.pending)
+    (seed / _OFFSETS_FILE).write_text(json.dumps(to_json(state.offsets)))
     (seed / _SERDES_FILE).write_text(_default_serdes(deployment.application.config))
     application, replicas = deployment.application, deployment.application.config.replication_factor
     fence(admin.servers, application.id)

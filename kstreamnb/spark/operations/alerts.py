@@ -20,8 +20,8 @@ class _Readings(NamedTuple):
 
     def total(self, group: str, name: str, *tags: tuple[str, str], before: bool = False) -> float:
         metrics = self.before if before else self.now
-        found = (each for each in metrics if (each.group, each.name) == (group, name))
-        return sum(each.value for each in found if {*tags} <= {*each.tags})
+        readings = (each for each in metrics if (each.group, each.name) == (group, name))
+        return sum(each.value for each in readings if {*tags} <= {*each.tags})
 
     def greatest(self, group: str, name: str) -> float:
         return max((metric.value for metric in self.now if (metric.group, metric.name) == (group, name)), default=0.0)

@@ -55,49 +55,49 @@ def find_state(admin: Admin, deployment: Deployment, *, running: bool = False) -
     """Return the state of an application; ``running``: allow that it has members."""
     from kstreamnb.kafka.application_reset import group_offsets, metadata_of, refuse_members
 
-    application, found = deployment.application, FoundState(deployment)
+    application, state = deployment.application, FoundState(deployment)
     if not running:
         refuse_members(admin, application.id)
     committed = Offsets()
     for each in sorted(group_offsets(admin, application.id), key=lambda each: (each.topic, each.partition)):
         committed.setdefault(each.topic, {})[each.partition] = each.offset
-        found.times[each.topic, each.partition] = decode_metadata(metadata_of(each))
-    _set_offsets(found, admin, committed)
+        state.times[each.topic, each.partition] = decode_metadata(metadata_of(each))
+    _set_offsets(state, admin, committed)
     with under_way(f'restoring "{application.id}": records of repartition topics'):
-        _find_pending(found, admin, committed)
+        _find_pending(state, admin, committed)
     with under_way(f'restoring "{application.id}": stores from their changelogs'):
-        _restore(found, admin)
-    return found
+        _restore(state, admin)
+    return state
 
 
-def _set_offsets(found: FoundState, admin: Admin, committed: Offsets) -> None:
+def _set_offsets(state: FoundState, admin: Admin, committed: Offsets) -> None:
     """Set the offsets of the input topics, and note partitions without."""
-    application = found.deployment.application
-    found.offsets = {topic: committed[topic] for topic in application.external if topic in committed}
-    if not found.offsets:
-        found.problems.append(f'group "{application.id}" has no committed offsets')
+    application = state.deployment.application
+    state.offsets = {topic: committed[topic] for topic in application.external if topic in committed}
+    if not state.offsets:
+        state.problems.append(f'group "{application.id}" has no committed offsets')
         return
-    if all(times == OffsetMetadata() for times in found.times.values()):
-        found.notes.append("the offsets have no stream times: Kafka Streams has not committed them")
+    if all(times == OffsetMetadata() for times in state.times.values()):
+        state.notes.append("the offsets have no stream times: Kafka Streams has not committed them")
     ends = (admin.offsets(application.external, at) for at in ("earliest", "latest"))
-    found.notes += [
+    state.notes += [
         *checks.missing_offsets(application, committed, *ends),
         *starmap(uneven_fact, uneven_stores(application.topology, application.partitions).items()),
     ]
 
 
-def _find_pending(found: FoundState, admin: Admin, committed: Offsets) -> None:
+def _find_pending(state: FoundState, admin: Admin, committed: Offsets) -> None:
     """Find the records of repartition topics that the application has written and not read yet."""
-    application, existing = found.deployment.application, admin.topics()
+    application, existing = state.deployment.application, admin.topics()
     inner = {topic: application.partitions[topic] for topic in application.internal_topics}
-    found.problems += checks.other_partitions(inner, existing)
-    found.inner, found.pending = _waiting(admin, sorted(inner.keys() & existing.keys()), committed)
+    state.problems += checks.other_partitions(inner, existing)
+    state.inner, state.pending = _waiting(admin, sorted(inner.keys() & existing.keys()), committed)
     unread = checks.unread_topics(application, committed, existing)
     _, lost = _waiting(admin, [topic for topic in unread if checks.is_repartition(application, topic)], committed)
     for topic in unread:
         count = sum(len(records) for (of, _), records in lost.items() if of == topic)
         waiting = f"; {pluralize(count, 'waiting record')} would be lost" if count else ""
-        findings = found.problems if count else found.notes
+        findings = state.problems if count else state.notes
         findings.append(f'the application has read topic "{topic}", but this topology does not{waiting}')
 
 
@@ -106,83 +106,83 @@ def _waiting(admin: Admin, topics: list[str], committed: Offsets) -> tuple[Offse
     from kstreamnb.kafka.bounded_reader import BoundedReader, fetch, pieces_between
     from kstreamnb.kafka.capture import ends_of
 
-    found: PendingRecords = {}
+    pending: PendingRecords = {}
     if not topics:
-        return {}, found
+        return {}, pending
     reader = BoundedReader(admin.servers, topics)
     first, end = reader.beginning(), ends_of(reader)
     begin = {t: {p: max(at, committed.get(t, {}).get(p, at)) for p, at in parts.items()} for t, parts in first.items()}
     for topic, partition, records in fetch(admin.servers, pieces_between(begin, end)):
-        rows = found.setdefault((topic, partition), [])
+        rows = pending.setdefault((topic, partition), [])
         rows.extend((at, key, value, tuple(headers)) for _, at, key, value, headers in records)
-    return begin, {partition: rows for partition, rows in found.items() if rows}
+    return begin, {partition: rows for partition, rows in pending.items() if rows}
 
 
-def _restore(found: FoundState, admin: Admin) -> None:
+def _restore(state: FoundState, admin: Admin) -> None:
     """Restore the tasks, and note what does not fit."""
-    deployment, existing = found.deployment, admin.topics()
+    deployment, existing = state.deployment, admin.topics()
     application, topics = deployment.application, logged_stores(deployment)
     for name in sorted(application.topology.stores.keys() - topics.keys()):
-        found.notes.append(f'store "{name}" has no changelog: it begins empty, as after a restart of Java')
-    found.problems += [f'store "{n}": topic "{t}" is missing' for n, t in sorted(topics.items()) if t not in existing]
-    found.notes += checks.foreign_topics(application, topics.values(), existing)
+        state.notes.append(f'store "{name}" has no changelog: it begins empty, as after a restart of Java')
+    state.problems += [f'store "{n}": topic "{t}" is missing' for n, t in sorted(topics.items()) if t not in existing]
+    state.notes += checks.foreign_topics(application, topics.values(), existing)
     owned = {topic.name: topic for topic in changelog_topics(deployment) if topic.name in existing}
     counts = {name: topic.partitions for name, topic in owned.items() if topic.partitions is not None}
-    found.problems += checks.other_partitions(counts, existing)
+    state.problems += checks.other_partitions(counts, existing)
     settings = admin.settings(owned, checks.SETTINGS | {name for topic in owned.values() for name, _ in topic.config})
     for topic in owned.values():
-        found.problems += checks.other_policy(topic, settings[topic.name])
-        found.notes += checks.other_settings(topic, settings[topic.name])
+        state.problems += checks.other_policy(topic, settings[topic.name])
+        state.notes += checks.other_settings(topic, settings[topic.name])
     known = {name: topic for name, topic in topics.items() if topic in existing}
-    _restore_stores(found, known, read_topics(admin.servers, known, found.offsets))
-    for task in single_tasks(found.tasks.values()):
-        _set_times(found, task)
-    _note_deletions(found, admin, owned, settings)
+    _restore_stores(state, known, read_topics(admin.servers, known, state.offsets))
+    for task in single_tasks(state.tasks.values()):
+        _set_times(state, task)
+    _note_deletions(state, admin, owned, settings)
 
 
-def _restore_stores(found: FoundState, topics: Mapping[str, str], entries: Entries) -> None:
+def _restore_stores(state: FoundState, topics: Mapping[str, str], entries: Entries) -> None:
     """Restore store by store, so that one whose bytes are of another serde or kind is named."""
-    found.tasks = restore_tasks(found.deployment, {}, {})
-    readable = checks.readable_stores(found.deployment.application)
+    state.tasks = restore_tasks(state.deployment, {}, {})
+    readable = checks.readable_stores(state.deployment.application)
     for name, topic in sorted(topics.items()):
-        kind = found.deployment.application.topology.stores[name].kind
+        kind = state.deployment.application.topology.stores[name].kind
         keys = (key for (of, _), rows in entries.items() if of == topic for key, *_ in rows)
         other = next(checks.other_keys(kind, keys), None)
         try:
             if other is not None:
                 raise SerdeError(other)
-            restore_store(found.deployment, found.tasks, name, topic, entries)
+            restore_store(state.deployment, state.tasks, name, topic, entries)
             if name in readable:
-                found.notes += checks.doubts(name, checks.first_rows(name, stores_over(found, name)))
+                state.notes += checks.doubts(name, checks.first_rows(name, stores_over(state, name)))
         except (KStreamError, ValueError, LookupError, TypeError) as error:
-            found.problems.append(f'store "{name}": topic "{topic}" cannot be read: {error}')
+            state.problems.append(f'store "{name}": topic "{topic}" cannot be read: {error}')
 
 
 def _note_deletions(
-    found: FoundState, admin: Admin, owned: Mapping[str, OwnedTopic], settings: Mapping[str, Mapping[str, str]]
+    state: FoundState, admin: Admin, owned: Mapping[str, OwnedTopic], settings: Mapping[str, Mapping[str, str]]
 ) -> None:
     """Note changelogs of which the broker may have deleted rows that the application still has.
 
     The broker compares the times of records with its clock, a store compares them with its stream time.
     """
     now_ms = int(time.time() * 1000)  # noqa: TID251 - what the broker compares with
-    reached = max((task.context.stream_time[0] for task in single_tasks(found.tasks.values())), default=NO_TIME)
-    stores = found.deployment.application.topology.stores
+    reached = max((task.context.stream_time[0] for task in single_tasks(state.tasks.values())), default=NO_TIME)
+    stores = state.deployment.application.topology.stores
     timed = {name: stores[topic.store].retention_ms for name, topic in owned.items() if topic.store is not None}
     for name, first in admin.offsets([name for name, kept_ms in timed.items() if kept_ms], "earliest").items():
         kept_ms, deleted_ms = timed[name] or 0, int(settings[name][checks.RETENTION])
         if any(first.values()) and deleted_ms >= 0 and reached - kept_ms < now_ms - deleted_ms:
-            found.notes.append(
+            state.notes.append(
                 f'store "{owned[name].store}": rows may be missing, because the broker has deleted records of topic '
                 f'"{name}" that are older than {checks.RETENTION} {deleted_ms}'
             )
 
 
-def _set_times(found: FoundState, task: Task) -> None:
+def _set_times(state: FoundState, task: Task) -> None:
     """Set a task's stream time, and up to where it has emitted windows, as Java does at a start."""
-    application, plan = found.deployment.application, task.plan
+    application, plan = state.deployment.application, task.plan
     topics = application.reads[plan.subtopologies[0]]
-    times = [found.times[topic, plan.partition] for topic in topics if (topic, plan.partition) in found.times]
+    times = [state.times[topic, plan.partition] for topic in topics if (topic, plan.partition) in state.times]
     task.context.stream_time[0] = max((each.stream_time_ms for each in times), default=NO_TIME)
     for (node, name), state_var in task.context.state_vars.items():
         if name == EMITTED:
@@ -190,10 +190,10 @@ def _set_times(found: FoundState, task: Task) -> None:
             state_var[0] = max([time for time in emitted if time is not None], default=state_var[0])
 
 
-def row_counts(found: FoundState) -> dict[str, int]:
+def row_counts(state: FoundState) -> dict[str, int]:
     """Count the rows that a query returns, by store; window stores hold expired rows until their segment is dropped."""
-    counts = dict.fromkeys(sorted(found.deployment.application.topology.stores), 0)
-    for task in single_tasks(found.tasks.values()):
+    counts = dict.fromkeys(sorted(state.deployment.application.topology.stores), 0)
+    for task in single_tasks(state.tasks.values()):
         for name, store in task.stores.items():
             view = view_of(name, [store])
             rows = view.all() if isinstance(view, WindowView | SessionView) else store.raw
@@ -211,8 +211,8 @@ def application_on(
     return application_over(topology, settings, topics_for(admin, topology, settings))
 
 
-def stores_over(found: FoundState, name: str) -> list[Any]:
+def stores_over(state: FoundState, name: str) -> list[Any]:
     """Return a store of every partition."""
     return [
-        store for task in tasks_with(found.deployment, name) for store in stores_named(found.tasks[task.name], name)
+        store for task in tasks_with(state.deployment, name) for store in stores_named(state.tasks[task.name], name)
     ]

@@ -44,8 +44,8 @@ def with_limits(config: Config, topology: Topology, admin: Admin, producer: Mapp
         return config  # the query ends with Kafka's refusal
     largest = for_librdkafka(producer).get("message.max.bytes", _LARGEST_MESSAGE)
     limits: dict[str, object] = {"producer.max.request.size": largest}
-    for topic, found in admin.settings(output_topics(topology), TIME_LIMITS).items():
-        limits |= {f"topic.{topic}.{name}": value for name, value in found.items()}
+    for topic, settings in admin.settings(output_topics(topology), TIME_LIMITS).items():
+        limits |= {f"topic.{topic}.{name}": value for name, value in settings.items()}
     return replace(config, others={**config.others, **limits})
 
 
@@ -57,8 +57,8 @@ def topics_for(admin: Admin, topology: Topology, settings: Config) -> dict[str, 
     read = {topic for source in sources for topic in source.topics} - topology.internal_topics.keys()
     names = {*read, *written_topics(topology, settings)}
     chosen = any(source.pattern for source in sources) or not all(isinstance(sink.topic, str) for sink in sinks)
-    found = {} if chosen else admin.topics(names)
-    return found if found.keys() == names else admin.topics()
+    counts = {} if chosen else admin.topics(names)
+    return counts if counts.keys() == names else admin.topics()
 
 
 def written_topics(topology: Topology, settings: Config) -> list[str]:

@@ -43,10 +43,10 @@ def _records(
         for name, partition, store in stores_of(placed, task):
             if name not in topics:
                 continue
-            gone = {key: None for key, *_ in logged.get((topics[name], partition), ())}
+            deleted = {key: None for key, *_ in logged.get((topics[name], partition), ())}
             for raw_key, row, timestamp, headers in store.changelog_snapshot(now_ms):
                 key, value = store.changelog_entry(raw_key, row)
-                gone.pop(key, None)
+                deleted.pop(key, None)
                 yield topics[name], partition, timestamp, key, value, headers
-            for key in gone:
+            for key in deleted:
                 yield topics[name], partition, now_ms, key, None, ()

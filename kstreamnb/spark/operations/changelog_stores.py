@@ -111,9 +111,9 @@ def read_changelogs(
 
     admin = Admin(bootstrap_servers)
     application = application_on(admin, topology, application_id, config)
-    found = find_state(admin, plan_deployment("changelogs", [application], 1), running=True)
-    tasks = single_tasks(found.tasks.values())
+    state = find_state(admin, plan_deployment("changelogs", [application], 1), running=True)
+    tasks = single_tasks(state.tasks.values())
     rows = {task.plan.task_id: {name: dict(store.raw) for name, store in task.stores.items()} for task in tasks}
     times = {task.plan.task_id: task.context.stream_time[0] for task in tasks}
-    views = {name: StoreView(name, stores_over(found, name)) for name in sorted(readable_stores(application))}
-    return ChangelogStores(rows, times, application.id, views, row_counts(found), found.offsets, tuple(found.problems))
+    views = {name: StoreView(name, stores_over(state, name)) for name in sorted(readable_stores(application))}
+    return ChangelogStores(rows, times, application.id, views, row_counts(state), state.offsets, tuple(state.problems))

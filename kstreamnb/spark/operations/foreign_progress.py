@@ -48,8 +48,8 @@ def refuse_foreign_progress(
         return
     foreign = sorted(committed.keys() - reset.keys())
     if foreign:
-        found = ", ".join(f"{part}: {offset}" for part, offset in sorted(committed[foreign[0]].items()))
-        raise _elsewhere(application.id, "run", f'its group has committed offsets of topic "{foreign[0]}" ({found})')
+        offsets = ", ".join(f"{part}: {offset}" for part, offset in sorted(committed[foreign[0]].items()))
+        raise _elsewhere(application.id, "run", f'its group has committed offsets of topic "{foreign[0]}" ({offsets})')
     logs = admin.topics(topic.name for topic in changelog_topics(deployment))
     first, last = admin.offsets(logs, "earliest"), admin.offsets(logs, "latest")
     filled = [topic for topic in logs if first[topic] != last[topic]]
@@ -74,12 +74,12 @@ def _refuse_later(admin: Admin, application: str, own: Offsets) -> None:
     from kstreamnb.kafka.application_reset import group_offsets, metadata_of
 
     for each in sorted(group_offsets(admin, application, own), key=lambda each: (each.topic, each.partition)):
-        mine = own.get(each.topic, {}).get(each.partition)
-        if mine is not None and each.offset > mine and decode_metadata(metadata_of(each)) != OffsetMetadata():
+        reached = own.get(each.topic, {}).get(each.partition)
+        if reached is not None and each.offset > reached and decode_metadata(metadata_of(each)) != OffsetMetadata():
             raise CheckpointError(
                 f'application "{application}" has continued elsewhere',
                 detail=f'its group is at offset {each.offset} of topic "{each.topic}", partition {each.partition}; '
-                f"the checkpoint is at offset {mine}",
+                f"the checkpoint is at offset {reached}",
                 hint=_ADOPT,
             )
 

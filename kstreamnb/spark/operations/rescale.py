@@ -98,12 +98,12 @@ def _with_new_copies(groups: Mapping[str, int], spark_partitions: int) -> dict[s
     They are below all that were ever used, so that Spark finds no state for them, and runs them first.
     """
     copies = [name for name in groups if COPY in name]
-    found = {name: group for name, group in groups.items() if name not in copies}
+    assigned = {name: group for name, group in groups.items() if name not in copies}
     free = count(min(0, *groups.values()) - 1, -1) if copies else iter(())
     for kind in sorted({name.rpartition(", ")[0] for name in copies}):
         for partition in range(spark_partitions):
-            found[f"{kind}, {partition}"] = next(g for g in free if spark_hash(g) % spark_partitions == partition)
-    return found
+            assigned[f"{kind}, {partition}"] = next(g for g in free if spark_hash(g) % spark_partitions == partition)
+    return assigned
 
 
 def _read_again(files: CheckpointFiles, batch: int, topics: Iterable[str]) -> None:

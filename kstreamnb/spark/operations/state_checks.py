@@ -62,10 +62,10 @@ def other_partitions(expected: Mapping[str, int], existing: Mapping[str, int]) -
 
 def other_policy(topic: OwnedTopic, settings: Mapping[str, str]) -> Iterator[str]:
     """Yield the cleanup policy of a changelog if it is that of another kind of store."""
-    wanted, found = dict(topic.config)[POLICY], settings.get(POLICY, "")
-    if {*found.split(",")} != {*wanted.split(",")}:
+    wanted, policy = dict(topic.config)[POLICY], settings.get(POLICY, "")
+    if {*policy.split(",")} != {*wanted.split(",")}:
         yield (
-            f'store "{topic.store}": topic "{topic.name}" has {POLICY} {found}, expected {wanted}: '
+            f'store "{topic.store}": topic "{topic.name}" has {POLICY} {policy}, expected {wanted}: '
             "compact,delete is that of windows and sessions, compact that of other stores"
         )
 
@@ -73,9 +73,9 @@ def other_policy(topic: OwnedTopic, settings: Mapping[str, str]) -> Iterator[str
 def other_settings(topic: OwnedTopic, settings: Mapping[str, str]) -> Iterator[str]:
     """Yield settings of a changelog that follow from sizes, graces and retentions, and differ."""
     for name, wanted in {_COMPACTION_LAG: "0", **dict(topic.config)}.items():
-        if name != POLICY and (found := settings.get(name, wanted)) != wanted:
+        if name != POLICY and (value := settings.get(name, wanted)) != wanted:
             yield (
-                f'store "{topic.store}": topic "{topic.name}" has {name} {found}, expected {wanted}: '
+                f'store "{topic.store}": topic "{topic.name}" has {name} {value}, expected {wanted}: '
                 "compare kind, size, grace and retention of the store"
             )
 
@@ -108,16 +108,16 @@ def first_rows(name: str, stores: Iterable[Any]) -> Iterator[tuple[object, objec
 
 def doubts(name: str, rows: Iterable[tuple[object, object]]) -> Iterator[str]:
     """Yield keys and values that can be read, but look as if another serde had written them."""
-    found: dict[str, str] = {}
+    remarks: dict[str, str] = {}
     for row in rows:
         for side, item in zip(("key", "value"), row, strict=True):
             plain = getattr(item, side, item)  # of a windowed key, and of a value with its timestamp
             kind = _other_kind(plain)
             if kind is not None:
-                found.setdefault(
+                remarks.setdefault(
                     side, f'store "{name}": {side} {format_value(plain)} looks like {kind}: compare serdes'
                 )
-    yield from found.values()
+    yield from remarks.values()
 
 
 def _other_kind(value: object) -> str | None:

@@ -67,9 +67,9 @@ class TopicWatcher:
     def _look(self) -> EngineError | None:
         application = self._query.deployment.application
         watched = dict.fromkeys((*application.inputs, *self._written))
-        there = self._admin.existing(watched)
-        is_back = bool(self._missed.keys() & there)
-        self._missed = {topic: self._missed.get(topic, 0) + 1 for topic in watched if topic not in there}
+        existing = self._admin.existing(watched)
+        is_back = bool(self._missed.keys() & existing)
+        self._missed = {topic: self._missed.get(topic, 0) + 1 for topic in watched if topic not in existing}
         missing = [topic for topic, looks in self._missed.items() if looks >= _LOOKS]
         if missing:
             return _missing(missing[0], application.id, read=missing[0] in application.inputs)

@@ -235,10 +235,10 @@ class Deployment:
     @cached_property
     def placements(self) -> dict[int, dict[int, TaskPlacement | Replica]]:
         """Tasks and replicas by level and routing key."""
-        found: dict[int, dict[int, TaskPlacement | Replica]] = {level.number: {} for level in self.levels}
+        by_level: dict[int, dict[int, TaskPlacement | Replica]] = {level.number: {} for level in self.levels}
         for placed in self._all:
-            found[placed.level][placed.routing_key] = placed
-        return found
+            by_level[placed.level][placed.routing_key] = placed
+        return by_level
 
     def producer(self, placed: TaskPlacement | Replica) -> int:
         """Return the number under which a task's rows name their producer; input partitions come first."""
@@ -317,12 +317,12 @@ class DeploymentPickler(cloudpickle.CloudPickler):
 
 def _load(key: str, packed: bytes) -> Deployment:
     """Return the deployment of this process with a key; unpickle it if there is none yet."""
-    found = _loaded.get(key)
-    if found is None:
-        found = Deployment(*pickle.loads(zlib.decompress(packed)))
-        found.__dict__.update(key=key, packed=packed)  # otherwise it would be pickled again only to compute its key
-        _loaded[key] = found
+    loaded = _loaded.get(key)
+    if loaded is None:
+        loaded = Deployment(*pickle.loads(zlib.decompress(packed)))
+        loaded.__dict__.update(key=key, packed=packed)  # otherwise it would be pickled again only to compute its key
+        _loaded[key] = loaded
         while len(_loaded) > _MOST_LOADED:
             _loaded.popitem(last=False)
     _loaded.move_to_end(key)
-    return found
+    return loaded

@@ -105,10 +105,10 @@ class DeploymentPlan(Displayed):
     @property
     def tasks_by_partition(self) -> tuple[tuple[str, ...], ...]:
         """The tasks of each of Spark's state partitions; an empty one is idle."""
-        found: list[list[str]] = [[] for _ in range(self.deployment.spark_partitions)]
+        task_ids: list[list[str]] = [[] for _ in range(self.deployment.spark_partitions)]
         for task in self.deployment.tasks:
-            found[spark_hash(task.routing_key) % len(found)].append(task.plan.task_id)
-        return tuple(map(tuple, found))
+            task_ids[spark_hash(task.routing_key) % len(task_ids)].append(task.plan.task_id)
+        return tuple(map(tuple, task_ids))
 
     @property
     def max_parallelism(self) -> dict[int, int]:

@@ -26,9 +26,9 @@ def writer_serdes(application: ApplicationPlan, topic: str) -> tuple[Serde, Serd
     """Return key and value serde of a topic: of the first sink that writes it, of one that chooses, or the defaults."""
     topology, whole = application.topology, application.plan
     for group in topology.subtopologies():
-        found = topic_serdes(whole, group.nodes).get(topic)
-        if found is not None:
-            return found
+        serdes = topic_serdes(whole, group.nodes).get(topic)
+        if serdes is not None:
+            return serdes
     sinks = [node for node in topology.nodes.values() if isinstance(node, Sink)]
     named = [sink for sink in sinks if isinstance(sink.topic, str) and whole.topic(sink.topic) == topic]
     chosen = next(iter([*named, *(sink for sink in sinks if not isinstance(sink.topic, str))]), None)

@@ -219,16 +219,16 @@ class QueryControl:
     # --- end --------------------------------------------------------------------------------------------------------
     def on_end(self, handle: QueryHandle) -> None:
         """Decide what follows the end of a stream: the requested stop or failure, a recovery, or a failure."""
-        found = handle.exception()
+        cause = handle.exception()
         if handle is not self.handle or self.lifecycle.state not in _LAUNCHED:
             handle.lock.release()
             return
         error = self.missing_checkpoint()
-        if found is not None:
+        if cause is not None:
             error = error or self._seen_overtaken()
-            if error is None and self._recovers(handle, found):
+            if error is None and self._recovers(handle, cause):
                 return
-            error = error or self._failure(found)
+            error = error or self._failure(cause)
         elif handle.gone:
             error = jvm_gone(self.application)
         elif self.settings.trigger_ms is not None:  # a newer deployment in this session: Spark just stops this one
@@ -246,28 +246,28 @@ class QueryControl:
         """Return whether the stream waits for records, and no batch is being published."""
         return self.handle is not None and self.handle.idle() and not self.action.busy.locked()
 
-    def _failure(self, found: Exception) -> KStreamError:
+    def _failure(self, cause: Exception) -> KStreamError:
         what = f'the query of "{self.application}"'
         died = [str(each) for each in task_positions(positions_folder(self.files)) if not each.alive]
-        return worker_died(what, found, list(dict.fromkeys(died))) or spark_failure(what, found)
+        return worker_died(what, cause, list(dict.fromkeys(died))) or spark_failure(what, cause)
 
-    def _recovers(self, handle: QueryHandle, found: Exception) -> bool:
+    def _recovers(self, handle: QueryHandle, cause: Exception) -> bool:
         """Restart if the state can be rebuilt or the reason has passed; returns whether nothing is left to do."""
-        batches = roll_back(self.files) if is_damage(found) else None
+        batches = roll_back(self.files) if is_damage(cause) else None
         if batches is not None:
             self.action.log.warn("rebuilds damaged state", batches=f"{batches.start} to {batches.stop - 1}")
-        elif not self._may_start_again(str(found)):
+        elif not self._may_start_again(str(cause)):
             return False
         with suppress(KStreamError):  # `start` has recorded it; no caller waits for it here
             self.start(Actor.QUERY, after=handle)
         return True
 
-    def _may_start_again(self, found: str) -> bool:
+    def _may_start_again(self, message: str) -> bool:
         """Return whether a start or stream failed for a passing reason, and not too often without a batch.
 
         The machine was busy; or an older deployment, which this one has fenced, had planned the next batch.
         """
-        batch, reason = self.action.last.number, next((each for each in (TOO_SLOW, TWO_WRITERS) if each in found), "")
+        batch, reason = self.action.last.number, next((each for each in (TOO_SLOW, TWO_WRITERS) if each in message), "")
         attempts = self._attempts[1] if self._attempts[0] == batch else 0
         if not reason or attempts >= _MOST_ATTEMPTS:
             return False

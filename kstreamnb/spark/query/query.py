@@ -170,11 +170,11 @@ class Query(Suggesting):
         durations = {} if control.handle is None else control.handle.durations_ms()
         waiting = self._waiting() if lag else _UNKNOWN
         text, slow = None if error is None else failure_line(error), control.action.slow
-        place = (last.number, waiting, last.positions, last.clock_ms, durations)
+        progress = (last.number, waiting, last.positions, last.clock_ms, durations)
         last_error = control.lifecycle.last_error
         return QueryStatus(
             state.shown,
-            *place,
+            *progress,
             text,
             None if slow is None else str(slow),
             bool(slow and slow.stuck),

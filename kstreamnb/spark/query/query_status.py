@@ -83,11 +83,11 @@ class QueryStatus(Tabular):
     @cached_property
     def by_task(self) -> Mapping[str, tuple[str, ...]]:
         """Records, drops, size of the state and stream time of each task that has run, as text."""
-        found: dict[str, dict[str, float]] = {}
+        rows: dict[str, dict[str, float]] = {}
         for group, name, tags, value in self.metrics:
             if name in _FIGURES and group in ("stream-task-metrics", "stream-state-metrics"):
-                found.setdefault(dict(tags)["task-id"], {})[name] = value
-        return {task: tuple(show(each.get(name, 0)) for name, show in _FIGURES.items()) for task, each in found.items()}
+                rows.setdefault(dict(tags)["task-id"], {})[name] = value
+        return {task: tuple(show(each.get(name, 0)) for name, show in _FIGURES.items()) for task, each in rows.items()}
 
     def more(self) -> Iterator[str]:
         """Yield rates, lag, the last batch, and errors."""

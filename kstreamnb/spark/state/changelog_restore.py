@@ -38,12 +38,12 @@ def read_topics(servers: Servers, topics: Mapping[str, str], until: Offsets) -> 
         return {}
     reader = BoundedReader(servers, names)
     end = {topic: {**parts, **until.get(topic, {})} for topic, parts in ends_of(reader).items()}
-    found: Entries = {}
+    entries: Entries = {}
     for topic, partition, records in fetch(servers, pieces_between(reader.beginning(), end)):
-        found.setdefault((topic, partition), []).extend(
+        entries.setdefault((topic, partition), []).extend(
             (key or b"", value, at, headers) for _, at, key, value, headers in records
         )
-    return found
+    return entries
 
 
 def stores_of(placed: TaskPlacement, task: AnyTask) -> Iterator[tuple[str, int, Any]]:

@@ -202,24 +202,24 @@ def _is_shifted(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
 
 
 def _settings(old: Manifest, new: Manifest) -> list[str]:
-    found = []
+    changes = []
     if old.application != new.application:
-        found.append(f'it belongs to application "{old.application}", not "{new.application}"')
+        changes.append(f'it belongs to application "{old.application}", not "{new.application}"')
     if old.spark_partitions != new.spark_partitions:
-        found.append(f"it has {old.spark_partitions} Spark partitions, not {new.spark_partitions}")
+        changes.append(f"it has {old.spark_partitions} Spark partitions, not {new.spark_partitions}")
     if old.slots and not new.slots:
-        found.append('executors publish its output, and the last batch may be published in part: publish="executors"')
+        changes.append('executors publish its output, and the last batch may be published in part: publish="executors"')
     if old.levels != new.levels:
-        found.append(f"it has {_levels_text(old)}, not {_levels_text(new)}, and Spark adds no state to a level later")
+        changes.append(f"it has {_levels_text(old)}, not {_levels_text(new)}, and Spark adds no state to a level later")
         for group in sorted(new.state.keys() - old.state.keys()):
-            found.append(f"sub-topology {group} {'gained state' if _has(old, group) else 'is new'}")
+            changes.append(f"sub-topology {group} {'gained state' if _has(old, group) else 'is new'}")
     for topic in sorted(old.inputs.keys() & new.inputs.keys()):
         if old.inputs[topic] != new.inputs[topic] and new.state:
-            found.append(
+            changes.append(
                 f'topic "{topic}" had {old.inputs[topic]} partitions and has {new.inputs[topic]} now: keys would leave '
                 "their state (copy the topic into a new one, and start from a new checkpoint)"
             )
-    return found
+    return changes
 
 
 def _levels_text(manifest: Manifest) -> str:
@@ -232,18 +232,18 @@ def _levels_text(manifest: Manifest) -> str:
 
 def _differences(old: Manifest, new: Manifest) -> list[str]:
     """Return the differences between sub-topologies with state."""
-    found = []
+    differences = []
     for group in sorted(old.state):
         if group not in new.state:
             lost = "keeps none now" if _has(new, group) else "is gone"
-            found.append(f"sub-topology {group} kept state and {lost}")
+            differences.append(f"sub-topology {group} kept state and {lost}")
         else:
             before, after = old.state[group], new.state[group]
             if before["tasks"] != after["tasks"]:
-                found.append(f"sub-topology {group} had {before['tasks']} tasks and has {after['tasks']}")
+                differences.append(f"sub-topology {group} had {before['tasks']} tasks and has {after['tasks']}")
             for kind in ("stores", "processors"):
-                found += _changed(group, kind[:-1], before[kind], after[kind])
-    return found
+                differences += _changed(group, kind[:-1], before[kind], after[kind])
+    return differences
 
 
 def _has(manifest: Manifest, group: str) -> bool:
@@ -252,7 +252,7 @@ def _has(manifest: Manifest, group: str) -> bool:
 
 
 def _changed(group: str, kind: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    found = [f'{kind} "{name}" of sub-topology {group} is gone' for name in sorted(before.keys() - after.keys())]
+    changes = [f'{kind} "{name}" of sub-topology {group} is gone' for name in sorted(before.keys() - after.keys())]
     for name in sorted(before.keys() & after.keys()):
         if "headers" in after[name]:  # rows that were written without headers can be read
             before = {**before, name: {"headers": after[name]["headers"], **before[name]}}
@@ -262,8 +262,8 @@ def _changed(group: str, kind: str, before: Mapping[str, Any], after: Mapping[st
                 for setting in sorted({*before[name], *after[name]})
                 if before[name].get(setting) != after[name].get(setting)
             ]
-            found.append(f'{kind} "{name}" of sub-topology {group} changed: {", ".join(parts)}')
-    return found
+            changes.append(f'{kind} "{name}" of sub-topology {group} changed: {", ".join(parts)}')
+    return changes
 
 
 def _words(setting: str, shape: Mapping[str, Any]) -> object:
@@ -273,10 +273,10 @@ def _words(setting: str, shape: Mapping[str, Any]) -> object:
 
 def _state(deployment: Deployment) -> dict[str, Any]:
     topology = deployment.application.topology
-    found: dict[str, Any] = {}
+    by_group: dict[str, Any] = {}
     for task in deployment.tasks:
         for plan in task.plans if task.stateful else ():
-            known = found.setdefault(str(plan.subtopologies[0]), {"tasks": 0, "stores": {}, "processors": {}})
+            known = by_group.setdefault(str(plan.subtopologies[0]), {"tasks": 0, "stores": {}, "processors": {}})
             known["tasks"] += 1
             if known["tasks"] > 1:
                 continue
@@ -285,7 +285,7 @@ def _state(deployment: Deployment) -> dict[str, Any]:
             known["stores"] = {name: _shape(topology.stores[name], plan) for name in sorted(names)}
             own = [node for node in nodes if node.traits.user_code]
             known["processors"] = {node.name: {} for node in own}
-    return found
+    return by_group
 
 
 def _shape(spec: StoreSpec, plan: TaskPlan) -> dict[str, Any]:

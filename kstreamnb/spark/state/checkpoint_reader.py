@@ -130,14 +130,14 @@ def read_entries(
 
 def read_states(spark: SparkSession, deployment: Deployment, checkpoint: CheckpointFiles) -> dict[str, list[bytes]]:
     """Return all deltas of every task, by the task's name, in their order: the whole state of a query, for checks."""
-    found: dict[str, list[bytes]] = {}
+    states: dict[str, list[bytes]] = {}
     for level in deployment.levels:
         if level.stateful:
             names = {group: placed.name for group, placed in deployment.placements[level.number].items()}
             _, entries = read_entries(spark, deployment, checkpoint, level.number, dict.fromkeys(names, 0))
             for group, _, deltas in entries:
-                found.setdefault(names[group], []).extend(deltas)
-    return found
+                states.setdefault(names[group], []).extend(deltas)
+    return states
 
 
 def read_tasks(spark: SparkSession, deployment: Deployment, checkpoint: CheckpointFiles) -> dict[str, AnyTask]:

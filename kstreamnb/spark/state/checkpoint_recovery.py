@@ -135,8 +135,8 @@ def _intact(checkpoint: CheckpointFiles, name: str) -> bool:
     if sums[:4] != _MAGIC or size <= 0:
         return False
     content = memoryview(checkpoint.read(name) or b"")
-    found = (zlib.crc32(content[at : at + size]).to_bytes(4, "big") for at in range(0, len(content), size))
-    return b"".join(found) == sums[8:]
+    checksums = (zlib.crc32(content[at : at + size]).to_bytes(4, "big") for at in range(0, len(content), size))
+    return b"".join(checksums) == sums[8:]
 
 
 def _given_up(checkpoint: CheckpointFiles, version: int) -> Iterator[str]:

@@ -50,8 +50,8 @@ def checkpoint_files(checkpoint: Checkpoint, spark: SparkSession | None = None) 
     if folder is not None and (str(checkpoint).startswith("file:") or not _may_be_elsewhere(spark)):
         return LocalFiles(folder)
     session = require_session(spark or spark_session())
-    found = HadoopFiles(session, str(checkpoint))
-    return LocalFiles(folder) if folder is not None and found.on_disk else found
+    files = HadoopFiles(session, str(checkpoint))
+    return LocalFiles(folder) if folder is not None and files.on_disk else files
 
 
 def _may_be_elsewhere(spark: SparkSession | None) -> bool:

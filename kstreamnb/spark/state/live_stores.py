@@ -159,8 +159,8 @@ class LiveView(StoreView):
 
     def _ask(self, name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
         def answer(parts: list[Any]) -> Any:
-            found = getattr(self._over(parts), name)(*arguments, **options)
-            return list(found) if hasattr(found, "__next__") else found
+            result = getattr(self._over(parts), name)(*arguments, **options)
+            return list(result) if hasattr(result, "__next__") else result
 
-        self.batch, found = self._stores.ask(self.name, answer)
-        return iter(found) if isinstance(found, list) else found
+        self.batch, result = self._stores.ask(self.name, answer)
+        return iter(result) if isinstance(result, list) else result

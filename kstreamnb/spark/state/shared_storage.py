@@ -66,6 +66,6 @@ def _prove(session: SparkSession, files: CheckpointFiles, count: int) -> None:
 
 def _executors(spark: SparkSession) -> dict[str, int]:
     """Return the numbers of tasks that Spark has given to each executor, by its id."""
-    listed = spark.sparkContext._jsc.sc().statusStore().executorList(True)  # noqa: SLF001, FBT003
-    summaries = [listed.apply(at) for at in range(listed.size())]
+    infos = spark.sparkContext._jsc.sc().statusStore().executorList(True)  # noqa: SLF001, FBT003
+    summaries = [infos.apply(at) for at in range(infos.size())]
     return {str(each.id()): int(each.totalTasks()) for each in summaries if each.id() != "driver"}

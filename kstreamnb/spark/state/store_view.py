@@ -52,17 +52,17 @@ class StoreView(Displayed, Framed):
         self._kind = type(self._over(self._parts))
 
     def __getitem__(self, key: object) -> Any:
-        found = self.get(key)
-        if found is None:
+        value = self.get(key)
+        if value is None:
             raise KeyError(key)
-        return found
+        return value
 
     def __contains__(self, key: object) -> bool:
         return self.get(key) is not None
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
-        found: Iterator[tuple[Any, Any]] = self.all()
-        return found
+        rows: Iterator[tuple[Any, Any]] = self.all()
+        return rows
 
     def __len__(self) -> int:
         return sum(1 for _ in self.all())

@@ -144,8 +144,8 @@ class _BatchedRun:
 
     def _readers(self, arrivals: _Arrivals) -> dict[int, int]:
         """Return by number of a partition that has records the index of the task that reads it."""
-        places = {number: arrivals.partitions[number] for number in arrivals.present()}
-        return {number: self._router.reader(topic).tasks[index] for number, (topic, index) in places.items()}
+        present = {number: arrivals.partitions[number] for number in arrivals.present()}
+        return {number: self._router.reader(topic).tasks[index] for number, (topic, index) in present.items()}
 
     def _pass(self, arrivals: _Arrivals) -> _Pass:
         return _Pass(arrivals, self._readers(arrivals), len(self._levels))
@@ -277,8 +277,8 @@ def _process(batch: _LevelBatch, rows: Sequence[OutputRow], marks: list[int] | N
         readers[0].run_batch(*partitions[0], batch, batch.first[partitions[0]], marks)
         return
     with ExitStack() as stack:
-        places = {number: partitions[number] for number in readers}
-        loops = ((n, readers[n].interleave(batch, place, batch.first[place])) for n, place in places.items())
+        present = {number: partitions[number] for number in readers}
+        loops = ((n, readers[n].interleave(batch, part, batch.first[part])) for n, part in present.items())
         sends = {number: stack.enter_context(loop) for number, loop in loops}
         of_each = map(sends.__getitem__, batch.arrivals.each())
         if marks is None:
@@ -295,8 +295,8 @@ class _LevelBatch(Batch):
     def __init__(self, readers: Mapping[int, Task], arrivals: _Arrivals, first: Mapping[Partition, int]) -> None:
         super().__init__(arrivals.records, "", -1, "", None)
         self.readers, self.arrivals, self.first = readers, arrivals, first
-        places = {number: arrivals.partitions[number] for number in readers}
-        self._sources = {number: readers[number].queue_of(*place).source for number, place in places.items()}
+        present = {number: arrivals.partitions[number] for number in readers}
+        self._sources = {number: readers[number].queue_of(*partition).source for number, partition in present.items()}
 
     def taken(self, topic: str, partition: int) -> int:
         """Return how many records of a partition were taken; correct only after the last one."""

@@ -110,10 +110,10 @@ class Router:
         """Serialise records and assign their partitions; see `serializer`."""
         serialized: dict[str, list[InputRecord]] = {}
         for topic, of_topic in grouped(records, itemgetter(0)).items():
-            place = topic, key_serde, value_serde
-            if place not in self._serializers:
-                self._serializers[place] = serializer(self.reader(topic), self.count(topic), key_serde, value_serde)
-            serialized[topic] = self._serializers[place](of_topic)
+            key = topic, key_serde, value_serde
+            if key not in self._serializers:
+                self._serializers[key] = serializer(self.reader(topic), self.count(topic), key_serde, value_serde)
+            serialized[topic] = self._serializers[key](of_topic)
         if len(serialized) == 1:
             return serialized.popitem()[1]
         remaining = {topic: iter(of_topic) for topic, of_topic in serialized.items()}

@@ -59,24 +59,24 @@ def differences(task: str, store: Any, expected: Any, against: str) -> Iterator[
     """Yield rows of a store that differ from those of another one, which is made of its changelog or of the input."""
     if {**store.snapshot(), None: None} == {**expected.snapshot(), None: None}:
         return  # as nearly always; what has no key, such as stream time, may differ
-    mine, theirs = (_rows(task, each) for each in (store, expected))
-    for shown in dict.fromkeys([*mine, *theirs]):
-        one, other = mine.get(shown), theirs.get(shown)
+    stored, folded = (_rows(task, each) for each in (store, expected))
+    for shown in dict.fromkeys([*stored, *folded]):
+        one, other = stored.get(shown), folded.get(shown)
         if one != other:
             yield StateDifference(task, store.name, (one or other or (None,))[0], _value(one), _value(other), against)
 
 
 def _rows(task: str, store: Any) -> dict[str, tuple[Any, Any, Any]]:
     """Return rows by what distinguishes them: key, and time or note if a key has several rows."""
-    found: dict[str, tuple[Any, Any, Any]] = {}
+    rows: dict[str, tuple[Any, Any, Any]] = {}
     for row in stored_rows(task, store, store.snapshot()):
         name = repr(row.key)
-        while name in found:
+        while name in rows:
             name += "'"
         # The last lookup of a row of a bounded store is in no log, not even in Kafka.
         value = row.value[1] if store.spec.kind == "lru" else row.value
-        found[name] = row.key, value, row.timestamp
-    return found
+        rows[name] = row.key, value, row.timestamp
+    return rows
 
 
 def _value(row: tuple[Any, Any, Any] | None) -> Any:
@@ -105,14 +105,14 @@ class ChangelogFolds:
     def check(self) -> StateCheck:
         """Compare every store that has a changelog with its fold; all of them have to be committed."""
         self._catch_up()
-        found = [row for task, store, fold in self._stores for row in differences(task, store, fold, "changelog")]
-        return StateCheck(tuple(found), len(self._stores))
+        rows = [row for task, store, fold in self._stores for row in differences(task, store, fold, "changelog")]
+        return StateCheck(tuple(rows), len(self._stores))
 
     def ensure(self) -> None:
         """Raise StateError if a store differs from the fold of its changelog."""
-        found = self.check()
-        if found.rows:
-            raise StateError("stores differ from their changelogs after a commit", detail=str(found))
+        result = self.check()
+        if result.rows:
+            raise StateError("stores differ from their changelogs after a commit", detail=str(result))
 
     def _catch_up(self) -> None:
         for topic, folds in self._folds.items():

@@ -40,11 +40,11 @@ def _stopped_by(handler: object, pair: dict[str, object]) -> str:
 def _celsius(answer: object) -> str:
     for reading, expected in (("21.5", 21.5), (3, 3.0), ("-4", -4.0), ("n/a", None), (None, None), ("0", 0.0)):
         try:
-            found = called(answer, reading)
+            result = called(answer, reading)
         except (TypeError, ValueError) as error:
             return f"the reading {reading!r} still stops the application: {error}."
-        if found != expected:
-            return f"the reading {reading!r} becomes {found!r}, and not {expected!r}."
+        if result != expected:
+            return f"the reading {reading!r} becomes {result!r}, and not {expected!r}."
     return ""
 
 

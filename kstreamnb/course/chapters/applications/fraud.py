@@ -17,12 +17,12 @@ def _once(answer: object) -> str:
     five = ks.Sample.from_records(
         [("suspicious", 0, n, n * _STEPS_MS, "userA", {"amount": 1500}) for n in range(_TRANSACTIONS)]
     )
-    found = [record.value for record in ks.replay(builder.build(), five).output("alerts")]
-    if found == [3]:
+    alerts = [record.value for record in ks.replay(builder.build(), five).output("alerts")]
+    if alerts == [3]:
         return ""
-    if None in found:
-        return f"the predicate lets tombstones pass: the alerts would carry {found}."
-    return f"the alerts carry the counts {found}: at which count exactly is the alert due?"
+    if None in alerts:
+        return f"the predicate lets tombstones pass: the alerts would carry {alerts}."
+    return f"the alerts carry the counts {alerts}: at which count exactly is the alert due?"
 
 
 JUDGES = {"fraud.2": _once}

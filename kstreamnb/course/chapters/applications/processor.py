@@ -38,11 +38,11 @@ def _changes(answer: object) -> str:
         logs = driver.create_input_topic("logs")
         for product, at in _VIEWS:
             logs.pipe_input(product, "x", at=at)
-        told = driver.create_output_topic("counter_topic").read_key_values_to_list()
-    repeated = sorted({pair for pair in told if told.count(pair) > 1})
+        updates = driver.create_output_topic("counter_topic").read_key_values_to_list()
+    repeated = sorted({pair for pair in updates if updates.count(pair) > 1})
     if repeated:
         return f"forwarded more than once: {repeated}; remember the count that was forwarded last."
-    missing = sorted({(1, 1), (2, 1), (1, 2)} - set(told))
+    missing = sorted({(1, 1), (2, 1), (1, 2)} - set(updates))
     return f"missing: {missing}, as (product, count)." if missing else ""
 
 

@@ -27,12 +27,12 @@ def _most(answer: object) -> str:
         row = called(answer, "DE", {"state": state, "cents": cents, "country": "DE"}, row)
         if not isinstance(row, dict):
             return f"the function returns {row!r}: it has to return the new row."
-    found = cast("dict[str, object]", row)
-    if "most" not in found:
-        return f'the row of Germany is {found}: it has no "most" yet.'
-    if (found.get("orders"), found.get("cents"), found["most"]) == (2, 8000, 5000):
+    totals = cast("dict[str, object]", row)
+    if "most" not in totals:
+        return f'the row of Germany is {totals}: it has no "most" yet.'
+    if (totals.get("orders"), totals.get("cents"), totals["most"]) == (2, 8000, 5000):
         return ""
-    return f"the row of Germany is {found}; two orders count, of 3000 and 5000 cents; that of 9000 is cancelled."
+    return f"the row of Germany is {totals}; two orders count, of 3000 and 5000 cents; that of 9000 is cancelled."
 
 
 JUDGES = {"boxes.1": _france, "boxes.2": _most}

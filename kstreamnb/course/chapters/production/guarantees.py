@@ -10,10 +10,10 @@ _SETTINGS = re.compile(r"(acks|replicas)[^\w-]*(all|-?\w+)")
 
 
 def _durable(answer: object) -> str:
-    found = dict(_SETTINGS.findall(flat(answer).lower()))
-    if len(found) != 2:
+    settings = dict(_SETTINGS.findall(flat(answer).lower()))
+    if len(settings) != 2:
         return 'give both settings, such as {"acks": "1", "min.insync.replicas": 1}.'
-    acks, needed = found["acks"], found["replicas"]
+    acks, needed = settings["acks"], settings["replicas"]
     if acks not in ("all", "-1"):
         return f"with acks={acks} a record is acknowledged before a second replica has it."
     if needed not in ("1", "2", "3"):

@@ -20,11 +20,11 @@ _CHANGES = (
 def _row(answer: object) -> str:
     for change, expected, what in _CHANGES:
         try:
-            found = called(answer, change)
+            result = called(answer, change)
         except (TypeError, LookupError, AttributeError) as error:
             return f"{what} stops the application: {type(error).__name__}: {error}."
-        if found != expected:
-            return f"{what} gives {found!r}, and not {expected!r}."
+        if result != expected:
+            return f"{what} gives {result!r}, and not {expected!r}."
     return ""
 
 

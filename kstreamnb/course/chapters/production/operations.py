@@ -20,9 +20,9 @@ _CASES = (
 
 def _instances(answer: object) -> str:
     for arguments, expected, what in _CASES:
-        found = called(answer, *arguments)
-        if found != expected:
-            return f"{what}: {found!r} is not right."
+        result = called(answer, *arguments)
+        if result != expected:
+            return f"{what}: {result!r} is not right."
     return ""
 
 

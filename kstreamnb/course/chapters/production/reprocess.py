@@ -24,12 +24,12 @@ def _stock(answer: object) -> str:
     moved = cast("Callable[[object, object, object], object]", answer)
     builder.stream("movements").group_by_key().aggregate(int, moved, store="on-hand").to_stream().to("inventory")
     driver = ks.TopologyTestDriver(builder.build())
-    told = driver.create_output_topic("inventory")
+    output = driver.create_output_topic("inventory")
     for at, (kind, pieces, expected, what) in enumerate(_MOVEMENTS):
         driver.create_input_topic("movements").pipe_input("shoe", {"type": kind, "qty": pieces}, at=at)
-        found = [value for _, value in pairs_of(told.read_records())]
-        if found != [expected]:
-            return f"{what}, and the stock is {', '.join(map(str, found)) or 'not reported'}."
+        values = [value for _, value in pairs_of(output.read_records())]
+        if values != [expected]:
+            return f"{what}, and the stock is {', '.join(map(str, values)) or 'not reported'}."
     return ""
 
 

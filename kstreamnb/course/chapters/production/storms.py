@@ -47,13 +47,13 @@ def _key(answer: object) -> str:
 
 
 def _warnings(answer: object) -> str:
-    told = Counter(key for key, _ in run_step(answer, _observed(), "observations"))
-    missing, wrong = sorted(_explosive().keys() - told.keys()), sorted(told.keys() - _explosive().keys(), key=str)
+    warned = Counter(key for key, _ in run_step(answer, _observed(), "observations"))
+    missing, wrong = sorted(_explosive().keys() - warned.keys()), sorted(warned.keys() - _explosive().keys(), key=str)
     if missing:
         return f"{missing[0]} rose by {_explosive()[missing[0]]} knots within 12 hours, and is not named."
     if wrong:
         return f"{wrong[0]} is named, but never rose by {_KNOTS} knots within {_HOURS} hours."
-    storm, count = told.most_common(1)[0]
+    storm, count = warned.most_common(1)[0]
     return f"{storm} is named {count} times: once is enough." if count > 1 else ""
 
 

@@ -29,16 +29,16 @@ def _joined(answer: object) -> str:
         return "the function returns nothing: return the joined stream."
     made.to("paid")
     rows = ks.replay(builder.build(), _EVENTS).output("paid")
-    found = {record.key: list(record.value) for record in rows if isinstance(record.value, list | tuple)}
-    if len(found) < len(rows):
+    joined = {record.key: list(record.value) for record in rows if isinstance(record.value, list | tuple)}
+    if len(joined) < len(rows):
         return "each value is a pair of an order and its payment, such as (order, payment)."
-    if "o9" in found:
+    if "o9" in joined:
         return "the payment o9 has no order, and comes out all the same: which kind of join keeps the left side only?"
-    if "o2" not in found:
+    if "o2" not in joined:
         return "the order o2 was never paid, and it does not come out: an inner join drops it."
-    if found.get("o3") != _PAID["o3"]:
+    if joined.get("o3") != _PAID["o3"]:
         return "the payment of o3 came ten minutes and a millisecond after its order, and was joined."
-    return "" if found == _PAID else f"the results are {found}, and not {_PAID}."
+    return "" if joined == _PAID else f"the results are {joined}, and not {_PAID}."
 
 
 JUDGES = {"joins.1": _joined}

@@ -13,7 +13,7 @@ def _by_level(answer: object) -> str:
     for count in (_PARTITIONS, _PARTITIONS - 1):
         log = ks.simulation.Log()
         log.create_topic("logs", partitions=count)
-        places: dict[tuple[str, bool], set[int]] = {}
+        reached: dict[tuple[str, bool], set[int]] = {}
         for machine in _MACHINES:
             for level in ("INFO", "ERROR", "WARNING", "INFO"):
                 value = {"level": level}
@@ -21,22 +21,22 @@ def _by_level(answer: object) -> str:
                 if chosen is not None and not (isinstance(chosen, int) and 0 <= chosen < count):
                     return f"the function returns {chosen!r} for {count} partitions: they are 0 to {count - 1}."
                 partition = log.append("logs", machine, value, partition=chosen).partition
-                places.setdefault((machine, level == "ERROR"), set()).add(partition)
-        reason = _misplaced(places, count - 1)
+                reached.setdefault((machine, level == "ERROR"), set()).add(partition)
+        reason = _misplaced(reached, count - 1)
         if reason:
             return reason
     return ""
 
 
-def _misplaced(places: dict[tuple[str, bool], set[int]], last: int) -> str:
-    for (machine, is_error), partitions in places.items():
+def _misplaced(reached: dict[tuple[str, bool], set[int]], last: int) -> str:
+    for (machine, is_error), partitions in reached.items():
         if is_error and partitions != {last}:
             return f"an error of {machine} is in partition {min(partitions)}, not in the last one, {last}."
         if not is_error and last in partitions:
             return f"a line of {machine} that is not an error is in the last partition."
         if len(partitions) > 1:
             return f"lines of {machine} are in partitions {sorted(partitions)}: their order is lost."
-    if len({partition for partitions in places.values() for partition in partitions}) < last:
+    if len({partition for partitions in reached.values() for partition in partitions}) < last:
         return "all other lines are in one partition: spread the machines."
     return ""
 

@@ -26,16 +26,16 @@ def _cancelled(answer: object) -> str:
 
 
 def _words(answer: object) -> str:
-    found = run_step(answer, _LINES, "lines")
-    if found == _WORDS:
+    words = run_step(answer, _LINES, "lines")
+    if words == _WORDS:
         return ""
-    if [value for _, value in found] == [word for _, word in _WORDS]:
+    if [value for _, value in words] == [word for _, word in _WORDS]:
         return (
-            f"the words are right, but their keys are {sorted({str(key) for key, _ in found})}, not those of the lines."
+            f"the words are right, but their keys are {sorted({str(key) for key, _ in words})}, not those of the lines."
         )
-    if len(found) != len(_WORDS):
-        return f"two lines with {len(_WORDS)} words give {len(found)} records."
-    return f"the first record is {found[0]}: words are in small letters."
+    if len(words) != len(_WORDS):
+        return f"two lines with {len(_WORDS)} words give {len(words)} records."
+    return f"the first record is {words[0]}: words are in small letters."
 
 
 JUDGES = {"stateless.1": _cancelled, "stateless.2": _words}

@@ -15,10 +15,10 @@ def _order(answer: object) -> str:
     given = [f"{topic or _TOPIC_AT.get(time, '')}{time}" for topic, time in named]
     if sorted(given) != sorted(_ORDER):
         return f"the five records are a4, a1, a6, b2 and b5, each once; you have {', '.join(given) or 'none'}."
-    for step, (mine, real) in enumerate(zip(given, _ORDER, strict=True)):
-        if mine != real:
+    for step, (answered, real) in enumerate(zip(given, _ORDER, strict=True)):
+        if answered != real:
             so_far = " ".join(_ORDER[:step]) or "nothing"
-            return f"step {step + 1} is not {mine}. So far: {so_far}. Which two heads are compared now?"
+            return f"step {step + 1} is not {answered}. So far: {so_far}. Which two heads are compared now?"
     return ""
 
 
