@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import signal
+import subprocess
+import sys
 
 import click
 import pytest
@@ -48,6 +50,13 @@ def test_an_application_is_described_from_its_file_or_module(run):
     assert first.output.startswith("Topologies:\n   Sub-topology: 0\n    Source: KSTREAM-SOURCE-0000000000")
     for other in ("app_of_test.py:topology", "app_of_test.py:builder", "app_of_test:topology"):
         assert first.output == run("describe", other).output
+
+
+def test_the_package_runs_as_a_module(run):
+    """``python -m kstreamnb`` is the same program."""
+    command = [sys.executable, "-m", "kstreamnb", "describe", "app_of_test.py"]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert run("describe", "app_of_test.py").output == result.stdout
 
 
 def test_a_graph_is_drawn_in_every_form(run, tmp_path):
