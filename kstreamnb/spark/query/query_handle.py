@@ -107,9 +107,12 @@ def release_stores(spark: SparkSession, stream: StreamingQuery) -> None:
 
 
 def _has_tasks(spark: SparkSession, run: str) -> bool:
-    tracker, arrays = spark.sparkContext.statusTracker(), spark._jvm.java.util.Arrays  # noqa: SLF001 - has no public name
+    try:
+        tracker = spark.sparkContext.statusTracker()
+    except AttributeError:  # the session was stopped in this process, and its tasks with it
+        return False
     # Hundreds of jobs, which pyspark would fetch one by one.
-    last = arrays.stream(tracker._jtracker.getJobIdsForGroup(run)).max()  # noqa: SLF001
+    last = spark._jvm.java.util.Arrays.stream(tracker._jtracker.getJobIdsForGroup(run)).max()  # noqa: SLF001
     job = tracker.getJobInfo(last.getAsInt()) if last.isPresent() else None
     stages = map(tracker.getStageInfo, () if job is None else job.stageIds)
     return any(stage is not None and stage.numActiveTasks for stage in stages)
