@@ -99,11 +99,10 @@ def release_stores(spark: SparkSession, stream: StreamingQuery) -> None:
     Spark does not wait for them, and lets a Python worker continue for 2 s. Stores in use are left to Spark.
     """
     end = time.monotonic() + _TASKS_S
-    while _has_tasks(spark, stream.runId):
-        if time.monotonic() > end:
-            return
+    while (works := _has_tasks(spark, stream.runId)) and time.monotonic() < end:
         time.sleep(0.01)
-    close_stores(spark, stream)
+    if not works:
+        close_stores(spark, stream)
 
 
 def _has_tasks(spark: SparkSession, run: str) -> bool:
