@@ -53,8 +53,8 @@ def report(what: str) -> None:
     """
     from traceback import format_tb  # here, because it takes a quarter of the package's import
 
-    error, parts = sys.exception(), list[str]()
-    while error is not None:
-        parts.append(f"{reason_of(error)}\n{''.join(format_tb(error.__traceback__))}")
+    error, parts = sys.exception(), dict[int, str]()
+    while error is not None and id(error) not in parts:  # causes may form a circle
+        parts[id(error)] = f"{reason_of(error)}\n{''.join(format_tb(error.__traceback__))}"
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    _LOG.error("%s: %s", what, "caused by ".join(parts).rstrip())
+    _LOG.error("%s: %s", what, "caused by ".join(parts.values()).rstrip())

@@ -340,10 +340,8 @@ def _downstream(admin: Admin, topology: Topology | None, existing: Mapping[str, 
     from kstreamnb.topology.nodes import Sink
 
     nodes = () if topology is None else topology.nodes.values()
-    topics = sorted(
-        {n.topic for n in nodes if isinstance(n, Sink) and isinstance(n.topic, str) and n.topic in existing}
-    )
-    lines = []
+    written = {node.topic for node in nodes if isinstance(node, Sink) and isinstance(node.topic, str)}
+    topics, lines = sorted(existing.keys() & written), []
     first, last = admin.offsets(topics, "earliest"), admin.offsets(topics, "latest")
     for topic in topics:
         ranges = ", ".join(f"{part}: {first[topic][part]} to {end}" for part, end in last[topic].items())

@@ -10,6 +10,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kstreamnb.core.arguments import check_arguments
@@ -97,11 +98,11 @@ class Parity(Tabular):
     def table(self) -> Iterator[tuple[str, ...]]:
         """Yield records of each engine by topic and partition, and whether they are equal."""
         counts = [each.counts() for each in self.outcomes]
-        wrong = [(row.topic, row.partition) for count in self.differences.values() for row in count.rows]
-        for partition in sorted({partition for count in counts for partition in count}):
-            rows = wrong.count(partition)
+        wrong = [(row.topic, row.partition) for difference in self.differences.values() for row in difference.rows]
+        for topic, partition in sorted({*chain.from_iterable(counts)}):
+            rows = wrong.count((topic, partition))
             verdict = f"{pluralize(rows, 'row')} differ" if rows else "equal"
-            yield (partition[0], str(partition[1]), *(f"{count.get(partition, 0):,}" for count in counts), verdict)
+            yield (topic, str(partition), *(f"{count.get((topic, partition), 0):,}" for count in counts), verdict)
 
     def more(self) -> Iterator[str]:
         """Yield dropped records, errors, and what differs row by row."""
@@ -292,8 +293,8 @@ def _on_kafka(
         query.await_termination()
         outputs = {}
         everything = CaptureLimits(records=None, bytes=None, seconds=None)
-        written = (topic for topic in Admin(servers).topics() if not topic.startswith(("_", f"{application.id}-")))
-        for topic in sorted({*written} - inputs):
+        written = {topic for topic in Admin(servers).topics() if not topic.startswith("__")}
+        for topic in sorted(written - inputs - internal_topics(topology, config) - {f"{application.id}-commits"}):
             key_serde, value_serde = writer_serdes(application, topic)
             captured = capture(servers, [topic], everything, key_serde=key_serde, value_serde=value_serde)
             outputs[topic] = list(captured.records)

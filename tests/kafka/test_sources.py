@@ -147,6 +147,17 @@ def test_new_topics_that_match_a_pattern_are_read(bench: Bench) -> None:
     assert "running" == query.status().state
 
 
+def test_a_pattern_is_read_if_no_topic_is_named(bench: Bench) -> None:
+    """A function chooses the output, so there is no name to ask the cluster for."""
+    bench.fill("chosen-in", 5)
+    bench.admin.create_topic("chosen-out")
+    builder = ks.StreamsBuilder("chosen")
+    rows = builder.stream(re.compile("chosen-i.*"), value_serde="long")
+    rows.to(lambda key, value, context: "chosen-out", value_serde="long")
+    bench.run(builder.build())
+    assert [*range(5)] == [value for _, value, _ in bench.read("chosen-out")]
+
+
 def test_secrets_are_shown_nowhere(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     """SASL and SSL settings appear in no repr, display, log or error, nor in Spark's plan or the checkpoint."""
     bench.fill("secret-in", 5)

@@ -70,6 +70,16 @@ def test_a_deployment_writes_as_many_partitions_as_the_other_engines_and_the_sam
 
 
 @pytest.mark.kafka
+def test_a_deployments_output_topic_may_begin_with_the_applications_id(spark: Any) -> None:
+    """Only the topics that the application owns are left out."""
+    builder = ks.StreamsBuilder("shop")
+    builder.stream("orders").group_by_key().count().to_stream().to("shop-totals", value_serde="long")
+    found = ks.testing.parity(builder.build(), SAMPLE, spark, partitions=2, streaming=True)
+    assert found.is_equal, found
+    assert ["shop-totals"] == list(found.outcomes[-1].outputs)
+
+
+@pytest.mark.kafka
 def test_a_sample_that_begins_at_time_0_agrees_with_its_deployment(spark: Any) -> None:
     """Kafka's client takes 0 for "now", so the epoch is 1 ms everywhere; the times of text tables begin at 0."""
     builder = ks.StreamsBuilder("epoch")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import random
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -198,6 +200,36 @@ def test_stores_are_read_from_the_checkpoint(spark: Any, tmp_path: Path) -> None
         assert "<table>" in view._repr_mimebundle_()["text/html"]
     with pytest.raises(ks.errors.StateError, match='there is no store "frist"'):
         query.store("frist")
+
+
+SESSION_STOPPED = """
+import sys
+from pathlib import Path
+import kstreamnb as ks
+from kstreamnb.spark.contracts import StreamSettings
+from kstreamnb.spark.deploy import query_of
+from tests.spark.file_source import FileOffsetSource
+from tests.spark.memory_sink import MemorySink
+from tests.spark.streams import batched, placed
+from tests.spark.test_streaming import disordered, two_levels
+spark, folder = ks.spark.spark_session(), Path(sys.argv[1])
+deployment = placed(two_levels(), 2)
+feed = FileOffsetSource.write(folder / "feed.pickle", batched(deployment, disordered(["in"], 20), 2))
+query = query_of(spark, deployment, feed, MemorySink(), StreamSettings(folder / "checkpoint", 0)).restart()
+assert query.await_input(120)
+spark.stop()
+query.stop()
+print(query.exception())
+"""
+
+
+def test_a_query_whose_session_was_stopped_ends_with_sparks_error_or_none(tmp_path: Path) -> None:
+    """In a separate process, because other tests need the session; its tasks need no waiting for."""
+    command = [sys.executable, "-c", SESSION_STOPPED, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
+    assert 0 == done.returncode, done.stderr
+    assert "the thread" not in done.stderr, done.stderr
+    assert "NoneType" not in done.stdout + done.stderr
 
 
 def test_a_failing_function_ends_the_query_with_its_node(spark: Any, tmp_path: Path) -> None:

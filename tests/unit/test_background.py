@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 import threading
 import time
@@ -96,6 +97,18 @@ def test_a_report_of_a_death_that_fails_is_reported_as_well(caplog: pytest.LogCa
     background(work, "worker", died=died).join()
     assert 'the thread "worker" ended with an error: OSError\n' in caplog.text
     assert "caused by ValueError\n" in caplog.text
+
+
+def test_a_report_of_errors_that_caused_each_other_ends(caplog: pytest.LogCaptureFixture) -> None:
+    """``raise … from`` allows it."""
+
+    def work() -> None:
+        first, second = ValueError(), OSError()
+        first.__cause__ = second
+        raise second from first
+
+    background(work, "worker").join(10)
+    assert ["OSError", "ValueError"] == re.findall(r"\w+Error$", caplog.text, re.MULTILINE)
 
 
 def test_a_report_reaches_the_terminal_of_a_program_without_logging(capfd: pytest.CaptureFixture[str]) -> None:

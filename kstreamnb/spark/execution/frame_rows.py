@@ -82,18 +82,18 @@ def by_partition(
         serde: the topic's key serde.
         sort: sort the rows of each partition by time.
     """
-    numbers = _numbers(arrow.column("p"))
-    if len(numbers) and numbers[0] < 0:
-        numbers = _partitions(arrow.column("k"), serde, len(ranks))
-    times = _numbers(arrow.column("ts")) if sort else np.zeros(len(numbers), np.int64)
+    partitions = _numbers(arrow.column("p"))
+    if len(partitions) and partitions[0] < 0:
+        partitions = _partitions(arrow.column("k"), serde, len(ranks))
+    times = _numbers(arrow.column("ts")) if sort else np.zeros(len(partitions), np.int64)
     arrow = arrow.drop_columns(["p"])
-    order = np.lexsort((times, numbers))
+    order = np.lexsort((times, partitions))
     if (np.diff(order) != 1).any():
-        arrow, numbers = arrow.take(pa.array(order)), numbers[order]
-    step = max(1, len(numbers) * _MOST_BYTES // max(1, arrow.nbytes))
-    for begin, end in stretches(np.diff(numbers)) if len(numbers) else ():
+        arrow, partitions = arrow.take(pa.array(order)), partitions[order]
+    step = max(1, len(partitions) * _MOST_BYTES // max(1, arrow.nbytes))
+    for begin, end in stretches(np.diff(partitions)) if len(partitions) else ():
         for at in range(begin, end, step):
-            yield FrameRows(ranks[int(numbers[at])], arrow.slice(at, min(step, end - at)))
+            yield FrameRows(ranks[int(partitions[at])], arrow.slice(at, min(step, end - at)))
 
 
 def in_order(parts: Sequence[FrameRows], *, arrival: bool) -> Iterator[list[FrameRows]]:
@@ -121,11 +121,11 @@ def _merged(parts: Sequence[FrameRows]) -> Iterator[list[FrameRows]]:
     _sort_equal(index, keys, parts, source, row)
     for begin in range(0, len(index), _CHUNK):
         chosen = index[begin : begin + _CHUNK]
-        merged = ranks[chosen]
+        chosen_ranks = ranks[chosen]
         yield [
             FrameRows(rank, _gathered(parts, source[of_rank], row[of_rank]))
-            for rank in np.unique(merged).tolist()
-            for of_rank in (chosen[merged == rank],)
+            for rank in np.unique(chosen_ranks).tolist()
+            for of_rank in (chosen[chosen_ranks == rank],)
         ]
 
 

@@ -57,8 +57,8 @@ def topics_for(admin: Admin, topology: Topology, settings: Config) -> dict[str, 
     read = {topic for source in sources for topic in source.topics} - topology.internal_topics.keys()
     names = {*read, *written_topics(topology, settings)}
     chosen = any(source.pattern for source in sources) or not all(isinstance(sink.topic, str) for sink in sinks)
-    counts = {} if chosen else admin.topics(names)
-    return counts if counts.keys() == names else admin.topics()
+    counts = admin.topics(None if chosen else names)
+    return counts if counts.keys() >= names else admin.topics()
 
 
 def written_topics(topology: Topology, settings: Config) -> list[str]:

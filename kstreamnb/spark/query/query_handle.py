@@ -99,17 +99,19 @@ def release_stores(spark: SparkSession, stream: StreamingQuery) -> None:
     Spark does not wait for them, and lets a Python worker continue for 2 s. Stores in use are left to Spark.
     """
     end = time.monotonic() + _TASKS_S
-    while _has_tasks(spark, stream.runId):
-        if time.monotonic() > end:
-            return
+    while (works := _has_tasks(spark, stream.runId)) and time.monotonic() < end:
         time.sleep(0.01)
-    close_stores(spark, stream)
+    if not works:
+        close_stores(spark, stream)
 
 
 def _has_tasks(spark: SparkSession, run: str) -> bool:
-    tracker, arrays = spark.sparkContext.statusTracker(), spark._jvm.java.util.Arrays  # noqa: SLF001 - has no public name
+    try:
+        tracker = spark.sparkContext.statusTracker()
+    except AttributeError:  # the session was stopped in this process, and its tasks with it
+        return False
     # Hundreds of jobs, which pyspark would fetch one by one.
-    last = arrays.stream(tracker._jtracker.getJobIdsForGroup(run)).max()  # noqa: SLF001
+    last = spark._jvm.java.util.Arrays.stream(tracker._jtracker.getJobIdsForGroup(run)).max()  # noqa: SLF001
     job = tracker.getJobInfo(last.getAsInt()) if last.isPresent() else None
     stages = map(tracker.getStageInfo, () if job is None else job.stageIds)
     return any(stage is not None and stage.numActiveTasks for stage in stages)
