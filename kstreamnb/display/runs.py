@@ -36,10 +36,10 @@ def overlay_of_run(replay: Replay) -> Overlay:
     """Return records per edge, drops by node, and the node that failed."""
     drops: dict[str, Counter[str]] = defaultdict(Counter)
     for drop in replay.drops:
-        box = drop.node if drop.node in replay.topology.nodes else f"store {drop.node}"
-        drops[box][drop.reason] += 1
+        item = drop.node if drop.node in replay.topology.nodes else f"store {drop.node}"
+        drops[item][drop.reason] += 1
     notes = {
-        box: ", ".join(f"{number:,} {reason}" for reason, number in counts.items()) for box, counts in drops.items()
+        item: ", ".join(f"{number:,} {reason}" for reason, number in counts.items()) for item, counts in drops.items()
     }
     failed = getattr(replay.error, "node", "")
     return Overlay(replay.counts(), notes, {failed: "failed"} if failed else {})

@@ -155,9 +155,10 @@ def window_store(
     fields = _fields(graph, options, key_serde, value_serde)
     least, reason, java = _least_retention(name, windows)
     retention = least if options.retention is None else duration_ms(options.retention, "retention")
-    kept = retention
+    kept, extra = retention, {"time_ordered": True} if emit_on_close else {}
     if supplier is not None:
         fields["persistent"], kept = supplier.persistent, supplier.retention_ms or retention
+        extra = dict(with_times(supplier).extra)
         retention = kept if options.retention is None else retention
     if retention < least:
         raise ConfigError(
@@ -166,9 +167,7 @@ def window_store(
         )
     if emit_on_close and isinstance(windows, SlidingWindows | SessionWindows):
         fields["cached"] = False
-    extra, headers = {"time_ordered": True} if emit_on_close else {}, _headers(supplier, fields)
-    if supplier is not None:
-        extra = dict(with_times(supplier).extra)
+    headers = _headers(supplier, fields)
     if isinstance(windows, SessionWindows):
         return StoreSpec(name, "session", retention_ms=kept, extra=extra, headers=headers, **fields)
     spec = StoreSpec(name, "timestamped_window", retention_ms=kept, extra=extra, headers=headers, **fields)

@@ -323,7 +323,7 @@ class Cells:
 
 
 def forgetting(shell: InteractiveShell, log: DeclarationLog, label: str) -> str:
-    """Return the call that forgets what a place declared."""
+    """Return the call that forgets what a cell declared."""
     return f'{_builder_of(shell, log)}.forget("{label}")'
 
 

@@ -71,15 +71,16 @@ def _saved_cells(runs: Mapping[Hashable, CellRun], file: Path) -> list[dict[str,
 
     The server names the file as it was when the kernel started, and a new notebook begins as ``Untitled.ipynb``.
     """
-    beside = sorted(file.parent.glob("*.ipynb"), key=lambda path: path.stat().st_mtime, reverse=True)
+    files = filter(Path.is_file, file.parent.glob("*.ipynb"))
+    beside = sorted(files, key=lambda path: path.stat().st_mtime, reverse=True)
     notebooks = map(_cells_in, [file, *beside])
     return next((cells for cells in notebooks if any(cell.get("id") in runs for cell in cells)), _cells_in(file))
 
 
 def _cells_in(file: Path) -> list[dict[str, Any]]:
     try:
-        return list(json.loads(file.read_text(encoding="utf-8"))["cells"])
-    except (OSError, ValueError, KeyError):
+        return [dict(cell) for cell in json.loads(file.read_text(encoding="utf-8"))["cells"]]
+    except (OSError, ValueError, KeyError, TypeError):  # not a notebook
         return []
 
 

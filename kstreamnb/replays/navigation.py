@@ -66,7 +66,7 @@ class Navigation:
     @position.setter
     def position(self, step: int) -> None:
         self._position = step
-        for follower in self.followers:
+        for follower in tuple(self.followers):
             follower.follow()
 
     @property

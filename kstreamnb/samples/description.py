@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -137,29 +137,26 @@ class _Field:
 
 def describe_records(records: Iterable[TopicRecord], top: int = 3) -> SampleDescription:
     """Return the fields and partitions of records; ``top`` is how many of the most frequent values are named."""
-    fields: dict[str, dict[str, _Field]] = {}
+    fields: dict[str, defaultdict[str, _Field]] = defaultdict(lambda: defaultdict(_Field))
     partitions: dict[tuple[str, int], list[TopicRecord]] = {}
     for record in records:
         partitions.setdefault((record.topic, record.partition), []).append(record)
-        paths = fields.setdefault(record.topic, {})
+        paths = fields[record.topic]
         _walk(paths, "key", record.key, _DEPTH)
         _walk(paths, "value", record.value, _DEPTH)
     counts = Counter(topic for (topic, _), each in partitions.items() for _ in each)
     every = [
-        field.described(topic, path, _holders(paths, path, counts[topic]), top)
+        seen.described(topic, path, _holders(paths, path, counts[topic]), top)
         for topic, paths in sorted(fields.items())
-        for path, field in paths.items()
+        for path, seen in paths.items()
     ]
     described = tuple(_partition(*partition_id, each) for partition_id, each in sorted(partitions.items()))
     return SampleDescription(tuple(every[:_MOST_FIELDS]), described, max(len(every) - _MOST_FIELDS, 0))
 
 
-def _walk(fields: dict[str, _Field], path: str, value: object, depth: int) -> None:
+def _walk(fields: defaultdict[str, _Field], path: str, value: object, depth: int) -> None:
     """Add a value and everything inside it."""
-    field = fields.get(path)
-    if field is None:
-        field = fields[path] = _Field()
-    field.add(value)
+    fields[path].add(value)
     if depth and isinstance(value, dict):
         for name, part in value.items():
             _walk(fields, f"{path}.{name}", part, depth - 1)

@@ -64,8 +64,8 @@ def of_topic(self: Sample, *topics: str) -> Sample:
     """
     for topic in topics:
         if topic not in self.topics:
-            topics_text = f"it has {', '.join(self.topics)}" if self.topics else "it is empty"
-            raise ConfigError(f'the sample has no topic "{topic}"', detail=topics_text)
+            detail = f"it has {', '.join(self.topics)}" if self.topics else "it is empty"
+            raise ConfigError(f'the sample has no topic "{topic}"', detail=detail)
     return where(self, lambda record: record.topic in topics)
 
 

@@ -66,7 +66,7 @@ class WindowRows(TimedRows[int]):
         encode_key, prepare, stamped_rows, slow = self.keys.encode, self._kept, self.timestamped, self._put_slowly
         least, most, text, key_text = -self.values.small, self.values.small, self.values.text, self.keys.text
         if self._forgets_times or (bits and not self.spec.persistent and not retention.retention_ms):
-            return slow  # otherwise, a row would be too old on arrival
+            return slow  # a row loses its time, or is too old on arrival
 
         def put(key: Any, value: Any, window_start: int) -> None:
             if value is None or not retention.accepted_from <= window_start < retention.next_expiry:

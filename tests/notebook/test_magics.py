@@ -213,7 +213,9 @@ def test_saved_cells_are_in_the_order_of_the_notebook(
     assert in_order == [cell.source for cell in shell.ip.kstreamnb_cells.latest()][-4:]
     (tmp_path / "open.ipynb").rename(tmp_path / "renamed.ipynb")
     (tmp_path / "open.ipynb").write_text(json.dumps({"cells": [{"id": "other", "source": "third = 1"}]}))
-    (tmp_path / "broken.ipynb").write_text("{")
+    for number, text in enumerate(("{", "[]", '{"cells": null}', '{"cells": "none"}')):
+        (tmp_path / f"broken{number}.ipynb").write_text(text)
+    (tmp_path / "moved.ipynb").symlink_to("elsewhere.ipynb")
     assert in_order == [cell.source for cell in shell.ip.kstreamnb_cells.latest()][-4:]
 
 

@@ -344,6 +344,16 @@ def test_widgets_of_one_replay_and_its_code_follow_each_other() -> None:
     assert (run.position, other.facts["position"]) == (0, 0)
 
 
+def test_a_reaction_to_a_step_may_close_another_widget_of_the_replay() -> None:
+    """The set of followers changes while they are called."""
+    run = replay()
+    first, second = ks.widgets.stepper(run), ks.widgets.stepper(run)
+    first.observe(lambda _: second.close(), "facts")
+    run.seek(1)
+    assert first.facts["position"] == 1
+    assert [first] == [*run.followers]
+
+
 def test_a_widget_that_its_cell_makes_again_is_closed_when_no_page_shows_it() -> None:
     """The replay and the notebook call only the widgets that are open; a closed one that is shown again opens."""
     with loaded_shell() as shell:
