@@ -21,7 +21,7 @@ def run_step(answer: object, sample: ks.Sample, topic: str = "input") -> Pairs:
     builder = ks.StreamsBuilder("answer")
     made = called(answer, builder.stream(topic))
     if not isinstance(made, ks.KStream | ks.KTable):
-        what = "nothing: is there a return" if made is None else f"a {type(made).__name__}: is the last step missing"
+        what = "nothing: is there a return" if made is None else f"type {type(made).__name__}: is the last step missing"
         raise Refused(f"the function has to return a stream or a table, and returns {what}?")
     stream = made.to_stream() if isinstance(made, ks.KTable) else made
     stream.to("output")

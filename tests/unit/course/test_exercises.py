@@ -111,7 +111,7 @@ def test_a_function_without_a_return_or_a_last_step_is_told_what_is_missing() ->
 
     assert "returns nothing: is there a return?" in ks.course.check("count.2", forgotten).reason
     grouped = ks.course.check("count.2", lambda events: events.group_by(lambda person, color: color))
-    assert "returns a KGroupedStream: is the last step missing?" in grouped.reason
+    assert "returns type KGroupedStream: is the last step missing?" in grouped.reason
 
 
 @pytest.mark.parametrize(
