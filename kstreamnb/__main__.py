@@ -1,4 +1,4 @@
-"""The command line as a module: ``python -m kstreamnb``, where no program is on the PATH."""
+"""The command line as a module: ``python -m kstreamnb``."""
 
 from kstreamnb.cli import main
 
