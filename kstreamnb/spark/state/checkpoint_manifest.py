@@ -101,7 +101,7 @@ def read_manifest(checkpoint: CheckpointFiles) -> Manifest | None:
 
 
 def require_manifest(checkpoint: CheckpointFiles) -> Manifest:
-    """Return the manifest of a checkpoint; raises CheckpointError if there is no checkpoint, too."""
+    """Return the manifest of a checkpoint; raises CheckpointError also if no checkpoint exists."""
     manifest = read_manifest(checkpoint)
     if manifest is None:
         raise CheckpointError(f'folder "{checkpoint}" is not a checkpoint')
