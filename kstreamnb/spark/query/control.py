@@ -324,13 +324,14 @@ class QueryControl:
     # --- conditions that forbid a stream ----------------------------------------------------------------------------
     def missing_checkpoint(self) -> KStreamError | None:
         """Return the error of a running query whose checkpoint was removed or replaced; None for all others."""
-        handle = self.handle
-        if handle is None or self.lifecycle.state not in _LAUNCHED or handle.lock.intact():
-            return None
-        return checkpoint_missing(self.files, self.application)
+        return self._missing_checkpoint() if self.lifecycle.state in _LAUNCHED else None
+
+    def _missing_checkpoint(self) -> KStreamError | None:
+        intact = self.handle is None or self.handle.lock.intact()
+        return None if intact else checkpoint_missing(self.files, self.application)
 
     def _require_checkpoint(self) -> None:
-        error = self.missing_checkpoint()
+        error = self._missing_checkpoint()  # of a query that has failed, too: its last batch may be published now
         if error is not None:
             raise error
 

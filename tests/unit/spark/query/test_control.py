@@ -12,7 +12,10 @@ import pytest
 from py4j.protocol import Py4JNetworkError
 
 import kstreamnb as ks
+from kstreamnb.kafka.output_batch import OutputBatch
 from kstreamnb.kafka.storage.checkpoint_lock import in_use
+from kstreamnb.spark.contracts import QueryBatch
+from kstreamnb.spark.execution.batch_output import BatchOutput
 from kstreamnb.spark.execution.failures import TOO_SLOW, TWO_WRITERS
 from kstreamnb.spark.query.batch_handler import Relay
 from kstreamnb.spark.query.lifecycle import Actor, State
@@ -110,6 +113,26 @@ def test_a_removed_checkpoint_forbids_the_next_batch(tmp_path: Path) -> None:
     assert isinstance(query.control.missing_checkpoint(), ks.errors.CheckpointError)
     query.stop()
     assert query.control.missing_checkpoint() is None
+
+
+def test_a_batch_in_progress_is_not_published_after_the_query_has_failed_without_its_checkpoint(tmp_path: Path) -> None:
+    """A companion may find out first, while a batch is computed: at its new place the folder lacks that batch."""
+    published: list[int] = []
+
+    class Publishing(UnreachableSink):
+        def publish(self, batch: QueryBatch) -> OutputBatch:
+            published.append(batch.number)
+            return super().publish(batch)
+
+    query = query_without_spark(tmp_path, Publishing())
+    launch(query, None)
+    query.checkpoint.rename(tmp_path / "elsewhere")
+    error = query.control.missing_checkpoint()
+    assert error is not None
+    query.control.fail(error, Actor.QUERY)
+    with pytest.raises(ks.errors.CheckpointError, match="no longer exists"):
+        query.control.action.publish(QueryBatch(1, "{}", {}, 0, BatchOutput()))
+    assert [] == published
 
 
 @pytest.mark.parametrize("times", [1, 3])
