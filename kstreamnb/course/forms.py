@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from html import escape
 
@@ -24,12 +25,12 @@ def listing(items: Sequence[str]) -> str:
     return f"<ol>{''.join(f'<li>{escape(item)}</li>' for item in items)}</ol>"
 
 
-class HasForms:
+class HasForms(ABC):
     """A value that displays in the forms that a front end asks for; as text always."""
 
+    @abstractmethod
     def forms(self) -> dict[str, str]:
         """Return every form by its MIME type."""
-        raise NotImplementedError
 
     def _repr_mimebundle_(
         self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
