@@ -16,6 +16,7 @@ from kstreamnb.kafka.producer import produce
 from kstreamnb.kafka.storage.checkpoint_lock import in_use
 from kstreamnb.kafka.storage.claims import TopicClaim
 from kstreamnb.kafka.transactional_writer import TransactionalWriter
+from kstreamnb.spark.operations import rescale as rescaling
 from kstreamnb.spark.query.lifecycle import Actor
 from kstreamnb.spark.state.checkpoint_manifest import read_manifest
 from tests.kafka.apps import PATIENCE_S, Bench, counting, counts, final
@@ -362,6 +363,46 @@ def test_a_stopped_query_is_rescaled(bench: Bench) -> None:
     again = bench.run(counting("rescaled"))
     assert counts(records) == final(bench.read("rescaled-out"))
     assert counts(records) == dict(again.store("counts").all())
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_an_interrupted_rescaling_is_finished_by_another_call(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, *, committed: bool
+) -> None:
+    """S0-08: killed before the manifest, or before Spark's commit: the query does not start with half of its state."""
+
+    def killed(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    name = f"halfway-{committed}"
+    records = bench.fill(f"{name}-in", 40, 4)
+    query = bench.run(counting(name), spark_partitions=2)
+    with monkeypatch.context() as patch:
+        patch.setattr(rescaling, "write_manifest", killed)
+        with pytest.raises(KeyboardInterrupt):
+            ks.spark.rescale(query.checkpoint, 4, spark=bench.spark)
+    if not committed:
+        newest = max((query.checkpoint / "commits").iterdir(), key=lambda path: path.name)
+        newest.unlink()
+    for call in (query.restart, lambda: bench.run(counting(name)), lambda: ks.spark.rescale(query.checkpoint, 3)):
+        with pytest.raises(ks.errors.CheckpointError, match="has state for 4 Spark partitions, not 2"):
+            call()
+    ks.spark.rescale(query.checkpoint, 4, spark=bench.spark)
+    records += bench.fill(f"{name}-in", 40, 4, begin=40)
+    assert counts(records) == dict(bench.run(counting(name)).store("counts").all())
+    assert counts(records) == final(bench.read(f"{name}-out"))
+
+
+def test_a_stopped_query_without_state_is_rescaled(bench: Bench) -> None:
+    """S0-08: there is nothing to move, and the next start uses the new number."""
+    builder = ks.StreamsBuilder("stateless-scale")
+    builder.stream("stateless-scale-in", value_serde="long").to("stateless-scale-out", value_serde="long")
+    records = bench.fill("stateless-scale-in", 10, 2)
+    query = bench.run(topology := builder.build(), spark_partitions=2)
+    ks.spark.rescale(query.checkpoint, 4, spark=bench.spark)
+    records += bench.fill("stateless-scale-in", 10, 2, begin=10)
+    assert 4 == bench.run(topology).deployment.spark_partitions
+    assert len(records) == len(bench.read("stateless-scale-out"))
 
 
 def test_a_stopped_query_with_a_global_table_is_rescaled(bench: Bench) -> None:
