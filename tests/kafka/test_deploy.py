@@ -317,13 +317,14 @@ def test_more_partitions_are_refused_with_the_way_out(bench: Bench) -> None:
     assert counts(records) == final(bench.read("grown-2-out")) == dict(moved.store("counts").all())
 
 
-def test_more_partitions_are_read_if_no_task_has_state(bench: Bench) -> None:
-    """By a query that runs, soon after it looks for them, and by its next start."""
+def test_more_partitions_are_read_if_no_task_has_state(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    """By a query that runs, soon after it looks for them, and by its next start; the log says why it starts again."""
     from confluent_kafka.admin import NewPartitions
 
     bench.fill("wider-in", 10, 1)
     builder = ks.StreamsBuilder("wider")
     builder.stream("wider-in", value_serde="long").map_values(lambda value: -value).to("wider-out", value_serde="long")
+    caplog.set_level(logging.INFO, logger="kstreamnb.query")
     query = bench.deploy(builder.build(), discover="1s")
     for partitions in (2, 3):
         assert query.await_input(180)
@@ -335,6 +336,7 @@ def test_more_partitions_are_read_if_no_task_has_state(bench: Bench) -> None:
     assert query.await_input(180)
     query.stop()
     assert query.exception() is None
+    assert "wider: starts again (reason wider-in has 2 partitions)" in caplog.messages
     assert 60 == len(bench.read("wider-out"))
     assert {"wider-in": 3} == read_manifest(query.control.files).inputs  # type: ignore[union-attr]
 
