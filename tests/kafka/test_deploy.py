@@ -428,6 +428,8 @@ def test_a_stopped_query_with_a_global_table_is_rescaled(bench: Bench) -> None:
     assert sorted(wanted) == sorted(bench.read("named-out"))
     assert 60 < len(wanted) < 120
     assert counts(records) == dict(query.store("counts").all())
+    table = ks.spark.read_store(named("named"), "names", query.checkpoint, spark=bench.spark)
+    assert {record.key: record.value for record in names} == dict(table.all()) == dict(query.store("names").all())
 
 
 def test_nonsense_is_refused_before_anything_starts(bench: Bench) -> None:

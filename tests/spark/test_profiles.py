@@ -120,6 +120,8 @@ class Provider:
     """A state store of a stream, as Spark's JVM sees it; it closes, unless it has a reason not to."""
 
     class Java:
+        """Names its interface to Py4J."""
+
         implements: ClassVar = [f"{STATES}.StateStoreProvider"]
 
     def __init__(self, lock: Any, failure: str) -> None:
