@@ -21,13 +21,7 @@ from kstreamnb.spark.jvm.session import query_session, spark_session
 from kstreamnb.spark.planning.deployment import COPY
 from kstreamnb.spark.planning.key_routing import spark_hash
 from kstreamnb.spark.state.checkpoint_manifest import other_partitions, require_manifest, write_manifest
-from kstreamnb.spark.state.checkpoint_reader import (
-    begun_partitions,
-    last_batch,
-    last_begun,
-    require_finished,
-    settle,
-)
+from kstreamnb.spark.state.checkpoint_reader import begun_partitions, last_batch, last_begun, require_finished, settle
 from kstreamnb.spark.state.hadoop_files import checkpoint_files
 
 if TYPE_CHECKING:  # Kafka's client is loaded by connections alone
