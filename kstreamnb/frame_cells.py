@@ -146,6 +146,20 @@ def spark_times(frame: Any, name: str) -> Any:
     )
 
 
+def expect_json_type(name: str, kind: Any) -> None:
+    """Raise ConfigError if JSON can hold no value of the type of a Spark frame's column, or of a part of it."""
+    from pyspark.sql import types as T
+
+    if isinstance(kind, (T.YearMonthIntervalType, T.CalendarIntervalType, T.VariantType)):
+        raise ConfigError(
+            f'column "{name}" has type "{kind.simpleString()}", of which JSON has no values',
+            hint="convert it to text or a number first; Spark's to_json makes a variant text",
+        )
+    parts = [getattr(kind, part) for part in ("keyType", "valueType", "elementType") if hasattr(kind, part)]
+    for part in [field.dataType for field in kind] if isinstance(kind, T.StructType) else parts:
+        expect_json_type(name, part)
+
+
 def warn_of_cut(name: str) -> None:
     """Warn that a column has times between two milliseconds, at the user's line."""
     text = f'times of column "{name}" are cut to whole milliseconds, which is what Kafka keeps'

@@ -23,7 +23,7 @@ from confluent_kafka.admin import (
     TopicMetadata,
 )
 
-from kstreamnb.core.arguments import check_arguments, expect
+from kstreamnb.core.arguments import check_arguments, expect, expect_texts
 from kstreamnb.core.progress import under_way
 from kstreamnb.core.time import Instant, duration_ms, instant_ms
 from kstreamnb.errors import BrokerError, ConfigError, UnknownTopicError, unknown
@@ -162,13 +162,15 @@ class Admin:
 
         Args:
             names: ask for these topics only; those that do not exist are left out. Default: every topic in the cluster.
+
+        Raises: BrokerError if no broker answers; ConfigError for one name that is not in a list.
         """
 
         def ask(*name: str) -> dict[str, TopicMetadata]:
             return self.client.list_topics(*name, timeout=self._call()).topics
 
         topics = dict[str, TopicMetadata]() if names is not None else self.retry(ask, "listing topics")
-        for name in names or ():
+        for name in expect_texts(names or (), "names of topics"):
             topics |= self.retry(partial(ask, name), f'looking for topic "{name}"')
         return {name: len(topics[name].partitions) for name in sorted(topics) if topics[name].error is None}
 
@@ -197,7 +199,7 @@ class Admin:
             topics: the topics; for those that do not exist yet the defaults are returned.
             names: names of the settings, such as ``message.timestamp.after.max.ms``.
         """
-        topics = list(topics)
+        topics = expect_texts(topics, "topics")
         resources = {topic: ConfigResource(ResourceType.TOPIC, topic) for topic in self.topics(topics)}
         if missing := [topic for topic in topics if topic not in resources]:
             cluster = self.retry(lambda: self.client.list_topics(missing[0], timeout=self._call()), "listing brokers")
@@ -216,7 +218,8 @@ class Admin:
         Args:
             topics: names of the topics.
         """
-        return {name for name in topics if self.retry(partial(self._metadata, name), f'looking for topic "{name}"')}
+        names = expect_texts(topics, "topics")
+        return {name for name in names if self.retry(partial(self._metadata, name), f'looking for topic "{name}"')}
 
     def identities(self, topics: Iterable[str]) -> dict[str, str]:
         """Return the ids of those topics that exist; a topic that is deleted and created again gets another id.
@@ -226,7 +229,7 @@ class Admin:
         Args:
             topics: names of the topics.
         """
-        names = TopicCollection(sorted(topics))
+        names = TopicCollection(sorted(expect_texts(topics, "topics")))
 
         def ask() -> dict[str, str]:
             ids = {}
@@ -249,7 +252,7 @@ class Admin:
                 record is that new.
             committed: "latest" is the last stable offset, below which no transaction is open; default True.
         """
-        names, latest = sorted(topics), OffsetSpec.latest()
+        names, latest = sorted(expect_texts(topics, "topics")), OffsetSpec.latest()
         special = {"earliest": OffsetSpec.earliest(), "latest": latest}
         spec = special.get(at) if isinstance(at, str) else None
         offsets = self._look_up(names, spec or OffsetSpec.for_timestamp(instant_ms(at)), committed=committed)
@@ -293,7 +296,8 @@ class Admin:
 
         Raises: UnknownTopicError if a topic does not exist, BrokerError if the broker does not answer.
         """
-        answers = self.retry(lambda: self._ask(sorted(topics), OffsetSpec.max_timestamp()), "looking up times")
+        names = sorted(expect_texts(topics, "topics"))
+        answers = self.retry(lambda: self._ask(names, OffsetSpec.max_timestamp()), "looking up times")
         return [answer.timestamp for answer in answers.values()]
 
     def _look_up(self, topics: list[str], spec: OffsetSpec, *, committed: bool) -> Offsets:

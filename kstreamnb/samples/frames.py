@@ -11,7 +11,7 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import Instant, instant_ms
 from kstreamnb.errors import ConfigError, extra
-from kstreamnb.frame_cells import expect_order, pandas_times, pandas_values, spark_times
+from kstreamnb.frame_cells import expect_json_type, expect_order, pandas_times, pandas_values, spark_times
 from kstreamnb.frames import TIMES
 from kstreamnb.samples.arrow import records_of_table
 from kstreamnb.samples.columns import Roles, cells_by_role, make_records, number_offsets
@@ -83,6 +83,8 @@ def records_of_spark(
 
     roles.check(frame.columns)
     schema = tuple((field.name, field.dataType.simpleString()) for field in frame.schema.fields)
+    for name in {*roles.named().values(), *roles.value_columns(frame.columns)}:
+        expect_json_type(name, frame.schema[name].dataType)
     drawn, times = frame, spark_times(frame, roles.timestamp)
     if between is not None:
         low, high = (instant_ms(each, "end of the draw") for each in between)

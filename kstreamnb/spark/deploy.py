@@ -38,7 +38,7 @@ from kstreamnb.spark.operations.foreign_progress import refuse_foreign_progress
 from kstreamnb.spark.operations.restart_policy import RestartPolicy
 from kstreamnb.spark.operations.slow_batches import SlowBatches
 from kstreamnb.spark.operations.topic_discovery import TopicDiscovery, application_over
-from kstreamnb.spark.operations.topic_watcher import TopicWatcher, refuse_replaced_topics
+from kstreamnb.spark.operations.topic_watcher import PATIENCE_S, TopicWatcher, refuse_replaced_topics
 from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment, WorkerOptions
 from kstreamnb.spark.planning.deployment_plan import warn_of_uneven_stores
 from kstreamnb.spark.planning.placement import plan_deployment, useful_partitions
@@ -217,7 +217,7 @@ def deploy(
     query = query_of(session, deployment, source, sink, stream)
     query.control.companions += [
         RestartPolicy(query, settings.uncaught_handler),
-        TopicWatcher(query, admin, ids, written, fail_on_loss=fail_on_loss),
+        TopicWatcher(query, Admin(servers, patience_s=PATIENCE_S), ids, written, fail_on_loss=fail_on_loss),
         SlowBatches(query, slow_batch),
         *_discovery(query, limited, admin, discover_ms, manifest, source),
     ]

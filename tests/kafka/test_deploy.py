@@ -16,6 +16,7 @@ from kstreamnb.kafka.producer import produce
 from kstreamnb.kafka.storage.checkpoint_lock import in_use
 from kstreamnb.kafka.storage.claims import TopicClaim
 from kstreamnb.kafka.transactional_writer import TransactionalWriter
+from kstreamnb.spark.operations import rescale as rescaling
 from kstreamnb.spark.query.lifecycle import Actor
 from kstreamnb.spark.state.checkpoint_manifest import read_manifest
 from tests.kafka.apps import PATIENCE_S, Bench, counting, counts, final
@@ -316,13 +317,14 @@ def test_more_partitions_are_refused_with_the_way_out(bench: Bench) -> None:
     assert counts(records) == final(bench.read("grown-2-out")) == dict(moved.store("counts").all())
 
 
-def test_more_partitions_are_read_if_no_task_has_state(bench: Bench) -> None:
-    """By a query that runs, soon after it looks for them, and by its next start."""
+def test_more_partitions_are_read_if_no_task_has_state(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    """By a query that runs, soon after it looks for them, and by its next start; the log says why it starts again."""
     from confluent_kafka.admin import NewPartitions
 
     bench.fill("wider-in", 10, 1)
     builder = ks.StreamsBuilder("wider")
     builder.stream("wider-in", value_serde="long").map_values(lambda value: -value).to("wider-out", value_serde="long")
+    caplog.set_level(logging.INFO, logger="kstreamnb.query")
     query = bench.deploy(builder.build(), discover="1s")
     for partitions in (2, 3):
         assert query.await_input(180)
@@ -334,6 +336,7 @@ def test_more_partitions_are_read_if_no_task_has_state(bench: Bench) -> None:
     assert query.await_input(180)
     query.stop()
     assert query.exception() is None
+    assert "wider: starts again (reason wider-in has 2 partitions)" in caplog.messages
     assert 60 == len(bench.read("wider-out"))
     assert {"wider-in": 3} == read_manifest(query.control.files).inputs  # type: ignore[union-attr]
 
@@ -364,6 +367,46 @@ def test_a_stopped_query_is_rescaled(bench: Bench) -> None:
     assert counts(records) == dict(again.store("counts").all())
 
 
+@pytest.mark.parametrize("committed", [True, False])
+def test_an_interrupted_rescaling_is_finished_by_another_call(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, *, committed: bool
+) -> None:
+    """S0-08: killed before the manifest, or before Spark's commit: the query does not start with half of its state."""
+
+    def killed(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    name = f"halfway-{committed}"
+    records = bench.fill(f"{name}-in", 40, 4)
+    query = bench.run(counting(name), spark_partitions=2)
+    with monkeypatch.context() as patch:
+        patch.setattr(rescaling, "write_manifest", killed)
+        with pytest.raises(KeyboardInterrupt):
+            ks.spark.rescale(query.checkpoint, 4, spark=bench.spark)
+    if not committed:
+        newest = max((query.checkpoint / "commits").iterdir(), key=lambda path: path.name)
+        newest.unlink()
+    for call in (query.restart, lambda: bench.run(counting(name)), lambda: ks.spark.rescale(query.checkpoint, 3)):
+        with pytest.raises(ks.errors.CheckpointError, match="has state for 4 Spark partitions, not 2"):
+            call()
+    ks.spark.rescale(query.checkpoint, 4, spark=bench.spark)
+    records += bench.fill(f"{name}-in", 40, 4, begin=40)
+    assert counts(records) == dict(bench.run(counting(name)).store("counts").all())
+    assert counts(records) == final(bench.read(f"{name}-out"))
+
+
+def test_a_stopped_query_without_state_is_rescaled(bench: Bench) -> None:
+    """S0-08: there is nothing to move, and the next start uses the new number."""
+    builder = ks.StreamsBuilder("stateless-scale")
+    builder.stream("stateless-scale-in", value_serde="long").to("stateless-scale-out", value_serde="long")
+    records = bench.fill("stateless-scale-in", 10, 2)
+    query = bench.run(topology := builder.build(), spark_partitions=2)
+    ks.spark.rescale(query.checkpoint, 4, spark=bench.spark)
+    records += bench.fill("stateless-scale-in", 10, 2, begin=10)
+    assert 4 == bench.run(topology).deployment.spark_partitions
+    assert len(records) == len(bench.read("stateless-scale-out"))
+
+
 def test_a_stopped_query_with_a_global_table_is_rescaled(bench: Bench) -> None:
     """S0-08: every new partition reads the table again before its first record; counts and joins remain correct."""
     bench.admin.create_topic("named-names")
@@ -385,6 +428,8 @@ def test_a_stopped_query_with_a_global_table_is_rescaled(bench: Bench) -> None:
     assert sorted(wanted) == sorted(bench.read("named-out"))
     assert 60 < len(wanted) < 120
     assert counts(records) == dict(query.store("counts").all())
+    table = ks.spark.read_store(named("named"), "names", query.checkpoint, spark=bench.spark)
+    assert {record.key: record.value for record in names} == dict(table.all()) == dict(query.store("names").all())
 
 
 def test_nonsense_is_refused_before_anything_starts(bench: Bench) -> None:

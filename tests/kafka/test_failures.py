@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import Any
 
@@ -36,9 +37,9 @@ def poisoned(bench: Bench, topic: str) -> None:
     producer.flush()
 
 
-def test_a_poison_record_stops_a_query_that_is_set_to_fail(bench: Bench) -> None:
+def test_a_poison_record_stops_a_query_that_is_set_to_fail(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     """S0-10: the error names node, coordinates and the user's line, in a few lines; the user's exception is the
-    cause.
+    cause. The log has it once, without a traceback of Py4J, whose own problems are logged.
     """
     poisoned(bench, "poison-in")
     with pytest.raises(ks.errors.ProcessingError) as caught:
@@ -50,6 +51,11 @@ def test_a_poison_record_stops_a_query_that_is_set_to_fail(bench: Bench) -> None
     assert isinstance(error.__cause__, ZeroDivisionError)
     assert len("\n".join([str(error), *error.__notes__]).splitlines()) < 8
     assert [] == bench.read("poison-out")
+    logging.getLogger("py4j.clientserver").error("a problem of Py4J", exc_info=RuntimeError("lost"))
+    errors = [each for each in caplog.records if each.levelno >= logging.ERROR]
+    assert ["kstreamnb.query", "py4j.clientserver"] == [each.name for each in errors]
+    assert errors[0].getMessage().startswith("poison: failed (error ProcessingError, message node ")
+    assert "a problem of Py4J" == errors[1].getMessage()
 
 
 def test_a_poison_record_never_blocks_a_query_that_is_set_to_continue(bench: Bench) -> None:

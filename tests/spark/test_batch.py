@@ -305,10 +305,21 @@ def test_event_times_that_are_cut_are_warned_of_once(spark: Any) -> None:
         ks.run(topology, spark=spark, inputs={"left": whole.where("false"), "right": numbers})
 
 
-def test_a_column_without_a_json_value_is_refused_before_the_run(spark: Any) -> None:
-    """Spark gives no Arrow type for intervals of months, and its workers would fail."""
-    frame = spark.sql("SELECT 'a' key, array(interval '3' month) value, 0L timestamp")
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ("array(interval '3' month)", "interval month"),
+        ("make_interval(1, 2)", "interval"),
+        ("""parse_json('{"a": 1}')""", "variant"),
+        ("struct(map('a', parse_json('1')) m)", "variant"),
+    ],
+)
+def test_a_column_without_a_json_value_is_refused_before_the_run(spark: Any, value: str, kind: str) -> None:
+    """Wherever it is in the row: the workers would fail, or give its bytes to functions of the topology."""
+    frame = spark.sql(f"SELECT 'a' key, {value} value, 0L timestamp")
     builder = ks.StreamsBuilder("months")
     builder.stream("in").to("out")
-    with pytest.raises(ks.errors.ConfigError, match='column type "interval month" has no value that JSON can hold'):
+    with pytest.raises(ks.errors.ConfigError, match=f'column "value" has type "{kind}", of which JSON has no'):
         ks.run(builder.build(), spark=spark, inputs={"in": frame})
+    with pytest.raises(ks.errors.ConfigError, match=f'column "value" has type "{kind}", of which JSON has no'):
+        ks.Sample.from_dataframe(frame, topic="in", timestamp="timestamp")

@@ -8,6 +8,8 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyspark
@@ -16,8 +18,10 @@ from pyspark.sql import SparkSession
 
 import kstreamnb as ks
 from kstreamnb.spark.jvm.profiles import profile_settings
-from kstreamnb.spark.jvm.session import query_session
+from kstreamnb.spark.jvm.session import close_stores, query_session
 from tests import howto
+
+STATES = "org.apache.spark.sql.execution.streaming.state"
 
 
 def test_production_pins_the_heap_and_takes_the_g1_collector() -> None:
@@ -110,6 +114,58 @@ def test_batches_for_python_keep_their_limit_of_bytes(spark: SparkSession) -> No
     counts = [row["rows"] for row in rows.mapInArrow(count, "rows int").collect()]
     assert sum(counts) == 1000
     assert 80 < max(counts) < 116
+
+
+class Provider:
+    """A state store of a stream, as Spark's JVM sees it; it closes, unless it has a reason not to."""
+
+    class Java:
+        """Names its interface to Py4J."""
+
+        implements: ClassVar = [f"{STATES}.StateStoreProvider"]
+
+    def __init__(self, lock: Any, failure: str) -> None:
+        self._lock, self._failure, self.closes = lock, failure, 0
+        self._unloaded = False
+
+    def maintenanceLock(self) -> Any:
+        """Return a lock that nobody holds."""
+        return self._lock
+
+    def unloaded(self) -> bool:
+        """Return whether Spark has closed it."""
+        return self._unloaded
+
+    def setUnloaded(self) -> None:
+        """Note that Spark closes it."""
+        self._unloaded = True
+
+    def close(self) -> None:
+        """Close, or fail."""
+        self.closes += 1
+        if self._failure:
+            raise OSError(self._failure)
+
+
+@pytest.mark.spark
+def test_all_stores_of_a_stream_are_closed_and_those_that_fail_are_reported(spark: SparkSession) -> None:
+    """The next ones, too; `spark_report` names those that fail."""
+    from pyspark.java_gateway import ensure_callback_server_started
+
+    jvm: Any = spark._jvm
+    ensure_callback_server_started(spark.sparkContext._gateway)
+    run, states = jvm.java.util.UUID.randomUUID(), jvm.org.apache.spark.sql.execution.streaming.state
+    loaded = jvm.java.lang.Class.forName(f"{STATES}.StateStore$").getDeclaredField("loadedProviders")
+    loaded.setAccessible(True)
+    lock = jvm.java.util.concurrent.locks.ReentrantReadWriteLock
+    providers = [Provider(lock(), failure) for failure in ("no disk", "", "no disk", "")]
+    for number, provider in enumerate(providers):
+        store = states.StateStoreId("file:/checkpoint", 0, number, "default")
+        loaded.get(None).put(states.StateStoreProviderId(store, run), provider)
+    close_stores(spark, SimpleNamespace(runId=run.toString()))  # type: ignore[arg-type]
+    assert all(provider.closes for provider in providers)
+    [line] = [line for line in ks.spark.spark_report(spark).splitlines() if "closed-stores" in line]
+    assert [True, False, True, False] == [f"partitionId={number}, " in line for number in range(4)]
 
 
 @pytest.mark.spark

@@ -161,7 +161,8 @@ def _figures(
         ["state", format_size(state)],
     ]
     if last is not None and last.latency_ms is not None:
-        rows.append(["event time of output", f"{_ms(last.latency_ms[1])} ago"])
+        age = last.latency_ms[1]
+        rows.append(["event time of output", f"{_ms(abs(age))} {'ago' if age >= 0 else 'ahead'}"])
     return rows
 
 

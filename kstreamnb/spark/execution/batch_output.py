@@ -96,7 +96,8 @@ class BatchOutput:
 def times_of(batches: Iterable[RecordBatch]) -> tuple[int, int, int, int]:
     """Return count, sum, minimum and maximum of the timestamps of some records, in ms."""
     stamps = np.concatenate([each.timestamps for each in batches])
-    return len(stamps), int(stamps.sum()), int(stamps.min()), int(stamps.max())
+    total = int(stamps.sum(dtype=np.float64))  # 64 bits are too few for the sum of a few thousand times in µs
+    return len(stamps), total, int(stamps.min()), int(stamps.max())
 
 
 def merge_batches(topic: str, batches: Iterable[tuple[int, int, RecordBatch]]) -> Iterator[OutputRecord]:

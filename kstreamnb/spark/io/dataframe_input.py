@@ -20,7 +20,15 @@ from kstreamnb.core.codec import encoder, to_bytes
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import ConfigError, PartitionError
-from kstreamnb.frame_cells import dicts, expect_order, expect_text_name, pandas_times, pandas_values, spark_times
+from kstreamnb.frame_cells import (
+    dicts,
+    expect_json_type,
+    expect_order,
+    expect_text_name,
+    pandas_times,
+    pandas_values,
+    spark_times,
+)
 from kstreamnb.spark.jvm.session import move_frame
 
 CUT = "cut"
@@ -183,7 +191,9 @@ def _value(frame: DataFrame, chosen: FrameInput) -> Column:
 
 
 def _cell(frame: DataFrame, name: str) -> Column:
-    return _plain(F.col(name), frame.schema[name].dataType)
+    kind = frame.schema[name].dataType
+    expect_json_type(name, kind)
+    return _plain(F.col(name), kind)
 
 
 def _plain(cell: Column, kind: T.DataType) -> Column:
@@ -199,11 +209,6 @@ def _plain(cell: Column, kind: T.DataType) -> Column:
         return cell.cast("string")
     if isinstance(kind, T.TimeType):
         return F.regexp_replace(F.date_format(cell, "HH:mm:ss.SSSSSS"), r"\.0+$", "")
-    if isinstance(kind, T.YearMonthIntervalType):
-        raise ConfigError(
-            f'column type "{kind.simpleString()}" has no value that JSON can hold',
-            hint="convert it to text or a number first",
-        )
     if isinstance(kind, (T.DoubleType, T.FloatType)):
         return F.nanvl(cell, F.lit(None).cast(kind))
     if isinstance(kind, T.DayTimeIntervalType):
@@ -241,7 +246,7 @@ def _check_columns(topic: str, columns: Sequence[str], chosen: FrameInput) -> No
 
 def _check_order(topic: str, frame: DataFrame, chosen: FrameInput) -> None:
     for name in chosen.columns():
-        if isinstance(kind := frame.schema[name].dataType, (T.StructType, T.ArrayType, T.MapType)):
+        if isinstance(kind := frame.schema[name].dataType, (T.StructType, T.ArrayType, T.MapType, T.VariantType)):
             raise ConfigError(
                 f'column "{name}" of input "{topic}" has type "{kind.simpleString()}" and cannot order rows',
                 hint="order by its parts: select them as columns",

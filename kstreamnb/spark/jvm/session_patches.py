@@ -124,8 +124,12 @@ def _close_stores(running: RunningStream) -> None:
     """Close the state stores of a stream that has ended, which Spark would write to once more up to a minute later.
 
     This uses `java/kstreamnb/StreamStores.java`.
+
+    Raises: OSError that names the stores that could not be closed, after the others.
     """
-    _jvm(running.session).kstreamnb.StreamStores.close(running.stream.runId)
+    failures = _jvm(running.session).kstreamnb.StreamStores.close(running.stream.runId)
+    if failures:
+        raise OSError(failures)
 
 
 def _jvm(session: SparkSession) -> JVMView:

@@ -20,8 +20,8 @@ from kstreamnb.spark.execution.failures import spark_failure
 from kstreamnb.spark.jvm.session import query_session, spark_session
 from kstreamnb.spark.planning.deployment import COPY
 from kstreamnb.spark.planning.key_routing import spark_hash
-from kstreamnb.spark.state.checkpoint_manifest import require_manifest, write_manifest
-from kstreamnb.spark.state.checkpoint_reader import require_finished, settle
+from kstreamnb.spark.state.checkpoint_manifest import other_partitions, require_manifest, write_manifest
+from kstreamnb.spark.state.checkpoint_reader import begun_partitions, last_batch, last_begun, require_finished, settle
 from kstreamnb.spark.state.hadoop_files import checkpoint_files
 
 if TYPE_CHECKING:  # Kafka's client is loaded by connections alone
@@ -38,7 +38,8 @@ def rescale(
     """Spread the state of a stopped query over another number of Spark partitions; its next start uses them.
 
     Tasks, topics and results stay as they are: only how many tasks can run at once changes. Global tables, of which
-    every partition has a copy, are read from their topics again by the next start.
+    every partition has a copy, are read from their topics again by the next start. If this is interrupted, call it
+    again with the same number; the query refuses to start before.
 
     Args:
         checkpoint: the query's folder, or its address.
@@ -49,6 +50,7 @@ def rescale(
 
     Raises:
         ApplicationStateError: the query runs, or has not finished its last batch.
+        CheckpointError: an interrupted call had another number.
 
     Example:
         >>> from kstreamnb.errors import CheckpointError
@@ -64,7 +66,11 @@ def rescale(
     at_least(1, spark_partitions, "spark_partitions")
     if folder.in_use():
         raise ApplicationStateError(f'application "{manifest.application}" is running', hint="stop it first")
-    if manifest.spark_partitions == spark_partitions:
+    stateful, begun = any(stateful for stateful, _ in manifest.levels), begun_partitions(folder)
+    interrupted = stateful and begun not in (None, manifest.spark_partitions)
+    if interrupted and begun != spark_partitions:
+        raise other_partitions(folder, begun, manifest.spark_partitions)
+    if manifest.spark_partitions == spark_partitions and not interrupted:
         return
     if not folder.local and bootstrap_servers is None:
         raise ConfigError(
@@ -76,20 +82,26 @@ def rescale(
         from kstreamnb.kafka.application_reset import fence
 
         fence(bootstrap_servers, manifest.application)
-    hint = "start it with available_now=True, so that it finishes, and rescale it then"
-    started = require_finished(folder, manifest.application, hint)
-    if started >= 0:
-        settle(folder)
-        session = query_session(spark or spark_session(), local_files=folder.local)
-        manager = session._streamingCheckpointManager  # noqa: SLF001 - has no public name yet
-        try:
-            with under_way(f'moving the state of "{manifest.application}"'):
-                manager.repartition(folder.address, spark_partitions)
-        except (PySparkException, Py4JJavaError) as error:
-            raise spark_failure(f'rescaling "{manifest.application}"', error) from error
-        _read_again(folder, started + 1, manifest.global_topics)
+    if not interrupted:
+        hint = "start it with available_now=True, so that it finishes, and rescale it then"
+        require_finished(folder, manifest.application, hint)
+    if stateful and last_begun(folder) >= 0:
+        if begun != spark_partitions or last_begun(folder) != last_batch(folder):
+            _move(folder, manifest.application, spark_partitions, spark or spark_session())
+        _read_again(folder, last_begun(folder), manifest.global_topics)
     groups = _with_new_copies(manifest.groups, spark_partitions)
     write_manifest(folder, replace(manifest, spark_partitions=spark_partitions, groups=groups))
+
+
+def _move(files: CheckpointFiles, application: str, spark_partitions: int, spark: SparkSession) -> None:
+    """Have Spark move the state, or finish to move it; it writes a batch without input."""
+    settle(files)
+    manager = query_session(spark, local_files=files.local)._streamingCheckpointManager  # noqa: SLF001 - has no public name yet
+    try:
+        with under_way(f'moving the state of "{application}"'):
+            manager.repartition(files.address, spark_partitions)
+    except (PySparkException, Py4JJavaError) as error:
+        raise spark_failure(f'rescaling "{application}"', error) from error
 
 
 def _with_new_copies(groups: Mapping[str, int], spark_partitions: int) -> dict[str, int]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from kstreamnb.core.formatting import pluralize
 from kstreamnb.errors import EngineError, KStreamError, UnknownTopicError, unknown
 from kstreamnb.hints import nearest
 from kstreamnb.runtime.context.config import Config
@@ -59,10 +60,12 @@ class TopicDiscovery:
         """Restart the query if there is something new among the topics of the cluster; returns whether it did."""
         application = application_over(self._query.topology, self._settings, topics)
         known, grown = self._manifest.inputs, not self._query.deployment.stateful
-        if all(
-            topic in known and not (grown and application.partitions[topic] > known[topic])
+        found = [
+            f"{topic} has {pluralize(application.partitions[topic], 'partition')}"
             for topic in application.external
-        ):
+            if topic not in known or (grown and application.partitions[topic] > known[topic])
+        ]
+        if not found:
             return False
         deployment = plan_deployment(
             self._manifest.query,
@@ -73,6 +76,7 @@ class TopicDiscovery:
         )
         manifest = manifest_of(deployment)
         check_compatible(self._manifest, manifest)
+        self._query.control.action.log.note("starts again", reason=", ".join(found))
         self._manifest = replace(manifest, topic_ids=self._manifest.topic_ids)
         self._source = replace(self._source, topics=application.external)
         write_manifest(self._query.control.files, self._manifest)

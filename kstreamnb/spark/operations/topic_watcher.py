@@ -3,6 +3,7 @@
 A reader that waits for records does not notice that a topic was deleted, and offsets alone cannot distinguish a topic
 from a newer one that has grown past them. So the watcher looks for the topics every second, and compares their ids when
 one is there again, and every half minute: Kafka's Python client keeps some memory of each id that it asks for.
+It also notices that no broker answers, which the query itself reports only when its patience ends.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ if TYPE_CHECKING:  # the watcher is a companion of the query
 
 _EVERY_S = 1.0
 _IDS_EVERY_S = 30.0
+PATIENCE_S = 5.0  # how long a look waits for a broker
 _LOOKS = 3  # in a row without a topic: a broker that has just come back may not know it yet
 _WAY_OUT = "reset the application, or deploy it with fail_on_loss=False to read what comes after its position"
 
@@ -37,13 +39,14 @@ class TopicWatcher:
         self._query, self._admin, self._ids = query, admin, dict(ids)
         self._written, self._fail_on_loss = tuple(written), fail_on_loss
         self._missed: dict[str, int] = {}
-        self._compared_s = 0.0
+        self._compared_s = self._answered_s = 0.0
 
     def __call__(self, lasts: Callable[[], bool]) -> None:
         """Watch until the query ends or is started again."""
         pause = threading.Event()
         self._missed.clear()
         self._query.book.broker_reachable, self._compared_s = True, -_IDS_EVERY_S
+        self._answered_s = time.monotonic()
         while not pause.wait(_EVERY_S) and lasts() and self._query.is_active():
             try:
                 error = self._look()
@@ -57,12 +60,14 @@ class TopicWatcher:
 
     def _note(self, error: EngineError | None) -> None:
         """Log once that the broker cannot be reached, and once that it is back; the metric has it, too."""
-        log, book = self._query.control.action.log, self._query.book
+        log, book, now_s = self._query.control.action.log, self._query.book, time.monotonic()
         before, book.broker_reachable = book.broker_reachable, error is None
         if error is not None and before:
-            log.warn("broker cannot be reached", error=error.message)
+            log.warn("broker cannot be reached", error=error.message, reason=error.detail)
         elif error is None and not before:
-            log.note("broker is back")
+            log.note("broker is back", away_s=round(now_s - self._answered_s))
+        if error is None:
+            self._answered_s = now_s
 
     def _look(self) -> EngineError | None:
         application = self._query.deployment.application

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from kstreamnb.core.time import format_duration
 from kstreamnb.errors import ApplicationStateError, KStreamError, SinkError
 from kstreamnb.hints import reason_of
-from kstreamnb.kafka.batch_offsets import Offsets, count_between
+from kstreamnb.kafka.batch_offsets import Offsets, PartitionId, count_between
 from kstreamnb.kafka.output_batch import OutputBatch
 from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles
 from kstreamnb.spark.contracts import QueryBatch, QuerySink, from_json
@@ -20,7 +20,7 @@ from kstreamnb.spark.execution.batch_output import BatchOutput
 from kstreamnb.spark.execution.worker_progress import TaskPosition
 from kstreamnb.spark.query.lifecycle import Actor, Lifecycle, LifecycleEvent
 from kstreamnb.spark.query.pipeline import Pipeline
-from kstreamnb.spark.state.checkpoint_reader import last_batch
+from kstreamnb.spark.state.checkpoint_reader import last_batch, last_begun
 from kstreamnb.spark.state.live_stores import LiveStores
 from kstreamnb.spark.telemetry.metrics import BatchFigures, MetricsBook
 from kstreamnb.spark.telemetry.query_log import QueryLog
@@ -99,6 +99,7 @@ class BatchAction:
         self.slow: SlowBatch | None = None
         self._clock_ahead = False
         self._failure: KStreamError | None = None
+        self._gaps_end: dict[PartitionId, int] = {}
         self._read: Offsets = {}  # the input positions after the last batch that Spark computed
         self._check = check  # raises if a batch must not be published
 
@@ -106,6 +107,8 @@ class BatchAction:
         """Set the last batch to the checkpoint's last committed one; called before a start."""
         self._failure, self._read = None, {}
         number = last_batch(checkpoint)
+        if last_begun(checkpoint) > number:  # its process was killed, or the stop did not wait for it
+            self.log.note("unfinished batch", batch=number + 1, effect="it runs again with the same input")
         if number < 0:
             return
         try:
@@ -201,13 +204,16 @@ class BatchAction:
                 self.log.warn("watcher failed", error=reason_of(error))
 
     def _tell_of_gaps(self, batch: QueryBatch) -> None:
-        """Warn of records that the cluster removed before they were read, for each partition."""
+        """Warn of records that the cluster removed before they were read, once, also if the batch runs again."""
         planned = json.loads(batch.source).get("skipped", {}) if '"skipped"' in batch.source else {}
         gaps = {(topic, int(part), gap[0]): gap[1] for topic, parts in planned.items() for part, gap in parts.items()}
         gaps |= {gap[:3]: gap[3] for gap in batch.output.removed}  # a read finds the gap of the plan, and maybe more
         for (topic, partition, first), after in sorted(gaps.items()):
-            self.book.skipped += after - first
-            self.log.warn("offsets skipped", topic=topic, partition=partition, first=first, after=after)
+            counted = max(first, self._gaps_end.get((topic, partition), first))
+            if after > counted:
+                self._gaps_end[topic, partition] = after
+                self.book.skipped += after - counted
+                self.log.warn("offsets skipped", topic=topic, partition=partition, first=first, after=after)
 
     def _tell_of_drops(self, batch: QueryBatch) -> None:
         """Warn of skipped records, once for each node and reason."""

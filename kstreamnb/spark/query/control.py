@@ -29,8 +29,8 @@ from kstreamnb.spark.query.lifecycle import Actor, Lifecycle, LifecycleEvent, St
 from kstreamnb.spark.query.pipeline import Pipeline
 from kstreamnb.spark.query.query_handle import QueryHandle, release_stores
 from kstreamnb.spark.query.streaming_query import start_stream
-from kstreamnb.spark.state.checkpoint_manifest import checkpoint_missing
-from kstreamnb.spark.state.checkpoint_reader import batches_without_input, last_batch, settle
+from kstreamnb.spark.state.checkpoint_manifest import checkpoint_missing, other_partitions
+from kstreamnb.spark.state.checkpoint_reader import batches_without_input, begun_partitions, last_batch, settle
 from kstreamnb.spark.state.checkpoint_recovery import entries_again, finish, roll_back
 from kstreamnb.spark.state.live_stores import LiveStores
 from kstreamnb.spark.telemetry.query_log import QueryLog
@@ -167,6 +167,9 @@ class QueryControl:
         error = None if takes_over else self._overtaken()
         if error is not None:
             raise error
+        begun, expected = begun_partitions(self.files), self.deployment.spark_partitions
+        if self.deployment.stateful and begun not in (None, expected):
+            raise other_partitions(self.files, begun, expected)
         finish(self.files)
         settle(self.files)
         self.action.resume(self.files)

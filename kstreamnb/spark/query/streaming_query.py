@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Callable
 from copy import copy
@@ -22,6 +23,8 @@ from kstreamnb.spark.planning.deployment import Deployment
 from kstreamnb.spark.query.batch_handler import Relay
 from kstreamnb.spark.state.checkpoint_recovery import entries_again, forget_later_batches
 
+_PY4J_LOG = logging.getLogger("py4j.clientserver")
+_OF_BATCH = "_kstreamnb_batch"
 _STOP_MS = 4500  # stopping takes 5 s at most
 
 
@@ -37,6 +40,7 @@ def start_stream(
     session = streaming_session(spark, local_files=settings.files.local)
     session.conf.set("spark.sql.shuffle.partitions", str(deployment.spark_partitions))
     session.conf.set("spark.sql.streaming.stopTimeout", str(_STOP_MS))
+    _PY4J_LOG.addFilter(_is_news)  # has no effect the second time
     name = f"kstreamnb-{deployment.key}"
     again = entries_again(settings.files)
     read_settings = SourceSettings(
@@ -60,6 +64,11 @@ def start_stream(
     if settings.trigger_ms is None:
         return writer.trigger(availableNow=True).start()
     return writer.trigger(processingTime=f"{settings.trigger_ms} milliseconds").start()
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Return False for the traceback of a failed batch: the query logs its error, or that it starts again."""
+    return not (record.exc_info and hasattr(record.exc_info[1], _OF_BATCH))
 
 
 def levels_of(frame: DataFrame, deployment: Deployment, *, one_stage: bool = False) -> DataFrame:
@@ -93,9 +102,11 @@ def _on_batch(deployment: Deployment, relay: Relay, settings: StreamSettings) ->
     def act(frame: DataFrame, number: int) -> None:
         try:
             process(frame, number)
-        except KStreamError as error:
+        except Exception as error:
             # Py4J and Spark log an error with its causes, which may quote records; the query keeps them.
-            raise copy(error) from None
+            failure = copy(error) if isinstance(error, KStreamError) else error
+            setattr(failure, _OF_BATCH, True)
+            raise failure from None
 
     def process(frame: DataFrame, number: int) -> None:
         began = time.perf_counter()

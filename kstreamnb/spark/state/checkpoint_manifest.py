@@ -163,6 +163,15 @@ def checkpoint_missing(checkpoint: CheckpointFiles, application: str) -> Checkpo
     )
 
 
+def other_partitions(checkpoint: CheckpointFiles, begun: int | None, expected: int) -> CheckpointError:
+    """Return the error of state for another number of Spark partitions than its manifest or query has."""
+    return CheckpointError(
+        f'checkpoint "{checkpoint}" has state for {begun} Spark partitions, not {expected}',
+        detail="it was rescaled since, or that was interrupted",
+        hint=f'call ks.spark.rescale("{checkpoint}", {begun}), which finishes it; then deploy again',
+    )
+
+
 def check_compatible(old: Manifest, new: Manifest) -> None:
     """Raise CheckpointError that lists every difference if a new deployment cannot use the state of an old one.
 

@@ -43,6 +43,16 @@ def require_finished(checkpoint: CheckpointFiles, application: str, hint: str) -
     return batch
 
 
+def begun_partitions(checkpoint: CheckpointFiles) -> int | None:
+    """Return the number of Spark partitions that the last batch was begun with; None before the first, or if the log of
+    offsets is damaged, which Spark reports.
+    """
+    with suppress(OSError, ValueError, LookupError):
+        _, settings, *_ = (checkpoint.read(f"offsets/{last_begun(checkpoint)}") or b"").decode().splitlines()
+        return int(json.loads(settings)["conf"]["spark.sql.shuffle.partitions"])
+    return None
+
+
 def batches_without_input(checkpoint: CheckpointFiles) -> frozenset[int]:
     """Return the numbers of batches that moved no position and no tick: those that a rescaling writes."""
     entries = {}

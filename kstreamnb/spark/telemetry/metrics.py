@@ -84,7 +84,8 @@ class BatchFigures(NamedTuple):
         seconds: duration of processing and publishing.
         commit_seconds: duration of publishing alone.
         suppressed: Kafka had the batch already.
-        latency_ms: least, mean and greatest age of its output; None without output.
+        latency_ms: least, mean and greatest age of its output by event time, negative for times in the future; None
+            without output.
         processed: records that its tasks processed, with those of internal topics.
         state_bytes: size of the state of all tasks after it.
     """
@@ -328,4 +329,5 @@ def _ages(batch: QueryBatch, now_ms: float) -> tuple[float, float, float] | None
     if not times:
         return None
     counts, sums, least, most = zip(*times, strict=True)
-    return now_ms - max(most), now_ms - sum(sums) / sum(counts), now_ms - min(least)
+    latest, mean, earliest = max(most), sum(sums) / sum(counts), min(least)
+    return round(now_ms - latest, 3), round(now_ms - mean, 3), round(now_ms - earliest, 3)

@@ -43,7 +43,8 @@ class QueryLog:
 
     def failure(self, error: KStreamError) -> None:
         """Log the error that ends the query."""
-        fields: dict[str, object] = {"error": type(error).__name__, "message": error.message, "detail": error.detail}
+        fields: dict[str, object] = {"error": type(error).__name__, "message": error.message}
+        fields |= {"detail": error.detail, "hint": error.hint}
         if error.__cause__ is not None:
             fields["cause"] = reason_of(error.__cause__, error.origin)
         if isinstance(error, ProcessingError):

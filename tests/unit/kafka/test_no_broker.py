@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,24 @@ def test_a_list_of_topics_to_delete_is_refused() -> None:
     with pytest.raises(ConfigError, match="name of a topic must be str, got a list of str") as caught:
         Admin(NOBODY).delete_topics(["orders"])  # type: ignore[arg-type]
     assert 'delete_topics("orders", "payments")' in "".join(caught.value.__notes__)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        Admin.topics,
+        Admin.existing,
+        Admin.identities,
+        Admin.offsets,
+        Admin.greatest_timestamps,
+        lambda admin, topic: admin.settings(topic, ["retention.ms"]),
+    ],
+)
+def test_one_name_instead_of_a_list_of_topics_is_refused(call: Callable[[Admin, Any], object]) -> None:
+    """Its letters would be names of topics, which do not exist."""
+    with pytest.raises(ConfigError, match="topics must be a list, got 'orders'") as caught:
+        call(Admin(NOBODY), "orders")
+    assert "write ['orders']" in "".join(caught.value.__notes__)
 
 
 @pytest.mark.parametrize(

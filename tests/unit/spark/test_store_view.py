@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.spark.state.store_view import StoreView
+from kstreamnb.runtime.context.config import Config
+from kstreamnb.spark.planning.placement import plan_application, plan_deployment
+from kstreamnb.spark.state.store_view import StoreView, placements_of
 
 
 @pytest.fixture
@@ -66,3 +68,21 @@ def test_a_view_cannot_be_written(views: dict[str, StoreView]) -> None:
     """S2-49: there are no methods that write, and the error names the method."""
     with pytest.raises(AttributeError, match=r'a view of store "counts" has no "put"; it has get, all, '):
         views["counts"].put("a", 1)
+
+
+@pytest.mark.parametrize(
+    ("store", "message", "hint"),
+    [
+        ("names", 'no task keeps rows of global store "names"', "declare it with builder.table"),
+        ("nams", 'there is no store "nams"', 'did you mean "names"?'),
+    ],
+)
+def test_a_store_that_no_task_has_is_told_from_one_that_does_not_exist(store: str, message: str, hint: str) -> None:
+    """A global table that nothing reads is in no task on Spark; the names include it."""
+    builder = ks.StreamsBuilder("unread")
+    builder.global_table("names-topic", store="names")
+    builder.stream("in").to("out")
+    application = plan_application(builder.build(), Config(), {"in": 1}, direct=False)
+    with pytest.raises(ks.errors.StateError, match=message) as caught:
+        placements_of(plan_deployment("unread", [application], 1), store)
+    assert hint in (caught.value.hint or "")

@@ -49,6 +49,12 @@ def test_figures_are_read_with_their_units() -> None:
     ]
 
 
+def test_event_times_in_the_future_are_ahead() -> None:
+    """Instead of a negative time ago."""
+    ahead = RECENT[1]._replace(latency_ms=(-7_300_000.0, -7_200_000.0, 0.0))
+    assert "2 h ahead" == dict(_figures(7, METRICS, [ahead], None))["event time of output"]
+
+
 def test_before_the_first_batch_nothing_is_made_up() -> None:
     """A query that has just started has no duration and no latency; without a topic there are no dead letters."""
     figures = dict(_figures(-1, [], [], None))

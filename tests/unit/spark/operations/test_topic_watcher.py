@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -41,20 +42,21 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_outage_of_the_broker_is_logged_once_and_so_is_its_end(caplog: pytest.LogCaptureFixture) -> None:
-    """One warning however often the watcher asks, and one entry when the broker is back; the metric follows."""
+    """One warning however often the watcher asks, and one entry with the duration at its end; the metric follows."""
     answers: Iterator[Any] = iter([{"orders"}, None, None, {"orders"}, {"orders"}])
 
     def existing(topics: Any) -> Any:
         answer = next(answers)
         if answer is None:
-            raise BrokerError("asking for topics failed")
+            time.sleep(0.5)
+            raise BrokerError("asking for topics failed", detail="Connection refused")
         return answer
 
     caplog.set_level(logging.INFO, logger="kstreamnb.query")
     assert [1, 1, 0, 0, 1, 1] == watch(existing, lambda topics: {"orders": "a"}, 5)
     assert [
-        ("WARNING", "shop: broker cannot be reached (error asking for topics failed)"),
-        ("INFO", "shop: broker is back"),
+        ("WARNING", "shop: broker cannot be reached (error asking for topics failed, reason Connection refused)"),
+        ("INFO", "shop: broker is back (away_s 1)"),
     ] == [(each.levelname, each.getMessage()) for each in caplog.records]
 
 

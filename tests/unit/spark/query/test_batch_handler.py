@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
+import numpy as np
 import pytest
 
 import kstreamnb as ks
 from kstreamnb.kafka.output_batch import OutputBatch
 from kstreamnb.spark.contracts import QueryBatch, QuerySink
 from kstreamnb.spark.execution.batch_output import BatchOutput
+from kstreamnb.spark.execution.record_batch import OrderKey, RecordBatch
 from kstreamnb.spark.query.batch_handler import BatchAction
 from kstreamnb.spark.query.pipeline import Pipeline
 from kstreamnb.spark.telemetry.metrics import BatchFigures
@@ -67,6 +71,47 @@ def test_skipped_records_leave_one_warning_per_batch_and_reason(
     assert ["again: records dropped (batch 4, count 3, node counts, reason late)"] == [
         each.getMessage() for each in caplog.records if each.levelname == "WARNING"
     ]
+
+
+def test_a_batch_that_runs_again_counts_only_the_records_that_were_removed_since(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Spark had not noted that the batch was published; meanwhile the cluster has removed more of it."""
+    query = query_without_spark(tmp_path, Fine())
+    launch(query, None)
+    source = json.dumps({"skipped": {"in": {"0": [10, 14]}}})
+    for removed in ([], [], [("in", 0, 10, 16)]):
+        query.control.action.publish(QueryBatch(4, source, {}, 0, BatchOutput(removed=removed)))
+    assert 6 == query.book.skipped
+    told = [each for each in caplog.messages if "offsets skipped" in each]
+    assert ["after 14", "after 16"] == [each.partition("first 10, ")[2].rstrip(")") for each in told]
+
+
+def test_ages_of_output_are_right_for_event_times_of_any_size(tmp_path: Path) -> None:
+    """Milliseconds were expected, but the times are microseconds, or 1970: least, mean and greatest stay in order."""
+    query = query_without_spark(tmp_path, Fine())
+    for age_ms, time in ((-1_700_000_000_000_000, 1_795_000_000_000_000), (1_700_000_000_000, 7)):
+        stamps = np.full(10_000, time, np.int64)
+        texts = [b""] * 10_000
+        batch = RecordBatch("out", 0, OrderKey.of_root(0, 10_000), stamps, texts, texts, kafka=True)
+        output = BatchOutput({(0, "out"): [(0, 0, batch)]})
+        least, mean, most = query.book.add(QueryBatch(0, "", {}, 0, output), OutputBatch(0, 1), 0).latency_ms or ()
+        assert least == mean == most
+        assert 0.9 < least / age_ms < 1.2
+
+
+def test_the_log_names_a_batch_that_a_killed_process_has_begun(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its end is not in the checkpoint, so it runs again; a batch that is finished is not named."""
+    caplog.set_level(logging.INFO, logger="kstreamnb.query")
+    query = query_without_spark(tmp_path, Fine())
+    for name in ("offsets/0", "commits/0", "offsets/1"):
+        query.control.action.resume(query.control.files)
+        query.control.files.write(name, b'v1\n{"offsets": {}, "clock": 5}')
+    query.control.action.resume(query.control.files)
+    effect = "effect it runs again with the same input"
+    assert [f"again: unfinished batch (batch {number}, {effect})" for number in (0, 1)] == caplog.messages
 
 
 class Slow(QuerySink):

@@ -3,6 +3,7 @@ package kstreamnb;
 import java.lang.reflect.Field;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.StringJoiner;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.locks.Lock;
 import org.apache.spark.sql.execution.streaming.state.StateStore$;
@@ -19,8 +20,10 @@ public final class StreamStores {
     /**
      * Closes the stores of a stream that has ended, after the maintenance in progress. Spark would maintain them once
      * more before it closes them: write their last snapshot, and delete old files.
+     *
+     * @return the stores that could not be closed, each with the reason; all others are closed
      */
-    public static void close(final String run) throws ReflectiveOperationException {
+    public static String close(final String run) throws ReflectiveOperationException {
         final Map<StateStoreProviderId, StateStoreProvider> found = new HashMap<>();
         final scala.collection.mutable.Map<StateStoreProviderId, StateStoreProvider> loaded = field("loadedProviders");
         synchronized (loaded) { // as Spark does
@@ -30,16 +33,20 @@ public final class StreamStores {
             field("unloadedProvidersToClose");
         waiting.forEach(each -> found.put(each._1(), each._2()));
         found.keySet().removeIf(id -> !id.queryRunId().toString().equals(run));
+        final StringJoiner failures = new StringJoiner("; ");
         found.forEach((id, provider) -> {
             final Lock maintenance = provider.maintenanceLock().writeLock();
             maintenance.lock();
             try {
                 StateStore$.MODULE$.removeFromLoadedProvidersAndClose(id);
                 StateStore$.MODULE$.closeProvider(id, provider);
+            } catch (final Exception error) { // Scala does not declare what it throws
+                failures.add(id.storeId() + ": " + error.toString().lines().findFirst().orElse(""));
             } finally {
                 maintenance.unlock();
             }
         });
+        return failures.toString();
     }
 
     @SuppressWarnings("unchecked")
