@@ -181,7 +181,7 @@ def deploy(
     missing = missing_outputs(topology, settings, topics, create=create_topics) if sink is None else {}
     as_given = {**_with_prefix(settings, "producer."), **(producer or {})}  # without the limits that the plan adds
     limited = settings if sink is not None else with_limits(settings, topology, admin, {**servers, **as_given})
-    application = application_over(topology, limited, {**topics, **missing})
+    application = application_over(topology, limited, topics | missing, None if old is None else old.split)
     refuse_what_cannot_run(application)
     if sink is not None:
         _refuse_loops(application)
@@ -193,6 +193,8 @@ def deploy(
     spark_partitions = spark_partitions or (
         old.spark_partitions if old else useful_partitions(application, session.sparkContext.defaultParallelism)
     )
+    if old is None and spark_partitions == 1:  # nothing would run side by side
+        application = application_over(topology, limited, topics | missing)
     slots = 0 if publish == "driver" else (old and old.slots) or spark_partitions
     sink = sink or _kafka_sink(servers, application, name, guarantee, as_given, slots)
     options = WorkerOptions(sink.kafka, memory_limit, verify=verify, changelogs=changelogs, slots=slots, live=live)
