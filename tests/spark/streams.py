@@ -150,7 +150,7 @@ def streamed(
 ) -> list[dict[str, Output]]:
     """Return what one streaming query writes to some topics, for several numbers of micro-batches at once."""
     settings = Config.of(config)
-    application = plan_application(topology, settings, {}, direct=True, default_partitions=partitions, split=split)
+    application = plan_application(topology, settings, {}, direct=True, default_partitions=partitions, split=None)
     deployment = plan_deployment("streams", [application] * len(batches), 2)
     steps = in_order(application, rows)
     query, sink = query_over(spark, folder, deployment, packed([steps] * len(batches), batches))

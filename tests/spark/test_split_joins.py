@@ -1,4 +1,4 @@
-"""Foreign-key joins whose sides run in tasks of their own give what one task gives."""
+"""Foreign-key joins whose sides run in separate tasks give what one task gives."""
 
 from __future__ import annotations
 

@@ -42,8 +42,9 @@ _loaded: OrderedDict[str, Deployment] = OrderedDict()
 class ApplicationPlan:
     """A topology with its settings and the partitions of every topic, under the names they have in Kafka.
 
-    ``running`` is the topology that tasks run: foreign-key joins may be split in it. ``inner`` are topics whose records pass from task to task inside the query: repartition topics, and with ``direct``
-    also the user's topics that are written and read here. ``looped`` are the user's topics that are written here and
+    ``running`` is the topology that tasks run: foreign-key joins may be split in it. ``inner`` are topics whose records
+    pass from task to task inside the query: repartition topics, and with ``direct`` also the user's topics that are
+    written and read here. ``looped`` are the user's topics that are written here and
     read back through Kafka. ``external`` are the input topics, ``global_topics`` those of global stores; ``levels``
     and ``reads`` give the level and the topics of each sub-topology; ``cycles`` are ids of sub-topologies that feed
     each other. Output topics that ``partitions`` does not name have ``default_partitions``.

@@ -138,7 +138,7 @@ class DeploymentPlan(Displayed):
         each = ", ".join(f"{count} of sub-topology {id_}" for id_, count in self.max_parallelism.items())
         lines.append(f"max parallelism: {each}")
         for join in self.deployment.application.split:
-            lines.append(f"split: the sides of the foreign-key join at {join} run in tasks of their own")
+            lines.append(f"split: the sides of the foreign-key join at {join} run in separate tasks")
         for circle in self.cycles:
             ids = ", ".join(map(str, circle))
             lines.append(f"in one place: sub-topologies {ids} feed each other, so all their tasks run as one")

@@ -35,7 +35,7 @@ class Manifest:
     ``state`` describes, by sub-topology with state, its stores, the processors that keep cells, and its tasks;
     ``levels`` says of each level whether it has state and reads global tables; ``topic_ids`` are those of the inputs.
     ``changelogs``: the changelog topics have the whole state. ``slots``: executors publish the output in that many.
-    ``split``: the foreign-key joins whose sides run in tasks of their own.
+    ``split``: the foreign-key joins whose sides run in separate tasks.
     """
 
     query: str
