@@ -19,9 +19,9 @@ from kstreamnb.spark.planning.deployment import (
     WorkerOptions,
 )
 from kstreamnb.spark.planning.key_routing import RoutingKeys
+from kstreamnb.spark.planning.split_joins import split_joins
 from kstreamnb.topology.nodes import Source
 from kstreamnb.topology.partitions import partition_counts, source_topics, topic_writers
-from kstreamnb.topology.split_joins import split_joins
 from kstreamnb.topology.topology import Topology
 
 
