@@ -14,6 +14,7 @@ from types import FunctionType
 from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias
 
 from kstreamnb.core.block import Block
+from kstreamnb.core.codec import StreamPartitioner
 from kstreamnb.core.record import Headers, RecordMetadata
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
@@ -251,6 +252,25 @@ NO_TRAITS = OperatorTraits("none")
 """The traits of an operator without rows that nobody asks anything about, and of a node without an operator."""
 
 
+@dataclass(frozen=True)
+class Apart:
+    """The operators of a join of answers that runs apart from its table.
+
+    Attributes:
+        send: sends the table's rows, as changes reach it.
+        keep: keeps the rows in a store, under the keys that they were sent with.
+        resolve: takes the place of the operator.
+        serde: that of the values that are sent and kept.
+        partitioner: sends each row to the partition of the task that it is from.
+    """
+
+    send: Operator
+    keep: Operator
+    resolve: Operator
+    serde: Serde
+    partitioner: StreamPartitioner
+
+
 class Operator(ABC):
     """Describes what a node does to a record; subclasses are frozen dataclasses."""
 
@@ -266,6 +286,14 @@ class Operator(ABC):
     def changed(self, **fields: object) -> Self:
         """Return the operator with other values of some fields."""
         return replace(self, **fields)  # type: ignore[type-var] # subclasses are dataclasses
+
+    def apart(self, store: str) -> Apart | None:
+        """Return how the operator works without its table's stores, with a copy of the rows; None if it cannot.
+
+        Args:
+            store: the name of the store for the copy.
+        """
+        return None
 
     def fuse(self, context: BindContext, *, new_only: bool) -> Block | None:
         """Return the operator's work as lines for a generated function; None if only a closure can do it.

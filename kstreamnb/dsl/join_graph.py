@@ -18,6 +18,7 @@ from kstreamnb.errors import TopologyError
 from kstreamnb.logical.builder import GraphBuilder, check_history, is_versioned, look_up, send_old
 from kstreamnb.logical.nodes import Repartition, StateStore, StreamJoin, TableJoin, WindowedStream
 from kstreamnb.operators import foreign_key as fk
+from kstreamnb.operators.foreign_key_answers import SubscriptionResolve
 from kstreamnb.operators.stateless import PassThrough
 from kstreamnb.operators.stream_joins import JoinWindow, StreamSelfJoin, StreamStreamJoin, StreamTableJoin
 from kstreamnb.operators.table_joins import How, JoinView, TableJoinMerge, TableTableJoin
@@ -255,7 +256,7 @@ def emit_join_foreign(
     sources = graph.co_partition((*left.sources, answered.name))
     view = look_up(graph, left.node)
     resolve_name = graph.name_or_new(name, f"{_FK}-RESPONSE-RESOLVER-PROCESSOR-", "-subscription-response-resolver")
-    operator = fk.SubscriptionResolve(view, join.joiner, join.is_left, left.value_serde)
+    operator = SubscriptionResolve(view, join.joiner, join.is_left, left.value_serde)
     resolve = graph.step(resolve_name, operator, answered.id, stores=view.stores, uses=(left.node,))
     result = graph.name_or_new(name, "KTABLE-FK-JOIN-OUTPUT-", "-result")
     store_name = table.new_store(graph, "KTABLE-FK-JOIN-OUTPUT-")

@@ -311,7 +311,8 @@ class TableJoins(Handle, Generic[K, V]):
             >>> head(joined, {"users": [("u1", "Ann")], "orders": [("o1", ["u1", "hat"]), ("o2", ["u2", "cap"])]})
             [('o1', 'hat for Ann', 1)]
 
-        Source: Kafka Streams `KTable#join`, KIP-213; differences: on Spark, a foreign-key join is one task.
+        Source: Kafka Streams `KTable#join`, KIP-213; differences: on Spark, a
+            foreign-key join keeps a copy of the left rows, or is one task (see the guide, "Differences").
         """
         return _declare(self, other, "join", "inner", functions, keywords)
 
@@ -393,7 +394,8 @@ class TableJoins(Handle, Generic[K, V]):
             >>> head(joined, {"prices": [("hat", 12)], "names": [("hat", "Hat")]})
             [('hat', 'None: 12', 0), ('hat', 'Hat: 12', 1)]
 
-        Source: Kafka Streams `KTable#leftJoin`, KIP-213; differences: on Spark, a foreign-key join is one task.
+        Source: Kafka Streams `KTable#leftJoin`, KIP-213; differences: on Spark, a
+            foreign-key join keeps a copy of the left rows, or is one task (see the guide, "Differences").
         """
         return _declare(self, other, "left_join", "left", functions, keywords)
 

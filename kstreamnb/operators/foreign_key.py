@@ -1,4 +1,4 @@
-"""A foreign-key join in four steps: subscribe, keep the subscription, answer it, and resolve the answer.
+"""The first three steps of a foreign-key join: subscribe, keep the subscription, answer it.
 
 The left table's task sends each row's subscription to a foreign key to the task that owns the key. There subscriptions
 are stored, and answered now and with each change of the right table's row. An answer carries the hash of its left
@@ -25,7 +25,6 @@ from kstreamnb.core.operator import (
     OperatorTraits,
     Process,
     TableView,
-    ValueJoiner,
     ValueMapper,
 )
 from kstreamnb.core.record import Change, Headers
@@ -252,50 +251,6 @@ class ForeignTableJoin(Operator):
                 forward(primary_key(store_key[size:]), response, timestamp, headers)
 
         return tell
-
-
-@dataclass(frozen=True)
-class SubscriptionResolve(Operator):
-    """Join each answer with the left table's current row; an answer to an older row is dropped.
-
-    Shape: stream of (K, Response[VO]), KTable[K, V] -> stream of (K, VR or None); 1 -> at most 1; store: the
-        left table's; repartition: no.
-    Late: an answer whose hash is not that of the current left value is dropped as "expired".
-
-    Args:
-        value_serde: the left table's value serde; None is the application's default.
-
-    Source: Kafka Streams `ResponseJoinProcessorSupplier`; differences: none.
-    """
-
-    view: TableView
-    joiner: ValueJoiner
-    left: bool = False
-    value_serde: Serde | None = None
-
-    traits = OperatorTraits("match", reads_global=True)
-
-    def bind(self, context: BindContext, forward: Forward) -> Process:
-        """Build the closure of one task."""
-        get, drop, left, joiner = self.view.bind(context), context.drop, self.left, self.joiner
-        value_bytes = context.value_serde(self.value_serde).serialize
-
-        def resolve(key: object, response: Response, timestamp: int, headers: Headers) -> None:
-            row = get(key)
-            value = None if row is None else row[0]
-            digest = None if value is None else value_hash(value_bytes(value) or b"")
-            if digest != response.value_hash:
-                details = {
-                    "answers": "deleted row" if response.value_hash is None else response.value_hash.hex(),
-                    "current": "deleted row" if digest is None else digest.hex(),
-                }
-                drop("expired", key, response.foreign_value, timestamp, details)
-                return
-            foreign = response.foreign_value
-            joined = joiner(value, foreign) if foreign is not None or (left and value is not None) else None
-            forward(key, joined, timestamp, headers)
-
-        return resolve
 
 
 _INSTRUCTIONS = tuple(Instruction)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -181,7 +181,7 @@ def deploy(
     missing = missing_outputs(topology, settings, topics, create=create_topics) if sink is None else {}
     as_given = {**_with_prefix(settings, "producer."), **(producer or {})}  # without the limits that the plan adds
     limited = settings if sink is not None else with_limits(settings, topology, admin, {**servers, **as_given})
-    application = application_over(topology, limited, {**topics, **missing})
+    application = application_over(topology, limited, topics | missing, _split(old, spark_partitions))
     refuse_what_cannot_run(application)
     if sink is not None:
         _refuse_loops(application)
@@ -224,6 +224,11 @@ def deploy(
     _launch(query, folder, manifest, old, is_new=is_new)
     query.book.replicas = fewest_replicas(admin, sink, written)
     return query
+
+
+def _split(old: Manifest | None, spark_partitions: int | None) -> Collection[str] | None:
+    """Return the foreign-key joins to split: those of the checkpoint, else all (None) if tasks can run side by side."""
+    return old.split if old is not None else () if spark_partitions == 1 else None
 
 
 def _launch(query: Query, folder: CheckpointFiles, manifest: Manifest, old: Manifest | None, *, is_new: bool) -> None:

@@ -97,7 +97,7 @@ def run(
     settings = Config.of(config)
     count = partitions if isinstance(partitions, int) else 1
     given = partitions if isinstance(partitions, Mapping) else {}
-    application = plan_application(topology, settings, given, direct=True, default_partitions=count)
+    application = plan_application(topology, settings, given, direct=True, default_partitions=count, split=None)
     _check(application)
     slots = spark_partitions or 2 * spark.sparkContext.defaultParallelism
     deployment = plan_deployment(f"run{next(_runs)}", [application], slots)

@@ -51,6 +51,7 @@ _FLOWS = {
     "regroup": "regrouped count",
     "json-totals": "JSON in and out, totals by key",
     "stream-join": "stream-stream join",
+    "foreign-key-join": "foreign-key join, 10 foreign rows",
 }
 _PATIENCE_S, _START_MS = 300.0, 1_790_000_000_000
 
@@ -183,11 +184,15 @@ def throughput(field: Field, options: argparse.Namespace) -> None:
 def _flow(field: Field, engine: str, name: str, prefix: str, options: argparse.Namespace) -> tuple[float, ...]:
     """Run an engine over a filled topic; return both rates and the CPU seconds for a million records."""
     sides = INPUTS[name]
-    results = options.records // len(sides)
+    foreign = name == "foreign-key-join"
+    results = options.records if foreign else options.records // len(sides)
     Admin(field.servers).create_topic(f"{prefix}-out", partitions=_PARTITIONS)
     for side in sides:
         Admin(field.servers).create_topic(f"{prefix}-{side}", partitions=_PARTITIONS)
-        _fill(field.servers, f"{prefix}-{side}", results, b'{"amount":%d,"of":"v"}' if "json" in name else b"v%d")
+        if foreign and side == "right":
+            _fill_foreign(field.servers, f"{prefix}-{side}")
+        else:
+            _fill(field.servers, f"{prefix}-{side}", results, b'{"amount":%d,"of":"v"}' if "json" in name else b"v%d")
     before, began = field.cpu(engine), time.perf_counter()
     kit = {"max_records": options.batch} if engine.startswith("kit") else {}
     with field.running(engine, name, prefix, **kit):
@@ -216,6 +221,14 @@ def _fill(servers: str, topic: str, count: int, value: bytes) -> None:
             except BufferError:
                 producer.poll(0.05)
     producer.flush()
+
+
+def _fill_foreign(servers: str, topic: str) -> None:
+    """Send the rows that all others refer to, to the partitions of their keys."""
+    text = ks.Serdes.string()
+    with RecordProducer(servers, key_serde=text, value_serde=text) as producer:
+        for number in range(10):
+            producer.send(topic, f"k{number}", f"v{number}", timestamp=_START_MS)
 
 
 def _await_results(servers: str, topic: str, count: int) -> tuple[float, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -71,9 +71,17 @@ def with_headers() -> ks.Topology:
     return builder.build()
 
 
-def placed(topology: Topology, partitions: int, *, spark_partitions: int = 2, **config: Any) -> Deployment:
-    """Return the deployment of a topology, on two Spark partitions by default."""
-    application = plan_application(topology, Config.of(config), {}, direct=True, default_partitions=partitions)
+def placed(
+    topology: Topology,
+    partitions: int,
+    *,
+    spark_partitions: int = 2,
+    split: Collection[str] | None = None,
+    **config: Any,
+) -> Deployment:
+    """Return the deployment of a topology, on two Spark partitions and with split joins by default."""
+    settings = Config.of(config)
+    application = plan_application(topology, settings, {}, direct=True, default_partitions=partitions, split=split)
     return plan_deployment("streams", [application], spark_partitions)
 
 
@@ -141,7 +149,8 @@ def streamed(
     **config: Any,
 ) -> list[dict[str, Output]]:
     """Return what one streaming query writes to some topics, for several numbers of micro-batches at once."""
-    application = plan_application(topology, Config.of(config), {}, direct=True, default_partitions=partitions)
+    settings = Config.of(config)
+    application = plan_application(topology, settings, {}, direct=True, default_partitions=partitions, split=None)
     deployment = plan_deployment("streams", [application] * len(batches), 2)
     steps = in_order(application, rows)
     query, sink = query_over(spark, folder, deployment, packed([steps] * len(batches), batches))

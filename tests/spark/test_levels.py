@@ -79,12 +79,12 @@ def test_only_tasks_with_data_run(tmp_path: Path) -> None:
 
 
 def test_a_cycle_reports_the_rows_of_all_its_partitions(tmp_path: Path) -> None:
-    """Both tables of a foreign-key join are in one task, with a store for each of their partitions."""
+    """Both tables of a join that is not split are in one task, with a store for each of their partitions."""
     builder = ks.StreamsBuilder("shop")
     customers = builder.table("customers", store="customers")
     orders = builder.table("orders", store="orders")
     orders.join(customers, lambda order: order, lambda order, name: name).to_stream().to("named")
-    deployment = placed(builder.build(), 4)
+    deployment = placed(builder.build(), 4, split=())
     cluster = Cluster.of(deployment, tmp_path.name)
     rows: list[Row] = [("customers", f"c{at}", "Ann", at) for at in range(6)]
     rows += [("orders", f"o{at}", f"c{at % 6}", 6 + at) for at in range(20)]

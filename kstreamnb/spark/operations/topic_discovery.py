@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -58,7 +58,7 @@ class TopicDiscovery:
 
     def look(self, topics: Mapping[str, int]) -> bool:
         """Restart the query if there is something new among the topics of the cluster; returns whether it did."""
-        application = application_over(self._query.topology, self._settings, topics)
+        application = application_over(self._query.topology, self._settings, topics, self._manifest.split)
         known, grown = self._manifest.inputs, not self._query.deployment.stateful
         found = [
             f"{topic} has {pluralize(application.partitions[topic], 'partition')}"
@@ -83,8 +83,12 @@ class TopicDiscovery:
         return self._query.control.start(Actor.COMPANION, deployment=deployment, source=self._source)
 
 
-def application_over(topology: Topology, settings: Config, topics: Mapping[str, int]) -> ApplicationPlan:
+def application_over(
+    topology: Topology, settings: Config, topics: Mapping[str, int], split: Collection[str] | None = ()
+) -> ApplicationPlan:
     """Return the application over the topics of a cluster, given with their numbers of partitions.
+
+    ``split`` are the foreign-key joins to split, as for `plan_application`.
 
     Raises:
         UnknownTopicError: an input topic does not exist.
@@ -105,6 +109,5 @@ def application_over(topology: Topology, settings: Config, topics: Mapping[str, 
                     hint="create it with ks.kafka.Admin; topics that this user cannot READ are not listed",
                     origin=source.origin,
                 )
-    return plan_application(
-        topology, settings, {topic: n for topic, n in topics.items() if topic not in own}, direct=False
-    )
+    known = {topic: n for topic, n in topics.items() if topic not in own}
+    return plan_application(topology, settings, known, direct=False, split=split)

@@ -42,14 +42,16 @@ _loaded: OrderedDict[str, Deployment] = OrderedDict()
 class ApplicationPlan:
     """A topology with its settings and the partitions of every topic, under the names they have in Kafka.
 
-    ``inner`` are topics whose records pass from task to task inside the query: repartition topics, and with ``direct``
-    also the user's topics that are written and read here. ``looped`` are the user's topics that are written here and
+    ``running`` is the topology that tasks run: foreign-key joins may be split in it. ``inner`` are topics whose records
+    pass from task to task inside the query: repartition topics, and with ``direct`` also the user's topics that are
+    written and read here. ``looped`` are the user's topics that are written here and
     read back through Kafka. ``external`` are the input topics, ``global_topics`` those of global stores; ``levels``
     and ``reads`` give the level and the topics of each sub-topology; ``cycles`` are ids of sub-topologies that feed
     each other. Output topics that ``partitions`` does not name have ``default_partitions``.
     """
 
     topology: Topology
+    running: Topology
     config: Config
     partitions: Mapping[str, int]
     inner: frozenset[str]
@@ -67,6 +69,11 @@ class ApplicationPlan:
         ids = tuple(group.id for group in self.topology.subtopologies())
         return TaskPlan(self.topology, ids, config=self.config, partitions=self.partitions)
 
+    @property
+    def split(self) -> list[str]:
+        """The nodes by which split foreign-key joins are known: those that resolve their answers."""
+        return [name for name, node in self.topology.nodes.items() if self.running.nodes[name] != node]
+
     @cached_property
     def id(self) -> str:
         """The application's id."""
@@ -80,7 +87,7 @@ class ApplicationPlan:
     @property
     def internal_topics(self) -> frozenset[str]:
         """The application's repartition topics, under their names in Kafka."""
-        return frozenset(f"{self.id}-{name}" for name in self.topology.internal_topics)
+        return frozenset(f"{self.id}-{name}" for name in self.running.internal_topics)
 
     def cycle_of(self, subtopology: int) -> frozenset[int]:
         """Return the ids of the cycle that a sub-topology belongs to; empty without one."""

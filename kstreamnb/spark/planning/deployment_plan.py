@@ -137,6 +137,8 @@ class DeploymentPlan(Displayed):
         lines.append(f"shuffles: {self.shuffles}; tasks at once: {self.parallelism}")
         each = ", ".join(f"{count} of sub-topology {id_}" for id_, count in self.max_parallelism.items())
         lines.append(f"max parallelism: {each}")
+        for join in self.deployment.application.split:
+            lines.append(f"split: the sides of the foreign-key join at {join} run in separate tasks")
         for circle in self.cycles:
             ids = ", ".join(map(str, circle))
             lines.append(f"in one place: sub-topologies {ids} feed each other, so all their tasks run as one")
@@ -193,7 +195,8 @@ def plan(
     given = partitions if isinstance(partitions, Mapping) else {}
     default = partitions if isinstance(partitions, int) else None
     settings = Config.of(config)
-    application = plan_application(topology, settings, given, direct=False, default_partitions=default)
+    split = () if spark_partitions == 1 else None
+    application = plan_application(topology, settings, given, direct=False, default_partitions=default, split=split)
     refuse_what_cannot_run(application)
     deployment = plan_deployment(application.id, [application], spark_partitions)
     levels = tuple(_level(application, deployment, level.number) for level in deployment.levels)
@@ -232,7 +235,7 @@ def _level(application: ApplicationPlan, deployment: Deployment, number: int) ->
     level = deployment.levels[number]
     operator = "transformWithState" if level.stateful else "mapInArrow"
     ids = sorted({plan.subtopologies[0] for task in here for plan in task.plans})
-    owners = {group.id: group.stores for group in application.topology.subtopologies()}
+    owners = {group.id: group.stores for group in application.running.subtopologies()}
     inner = sorted({topic for id_ in ids for topic in application.reads[id_]} & application.inner)
     return PlannedLevel(
         number,
@@ -246,7 +249,9 @@ def _level(application: ApplicationPlan, deployment: Deployment, number: int) ->
 
 
 def _kind(application: ApplicationPlan, store: str) -> str:
-    spec = application.topology.stores[store]
+    spec = application.running.stores[store]
+    if store not in application.topology.stores:
+        return "a copy of the left table's rows"
     kind = str(spec.extra.get("type", "buffer") if spec.kind == "internal" else spec.kind).replace("_", " ")
     return kind if spec.logged or spec.changelog_topic else f"{kind}, not logged: restored from the checkpoint alone"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ from kstreamnb.spark.planning.deployment import (
     WorkerOptions,
 )
 from kstreamnb.spark.planning.key_routing import RoutingKeys
+from kstreamnb.spark.planning.split_joins import split_joins
 from kstreamnb.topology.nodes import Source
 from kstreamnb.topology.partitions import partition_counts, source_topics, topic_writers
 from kstreamnb.topology.topology import Topology
@@ -31,6 +32,7 @@ def plan_application(
     *,
     direct: bool,
     default_partitions: int | None = None,
+    split: Collection[str] | None = (),
 ) -> ApplicationPlan:
     """Derive an application from the partition counts of its topics.
 
@@ -40,11 +42,13 @@ def plan_application(
         topics: partitions of the user's topics by name.
         direct: pass records of the user's topics that are written and read inside the query, too.
         default_partitions: partitions of input topics that ``topics`` does not name; without it they are an error.
+        split: names of the foreign-key joins to split, as `ApplicationPlan.split` gives them; None for all that can be.
 
     Raises:
         TopologyError: a topic is missing, or joined topics differ in their partitions.
     """
     expect(topology, Topology, "topology", hint="pass what builder.build() returns")
+    given, topology = topology, split_joins(topology, split)
     name = TaskPlan(topology, (), config=config).topic
     internal = topology.internal_topics.keys()
     groups = [group for group in topology.subtopologies() if not group.is_global]
@@ -65,6 +69,7 @@ def plan_application(
     }
     cycles = _cycles(upstream)
     return ApplicationPlan(
+        given,
         topology,
         config,
         {name(topic): count for topic, count in {**known, **counts}.items()},
@@ -152,7 +157,7 @@ def _plans(application: ApplicationPlan) -> Iterator[tuple[TaskPlan, ...]]:
     """Return plans that run as one: each alone, but those of a cycle together."""
     together: dict[object, list[TaskPlan]] = {}  # in the order of their first members
     common = TaskPlan(
-        application.topology,
+        application.running,
         (),
         partitions=application.partitions,
         config=application.config,
@@ -230,7 +235,7 @@ class _Needs(NamedTuple):
 
 
 def _needs(application: ApplicationPlan) -> _Needs:
-    topology = application.topology
+    topology = application.running
     needs = _Needs(set(), set(), set())
     for group in topology.subtopologies():
         if group.is_global:

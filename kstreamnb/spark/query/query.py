@@ -215,7 +215,7 @@ class Query(Suggesting):
     @property
     def cost(self) -> CostPicture:
         """The graph painted by what its tasks cost since the query was made; ``ks.widgets.explorer`` takes it."""
-        return query_cost(self.topology, self.metrics())
+        return query_cost(self.control.deployment.application.running, self.metrics())
 
     def watch(self, function: BatchListener) -> Callable[[], None]:
         """Call a function with the figures of every batch, in the thread that publishes it.

@@ -129,7 +129,7 @@ class QueryDescription(Tabular):
 
     def _place(self, task: TaskPlacement) -> tuple[str, str, str]:
         application = self.deployment.applications[task.application]
-        owners = {group.id: group.stores for group in application.topology.subtopologies()}
+        owners = {group.id: group.stores for group in application.running.subtopologies()}
         ids = [(plan.subtopologies[0], plan.partition) for plan in task.plans]
         read: dict[str, set[int]] = {}
         for id_, partition in ids:

@@ -35,6 +35,7 @@ class Manifest:
     ``state`` describes, by sub-topology with state, its stores, the processors that keep cells, and its tasks;
     ``levels`` says of each level whether it has state and reads global tables; ``topic_ids`` are those of the inputs.
     ``changelogs``: the changelog topics have the whole state. ``slots``: executors publish the output in that many.
+    ``split``: the foreign-key joins whose sides run in separate tasks.
     """
 
     query: str
@@ -50,6 +51,7 @@ class Manifest:
     topic_ids: dict[str, str] = field(repr=False, default_factory=dict)
     changelogs: bool = False
     slots: int = 0
+    split: list[str] = field(default_factory=list)
 
 
 def manifest_of(deployment: Deployment) -> Manifest:
@@ -67,6 +69,7 @@ def manifest_of(deployment: Deployment) -> Manifest:
         global_topics=list(first.global_topics),
         changelogs=deployment.options.changelogs,
         slots=deployment.options.slots,
+        split=first.split,
     )
 
 
@@ -222,6 +225,11 @@ def _settings(old: Manifest, new: Manifest) -> list[str]:
         changes.append(f"it has {_levels_text(old)}, not {_levels_text(new)}, and Spark adds no state to a level later")
         for group in sorted(new.state.keys() - old.state.keys()):
             changes.append(f"sub-topology {group} {'gained state' if _has(old, group) else 'is new'}")
+    before, after = _circles(old), _circles(new)
+    for circle in sorted(before ^ after):
+        if any(group in old.state for group in circle):
+            was, now = ("as one", "apart") if circle in before else ("apart", "as one")
+            changes.append(f"the tasks of sub-topologies {' and '.join(circle)} ran {was} and run {now} now")
     for topic in sorted(old.inputs.keys() & new.inputs.keys()):
         if old.inputs[topic] != new.inputs[topic] and new.state:
             changes.append(
@@ -229,6 +237,12 @@ def _settings(old: Manifest, new: Manifest) -> list[str]:
                 "their state (copy the topic into a new one, and start from a new checkpoint)"
             )
     return changes
+
+
+def _circles(manifest: Manifest) -> set[tuple[str, ...]]:
+    """Return the ids of the sub-topologies that feed each other, so that all their tasks are one."""
+    names = (name.partition("/circle ")[2] for name in manifest.groups)
+    return {tuple(ids.split("+")) for ids in names if ids}
 
 
 def _levels_text(manifest: Manifest) -> str:
@@ -281,7 +295,7 @@ def _words(setting: str, shape: Mapping[str, Any]) -> object:
 
 
 def _state(deployment: Deployment) -> dict[str, Any]:
-    topology = deployment.application.topology
+    topology = deployment.application.running
     by_group: dict[str, Any] = {}
     for task in deployment.tasks:
         for plan in task.plans if task.stateful else ():

@@ -64,7 +64,7 @@ def read_store(
     if settings.application_id is None:
         settings = replace(settings, application_id=old.application)
     # Topics that the checkpoint does not know have tasks without state.
-    application = plan_application(topology, settings, old.inputs, direct=False, default_partitions=1)
+    application = plan_application(topology, settings, old.inputs, direct=False, default_partitions=1, split=old.split)
     deployment = plan_deployment(old.query, [application], old.spark_partitions, known_keys=old.groups)
     check_compatible(old, manifest_of(deployment))
     stores = LiveStores(spark or spark_session(), deployment, folder, trust=trust)

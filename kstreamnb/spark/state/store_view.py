@@ -120,7 +120,7 @@ def tasks_with(deployment: Deployment, name: str) -> list[TaskPlacement]:
     Raises: StateError that names the stores there are.
     """
     application = deployment.application
-    owners = {group.id: group.stores for group in application.topology.subtopologies()}
+    owners = {group.id: group.stores for group in application.running.subtopologies()}
     placed = [
         task
         for task in deployment.tasks

@@ -24,12 +24,12 @@ from kstreamnb.operators.foreign_key import (
     SubscriptionJoin,
     SubscriptionPartitioner,
     SubscriptionReceive,
-    SubscriptionResolve,
     SubscriptionSend,
     SubscriptionSerde,
     subscription_prefix,
     value_hash,
 )
+from kstreamnb.operators.foreign_key_answers import SubscriptionResolve
 from kstreamnb.operators.tables import MaterializedView, TableSource
 from tests.unit.operators.fake_context import FakeContext
 

@@ -1,0 +1,155 @@
+"""The last step of a foreign-key join: an answer is joined with the left table's row, or with a copy of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from kstreamnb.core.operator import (
+    NO_TRAITS,
+    Apart,
+    BindContext,
+    Forward,
+    Operator,
+    OperatorTraits,
+    Process,
+    TableView,
+    ValueJoiner,
+)
+from kstreamnb.core.record import Change, Headers
+from kstreamnb.core.serde import Serde
+from kstreamnb.operators.foreign_key import Response, ResponsePartitioner, ResponseSerde, value_hash
+from kstreamnb.operators.tables import MaterializedView
+
+FindRow: TypeAlias = Callable[[object], tuple[object, bytes | None]]
+"""Finds the value of a key's row and its hash; two times None without a row."""
+
+
+@dataclass(frozen=True)
+class SubscriptionResolve(Operator):
+    """Join each answer with the left table's current row; an answer to an older row is dropped.
+
+    Shape: stream of (K, Response[VO]), KTable[K, V] -> stream of (K, VR or None); 1 -> at most 1; store: the
+        left table's; repartition: no.
+    Late: an answer whose hash is not that of the current left value is dropped as "expired".
+
+    Args:
+        value_serde: the left table's value serde; None is the application's default.
+
+    Source: Kafka Streams `ResponseJoinProcessorSupplier`; differences: none.
+    """
+
+    view: TableView
+    joiner: ValueJoiner
+    left: bool = False
+    value_serde: Serde | None = None
+
+    traits = OperatorTraits("match", reads_global=True)
+
+    def bind(self, context: BindContext, forward: Forward) -> Process:
+        """Build the closure of one task."""
+        find, drop, left, joiner = self._bind_find(context), context.drop, self.left, self.joiner
+
+        def resolve(key: object, response: Response, timestamp: int, headers: Headers) -> None:
+            value, digest = find(key)
+            if digest != response.value_hash:
+                details = {
+                    "answers": "deleted row" if response.value_hash is None else response.value_hash.hex(),
+                    "current": "deleted row" if digest is None else digest.hex(),
+                }
+                drop("expired", key, response.foreign_value, timestamp, details)
+                return
+            foreign = response.foreign_value
+            joined = joiner(value, foreign) if foreign is not None or (left and value is not None) else None
+            forward(key, joined, timestamp, headers)
+
+        return resolve
+
+    def apart(self, store: str) -> Apart:
+        """Return the operators that join answers with a copy of the left table."""
+        serde = self.value_serde
+        resolve = CopyResolve(MaterializedView(store), self.joiner, self.left)
+        send = RowSend(serde, self.view.versioned)
+        return Apart(send, RowKeep(store), resolve, ResponseSerde(serde), ResponsePartitioner())
+
+    def _bind_find(self, context: BindContext) -> FindRow:
+        get, value_bytes = self.view.bind(context), context.value_serde(self.value_serde).serialize
+
+        def find(key: object) -> tuple[object, bytes | None]:
+            row = get(key)
+            value = None if row is None else row[0]
+            return value, None if value is None else value_hash(value_bytes(value) or b"")
+
+        return find
+
+
+@dataclass(frozen=True)
+class RowSend(Operator):
+    """Send the left table's rows, with their hashes, to the task of the same partition that joins answers.
+
+    Shape: KTable[K, V] -> stream of (K, Response[V]); a change -> at most 1; store: none; repartition: no.
+    Late: a change that is not its key's latest in a versioned table is not sent.
+
+    Source: none; Kafka Streams joins answers in the left table's task.
+    """
+
+    value_serde: Serde | None
+    versioned: bool
+
+    traits = NO_TRAITS
+
+    def bind(self, context: BindContext, forward: Forward) -> Process:
+        """Build the closure of one task."""
+        value_bytes, partition = context.value_serde(self.value_serde).serialize, context.partition
+        versioned = self.versioned
+
+        def send(key: object, change: Change, timestamp: int, headers: Headers) -> None:
+            new, _, is_latest = change
+            if is_latest or not versioned:
+                digest = None if new is None else value_hash(value_bytes(new) or b"")
+                forward(key, Response(digest, new, partition), timestamp, ())
+
+        return send
+
+
+@dataclass(frozen=True)
+class RowKeep(Operator):
+    """Keep the latest row of each key of the left table; forward nothing.
+
+    Shape: stream of (K, Response[V]) -> nothing; store: key-value.
+    Late: never.
+
+    Source: none; it takes the place of the left table's store.
+    """
+
+    store: str
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """Replaces rows."""
+        return OperatorTraits("replace", self.store)
+
+    def bind(self, context: BindContext, forward: Forward) -> Process:
+        """Build the closure of one task."""
+        put = context.store(self.store).put
+        return lambda key, row, timestamp, headers: put(key, None if row.value_hash is None else row)
+
+
+@dataclass(frozen=True)
+class CopyResolve(SubscriptionResolve):
+    """Join each answer with the copy of the left table's row, whose hash is known.
+
+    Shape: as `SubscriptionResolve`; store: the copy.
+
+    Source: none; results are those of `SubscriptionResolve`.
+    """
+
+    def _bind_find(self, context: BindContext) -> FindRow:
+        get = context.store(self.view.stores[0]).get
+
+        def find(key: object) -> tuple[object, bytes | None]:
+            row = get(key)
+            return (None, None) if row is None else (row.foreign_value, row.value_hash)
+
+        return find

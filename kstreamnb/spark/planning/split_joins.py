@@ -1,0 +1,122 @@
+"""Split foreign-key joins, so that both of their sides run partition by partition.
+
+Such a join sends subscriptions from the left table's task to the right one's, and answers back: a cycle of
+sub-topologies. It is cut before the node that joins the answers: that node and all below it become a sub-topology of
+their own, with a copy of the left table's rows, which come through one more internal topic. A row arrives before the
+answers that it causes, so results are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from copy import copy
+from dataclasses import replace
+from typing import Any
+
+from kstreamnb.core.stores import StoreSpec
+from kstreamnb.topology.nodes import InternalTopic, ProcessorNode, Sink, Source, Subtopology, walk
+from kstreamnb.topology.topology import Topology
+
+_TIMELESS = ("key_value", "timestamped_key_value")
+
+
+def split_joins(topology: Topology, joins: Collection[str] | None = None) -> Topology:
+    """Return a topology in which foreign-key joins are split; a join whose results would change stays whole.
+
+    Args:
+        topology: the application's topology.
+        joins: the joins to split, by the nodes that join answers; None for all.
+    """
+    for node in topology.nodes.values():
+        if isinstance(node, ProcessorNode) and (joins is None or node.name in joins):
+            topology = _split(topology, node)
+    return topology
+
+
+def _split(topology: Topology, resolve: ProcessorNode) -> Topology:
+    """Return the topology with a node's join split, or as it is without a join, or if results would change."""
+    rows = f"{resolve.name}-rows"
+    source, topic, store = (f"{rows}-{part}" for part in ("source", "topic", "store"))
+    apart = resolve.operator.apart(store)
+    if apart is None:
+        return topology
+    send, tell = _sides(topology, resolve)
+    if not _are_ordered(topology, send, tell):
+        return topology
+    answers = next(node for node in topology.sources() if node.name in resolve.parents)
+    serdes: dict[str, Any] = {"key_serde": answers.key_serde, "value_serde": apart.serde}
+    above = (
+        ProcessorNode(rows, topology.nodes[send].parents, apart.send),
+        Sink(f"{rows}-sink", (rows,), topic, **serdes, partitioner=apart.partitioner),
+    )
+    below = (
+        Source(source, (topic,), **serdes),
+        ProcessorNode(f"{rows}-keep", (source,), apart.keep, (store,)),
+        replace(resolve, operator=apart.resolve, stores=(store,)),
+    )
+    split = copy(topology)
+    split.nodes = topology.nodes | {node.name: node for node in (*above, *below)}
+    split.stores = topology.stores | {store: StoreSpec(store, "key_value", **serdes, logged=False)}
+    split.internal_topics = topology.internal_topics | {topic: InternalTopic(topic)}
+    split.copartitioned = [*topology.copartitioned, (answers.name, source)]
+    group = next(group for group in split.subtopologies() if resolve.name in group.nodes)
+    if send in group.nodes or not _is_timeless(split, group):
+        return topology
+    others = [name for each in topology.subtopologies() for name in each.nodes if name not in group.nodes]
+    # Sub-topologies keep their ids, and the new one gets the last.
+    split.nodes = {name: split.nodes[name] for name in (*others, rows, f"{rows}-sink", *group.nodes)}
+    return split
+
+
+def _sides(topology: Topology, resolve: ProcessorNode) -> tuple[str, str]:
+    """Return the node that sends the subscriptions of a join, and the one that tells subscribers of changes."""
+    nodes = topology.nodes
+    (sink,) = _above(topology, resolve.parents[0])
+    by_kind = {join.kind: name for name in nodes[sink].parents if (join := nodes[name].traits.join)}
+    (receive,) = nodes[by_kind["answer"]].parents
+    (registration,) = _above(topology, nodes[receive].parents[0])
+    return nodes[registration].parents[0], by_kind["notify"]
+
+
+def _above(topology: Topology, name: str) -> tuple[str, ...]:
+    """Return a node's parents; those of a source are the sinks that write its topics."""
+    node = topology.nodes[name]
+    if not isinstance(node, Source):
+        return node.parents
+    return tuple(each.name for each in topology.nodes.values() if isinstance(each, Sink) and each.topic in node.topics)
+
+
+def _are_ordered(topology: Topology, left: str, right: str) -> bool:
+    """Return whether a row of the left table and an answer to another one are never due at one moment.
+
+    What one input record causes is ordered by the number of topics in between. So no input may reach both tables, nor
+    the left one on paths of different lengths.
+    """
+    inputs = _inputs(topology, left)
+    topics = {topic for topic, _ in inputs}
+    return len(inputs) == len(topics) and topics.isdisjoint(topic for topic, _ in _inputs(topology, right))
+
+
+def _inputs(topology: Topology, name: str) -> set[tuple[str, int]]:
+    """Return the inputs above a node with the number of topics in between; in a loop, with several numbers."""
+    nodes = topology.nodes
+
+    def onward(place: tuple[str, int]) -> list[tuple[str, int]]:
+        name, distance = place
+        above = _above(topology, name) if distance < len(nodes) else ()
+        return [(each, distance + isinstance(nodes[name], Source)) for each in above]
+
+    return {
+        (topic, distance)
+        for source, distance in walk([(name, 0)], onward)
+        if isinstance(node := nodes[source], Source)
+        for topic in node.topics or (node.pattern or "",)
+        if topic not in topology.internal_topics
+    }
+
+
+def _is_timeless(topology: Topology, group: Subtopology) -> bool:
+    """Return whether no result of a sub-topology depends on its stream time, which the left table's records advance."""
+    return all(topology.stores[store].kind in _TIMELESS for store in group.stores) and not any(
+        topology.nodes[name].traits.user_code for name in group.nodes
+    )
