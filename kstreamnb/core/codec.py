@@ -13,7 +13,6 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.serde import Serde, StringSerde, WholeSerde
-from kstreamnb.core.serdes import JsonSerde
 from kstreamnb.errors import ConfigError
 
 T = TypeVar("T")
@@ -89,9 +88,9 @@ def copier(serde: Serde) -> Callable[[Any], Wire]:
 
     def copy(value: object) -> Wire:
         copied = copy_value(value)
-        return write(value) if copied is None else CopiedValue(copied)
+        return write(value) if copied is None else CopiedValue(copied) if type(copied) is dict else copied
 
-    return copy if isinstance(serde, JsonSerde) else write
+    return write if type(serde).copy_value is Serde.copy_value else copy
 
 
 def decoder(serde: Serde) -> Callable[[Wire], Any]:

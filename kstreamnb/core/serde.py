@@ -101,6 +101,8 @@ class Serde(Generic[T]):
     def copy_value(self, value: T) -> T | None:
         """Return the value that its bytes would decode to, if known without serializing; otherwise None.
 
+        It is immutable, or a new dict of immutable values.
+
         Args:
             value: a value that the serde can write.
         """

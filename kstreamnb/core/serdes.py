@@ -113,8 +113,8 @@ class JsonSerde(Serde):
             return None
         for name, item in value.items():
             kind = type(item)
-            kept = (kind in _NUMBERS and _MIN <= item <= _MAX) or kind in _CONSTANTS
-            if not (item.isascii() if kind is str else kept) or type(name) is not str or not name.isascii():
+            kept = item.isascii() if kind is str else _MIN <= item <= _MAX if kind in _NUMBERS else kind in _CONSTANTS
+            if not kept or type(name) is not str or not name.isascii():
                 return None
         return value.copy()
 

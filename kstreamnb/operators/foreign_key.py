@@ -14,7 +14,7 @@ from functools import lru_cache
 from struct import Struct
 from typing import ClassVar, NamedTuple
 
-from kstreamnb.core.codec import StreamPartitioner
+from kstreamnb.core.codec import CopiedValue, StreamPartitioner
 from kstreamnb.core.operator import (
     NO_TRAITS,
     BindContext,
@@ -97,7 +97,8 @@ class SubscriptionSend(Operator):
         key_bytes = context.key_serde(self.foreign_key_serde).serialize
         value_bytes = context.value_serde(self.value_serde).serialize
         extract: KeyValueMapper = self.foreign_key if self.with_key else lambda key, value: self.foreign_key(value)
-        drop, partition, versioned, left = context.drop, context.partition, self.versioned, self.left
+        drop, partition, make = context.drop, context.partition, tuple.__new__
+        versioned, left = self.versioned, self.left
 
         def subscribe(key: object, change: Change, timestamp: int, headers: Headers) -> None:
             new, old, is_latest = change
@@ -113,7 +114,7 @@ class SubscriptionSend(Operator):
             instructions = _instructions(new, old, new_foreign, old_foreign, changed, left)
             digest = None if new is None or not instructions else value_hash(value_bytes(new) or b"")
             for to_old, instruction in instructions:
-                message = Subscription(digest, instruction, key, partition)
+                message = make(Subscription, (digest, instruction, key, partition))
                 forward(old_foreign if to_old else new_foreign, message, timestamp, headers)
 
         return subscribe
@@ -195,7 +196,7 @@ class SubscriptionJoin(Operator):
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
-        get = self.view.bind(context)
+        get, make = self.view.bind(context), tuple.__new__
 
         def answer(keys: tuple[object, object], message: Subscription, timestamp: int, headers: Headers) -> None:
             foreign_key, primary_key = keys
@@ -206,8 +207,7 @@ class SubscriptionJoin(Operator):
             if instruction == _FORGET or (instruction == _TELL_IF_FOUND and row is None):
                 return
             value = None if row is None or instruction == _FORGET_AND_TELL else row[0]
-            response = Response(message.value_hash, value, message.primary_partition)
-            forward(primary_key, response, timestamp, headers)
+            forward(primary_key, make(Response, (message[0], value, message[3])), timestamp, headers)
 
         return answer
 
@@ -236,6 +236,7 @@ class ForeignTableJoin(Operator):
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
         scan, drop, versioned = context.store(self.store).prefix_scan, context.drop, self.versioned
+        make = tuple.__new__
         foreign_bytes = context.key_serde(self.foreign_key_serde).serialize
         primary_key = context.key_serde(self.primary_key_serde).deserialize
 
@@ -247,7 +248,7 @@ class ForeignTableJoin(Operator):
             prefix = subscription_prefix(foreign_bytes(key) or b"")
             size = len(prefix)
             for store_key, (message, _) in scan(prefix):
-                response = Response(message.value_hash, new, message.primary_partition)
+                response = make(Response, (message[0], new, message[3]))
                 forward(primary_key(store_key[size:]), response, timestamp, headers)
 
         return tell
@@ -263,6 +264,11 @@ class SubscriptionSerde(SerdeAround[Subscription]):
     of_keys = True
     name: ClassVar[str] = "foreign-key subscription"  # type: ignore[misc]
     expects: ClassVar[str] = "subscriptions of a foreign-key join"
+
+    def copy_value(self, value: Subscription) -> Subscription | None:
+        """Return the subscription itself, which is immutable, if its key is."""
+        key, inner = value[2], self._inner()
+        return value if type(key) in inner.plain and inner.keeps(key) else None
 
     def _write(self, value: Subscription) -> bytes:
         key = self._inner().serialize(value.primary_key) or b""
@@ -281,6 +287,11 @@ class ResponseSerde(SerdeAround[Response]):
 
     name: ClassVar[str] = "foreign-key response"  # type: ignore[misc]
     expects: ClassVar[str] = "responses of a foreign-key join"
+
+    def copy_value(self, value: Response) -> Response | None:
+        """Return the response with a copy of a foreign value that is a dict; other values may have no bytes."""
+        copied = self._inner().copy_value(value[1])
+        return tuple.__new__(Response, (value[0], CopiedValue(copied), None)) if type(copied) is dict else None
 
     def _write(self, value: Response) -> bytes:
         data = self._inner().serialize(value.foreign_value) or b""

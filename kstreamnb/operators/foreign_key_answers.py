@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+from kstreamnb.core.codec import CopiedValue, SerializedValue
 from kstreamnb.core.operator import (
     NO_TRAITS,
     Apart,
@@ -20,7 +21,7 @@ from kstreamnb.core.operator import (
 from kstreamnb.core.record import Change, Headers
 from kstreamnb.core.serde import Serde
 from kstreamnb.operators.foreign_key import Response, ResponsePartitioner, ResponseSerde, value_hash
-from kstreamnb.operators.tables import MaterializedView
+from kstreamnb.operators.tables import NO_ROW, MaterializedView
 
 FindRow: TypeAlias = Callable[[object], tuple[object, bytes | None]]
 """Finds the value of a key's row and its hash; two times None without a row."""
@@ -61,6 +62,7 @@ class SubscriptionResolve(Operator):
                 drop("expired", key, response.foreign_value, timestamp, details)
                 return
             foreign = response.foreign_value
+            foreign = foreign.copy() if type(foreign) is CopiedValue else foreign
             joined = joiner(value, foreign) if foreign is not None or (left and value is not None) else None
             forward(key, joined, timestamp, headers)
 
@@ -74,14 +76,25 @@ class SubscriptionResolve(Operator):
         return Apart(send, RowKeep(store), resolve, ResponseSerde(serde), ResponsePartitioner())
 
     def _bind_find(self, context: BindContext) -> FindRow:
-        get, value_bytes = self.view.bind(context), context.value_serde(self.value_serde).serialize
+        get, serde = self.view.bind(context), context.value_serde(self.value_serde)
+        value_bytes, rows = serde.serialize, _stored_rows(self.view, context, serde)
 
         def find(key: object) -> tuple[object, bytes | None]:
             row = get(key)
             value = None if row is None else row[0]
-            return value, None if value is None else value_hash(value_bytes(value) or b"")
+            data = rows.get(key, NO_ROW)[0] if rows else None
+            if type(data) is not SerializedValue:  # the store keeps the value itself
+                data = None if value is None else value_bytes(value) or b""
+            return value, None if data is None else value_hash(data)
 
         return find
+
+
+def _stored_rows(view: TableView, context: BindContext, serde: Serde) -> dict[object, tuple[Any, int]]:
+    """Return the rows of a table's store by key, to be read only; none unless ``serde`` wrote their values."""
+    store = context.store(view.store) if isinstance(view, MaterializedView) else None
+    in_place = None if store is None or context.value_serde(store.spec.value_serde) != serde else store.in_place()
+    return {} if in_place is None else in_place[0]
 
 
 @dataclass(frozen=True)

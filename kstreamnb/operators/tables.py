@@ -65,10 +65,11 @@ def bind_update(context: BindContext, name: str | None, forward: Forward, *, sen
 
     Without a store the change is forwarded and nothing else.
     """
+    make = tuple.__new__
     if name is None:
 
         def update(key: object, new: object, old: object, timestamp: int, headers: Headers) -> None:
-            forward(key, Change(new, old if send_old else None), timestamp, headers)
+            forward(key, make(Change, (new, old if send_old else None, True)), timestamp, headers)
 
         return update
     store = context.store(name)
@@ -86,7 +87,7 @@ def bind_update(context: BindContext, name: str | None, forward: Forward, *, sen
         def update(key: object, new: object, old: object, timestamp: int, headers: Headers) -> None:
             put(key, None if new is None else (new, timestamp))
             if tells:
-                forward(key, Change(new, old if send_old else None), timestamp, headers)
+                forward(key, make(Change, (new, old if send_old else None, True)), timestamp, headers)
 
     return update
 

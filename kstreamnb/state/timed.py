@@ -173,10 +173,6 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         time: int = position[0] if self._bits < 0 else position >> self._bits
         return time
 
-    def _position_at(self, time: int) -> int | tuple[int]:
-        """Return a bound before all positions of a time and after those of earlier ones."""
-        return (time,) if self._bits < 0 else time << self._bits
-
     def _bind_changes(self) -> tuple[Callable[[TimedKey[P], object], None], Callable[[TimedKey[P]], None]]:
         """Return functions that add a new row, and that take a row that was removed out of the indexes."""
         raw, bits, segments, segment_ms = self.raw, self._bits, self._segments, self.retention.segment_ms
@@ -285,8 +281,9 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         if not self._positions:
             for key, position in sorted((k for k in self.raw if k is not None), key=lambda raw_key: raw_key[1]):
                 self._positions.add(key, position)
-        positions = self._positions.get(raw_key, [])
-        return positions[bisect_left(positions, self._position_at(time)) :]
+        positions = self._positions.get(raw_key)
+        first: Any = (time,) if self._bits < 0 else time << self._bits  # before all positions of that time
+        return [] if positions is None else positions[bisect_left(positions, first) :]
 
     def _between(self, from_: int, to: int) -> list[TimedKey[P]]:
         """Return raw keys of a range of times that are visible, unordered."""

@@ -63,7 +63,8 @@ class WindowRows(TimedRows[int]):
 
     def _bind_put(self) -> Callable[[object, Any, int], None]:
         raw, retention, bits, watched, insert = self.raw, self.retention, self._bits, self.watched, self._insert
-        encode_key, prepare, stamped_rows, slow = self.keys.encode, self._kept, self.timestamped, self._put_slowly
+        encode_key, stamped_rows, slow = self.keys.encode, self.timestamped, self._put_slowly
+        prepare = self._kept if stamped_rows else self.values.encode
         least, most, text, key_text = -self.values.small, self.values.small, self.values.text, self.keys.text
         if self._forgets_times or (bits and not self.spec.persistent and not retention.retention_ms):
             return slow  # a row loses its time, or is too old on arrival
@@ -153,11 +154,11 @@ class WindowRows(TimedRows[int]):
         return Rows(self._starts(raw_key, self._of_key(raw_key, from_, to)[::-1]))
 
     def _of_key(self, raw_key: Hashable, from_: int, to: int) -> list[int]:
-        positions = self._positions_from(raw_key, from_)
-        return positions[: bisect_left(positions, to + 1 << self._bits)]
+        positions, end = self._positions_from(raw_key, from_), to + 1 << self._bits
+        return positions if not positions or positions[-1] < end else positions[: bisect_left(positions, end)]
 
     def _starts(self, raw_key: Hashable, positions: list[int]) -> Iterable[tuple[int, Any]]:
-        row, show, bits = self._row, self._shown, self._bits
+        row, bits, show = self._row, self._bits, self._shown if self.timestamped else self.values.decode
         return [(position >> bits, show(row((raw_key, position)))) for position in positions]
 
     def fetch_keys(self, from_key: object, to_key: object, from_: int, to: int) -> Rows:
@@ -263,9 +264,9 @@ class SessionRows(TimedRows[tuple[int, int]]):
 
     def rows_between(self, key: object, earliest_end: int, latest_start: int) -> Iterable[tuple[Windowed[Any], object]]:
         """Return the rows of `find_sessions`, for operators."""
-        decode_key, decode, row = self.keys.decode, self.values.decode, self._row
+        decode_key, decode, row, make = self.keys.decode, self.values.decode, self._row, tuple.__new__
         sessions = self._of_key(key, earliest_end, latest_start)
-        return [(Windowed(decode_key(at[0]), at[1][1], at[1][0]), decode(row(at))) for at in sessions]
+        return [(make(Windowed, (decode_key(at[0]), at[1][1], at[1][0])), decode(row(at))) for at in sessions]
 
     def fetch_session(self, key: object, start: int, end: int) -> object:
         """Return the aggregate of exactly one session, or None."""
@@ -344,7 +345,8 @@ class SessionRows(TimedRows[tuple[int, int]]):
         return ValueWithHeaders(value, headers) if headers and self.keeps_headers else value
 
     def _raw_key(self, session: Windowed[object]) -> SessionKey:
-        return self.keys.encode(session.key), (session.end, session.start)
+        key, start, end = session
+        return self.keys.encode(key), (end, start)
 
     def _user_key(self, raw_key: SessionKey) -> Windowed[object]:
         key, (end, start) = raw_key

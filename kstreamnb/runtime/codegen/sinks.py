@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
-from kstreamnb.core.codec import ByText, encoded, encoder, key_partitioner, to_bytes
+from kstreamnb.core.codec import ByText, copier, encoded, encoder, key_partitioner, to_bytes
 from kstreamnb.core.operator import Process
 from kstreamnb.core.record import Headers, OutputMetadata
 from kstreamnb.core.serde import Serde
+from kstreamnb.core.serdes import JsonSerde
 from kstreamnb.errors import EngineError
 from kstreamnb.runtime.codegen.event_lines import add_produced
 from kstreamnb.runtime.codegen.function_builder import FunctionBuilder
@@ -44,7 +45,7 @@ def add_sink(builder: FunctionBuilder, sink: Sink, context: TaskContext) -> None
     """Append the work of a plain sink to a function."""
     plan, (key_serde, value_serde) = context.plan, context.plan.serdes(sink)
     key = write_expression(builder, key_serde, "key", in_process=False)
-    value = write_expression(builder, value_serde, "value", in_process=context.in_process)
+    value = write_expression(builder, value_serde, "value", in_process=_copies(value_serde, context))
     append = builder.name(context.out.append, "produce")
     topic, partition = plan.topic(str(sink.topic)), "0"
     if context.recorder is not None or plan.count(topic) > 1:  # otherwise the expressions are used once, in the row
@@ -66,7 +67,7 @@ def bind_sink(sink: Sink, context: TaskContext) -> Process:
     key_serde, value_serde = plan.serdes(sink)
     append, choose = context.out.append, _partitions(sink, context, key_serde)
     if isinstance(sink.topic, str) and plan.topic(sink.topic) in context.topic_serdes:
-        write_key, write_value = encoder(key_serde), encoder(value_serde)
+        write_key, write_value = encoder(key_serde), (copier if _copies(value_serde, context) else encoder)(value_serde)
     else:
         write_key, write_value = _bytes_of(key_serde), _bytes_of(value_serde)
     fixed = plan.topic(sink.topic) if isinstance(sink.topic, str) else None
@@ -91,13 +92,18 @@ def bind_sink(sink: Sink, context: TaskContext) -> Process:
     return write
 
 
+def _copies(serde: Serde, context: TaskContext) -> bool:
+    """Return whether copies may leave instead of bytes: recordings hold those of dicts, but bytes of other values."""
+    return context.in_process and (context.recorder is None or isinstance(serde, JsonSerde))
+
+
 def _bytes_of(serde: Serde) -> Callable[[Any], Any]:
     return lambda value: encoded(serde.serialize(value))
 
 
 def _partitions(sink: Sink, context: TaskContext, key_serde: Serde) -> Callable[[str, Any, Any], Iterable[int]]:
     """Return ``choose(topic, key, value)``: the partitions of a record, none if it is to be dropped."""
-    encode, count, partitioner = encoder(key_serde), context.plan.count, sink.partitioner
+    encode, count, partitioner = encoder(key_serde), cache(context.plan.count), sink.partitioner
     partition_of = cache(lambda topic: key_partitioner(key_serde, count(topic)))
     ask: Any = getattr(partitioner, "partitions", partitioner)
 

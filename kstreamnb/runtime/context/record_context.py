@@ -108,7 +108,8 @@ class RecordContext:
         if batch is None or (index := batch.index()) < 0:
             return RecordMetadata(self.topic, self.partition, self._record[0])
         topic, partition, _, offset = batch.position_of(index)
-        return RecordMetadata(topic, partition, batch.records[index][0] if offset is None else offset)
+        position = topic, partition, batch.records[index][0] if offset is None else offset
+        return tuple.__new__(RecordMetadata, position)
 
     def save(self) -> tuple[Any, ...]:
         """Return everything that `restore` needs."""

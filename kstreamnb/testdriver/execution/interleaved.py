@@ -81,6 +81,8 @@ class _Loops(dict[Partition, tuple[int, Callable[[Any], None]]]):
 
     def in_order(self, rows: list[OutputRow]) -> list[OutputRow]:
         """Sort rows by the task that reads them, and as the task takes them."""
+        if len(rows) == 1:
+            return rows
         partitions = [row[:2] for row in rows]
         if partitions.count(partitions[0]) == len(rows):
             return rows

@@ -116,14 +116,15 @@ class TaskGroup:
 
     def log_rows(self, index: int) -> list[OutputRow]:
         """Log what a task wrote and feed the global stores; return what tasks have to read, as they expect it."""
-        read = []
+        read, outputs = [], self._outputs
         for row in self.take_rows():
-            output = self.output(index, row[0])
-            output.log.rows.append(row if OutputRoute.logged in output.keeps else output.logged(row))
+            output = outputs.get((index, row[0])) or self.output(index, row[0])
+            same, logged = len(output.keeps) == 2, output.log.rows
+            logged.append(row if same else output.logged(row))
             if (route := output.route) is not None:
-                if len(output.log.rows) > self.most_rows and row[0] not in self.router.topology.internal_topics:
+                if len(logged) > self.most_rows and row[0] not in self.router.topology.internal_topics:
                     raise self._endless(row[0], route)
-                row = row if OutputRoute.delivered in output.keeps else output.delivered(row)
+                row = row if same else output.delivered(row)
                 if route.tasks:
                     read.append(row)
                 if route.is_global:

@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.operator import Forward
-from kstreamnb.core.record import Change, Headers
-from kstreamnb.core.serdes import Serdes
+from kstreamnb.core.record import Change, Headers, TopicRecord
+from kstreamnb.core.serdes import JsonSerde, Serdes
 from kstreamnb.core.stores import StoreSpec
+from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.errors import EngineError
 from kstreamnb.operators.foreign_key import (
     ForeignTableJoin,
@@ -31,6 +33,8 @@ from kstreamnb.operators.foreign_key import (
 )
 from kstreamnb.operators.foreign_key_answers import SubscriptionResolve
 from kstreamnb.operators.tables import MaterializedView, TableSource
+from kstreamnb.runtime.context.handlers import RecordProduced
+from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from tests.unit.operators.fake_context import FakeContext
 
 TEXT = Serdes.string()
@@ -190,6 +194,33 @@ def test_the_hash_is_murmur3_of_128_bits() -> None:
     assert hashes == [value_hash(bytes(range(n))) for n in range(40)]
 
 
+def _changing(order: dict[str, object], customer: dict[str, object]) -> dict[str, object]:
+    """Change both arguments, and return what they were."""
+    result = {"order": order.pop("n"), "name": customer.pop("name", "gone")}
+    order["joined"] = customer["joined"] = True
+    return result
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize("serde", [Serdes.json(), JsonSerde(sort_keys=True)])
+def test_a_joiner_that_changes_its_arguments_changes_no_row_and_no_other_result(recorded: bool, serde: Any) -> None:
+    """Tasks of one process pass copies on instead of bytes; each result is computed from a separate copy."""
+    builder = StreamsBuilder("fk")
+    orders, customers = (builder.table(name, value_serde=serde) for name in ("orders", "customers"))
+    orders.join(customers, _changing, foreign_key=lambda order: order["of"]).to_stream().to("out")
+    events: list[object] = []
+    driver = TopologyTestDriver(builder.build(), observe=events.append if recorded else None)
+    records = [TopicRecord("orders", -1, -1, n, f"o{n}", {"n": n, "of": "c"}) for n in range(6)]
+    named = [TopicRecord("customers", -1, -1, 10 + n, "c", {"name": name}) for n, name in enumerate(("Ann", "Bob"))]
+    driver.pipe([*records, *named, TopicRecord("orders", -1, -1, 20, "o0", {"n": 7, "of": "c"})])
+    got = [record.value for record in driver.create_output_topic("out").read_records_to_list()]
+    assert got == [{"order": n, "name": name} for name in ("Ann", "Bob") for n in range(6)] + [
+        {"order": 7, "name": "Bob"}
+    ]
+    published = [event for event in events if isinstance(event, RecordProduced) and event.topic.startswith("fk-")]
+    assert {type(event.value) for event in published} == ({SerializedValue} if recorded else set())
+
+
 def test_answers_go_home_and_questions_where_the_row_is() -> None:
     """Partitioners: the subscriber's partition, or the user's choice of exactly one."""
     assert ResponsePartitioner()("t", "1", Response(None, None, 5), 8) == 5
@@ -223,3 +254,15 @@ def test_the_joined_table_is_the_join_of_both_tables(left: bool, rows: list[tupl
         if left or (customer_of(order) or "") in customers
     }
     assert expected == {key: value for key, value in folded.items() if value is not None}
+
+
+def test_a_foreign_value_without_bytes_joins_as_none() -> None:
+    """Kafka's answer holds no value then; so no copy of the value may take the place of its bytes."""
+    builder = StreamsBuilder("fk")
+    orders, customers = (builder.table(name, value_serde=TEXT) for name in ("orders", "customers"))
+    orders.left_join(customers, pair, foreign_key=customer_of).to_stream().to("out", value_serde=TEXT)
+    driver = TopologyTestDriver(builder.build())
+    rows = [("customers", "a", "Ann"), ("customers", "b", ""), ("orders", "1", "a1"), ("orders", "2", "b2")]
+    driver.pipe([TopicRecord(topic, -1, -1, n, key, value) for n, (topic, key, value) in enumerate(rows)])
+    records = driver.create_output_topic("out", value_serde=TEXT).read_records_to_list()
+    assert [record.value for record in records] == ["a1/Ann", "b2/-"]
