@@ -11,8 +11,9 @@ import traitlets
 from kstreamnb.core.formatting import format_time, format_value, pluralize, shown_of
 from kstreamnb.display.graph import GraphView, Overlay, graph_view
 from kstreamnb.display.logical import logical_view
-from kstreamnb.display.mime import data_of, mimebundle
+from kstreamnb.display.mime import data_of, picture_of
 from kstreamnb.display.names import identifier
+from kstreamnb.display.picture import picture_forms
 from kstreamnb.display.time_picture import time_facts, to_time_svg
 from kstreamnb.errors import EngineError
 from kstreamnb.notebook.widgets.base import Facts, esm, named
@@ -92,7 +93,12 @@ class Stepper(GraphWidget):
 
     def forms(self) -> dict[str, str]:
         """Return the replay's data. A picture inside HTML would be shown as source where HTML is sanitized."""
-        return {**mimebundle(self.replay), **(data_of(self.replay) or {})}
+        return data_of(self.replay) or {}
+
+    def saved_picture(self) -> dict[str, str]:
+        """Return the replay's graph."""
+        drawn = picture_of(self.replay)
+        return {} if drawn is None else picture_forms(drawn)
 
     # --- commands of the page ---
     def seek(self, step: int) -> None:
