@@ -14,6 +14,8 @@ from weakref import WeakSet
 import anywidget
 import traitlets
 
+from kstreamnb.display.mime import picture_of
+from kstreamnb.display.picture import picture_forms
 from kstreamnb.errors import KStreamError
 from kstreamnb.errors.base import notes_without_link
 from kstreamnb.notebook.cells import loaded
@@ -48,6 +50,7 @@ class FactsWidget(anywidget.AnyWidget):
         notice: says that what the widget shows is older than the notebook's declarations; empty if it is not.
         error: the last error, visible in the widget; empty if none.
         replaced: its cell has run again, and made another one or none.
+        pictured: what is drawn into a picture beside the static form of a saved notebook; None for no picture.
         audiences: sets whose members are notified of changes, besides those of the notebook's cells.
     """
 
@@ -57,6 +60,7 @@ class FactsWidget(anywidget.AnyWidget):
     notice = traitlets.Unicode("").tag(sync=True)
     error = traitlets.Unicode("").tag(sync=True)
     replaced = traitlets.Bool()
+    pictured: object = None
     audiences: tuple[WeakSet[Any], ...] = ()
     commands: ClassVar[Mapping[str, Callable[..., None]]] = {}
 
@@ -81,10 +85,6 @@ class FactsWidget(anywidget.AnyWidget):
     def forms(self) -> dict[str, str]:
         """Return the static form of the widget, for saved notebooks and front ends without a kernel."""
         raise NotImplementedError
-
-    def saved_picture(self) -> dict[str, str]:
-        """Return the picture that belongs to the static form as another output; empty without one."""
-        return {}
 
     def tell(self, command: str, **arguments: object) -> None:
         """Execute a command of the page; a failure is shown in the widget instead of being lost in a callback."""
@@ -156,7 +156,8 @@ class FactsWidget(anywidget.AnyWidget):
 
         The page hides them while it shows the widget (``common.css``).
         """
-        forms, picture = self.forms(), self.saved_picture()
+        forms, drawn = self.forms(), picture_of(self.pictured)
+        picture = {} if drawn is None else picture_forms(drawn)
         if "image/svg+xml" in forms:
             forms, picture = {}, forms
         kind = "ks-saved ks-drawn" if picture else "ks-saved"

@@ -11,9 +11,8 @@ import traitlets
 from kstreamnb.core.formatting import format_time, format_value, pluralize, shown_of
 from kstreamnb.display.graph import GraphView, Overlay, graph_view
 from kstreamnb.display.logical import logical_view
-from kstreamnb.display.mime import data_of, picture_of
+from kstreamnb.display.mime import data_of
 from kstreamnb.display.names import identifier
-from kstreamnb.display.picture import picture_forms
 from kstreamnb.display.time_picture import time_facts, to_time_svg
 from kstreamnb.errors import EngineError
 from kstreamnb.notebook.widgets.base import Facts, esm, named
@@ -51,7 +50,8 @@ class Stepper(GraphWidget):
     def __init__(self, replay: Replay) -> None:
         if not isinstance(replay, Replay):
             raise EngineError(f"expected a replay, got {type(replay).__name__}", hint="pass the result of ks.replay")
-        self.replay, self.audiences = replay, (replay.followers,)
+        self.replay = self.pictured = replay
+        self.audiences = (replay.followers,)
         self._description, overlay = described(replay)
         self._overlay = Overlay(overlay.counts, marks=overlay.marks)
         self._view = self._drawn(self._overlay)
@@ -94,11 +94,6 @@ class Stepper(GraphWidget):
     def forms(self) -> dict[str, str]:
         """Return the replay's data. A picture inside HTML would be shown as source where HTML is sanitized."""
         return data_of(self.replay) or {}
-
-    def saved_picture(self) -> dict[str, str]:
-        """Return the replay's graph."""
-        drawn = picture_of(self.replay)
-        return {} if drawn is None else picture_forms(drawn)
 
     # --- commands of the page ---
     def seek(self, step: int) -> None:
