@@ -13,7 +13,8 @@ from kstreamnb.core.time import format_ms
 _EARLY_MS = 10**9  # test data often counts from 0: a time below this reads better as a plain number
 _MAX_CHARACTERS, _MAX_WHOLE = 60, 2000
 INVISIBLE = re.compile(
-    r"[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufffe\uffff]"
+    r"[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufffe\uffff"
+    r"\U000e0000-\U000e00ff]"  # tags repeat ASCII without a shape
 )
 _AS_JSON = json.JSONEncoder(ensure_ascii=False).encode
 """``json.dumps`` would make an encoder for each value, which takes longer than to encode a short one."""

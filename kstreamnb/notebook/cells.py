@@ -138,6 +138,8 @@ class Cells:
             self._variables.leave(self.cell, code, failed=failed)
             self._samples[self.cell] = bound_samples(self.sources[self.cell], self.shell.user_ns)
             self._warn_of_missing_ids()
+            for widget in self.earlier.left("widget"):
+                widget.replaced = True
         self.cell = None
         for widget in tuple(self.widgets):
             widget.look()

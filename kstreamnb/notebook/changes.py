@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from kstreamnb.notebook.functions import same_functions
 from kstreamnb.topology.description import DescribedNode, TopologyDescription
@@ -102,3 +102,8 @@ class Earlier:
         before = cast("T | None", self._shown.get(position))
         self._shown[position] = thing
         return before
+
+    def left(self, kind: str) -> list[Any]:
+        """Remove and return what the previous run of this cell showed and this one has not."""
+        mine = [each for each in self._shown if each[:2] == (self._cell, kind) and each[2] > self._counts[kind]]
+        return [self._shown.pop(each) for each in mine]

@@ -17,7 +17,7 @@ from kstreamnb.errors import KStreamError
 from kstreamnb.notebook.builder_display import show_builder
 from kstreamnb.notebook.cells import Cells, loaded
 from kstreamnb.notebook.handle_display import HandleDisplay
-from kstreamnb.notebook.outputs import Parts, formatter, parts_of
+from kstreamnb.notebook.outputs import Parts, formatter, only_in_outputs, parts_of
 from kstreamnb.notebook.parity_check import ParityCheck
 from kstreamnb.notebook.progress_bar import BarOutput, CellBar, ProgressBar, TerminalBar
 from kstreamnb.notebook.tracebacks import Tracebacks
@@ -90,8 +90,7 @@ def unload(shell: InteractiveShell) -> None:
 
 def _bar_output(cells: Cells) -> BarOutput | None:
     """Return the page of a front end that sends cell ids, an output of the cell, or the terminal; None for nobody."""
-    in_vscode = any(str(cell).startswith("vscode-notebook-cell") for cell in cells.sources)
-    if in_vscode or "google.colab" in sys.modules:
+    if only_in_outputs(cells):
         return CellBar()
     if not cells.ids_are_sent:
         return TerminalBar() if sys.stderr.isatty() else None

@@ -6,6 +6,7 @@ HTML, such as GitHub's, show it then. Outside a kernel both are one output.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -14,6 +15,8 @@ from kstreamnb.display.picture import GraphPicture, picture_forms
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
+
+    from kstreamnb.notebook.cells import Cells
 
 Parts: TypeAlias = "tuple[dict[str, str] | None, GraphPicture | None]"
 """The data of a value by MIME type, and its picture."""
@@ -38,3 +41,14 @@ def formatter(shell: InteractiveShell, parts: Callable[[Any], Parts]) -> Callabl
         return wanted(drawn, include, exclude)
 
     return show
+
+
+def only_in_outputs(cells: Cells) -> bool:
+    """Return True for front ends that show widgets in outputs alone: VS Code and Colab."""
+    in_vscode = any(str(cell).startswith("vscode-notebook-cell") for cell in cells.sources)
+    return in_vscode or "google.colab" in sys.modules
+
+
+def in_jupyterlab(cells: Cells) -> bool:
+    """Return True for JupyterLab and Notebook 7."""
+    return cells.ids_are_sent and not only_in_outputs(cells)

@@ -28,6 +28,7 @@ _ELSEWHERE = re.compile(
 )
 _ITSELF = "save_regression"
 _INLINE_RECORDS, _INLINE_CHARACTERS = 30, 4_000
+_BESIDE = 10
 _Definition = ast.Import | ast.ImportFrom | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
@@ -70,10 +71,11 @@ def _saved_cells(runs: Mapping[Hashable, CellRun], file: Path) -> list[dict[str,
     """Return the cells of a saved notebook; of the newest with the same cells beside it, if it was renamed.
 
     The server names the file as it was when the kernel started, and a new notebook begins as ``Untitled.ipynb``.
+    A page saves an open notebook every two minutes, so the renamed one is among the newest; reading all may take long.
     """
     files = filter(Path.is_file, file.parent.glob("*.ipynb"))
     beside = sorted(files, key=lambda path: path.stat().st_mtime, reverse=True)
-    notebooks = map(_cells_in, [file, *beside])
+    notebooks = map(_cells_in, [file, *beside[:_BESIDE]])
     return next((cells for cells in notebooks if any(cell.get("id") in runs for cell in cells)), _cells_in(file))
 
 

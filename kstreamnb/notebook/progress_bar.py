@@ -20,6 +20,8 @@ from kstreamnb.core.progress import Done, Look
 
 _SHORT_S, _EVERY_S = 0.5, 0.2
 _COLUMNS = 78
+_COUNT = "{n:,} {unit} [{elapsed}{postfix}]"
+_METER = "{l_bar}{bar}| {n:,}/{total:,} {unit} [{elapsed}<{remaining}{postfix}]"
 
 
 class BarOutput(Protocol):
@@ -112,9 +114,12 @@ class ProgressBar:
             number, total = operation.look()
             if total is not None or number:
                 before = "".join(f"{name} · " for name in names)
+                speed = number / passed if passed else 0
                 return before + tqdm.format_meter(
-                    number, total, passed, ncols=_COLUMNS - len(before), unit=f" {operation.unit}"
-                )
+                    number, total, passed, ncols=_COLUMNS - len(before), unit=operation.unit,
+                    bar_format=_COUNT if total is None else _METER,
+                    postfix=f"{speed:,.0f} {operation.unit}/s" if speed >= 1 else None,
+                )  # fmt: skip
             names.append(operation.unit)
             if operation.counts:
                 break

@@ -61,7 +61,7 @@ def format_cell(value: object, *, iso: bool = False) -> str:
         except (TypeError, ValueError):  # names that are not text, or a value that contains itself
             text = repr(value)
     if not text.isprintable():
-        text = INVISIBLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)  # as JSON escapes
+        text = INVISIBLE.sub(lambda match: json.dumps(match[0])[1:-1], text)
     return text.replace("|", "\\|")
 
 

@@ -47,7 +47,7 @@ uneven.stream("orders").join(rates, lambda order, rate: [order, rate]).to("out")
 ks.testing.check(uneven.build(), partitions={"orders": 4, "rates": 2, "out": 4}, folders={"checkpoint": "/tmp/uneven"})
 """,
     """
-widgets = [each._repr_mimebundle_()[0] for each in (ks.widgets.explorer(topology), ks.widgets.stepper(replay))]
+widgets = [each.forms() for each in (ks.widgets.explorer(topology), ks.widgets.stepper(replay))]
 bundles = [each._repr_mimebundle_() for each in (topology, replay, replay.why_dropped())]
 for bundle in (*bundles, *widgets):
     display(HTML(bundle.get("text/html") or bundle["image/svg+xml"]))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from nbconvert import HTMLExporter
 from playwright.sync_api import expect
 
-from tests.browser.lab import Lab, Notebook
+from tests.browser.lab import JUPYTERLAB, NOTEBOOK_7, Lab, Notebook
 
 pytestmark = [pytest.mark.browser]
 
@@ -21,6 +22,12 @@ builder.stream("orders").filter(lambda key, order: order > 3, name="large").to("
     "slider = ipywidgets.IntSlider(description='n')\nslider",
     "explorer = ks.widgets.explorer(builder.build())\nexplorer",
 ]
+
+
+SHOWN = """() => [...document.querySelectorAll(".jp-OutputArea-child")].filter(each => each.checkVisibility())
+    .map(each => [".ks-saved", ".jp-RenderedSVG", ".ks-widget", ".jupyter-widgets"].find(of => each.querySelector(of)))
+    .filter(Boolean)"""
+"""What the page shows of the explorer: its saved note, its saved picture, the widget, or the error of ipywidgets."""
 
 
 @pytest.fixture
@@ -77,3 +84,22 @@ def test_a_widget_says_that_its_kernel_was_restarted(notebook: Notebook) -> None
         notebook.run(number)
     expect(unanswered).to_be_hidden()
     assert notebook.errors == []
+
+
+@pytest.mark.parametrize("front_end", [JUPYTERLAB, NOTEBOOK_7])
+def test_a_saved_notebook_shows_a_picture_instead_of_a_widget_without_its_kernel(lab: Lab, front_end: str) -> None:
+    """The picture is hidden as long as the page has the widget, and is what an exported page shows."""
+    with lab.notebook(f"saved-{front_end.replace('/', '-')}", [CELLS[0], CELLS[2]], front_end) as notebook:
+        notebook.run(0)
+        expect(notebook.run(1).locator(".ks-explorer")).to_be_visible()
+        assert notebook.page.evaluate(SHOWN) == [".ks-widget"]
+        notebook.save()
+        notebook.page.evaluate("() => window.jupyterapp.shell.currentWidget.context.sessionContext.shutdown()")
+        notebook.page.reload()
+        expect(notebook.output(1)).to_contain_text("Run this cell again to use it")
+        expect(notebook.output(1)).to_contain_text("model not found")
+        assert notebook.page.evaluate(SHOWN) == [".ks-saved", ".jp-RenderedSVG", ".jupyter-widgets"]
+        notebook.picture(notebook.output(1), "saved")
+        page, _ = HTMLExporter().from_filename(lab.folder / f"{notebook.name}.ipynb")
+        assert page.count('src="data:image/svg+xml;base64,') == 1
+        assert "Run this cell again to use it" in page

@@ -52,7 +52,7 @@ def test_a_display_fits_the_page_or_scrolls(notebook: Notebook, display: str, wi
     """Wide content scrolls inside its cell; the page does not scroll sideways."""
     notebook.narrow(width)
     shown = notebook.run(SHOWN, source=DISPLAYS[display])
-    expect(shown.locator("img, svg, table").first).to_be_visible()
+    expect(shown.locator(":is(img, svg, table):visible").first).to_be_visible()
     notebook.picture(shown, f"width-{width}-{display}", width)
     notebook.narrow(width)
     assert shown.evaluate(OUT_OF_REACH) == []

@@ -75,9 +75,9 @@ def test_a_long_action_has_a_bar_that_counts_and_goes(opened: list[Seen]) -> Non
     with under_way("cells", 4) as done:
         done(1)
         seen = _until(opened)
-        seen.wait_for("1/4 ")
+        seen.wait_for("1/4 cells [00:0")
         done(2)
-        seen.wait_for("3/4 ")
+        seen.wait_for("3/4 cells [00:0")
         assert not seen.is_closed
     assert seen.is_closed
 
@@ -121,8 +121,9 @@ def test_an_action_of_unknown_length_says_how_much_is_done(opened: list[Seen]) -
     with under_way("records") as done:
         seen = _until(opened)
         seen.wait_for("records: 00:0")
-        done(20)
-        seen.wait_for("20 records [00:0")
+        done(20_000)
+        seen.wait_for("20,000 records [00:0")
+        seen.wait_for(" records/s]")
 
 
 def test_companions_of_a_query_do_not_change_the_bar(opened: list[Seen]) -> None:

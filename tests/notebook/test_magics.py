@@ -200,8 +200,8 @@ def test_the_saved_notebook_holds_the_cells_as_they_ran_last(shell: Shell, tmp_p
 def test_saved_cells_are_in_the_order_of_the_notebook(
     shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Known from the file that the server names, or from a renamed one beside it, whose cells have the same ids; a cell
-    that is not saved yet follows the one that ran before it.
+    """Known from the file that the server names, or from a renamed one among the newest beside it, whose cells have the
+    same ids; a cell that is not saved yet follows the one that ran before it.
     """
     for cell in ("third", "first", "new", "second"):
         shell.run(f"{cell} = 1", cell)
@@ -217,6 +217,9 @@ def test_saved_cells_are_in_the_order_of_the_notebook(
         (tmp_path / f"broken{number}.ipynb").write_text(text)
     (tmp_path / "moved.ipynb").symlink_to("elsewhere.ipynb")
     assert in_order == [cell.source for cell in shell.ip.kstreamnb_cells.latest()][-4:]
+    for number in range(10):
+        (tmp_path / f"newer{number}.ipynb").write_text("{}")
+    assert in_order != [cell.source for cell in shell.ip.kstreamnb_cells.latest()][-4:]
 
 
 @pytest.mark.notebook

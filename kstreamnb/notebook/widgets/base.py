@@ -7,7 +7,6 @@ the text of ``common.js`` followed by that of the widget's file.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from html import escape
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 from weakref import WeakSet
@@ -15,11 +14,15 @@ from weakref import WeakSet
 import anywidget
 import traitlets
 
+from kstreamnb.display.mime import picture_of
+from kstreamnb.display.picture import picture_forms
 from kstreamnb.errors import KStreamError
 from kstreamnb.errors.base import notes_without_link
 from kstreamnb.notebook.cells import loaded
+from kstreamnb.notebook.outputs import in_jupyterlab
 
 _STATIC = Path(__file__).parent.parent / "static"
+_SAVED = "The widget as it was saved; its model ended with its kernel. Run this cell again to use it."
 Facts: TypeAlias = dict[str, object]
 
 
@@ -46,7 +49,8 @@ class FactsWidget(anywidget.AnyWidget):
         facts: the data that the page paints; replaced as a whole, never changed.
         notice: says that what the widget shows is older than the notebook's declarations; empty if it is not.
         error: the last error, visible in the widget; empty if none.
-        replaced: its cell has made the widget again.
+        replaced: its cell has run again, and made another one or none.
+        pictured: what is drawn into a picture beside the static form of a saved notebook; None for no picture.
         audiences: sets whose members are notified of changes, besides those of the notebook's cells.
     """
 
@@ -56,6 +60,7 @@ class FactsWidget(anywidget.AnyWidget):
     notice = traitlets.Unicode("").tag(sync=True)
     error = traitlets.Unicode("").tag(sync=True)
     replaced = traitlets.Bool()
+    pictured: object = None
     audiences: tuple[WeakSet[Any], ...] = ()
     commands: ClassVar[Mapping[str, Callable[..., None]]] = {}
 
@@ -78,7 +83,7 @@ class FactsWidget(anywidget.AnyWidget):
         raise NotImplementedError
 
     def forms(self) -> dict[str, str]:
-        """Return the static forms of the widget, for saved notebooks and front ends without a kernel."""
+        """Return the static form of the widget, for saved notebooks and front ends without a kernel."""
         raise NotImplementedError
 
     def tell(self, command: str, **arguments: object) -> None:
@@ -140,7 +145,22 @@ class FactsWidget(anywidget.AnyWidget):
             self.open()
         live = super()._repr_mimebundle_(**options)
         data, metadata = live if live is not None else ({}, {})
-        forms = self.forms()
-        text = forms.get("text/plain", repr(self))
-        page = {} if "image/svg+xml" in forms else {"text/html": f"<pre>{escape(text)}</pre>"}
-        return {**page, **data, **forms, "text/plain": text}, metadata
+        for cells in filter(in_jupyterlab, loaded):
+            for form in self._saved():
+                cells.shell.display_pub.publish(form)
+            return {**data, "text/plain": repr(self)}, metadata
+        return {**data, **self.forms()}, metadata
+
+    def _saved(self) -> list[dict[str, str]]:
+        """Return the outputs before the widget: JupyterLab shows no other form of the same output without its kernel.
+
+        The page hides them while it shows the widget (``common.css``).
+        """
+        forms, drawn = self.forms(), picture_of(self.pictured)
+        picture = {} if drawn is None else picture_forms(drawn)
+        if "image/svg+xml" in forms:
+            forms, picture = {}, forms
+        kind = "ks-saved ks-drawn" if picture else "ks-saved"
+        page = f'<div class="{kind}"><p>{_SAVED}</p>{forms.get("text/html", "")}</div>'
+        data = {"text/plain": f"{_SAVED}\n{forms.get('text/plain', '')}".rstrip(), "text/html": page}
+        return [data, picture] if picture else [data]

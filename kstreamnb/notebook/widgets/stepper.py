@@ -11,7 +11,7 @@ import traitlets
 from kstreamnb.core.formatting import format_time, format_value, pluralize, shown_of
 from kstreamnb.display.graph import GraphView, Overlay, graph_view
 from kstreamnb.display.logical import logical_view
-from kstreamnb.display.mime import data_of, mimebundle
+from kstreamnb.display.mime import data_of
 from kstreamnb.display.names import identifier
 from kstreamnb.display.time_picture import time_facts, to_time_svg
 from kstreamnb.errors import EngineError
@@ -50,7 +50,8 @@ class Stepper(GraphWidget):
     def __init__(self, replay: Replay) -> None:
         if not isinstance(replay, Replay):
             raise EngineError(f"expected a replay, got {type(replay).__name__}", hint="pass the result of ks.replay")
-        self.replay, self.audiences = replay, (replay.followers,)
+        self.replay = self.pictured = replay
+        self.audiences = (replay.followers,)
         self._description, overlay = described(replay)
         self._overlay = Overlay(overlay.counts, marks=overlay.marks)
         self._view = self._drawn(self._overlay)
@@ -92,7 +93,7 @@ class Stepper(GraphWidget):
 
     def forms(self) -> dict[str, str]:
         """Return the replay's data. A picture inside HTML would be shown as source where HTML is sanitized."""
-        return {**mimebundle(self.replay), **(data_of(self.replay) or {})}
+        return data_of(self.replay) or {}
 
     # --- commands of the page ---
     def seek(self, step: int) -> None:

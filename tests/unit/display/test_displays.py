@@ -152,12 +152,12 @@ def test_a_long_value_is_cut_in_tables_with_a_tooltip() -> None:
 
 
 def test_characters_that_reverse_or_hide_text_are_visible() -> None:
-    """Marks of direction and controls are escaped in text and in HTML; letters and emoji stay."""
-    sample = ks.Sample.from_records([("orders", 0, 0, 5, "a\u202eb\x85", "שלום 👩\u200d🚀")])
+    """Marks of direction, controls and tags are escaped in text and in HTML; letters and emoji stay."""
+    sample = ks.Sample.from_records([("orders", 0, 0, 5, "a\u202eb\x85\U000e0041", "שלום 👩\u200d🚀")])
     for shown, escaped in (
-        (str(sample), r"\u0085"),  # a sample's cells are JSON, to be read back
-        (sample._repr_html_(), r"\u0085"),
-        (str(sample_output(sample)), r"\x85"),
+        (str(sample), r"\u0085\udb40\udc41"),  # a sample's cells are JSON, to be read back
+        (sample._repr_html_(), r"\u0085\udb40\udc41"),
+        (str(sample_output(sample)), r"\x85\U000e0041"),
     ):
         assert rf"a\u202eb{escaped}" in shown
         assert "שלום 👩\u200d🚀" in shown

@@ -26,7 +26,7 @@ _KEYS = _CELLS | st.builds(Windowed, _TEXT.filter(bool) | st.integers(), st.inte
 
 
 @given(_KEYS)
-@example({"a\u202eb": "\u200b\x85"})
+@example({"a\u202eb": "\u200b\x85\U000e0041"})
 def test_a_printed_cell_is_visible_and_read_back(value):
     """Every value that a table can hold survives printing and reading, with its type; what is invisible is escaped."""
     for iso in (False, True):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from IPython.core.displaypub import CapturingDisplayPublisher
 
 import kstreamnb as ks
 from tests.notebook.shells import loaded_shell
@@ -59,6 +60,20 @@ def test_a_widget_carries_its_static_form_in_the_same_bundle(kind: str) -> None:
     kept = {name: text for name, text in data.items() if "widget-view" not in name}
     assert kept == {name: text for name, text in again.items() if "widget-view" not in name}
     assert not re.search(r"0x[0-9a-f]{6}|[0-9a-f]{32}", repr(widget) + data["text/plain"])
+
+
+@pytest.mark.parametrize(("kind", "pictures"), [("explorer", 1), ("stepper", 1), ("browser", 0), ("editor", 0)])
+def test_jupyterlab_gets_the_static_form_as_outputs_before_the_widget(kind: str, pictures: int) -> None:
+    """JupyterLab shows no other form of an output whose widget it does not find; viewers show HTML before pictures."""
+    with loaded_shell() as shell:
+        shell.run("1", "a cell with an id")
+        shell.ip.display_pub = shown = CapturingDisplayPublisher()
+        bundle, _ = widgets()[kind]._repr_mimebundle_()
+    assert sorted(bundle) == ["application/vnd.jupyter.widget-view+json", "text/plain"]
+    page, *others = [output["data"] for output in shown.outputs]
+    assert "Run this cell again to use it" in page["text/html"]
+    assert ("<table" in page["text/html"]) == (kind != "explorer")
+    assert [sorted(each) for each in others] == [["image/svg+xml", "text/plain"]] * pictures
 
 
 @pytest.mark.parametrize("kind", ["explorer", "stepper", "browser", "editor"])
@@ -372,6 +387,8 @@ def test_a_widget_that_its_cell_makes_again_is_closed_when_no_page_shows_it() ->
         assert "application/vnd.jupyter.widget-view+json" in first._repr_mimebundle_()[0]
         assert first.facts["position"] == 1
         assert {first, last} == set(run.followers) == set(cells.widgets)
+        shell.run("1 / 0", "make")
+        assert [first] == [*cells.widgets], "no cell makes the last one any more; the first belongs to no cell"
 
 
 def test_every_kind_of_rows_can_be_browsed(priced: ks.Replay) -> None:
