@@ -148,7 +148,11 @@ def spark_times(frame: Any, name: str) -> Any:
 
 def warn_of_cut(name: str) -> None:
     """Warn that a column has times between two milliseconds, at the user's line."""
-    text = f'times of column "{name}" are cut to whole milliseconds, which is what Kafka keeps'
+    warn_of_times(f'times of column "{name}" are cut to whole milliseconds, which is what Kafka keeps')
+
+
+def warn_of_times(text: str) -> None:
+    """Warn of a column's times at the user's line."""
     origin = user_origin()
     warnings.warn_explicit(text, UserWarning, origin.file, origin.line)
 
