@@ -58,7 +58,19 @@ def check(*places: Path | str) -> None:
 
     Raises: EngineError with pytest's output when one differs.
     """
-    options = ["-q", "-p", "no:cacheprovider", "-o", "addopts=", "-W", "default", "--color=no", "--nbval"]
+    options = [
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "kstreamnb.testing.fixtures",
+        "-o",
+        "addopts=",
+        "-W",
+        "default",
+        "--color=no",
+        "--nbval",
+    ]
     where = ["--nbval-sanitize-with", str(sanitizers()), "--nbval-current-env", "--import-mode=importlib"]
     patience = f"--nbval-kernel-startup-timeout={START_S}"
     paths = [Path(place).resolve() for place in places]

@@ -173,6 +173,23 @@ def test_a_row_of_a_partition_that_does_not_exist_is_refused(spark: Any, place: 
         ks.run(two_levels(), spark=spark, inputs={"in": given}, partitions=3)
 
 
+@pytest.mark.parametrize("kind", ["timestamp", "bigint"])
+def test_a_row_without_a_time_is_refused(spark: Any, kind: str) -> None:
+    """The error names the column, and not a timestamp that no row has."""
+    frame = spark.sql(f"SELECT 'a' key, 1L value, cast(null as {kind}) timestamp")
+    expected = '^column "timestamp" of input "in" has a row without a time\n'
+    with pytest.raises(ks.errors.ProcessingError, match=expected) as caught:
+        ks.run(two_levels(), spark=spark, inputs={"in": frame})
+    assert caught.value.hint == 'drop such rows: frame.dropna(subset=["timestamp"])'
+
+
+def test_a_streaming_frame_is_refused(spark: Any) -> None:
+    """A run ends, and so must its input."""
+    frame = spark.readStream.format("rate").load()
+    with pytest.raises(ks.errors.ConfigError, match='expected a static DataFrame for input "in", got a streaming one'):
+        ks.run(two_levels(), spark=spark, inputs={"in": FrameInput(frame, key=None)})
+
+
 def test_a_failure_is_the_users_own(spark: Any) -> None:
     """Node, coordinates and cause are those of the driver."""
     builder = ks.StreamsBuilder("failing")
