@@ -23,7 +23,7 @@ UNASSIGNED = -1
 """The partition of a record that goes to its key's partition wherever it is replayed."""
 
 _SECONDS = range(10**9, 10**10)
-"""Seconds since the epoch from 2001 on; as milliseconds they are early in 1970."""
+"""Times that are recent as seconds since the epoch, and early in 1970 as milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def make_records(
     """
     times, values = cells["timestamp"], cells["value"]
     count = len(times)
-    if times and times[0] in _SECONDS and min(times) in _SECONDS and max(times) in _SECONDS:
+    if times and min(times) in _SECONDS and max(times) in _SECONDS:
         warn_of_times(
             f'times of column "{roles.timestamp}" are within January to April of 1970, because whole numbers are '
             "milliseconds since the epoch; if these are seconds, multiply them by 1000"

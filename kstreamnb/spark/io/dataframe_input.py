@@ -19,7 +19,7 @@ from pyspark.sql import types as T
 from kstreamnb.core.codec import encoder, to_bytes
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
-from kstreamnb.errors import ConfigError, EngineError, PartitionError, ProcessingError
+from kstreamnb.errors import ConfigError, EngineError, PartitionError
 from kstreamnb.frame_cells import dicts, expect_order, expect_text_name, pandas_times, pandas_values, spark_times
 from kstreamnb.spark.jvm.session import move_frame
 
@@ -92,7 +92,7 @@ def uniform(
     partition = F.lit(-1) if chosen.partition is None else _existing(F.col(chosen.partition), topic, partitions)
     missing = f'column "{chosen.timestamp}" of input "{topic}" has a row without a time\nHint: drop such rows: '
     advice = F.lit(f'{missing}frame.dropna(subset=["{chosen.timestamp}"])')
-    times = F.coalesce(spark_times(frame, chosen.timestamp), _failure(ProcessingError, advice))
+    times = F.coalesce(spark_times(frame, chosen.timestamp), _failure(EngineError, advice))
     if isinstance(frame.schema[chosen.timestamp].dataType, T.TimestampType):
         cuts.append((chosen.timestamp, Observation()))
         frame = frame.observe(cuts[-1][1], F.bool_or(F.unix_micros(chosen.timestamp) % 1000 != 0).alias(CUT))
