@@ -162,7 +162,11 @@ def expect_json_type(name: str, kind: Any) -> None:
 
 def warn_of_cut(name: str) -> None:
     """Warn that a column has times between two milliseconds, at the user's line."""
-    text = f'times of column "{name}" are cut to whole milliseconds, which is what Kafka keeps'
+    warn_of_times(f'times of column "{name}" are cut to whole milliseconds, which is what Kafka keeps')
+
+
+def warn_of_times(text: str) -> None:
+    """Warn of a column's times at the user's line."""
     origin = user_origin()
     warnings.warn_explicit(text, UserWarning, origin.file, origin.line)
 

@@ -31,6 +31,9 @@ Raised = TypeVar("Raised", bound="KStreamError")
 
 ExceptHook: TypeAlias = Callable[[type[BaseException], BaseException, TracebackType | None], object]
 
+_ATTRIBUTES = "key|value|timestamp|headers|topic|partition|offset|start|end|application_id|task_id"
+"""Names that are methods in Java."""
+
 
 @cache
 def _java_hints() -> dict[str, str]:
@@ -172,7 +175,7 @@ def for_python(error: BaseException, line: str, known: Iterable[str] = ()) -> st
     if isinstance(error, TypeError) and re.match("'K(Stream|Table)' object is not iter", message_of(error)):
         return "a stream or table holds no records itself: .head() returns the first ones of a sample"
     if isinstance(error, TypeError) and message_of(error).endswith("object is not callable"):
-        called = re.search(r"\.(key|value|timestamp|headers|topic|partition|offset|start|end)\(\)", line)
+        called = re.search(rf"\.({_ATTRIBUTES})\(\)", line)
         return f"{called[1]} is an attribute: write it without ()" if called else None
     if isinstance(error, TypeError) and message_of(error).startswith("tuple indices") and ".where(" in line:
         return "where gets each record: write lambda record: record.value[…]"
@@ -180,7 +183,8 @@ def for_python(error: BaseException, line: str, known: Iterable[str] = ()) -> st
         kind = error.obj if isinstance(error.obj, type) else type(error.obj)
         headers = kind is tuple and "header" in line
         ours = headers or issubclass(kind, Iterator) or kind.__module__.startswith("kstreamnb.")
-        return from_java(error.name or "", dir(error.obj)) if ours else None
+        of_kind = from_java(f"{kind.__name__}.{error.name}", ())
+        return (of_kind or from_java(error.name or "", dir(error.obj))) if ours else None
     name = (isinstance(error, NameError) and error.name) or ""
     if name == "ks" or (name in known and (name[:1].isupper() or f"{name}(" in line)):
         imported = '"import kstreamnb as ks"'

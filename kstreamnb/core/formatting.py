@@ -52,10 +52,11 @@ def format_value(value: object) -> str:
 
     Example:
         >>> format_value("shoe"), format_value({"n": 1}), format_value(Windowed("shoe", 0, 10)), format_value(None)
-        ('"shoe"', '{"n": 1}', '"shoe" in [0, 10)', 'null')
+        ('"shoe"', '{"n": 1}', '"shoe" from 0 to 10', 'null')
     """
     if isinstance(value, Windowed):
-        return f"{format_value(value.key)} in {format_interval(value.start, value.end)}"
+        # no brackets: whether the end is inclusive depends on the kind of the window, which a key does not have
+        return f"{format_value(value.key)} from {format_time(value.start)} to {format_time(value.end)}"
     if isinstance(value, Change):
         new = format_value(value.new)
         return new if value.old is None else f"{new} instead of {format_value(value.old)}"

@@ -124,8 +124,9 @@ def _(model: TimeChart) -> dict[str, str]:
 
 @data_of.register
 def _(model: Explanation | Explanations) -> dict[str, str]:
-    answers = [model] if isinstance(model, Explanation) else model
+    answers, more = ([model], []) if isinstance(model, Explanation) else (model.shown, model.more())
     page = "".join(map(_paragraph, answers)) or f"<p>{escaped(str(model))}</p>"
+    page += "".join(f"<p>{escaped(line)}</p>" for line in more)
     return {"text/plain": str(model), "text/html": f"<div>{page}</div>"}
 
 

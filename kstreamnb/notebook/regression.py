@@ -6,8 +6,11 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from difflib import unified_diff
+from html import unescape
 from pathlib import Path
+from typing import Any
 
 import nbformat
 from nbclient.exceptions import CellExecutionError
@@ -20,6 +23,9 @@ from kstreamnb.notebook.recorder import SANITIZERS, START_S, NotebookRecorder, q
 
 _NO_TESTS = 5  # pytest's exit code when it collected nothing
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_BETWEEN_CELLS = re.compile(r"</t[dh]>\s*(?=<t[dh])")
+_LINE_ENDS = re.compile(r"</(?:tr|p|li|caption|div|pre)>|<br\s*/?>")
+_NO_TEXT = re.compile(r"<style.*?</style>|<svg.*?</svg>|<[^>]*>", re.DOTALL)
 
 
 def record(path: Path | str) -> tuple[str, ...]:
@@ -58,7 +64,19 @@ def check(*places: Path | str) -> None:
 
     Raises: EngineError with pytest's output when one differs.
     """
-    options = ["-q", "-p", "no:cacheprovider", "-o", "addopts=", "-W", "default", "--color=no", "--nbval"]
+    options = [
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        __name__,
+        "-o",
+        "addopts=",
+        "-W",
+        "default",
+        "--color=no",
+        "--nbval",
+    ]
     where = ["--nbval-sanitize-with", str(sanitizers()), "--nbval-current-env", "--import-mode=importlib"]
     patience = f"--nbval-kernel-startup-timeout={START_S}"
     paths = [Path(place).resolve() for place in places]
@@ -71,6 +89,24 @@ def check(*places: Path | str) -> None:
     if ended.returncode != 0:
         output = _COLOURS.sub("", ended.stdout + ended.stderr).strip()
         raise EngineError("a notebook differs from its reference", detail=output)
+
+
+def pytest_exception_interact(node: Any, report: Any) -> None:
+    """Add the rows that differ to the report of a notebook's cell that nbval compared."""
+    if outputs := getattr(node, "test_outputs", None):
+        old, new = ([node.sanitize(line) for line in _lines(each)] for each in (node.cell.outputs, outputs))
+        if difference := "\n".join(unified_diff(old, new, "reference", "this run", n=1, lineterm="")):
+            report.sections.append(("rows that differ", difference))
+
+
+def _lines(outputs: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the outputs of a cell as lines of text, of HTML its visible text with a line for each row."""
+    texts = []
+    for output in outputs:
+        data = output.get("data", {})
+        page = _LINE_ENDS.sub("\n", _BETWEEN_CELLS.sub(" | ", data.get("text/html", "")))
+        texts.append(unescape(_NO_TEXT.sub("", page)) or data.get("text/plain", output.get("text", "")))
+    return [line.strip() for text in texts for line in text.splitlines() if line.strip()]
 
 
 def sanitizers() -> Path:

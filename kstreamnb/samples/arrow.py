@@ -79,8 +79,9 @@ def _values(column: pyarrow.ChunkedArray) -> list[Any]:
         return [None if v is None or v != v else v for v in numbers]
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return column.to_numpy(zero_copy_only=False).tolist() if column.num_chunks else []
-    if pa.types.is_dictionary(kind):
-        return _values(column.cast(kind.value_type))
+    if pa.types.is_dictionary(kind):  # not cast: Arrow cannot cast the words of a Polars column
+        words = (dict(enumerate(_values(pa.chunked_array([chunk.dictionary])))) for chunk in column.chunks)
+        return [word for chunk in column.chunks for word in map(next(words).get, chunk.indices.to_pylist())]
     if pa.types.is_struct(kind) and not column.null_count:
         names = [field.name for field in kind]
         parts = [_values(part) for part in column.flatten()]
@@ -162,8 +163,16 @@ def read_parquet(
     try:
         table = pq.read_table(path)
     except (OSError, ValueError) as error:
-        fact = "is not a Parquet file" if isinstance(error, pa.ArrowInvalid) else "cannot be read"
-        raise ConfigError(f'file "{Path(path).name}" {fact}', detail=str(error)) from error
+        if isinstance(error, FileNotFoundError):
+            raise ConfigError(f'file "{path}" does not exist') from error
+        foreign = isinstance(error, pa.ArrowInvalid)
+        raise ConfigError(
+            f'file "{Path(path).name}" {"is not a Parquet file" if foreign else "cannot be read"}',
+            detail=str(error),
+            hint="read it with pandas, and pass the frame to Sample.from_dataframe()" if foreign else None,
+        ) from error
+    # pandas writes the index of rows that were filtered or sorted as such columns
+    table = table.select([name for name in table.column_names if not name.startswith("__index_level_")])
     mark = (table.schema.metadata or {}).get(_MARK)
     if roles is not None:
         records = records_of_table(table, roles, partitions=partitions, key_serde=key_serde)

@@ -16,11 +16,14 @@ from kstreamnb.core.record import Headers, TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes, serde_of
 from kstreamnb.errors import ConfigError
-from kstreamnb.frame_cells import dicts, expect_text_name
+from kstreamnb.frame_cells import dicts, expect_text_name, warn_of_times
 from kstreamnb.hints import unknown
 
 UNASSIGNED = -1
 """The partition of a record that goes to its key's partition wherever it is replayed."""
+
+_SECONDS = range(10**9, 10**10)
+"""Times that are recent as seconds since the epoch, and early in 1970 as milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,11 @@ def make_records(
     """
     times, values = cells["timestamp"], cells["value"]
     count = len(times)
+    if times and min(times) in _SECONDS and max(times) in _SECONDS:
+        warn_of_times(
+            f'times of column "{roles.timestamp}" are within January to April of 1970, because whole numbers are '
+            "milliseconds since the epoch; if these are seconds, multiply them by 1000"
+        )
     keys: Iterable[Any] = cells["key"] if "key" in cells else repeat(None, count)
     headers: Iterable[Headers] = cells["headers"] if "headers" in cells else repeat((), count)
     numbers: Iterable[int] = repeat(UNASSIGNED, count)

@@ -13,7 +13,7 @@ from kstreamnb.core.time import Instant, instant_ms
 from kstreamnb.errors import ConfigError, extra
 from kstreamnb.frame_cells import expect_json_type, expect_order, pandas_times, pandas_values, spark_times
 from kstreamnb.frames import TIMES
-from kstreamnb.samples.arrow import records_of_table
+from kstreamnb.samples.arrow import records_of_table, schema_of_table
 from kstreamnb.samples.columns import Roles, cells_by_role, make_records, number_offsets
 from kstreamnb.samples.text import format_cell
 
@@ -21,11 +21,13 @@ Schema = tuple[tuple[str, str], ...]
 
 
 def frame_kind(frame: object) -> str:
-    """Return ``pandas`` or ``spark``; raises ConfigError for anything else."""
+    """Return ``pandas``, ``spark``, or ``arrow`` for another frame that exports Arrow data; else raise ConfigError."""
     package = type(frame).__module__.partition(".")[0]
     if package in ("pandas", "pyspark") and hasattr(frame, "columns"):
         return "spark" if package == "pyspark" else "pandas"
-    hint = "pass a pandas or Spark DataFrame"
+    if hasattr(frame, "__arrow_c_stream__") and hasattr(frame, "columns"):
+        return "arrow"
+    hint = "pass a DataFrame of pandas, Polars or Spark, or a table of pyarrow"
     raise ConfigError(f'expected a DataFrame, got type "{type(frame).__name__}"', hint=hint)
 
 
@@ -52,6 +54,27 @@ def records_of_pandas(
             lambda name: pandas_values(frame[name], partial(_refuse_value, name)),
         )
         return make_records(cells, roles, partitions=partitions, key_serde=key_serde), schema
+
+
+def records_of_arrow(
+    frame: Any,
+    roles: Roles,
+    *,
+    order_by: Sequence[str] = (),
+    partitions: int | None = None,
+    key_serde: Serde | None = None,
+) -> tuple[tuple[TopicRecord, ...], Schema]:
+    """Return the rows of a Polars frame or an Arrow table in its own order, or sorted by columns."""
+    import pyarrow
+
+    table = pyarrow.table(frame)
+    roles.check(table.column_names, order_by)
+    records = records_of_table(table, roles, partitions=partitions, key_serde=key_serde)
+    if order_by:  # not by Arrow, which cannot sort the texts of Polars
+        cells = zip(*(table.column(name).to_pylist() for name in order_by), strict=True)
+        ranks = [[(cell is None, cell) for cell in row] for row in cells]
+        records = number_offsets(records[row] for row in sorted(range(len(ranks)), key=ranks.__getitem__))
+    return records, schema_of_table(table)
 
 
 def _refuse_value(name: str, value: object) -> NoReturn:

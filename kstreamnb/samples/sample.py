@@ -143,17 +143,17 @@ class Sample(Suggesting, Framed):
         key_serde: Serde | None = None,
         **draw: object,
     ) -> Sample:
-        """Make a sample of the rows of a pandas or Spark frame.
+        """Make a sample of the rows of a frame of pandas, Polars or Spark, or of an Arrow table.
 
         ``key``, ``timestamp`` and ``partition`` name columns; ``value`` one column, or those of a dict (all others
-        when not given). Rows have no offsets: pandas rows keep their order, Spark rows are ordered by time and then
-        by content, unless ``order_by`` names columns. Partitions come from the column, or from the key among
+        when not given). Rows have no offsets: rows keep their order, but those of Spark are ordered by time and then by
+        content, unless ``order_by`` names columns. Partitions come from the column, or from the key among
         ``partitions``. From a Spark frame ``between=(start, end)``, ``key_share=`` and ``limit=`` draw a part.
         In keys and values, times, decimals, periods and intervals become text, durations seconds as a float, arrays
         lists, and missing values None.
 
         Args:
-            frame: a pandas or Spark DataFrame.
+            frame: a DataFrame of pandas, Polars or Spark, or another table that exports Arrow data.
             topic: name of the topic that the records get.
             timestamp: name of the column with event times.
             key: name of the column with keys. Default: None, records without a key.
@@ -161,7 +161,8 @@ class Sample(Suggesting, Framed):
             partition: name of the column with partitions. Default: None.
             partitions: number of partitions among which keys choose. Default: None, the topic's number is chosen at
                 replay.
-            order_by: names of the columns that order Spark rows. Default: by time, then by content.
+            order_by: names of the columns by which rows are sorted. Default: rows keep their order; those of Spark are
+                ordered by time, then by content.
             key_serde: serde whose bytes choose the partition. Default: text.
             draw: ``between=``, ``key_share=`` and ``limit=``, for a Spark frame only. Default: all rows.
 
@@ -173,11 +174,11 @@ class Sample(Suggesting, Framed):
         roles = Roles(topic, timestamp, key, value, partition)
         order = (order_by,) if isinstance(order_by, str) else tuple(order_by)
         kind = frames.frame_kind(frame)
-        if kind == "pandas" and draw:
-            raise ConfigError(f'option "{min(draw)}" applies only to a Spark frame', hint="slice the pandas frame")
-        read = frames.records_of_spark if kind == "spark" else frames.records_of_pandas
+        if kind != "spark" and draw:
+            raise ConfigError(f'option "{min(draw)}" applies only to a Spark frame', hint=f"slice the {kind} frame")
+        read = getattr(frames, f"records_of_{kind}")
         records, schema = read(frame, roles, order_by=order, partitions=partitions, key_serde=key_serde, **draw)
-        return cls(records, (f"from a {kind} frame",), schema)
+        return cls(records, (f"from {'an' if kind == 'arrow' else 'a'} {kind} frame",), schema)
 
     @classmethod
     @extra("samples")
@@ -450,7 +451,10 @@ def _roles(topic: str | None, columns: dict[str, Any]) -> tuple[Roles | None, di
     options: dict[str, Any] = {name: columns.pop(name) for name in ("partitions", "key_serde") if name in columns}
     unknown = columns.keys() - {"timestamp", "key", "value", "partition"}
     if unknown:
-        raise ConfigError(f'unknown option "{min(unknown)}"', detail="options are key, timestamp, value and partition")
+        raise ConfigError(
+            f'unknown option "{min(unknown)}"',
+            detail="options are key, key_serde, partition, partitions, timestamp and value",
+        )
     if topic is None:
         if columns:
             raise ConfigError("column names need a topic", hint="add topic=")

@@ -19,7 +19,7 @@ from kstreamnb.core.progress import under_way
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.tables import Tabular, escaped, html_table
 from kstreamnb.display.mime import data_of
-from kstreamnb.errors import KStreamError
+from kstreamnb.errors import KStreamError, extra
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.testdriver.execution.state_consistency import StateCheck, StateDifference, differences
@@ -117,6 +117,7 @@ class Parity(Tabular):
                 yield str(difference)
 
 
+@extra("spark")
 def parity(
     topology: Topology,
     sample: Iterable[TopicRecord],

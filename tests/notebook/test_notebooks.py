@@ -87,14 +87,15 @@ def test_outputs_name_no_address_and_no_place_on_this_machine(path: Path) -> Non
 
 
 def test_a_changed_output_is_found(tmp_path: Path) -> None:
-    """`check` names the notebook whose output differs from the recorded one."""
+    """`check` names the notebook whose output differs from the recorded one, and shows the rows that differ."""
     path = tmp_path / "sum.ipynb"
-    save_cells(path, ["1 + 1"])
+    save_cells(path, ["import pandas\npandas.DataFrame({'key': ['a', 'b'], 'count': [1, 2]})"])
     check(tmp_path)
-    path.write_text(path.read_text().replace('"2"', '"3"'))
+    path.write_text(path.read_text().replace("<td>2</td>", "<td>3</td>"))
     with pytest.raises(EngineError, match="differs from its reference") as raised:
         check(tmp_path)
     assert "sum.ipynb" in str(raised.value.detail)
+    assert "\n 0 | a | 1\n-1 | b | 3\n+1 | b | 2\n" in str(raised.value.detail)
 
 
 def test_addresses_kernel_files_and_widgets_do_not_count(tmp_path: Path) -> None:

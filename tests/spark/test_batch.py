@@ -11,6 +11,7 @@ import pytest
 import kstreamnb as ks
 from kstreamnb.core.codec import partition_for
 from kstreamnb.spark import FrameInput
+from tests import howto
 from tests.spark.streams import Row, by_partition, driven
 from tests.spark.test_streaming import disordered, joined, three_levels, two_levels
 from tests.spark.test_time_and_tables import with_global_table
@@ -171,6 +172,31 @@ def test_a_row_of_a_partition_that_does_not_exist_is_refused(spark: Any, place: 
         ks.errors.PartitionError, match=f'^input "in" has a row for partition {place}, expected 0 to 2\\n'
     ):
         ks.run(two_levels(), spark=spark, inputs={"in": given}, partitions=3)
+
+
+def test_run_a_topology_over_spark_frames(spark: Any) -> None:
+    """The how-to page: its counts are those of Spark's own windows."""
+    names = howto.run("spark-frames", {}, spark=spark)
+    assert 3 == names["expected"].count()
+    assert [] == names["differences"].collect()
+    assert "no record was dropped" in str(names["why"])
+
+
+@pytest.mark.parametrize("kind", ["timestamp", "bigint"])
+def test_a_row_without_a_time_is_refused(spark: Any, kind: str) -> None:
+    """The error names the column, and not a timestamp that no row has."""
+    frame = spark.sql(f"SELECT 'a' key, 1L value, cast(null as {kind}) timestamp")
+    expected = '^column "timestamp" of input "in" has a row without a time\n'
+    with pytest.raises(ks.errors.EngineError, match=expected) as caught:
+        ks.run(two_levels(), spark=spark, inputs={"in": frame})
+    assert caught.value.hint == 'drop such rows: frame.dropna(subset=["timestamp"])'
+
+
+def test_a_streaming_frame_is_refused(spark: Any) -> None:
+    """A run ends, and so must its input."""
+    frame = spark.readStream.format("rate").load()
+    with pytest.raises(ks.errors.ConfigError, match='expected a static DataFrame for input "in", got a streaming one'):
+        ks.run(two_levels(), spark=spark, inputs={"in": FrameInput(frame, key=None)})
 
 
 def test_a_failure_is_the_users_own(spark: Any) -> None:

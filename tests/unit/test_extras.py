@@ -93,3 +93,14 @@ def test_spark_gets_the_versions_that_its_own_code_checks() -> None:
 def has_sql(need: Requirement) -> bool:
     """Return whether pyspark's extra `sql` has a requirement."""
     return need.marker is not None and need.marker.evaluate({"extra": "sql"})
+
+
+def test_parity_without_spark_names_its_extra() -> None:
+    """The driver runs without Spark, and the comparison does not."""
+    code = (
+        "import sys\nsys.modules['pyspark'] = None\nimport kstreamnb as ks\n"
+        "builder = ks.StreamsBuilder('shop')\nbuilder.stream('in').to('out')\n"
+        "try: ks.testing.parity(builder.build(), [])\n"
+        "except ks.errors.MissingPackageError as error: print(error.hint)"
+    )
+    assert 'pip install "kstreamnb[spark]"' == python(code).strip()

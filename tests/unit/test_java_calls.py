@@ -111,6 +111,9 @@ HINTS |= {
         "TestRecord": 'pipe_input("key", "value", at=5, headers={"name": b"value"}) takes its parts',
         "AutoOffsetReset": 'name it: builder.stream("orders", offset_reset="earliest")',
         "LogAndContinueExceptionHandler": 'write config={"deserialization.exception.handler": "continue"}',
+        "ProcessingExceptionHandler": (
+            'pass a function: config={"processing.exception.handler": lambda context, error: "continue"}'
+        ),
         "MockProcessorContext": "ks.testing.MockProcessorContext has it",
         "ReadOnlyKeyValueStore": (
             'stores need no types: context.get_state_store("counts") and driver.store("counts") return them'
@@ -122,6 +125,7 @@ HINTS |= {
     }.items()
 }
 
+HINTS["TopologyTestDriver"] = (lambda: ks.testing.TopologyTestDriver, "ks.TopologyTestDriver has it")  # type: ignore[attr-defined]
 HINTS["approximateNumEntries"] = (
     lambda: query_view().approximateNumEntries(),
     'did you mean "approximate_num_entries"?',
@@ -164,6 +168,18 @@ SCRIPTS = {
     "record.key()": ('ks.Record("k", "v", 0).key()', "key is an attribute: write it without ()"),
     "import KafkaStreams": ("from kstreamnb import KafkaStreams", "ks.deploy(topology, …) runs it on Spark"),
     "import StreamBuilder": ("from kstreamnb import StreamBuilder", 'did you mean "StreamsBuilder"?'),
+    "all().next()": (
+        'b = ks.StreamsBuilder("a"); b.table("t", store="s"); ks.TopologyTestDriver(b.build()).store("s").all().next()',
+        "iterate: for key, value in store.all(): …",
+    ),
+    "recordMetadata().get()": (
+        'ks.RecordMetadata("t", 0, 5).get()',
+        "the metadata are not optional: context.record_metadata().topic",
+    ),
+    "context.application_id()": (
+        "ks.testing.MockProcessorContext().application_id()",
+        "application_id is an attribute: write it without ()",
+    ),
     "KeyValue.pair": ("pair = KeyValue.pair(1, 2)", "write a pair as a tuple: (key, value)"),
     "Duration.ofMinutes": ("ks.TimeWindows.of(Duration.ofMinutes(5))", 'write a duration as a text such as "5s"'),
     "ValueAndTimestamp.make": ("ks.ValueAndTimestamp.make(1, 2)", "call the class: ks.ValueAndTimestamp("),

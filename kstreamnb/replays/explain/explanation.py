@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +12,8 @@ from kstreamnb.core.tables import FrozenSequence
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.source_location import SourceLocation
 from kstreamnb.topology.nodes import ProcessorNode
+
+_SHOWN = 10
 
 
 @dataclass(frozen=True)
@@ -45,13 +48,27 @@ class Explanation(Displayed):
 
 
 class Explanations(FrozenSequence[Explanation], Displayed):
-    """Answers in the order of the run; ``nothing`` is the text shown if there are none."""
+    """Answers in the order of the run, of which the first are displayed; ``nothing`` is the text if there are none."""
 
     def __init__(self, result: Iterable[Explanation], nothing: str) -> None:
-        self._items, self.nothing = tuple(result), nothing
+        self._items: tuple[Explanation, ...] = tuple(result)
+        self.nothing = nothing
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self._items)) or self.nothing
+        return "\n".join(map(str, (*self.shown, *self.more()))) or self.nothing
+
+    @property
+    def shown(self) -> tuple[Explanation, ...]:
+        """The answers that are displayed."""
+        return self._items[:_SHOWN]
+
+    def more(self) -> list[str]:
+        """Return a line about the answers that are not displayed, with the numbers of all reasons."""
+        if len(self) <= _SHOWN:
+            return []
+        reasons = Counter(str(each.numbers["reason"]) for each in self if "reason" in each.numbers)
+        counts = ", ".join(f"{reason} {count:,}" for reason, count in reasons.most_common())
+        return [f"{_SHOWN} of {len(self):,}{f' ({counts})' if counts else ''}; iterate over the result for all of them"]
 
     def __repr__(self) -> str:
         return str(self)

@@ -19,7 +19,7 @@ from pyspark.sql import types as T
 from kstreamnb.core.codec import encoder, to_bytes
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
-from kstreamnb.errors import ConfigError, PartitionError
+from kstreamnb.errors import ConfigError, EngineError, PartitionError
 from kstreamnb.frame_cells import (
     dicts,
     expect_json_type,
@@ -98,7 +98,9 @@ def uniform(
     _check_columns(topic, frame.columns, chosen)
     _check_order(topic, frame, chosen)
     partition = F.lit(-1) if chosen.partition is None else _existing(F.col(chosen.partition), topic, partitions)
-    times = spark_times(frame, chosen.timestamp)
+    missing = f'column "{chosen.timestamp}" of input "{topic}" has a row without a time\nHint: drop such rows: '
+    advice = F.lit(f'{missing}frame.dropna(subset=["{chosen.timestamp}"])')
+    times = F.coalesce(spark_times(frame, chosen.timestamp), _failure(EngineError, advice))
     if isinstance(frame.schema[chosen.timestamp].dataType, T.TimestampType):
         cuts.append((chosen.timestamp, Observation()))
         frame = frame.observe(cuts[-1][1], F.bool_or(F.unix_micros(chosen.timestamp) % 1000 != 0).alias(CUT))
@@ -146,6 +148,11 @@ def _spark_frame(
 ) -> tuple[DataFrame, FrameInput]:
     package = type(chosen.frame).__module__.partition(".")[0]
     if package == "pyspark":
+        if chosen.frame.isStreaming:
+            raise ConfigError(
+                f'expected a static DataFrame for input "{topic}", got a streaming one',
+                hint="read it with spark.read; ks.deploy processes topics continuously",
+            )
         return move_frame(chosen.frame, spark), chosen  # read with that session's settings
     if package == "pandas":
         _check_columns(topic, list(chosen.frame.columns), chosen)
@@ -255,7 +262,12 @@ def _check_order(topic: str, frame: DataFrame, chosen: FrameInput) -> None:
 
 def _existing(number: Column, topic: str, partitions: int) -> Column:
     """Return a column of partitions that fails with a PartitionError if a partition does not exist."""
-    begin = f'\n{PartitionError.__module__}.PartitionError: input "{topic}" has a row for partition '
+    begin = F.lit(f'input "{topic}" has a row for partition ')
     shown = F.coalesce(number.cast("string"), F.lit("NULL"))
-    text = F.concat(F.lit(begin), shown, F.lit(f", expected 0 to {partitions - 1}\n"))
-    return F.when(number.between(0, partitions - 1), number).otherwise(F.raise_error(text))
+    failure = _failure(PartitionError, begin, shown, F.lit(f", expected 0 to {partitions - 1}"))
+    return F.when(number.between(0, partitions - 1), number).otherwise(failure)
+
+
+def _failure(kind: type[EngineError], *parts: Column) -> Column:
+    """Return a column that fails with an error of a kind, whose text consists of columns."""
+    return F.raise_error(F.concat(F.lit(f"\n{kind.__module__}.{kind.__name__}: "), *parts, F.lit("\n")))

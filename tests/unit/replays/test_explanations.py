@@ -8,6 +8,7 @@ import pytest
 
 import kstreamnb as ks
 from kstreamnb.core.formatting import format_value
+from kstreamnb.display.mime import data_of
 from kstreamnb.errors import EngineError
 from kstreamnb.replays.explain.predicates import unmet
 from kstreamnb.replays.replay import Replay
@@ -88,6 +89,23 @@ def test_each_late_record_names_the_first_step_that_closed_its_window() -> None:
         clock = drop.details["stream_time_ms"]
         steps = [step for step in run.steps if step.task == drop.task and step.record is not None]
         assert why.steps == (next(step.number for step in steps if step.record.timestamp >= clock), drop.step)
+
+
+def test_of_many_answers_the_first_are_displayed_with_the_numbers_of_all_reasons() -> None:
+    """In text and in HTML, ten answers and a line that counts the rest by reason."""
+    builder = ks.StreamsBuilder("late")
+    builder.stream("in").group_by_key().windowed_by(ks.TimeWindows.of("10ms")).count(store="counts")
+    late = [ks.TopicRecord("in", 0, at, 0, "k", 1) for at in range(1, 2001)]
+    run = replay(
+        builder.build(), [ks.TopicRecord("in", 0, 0, 50, "k", 1), *late, ks.TopicRecord("in", 0, 2001, 50, None, 1)]
+    )
+    answers = run.why_dropped()
+    last = "10 of 2,001 (late 2,000, null key 1); iterate over the result for all of them"
+    assert 2001 == len(answers)
+    assert [*(line for why in answers[:10] for line in str(why).splitlines()), last] == str(answers).splitlines()
+    page = data_of(answers)["text/html"]
+    assert 11 == page.count("<p>")
+    assert f"<p>{last}</p></div>" in page
 
 
 def test_drops_can_be_asked_for_by_record_and_node() -> None:

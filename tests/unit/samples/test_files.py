@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from uuid import UUID
@@ -180,6 +181,50 @@ def test_any_parquet_file_can_be_read_when_its_columns_are_named(tmp_path):
         Sample.from_parquet(tmp_path / "f.parquet", key="sku")
     with pytest.raises(ConfigError, match='unknown option "kye"'):
         Sample.from_parquet(tmp_path / "f.parquet", topic="s", kye="sku")
+
+
+def test_frames_that_export_arrow_data_are_read_as_pandas_frames_are(tmp_path):
+    """A table of pyarrow, and any frame that exports Arrow data as Polars does, gives the records of pandas."""
+    named = {"topic": "s", "key": "sku", "timestamp": "sold_at", "order_by": "sold_at"}
+    expected = _frame().assign(kind=pd.Categorical(["a", None, "b"]))
+    table = pa.Table.from_pandas(expected, preserve_index=False)
+
+    class Exported:
+        columns = table.column_names
+        __arrow_c_stream__ = table.__arrow_c_stream__
+
+    for frame in (table, Exported()):
+        assert Sample.from_dataframe(expected, **named).records == Sample.from_dataframe(frame, **named).records
+    with pytest.raises(ConfigError, match='option "limit" applies only to a Spark frame'):
+        Sample.from_dataframe(table, limit=5, **named)
+
+
+def test_an_unnamed_index_that_pandas_wrote_is_no_field(tmp_path):
+    """Rows that were filtered or sorted have an index, which is not data."""
+    kept = _frame().iloc[[2, 0]]
+    kept.to_parquet(tmp_path / "f.parquet")
+    named = {"topic": "s", "key": "sku", "timestamp": "sold_at"}
+    assert Sample.from_dataframe(kept, **named) == Sample.from_parquet(tmp_path / "f.parquet", **named)
+
+
+def test_a_file_that_is_missing_or_of_another_kind_is_named(tmp_path):
+    """A missing file is called missing; another kind of file gets the way to read it."""
+    with pytest.raises(ConfigError, match=r'f\.parquet" does not exist'):
+        Sample.from_parquet(tmp_path / "f.parquet")
+    (tmp_path / "f.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(ConfigError, match="is not a Parquet file") as raised:
+        Sample.from_parquet(tmp_path / "f.csv")
+    assert "pass the frame to Sample.from_dataframe" in raised.value.hint
+
+
+def test_seconds_as_times_are_warned_of():
+    """Whole numbers are milliseconds; seconds would all fall into a few weeks of 1970."""
+    frame = pd.DataFrame({"at": [1_767_258_000, 1_767_254_400]})
+    with pytest.warns(UserWarning, match=r'"at" are within .* if these are seconds, multiply them by 1000'):
+        Sample.from_dataframe(frame, topic="t", timestamp="at")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Sample.from_dataframe(frame * 1000, topic="t", timestamp="at")
 
 
 def test_json_lines_of_values_have_named_fields(tmp_path):
