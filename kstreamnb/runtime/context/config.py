@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
-from importlib.resources import files
 from typing import Any, NamedTuple, Self
 
 from kstreamnb.core.arguments import at_least, expect
@@ -15,6 +14,7 @@ from kstreamnb.core.names import check_topic_name
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes, serde_named
 from kstreamnb.core.time import duration_ms
+from kstreamnb.data_files import rows_of
 from kstreamnb.errors import ConfigError, existing, unknown
 from kstreamnb.runtime.context.handlers import Handler, handler_of, uncaught_handler_of
 
@@ -72,16 +72,13 @@ def other_settings() -> Mapping[str, StreamsSetting]:
 
 @cache
 def _listed(name: str) -> Mapping[str, StreamsSetting]:
-    text = files(__package__).joinpath(name).read_text(encoding="utf-8")
-    rows = [line.split("\t") for line in text.splitlines() if not line.startswith("#")]
-    return {name: StreamsSetting(name, "", *rest) for name, *rest in rows}
+    return {name: StreamsSetting(name, "", *rest) for name, *rest in rows_of(__package__, name)}
 
 
 @cache
 def client_setting_names() -> frozenset[str]:
     """Return the names of client settings: Java's consumer, producer and admin, and librdkafka's."""
-    text = files(__package__).joinpath("client_settings.txt").read_text(encoding="utf-8")
-    return frozenset(line for line in text.splitlines() if not line.startswith("#"))
+    return frozenset(name for (name,) in rows_of(__package__, "client_settings.txt"))
 
 
 def check_setting_name(name: str) -> None:
