@@ -18,26 +18,9 @@ from kstreamnb.data_files import rows_of
 from kstreamnb.errors import ConfigError, existing, unknown
 from kstreamnb.runtime.context.handlers import Handler, handler_of, uncaught_handler_of
 
-_SPELT_ALIKE = (
-    "application_id", "bootstrap_servers", "default_key_serde", "default_value_serde", "commit_interval_ms",
-    "max_task_idle_ms", "max_poll_records", "buffered_records_per_partition", "default_timestamp_extractor",
-    "processing_guarantee", "dsl_store_format",
-)  # fmt: skip
-_OLD = {
-    "cache.max.bytes.buffering": "cache_max_bytes",
-    "default.deserialization.exception.handler": "deserialization_handler",
-    "default.production.exception.handler": "production_handler",
-}
-_DOTTED = {
-    **{name.replace("_", "."): name for name in _SPELT_ALIKE},
-    **_OLD,
-    "statestore.cache.max.bytes": "cache_max_bytes",
-    "deserialization.exception.handler": "deserialization_handler",
-    "processing.exception.handler": "processing_handler",
-    "processing.exception.handler.global.enabled": "processing_handler_global",
-    "production.exception.handler": "production_handler",
-    "errors.dead.letter.queue.topic.name": "dead_letter_topic",
-}
+_NAMES = rows_of(__package__, "setting_names.tsv")
+_DOTTED = {dotted: name for dotted, name, *_ in _NAMES}
+_OLD = {dotted for dotted, _, *old in _NAMES if old}
 _SPANS = {"commit_interval": "commit_interval_ms", "max_task_idle": "max_task_idle_ms"}
 _IN_FLIGHT, _MOST_IN_FLIGHT = "max.in.flight.requests.per.connection", 5
 _STORE_FORMATS = ("default", "headers")
