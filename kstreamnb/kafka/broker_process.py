@@ -32,15 +32,7 @@ from kstreamnb.errors import BrokerError, ConfigError, unknown
 from kstreamnb.kafka.java import KAFKA_VERSION, java, kafka_jars, run_tool
 from kstreamnb.kafka.storage.temp_dirs import temp_dir
 
-_JVM = (
-    "-Xms128m",
-    "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",
-    "-Xshare:auto",
-    "-Xlog:disable",
-    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-    "-Djava.awt.headless=true",
-)
+_JVM = text_of(__package__, "broker.jvm_options").split()
 _LISTENER = re.compile(r"^listeners=PLAINTEXT://127\.0\.0\.1:(\d+)", re.MULTILINE)
 _LOG_LINES, _LOG_BYTES = 20, 3000
 _ANSWER_S = 5.0
