@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from kstreamnb.display.axes import Scale
 from kstreamnb.display.canvas import Canvas
-from kstreamnb.display.style import PAGE_CSS
+from kstreamnb.display.style import css
 
 __all__ = ["FIGURES", "drawn"]
 
@@ -46,7 +46,7 @@ def drawn(charts: Sequence[Chart]) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="ks-graph" role="img" aria-label="measured costs" '
         f'width="{COLUMNS * WIDTH}" height="{y}" viewBox="0 0 {COLUMNS * WIDTH} {y}"><title>measured costs</title>'
-        f"<desc>{escape(words)}</desc><style>{PAGE_CSS}{CSS.rstrip()}</style>"
+        f"<desc>{escape(words)}</desc><style>{css()}{CSS.rstrip()}</style>"
         f'<rect class="ks-ground" width="100%" height="100%"/>{"".join(canvas.parts)}</svg>\n'
     )
 

@@ -1,10 +1,11 @@
-"""Starts background threads, none of which ends with an error that nobody sees."""
+"""Starts background threads, none of which ends with an error that nobody sees, and waits for what others do."""
 
 from __future__ import annotations
 
 import logging
 import sys
 import threading
+import time
 from collections.abc import Callable
 
 from kstreamnb.hints import reason_of
@@ -44,6 +45,20 @@ def background(
     thread = threading.Thread(target=run, name=name, daemon=True)
     thread.start()
     return thread
+
+
+def wait_until(reached: Callable[[], object], seconds: float, *, pause_s: float = 0.02) -> bool:
+    """Ask again and again whether something is reached, until it is or the time is over; returns whether it is.
+
+    Example:
+        >>> answers = iter([False, True])
+        >>> wait_until(lambda: next(answers), 5), wait_until(lambda: False, 0)
+        (True, False)
+    """
+    end = time.monotonic() + seconds
+    while not (result := bool(reached())) and time.monotonic() < end:
+        time.sleep(pause_s)
+    return result
 
 
 def report(what: str) -> None:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import PurePath
-from pkgutil import get_data
 
+from kstreamnb.data_files import rows_of
 from kstreamnb.errors import ConfigError
 
 _STORES = {"keystore": ("PKCS12", "PEM"), "truststore": ("PEM",)}
@@ -28,8 +28,7 @@ def java_client_settings() -> Mapping[str, tuple[str, str, str]]:
     The answer is "translated" (to the setting that the last text is, unless it is a sentence), "not needed" or "not
     supported" (and what to do).
     """
-    table = (get_data(__package__, "java_client_settings.tsv") or b"").decode()
-    rows = [line.split("\t") for line in table.splitlines() if not line.startswith("#")]
+    rows = rows_of(__package__, "java_client_settings.tsv")
     return {name: (default, answer, words) for names, default, answer, words in rows for name in names.split()}
 
 

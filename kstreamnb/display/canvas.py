@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from html import escape
 
 from kstreamnb.core.formatting import clean
+from kstreamnb.display.style import css
 
 
 class Canvas:
@@ -33,13 +34,13 @@ class Canvas:
         """Add a text; an underscore in the name of an attribute is a hyphen."""
         self.parts.append(f'<text x="{x:g}" y="{y:g}"{_attributes(attributes)}>{escape(clean(text))}</text>')
 
-    def framed(self, kind: str, title: str, words: str, css: str, width: int, height: int) -> str:
-        """Return the picture as an SVG element with a title, a description in words and a style sheet."""
+    def framed(self, kind: str, title: str, words: str, width: int, height: int) -> str:
+        """Return the picture as an SVG element with a title, a description in words and the style of its kind."""
         title = escape(clean(title))
         return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" class="ks-graph {kind}" role="img" aria-label="{title}" '
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="ks-graph ks-{kind}" role="img" aria-label="{title}" '
             f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"{self.style}>'
-            f"<title>{title}</title><desc>{escape(clean(words))}</desc><style>{css}</style>"
+            f"<title>{title}</title><desc>{escape(clean(words))}</desc><style>{css(kind)}</style>"
             f'<rect class="ks-ground" width="100%" height="100%"/>{"".join(self.parts)}</svg>'
         )
 

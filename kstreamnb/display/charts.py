@@ -9,7 +9,6 @@ from kstreamnb.core.formatting import clean, format_time
 from kstreamnb.display.axes import Scale, number_ticks, time_label, time_ticks
 from kstreamnb.display.canvas import Canvas
 from kstreamnb.display.mime import data_of
-from kstreamnb.display.style import PAGE_CSS
 
 _WIDTH, _HEIGHT, _COLUMNS = 410, 158, 2
 _TOP, _FOOT, _SIDE, _NAMES = 26, 30, 14, 104
@@ -17,18 +16,6 @@ _LONGEST = 17  # letters of a name beside its bar
 _MOST_BARS = 8
 _NOTE = 15
 _SHORTEST_MS = 10_000  # one point alone still has an axis
-
-CSS = (
-    PAGE_CSS
-    + """
-.ks-charts text{font-size:10px}
-.ks-charts .ks-head{font-size:12px;font-weight:bold}
-.ks-charts .ks-grid{stroke:#808080;stroke-opacity:.35}
-.ks-charts .ks-bars{fill:#2f81f7;fill-opacity:.35;stroke:#2f81f7}
-.ks-charts .ks-curve{fill:none;stroke:#2f81f7;stroke-width:1.6}
-.ks-charts .ks-point{fill:#2f81f7}
-""".rstrip()
-)
 
 
 def to_charts_svg(charts: Charts) -> str:
@@ -48,7 +35,7 @@ def to_charts_svg(charts: Charts) -> str:
     rows = -(-len(charts.each) // columns)
     width, height = columns * _WIDTH, above + rows * _HEIGHT + 4
     canvas.parts.insert(0, f'<text class="ks-head" x="6" y="15">{escape(clean(charts.title))}</text>')
-    return canvas.framed("ks-charts", charts.title, "; ".join(map(str, charts.each)), CSS, width, height)
+    return canvas.framed("charts", charts.title, "; ".join(map(str, charts.each)), width, height)
 
 
 def _bars(canvas: Canvas, chart: Bars, left: float, top: float) -> None:

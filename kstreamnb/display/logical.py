@@ -13,6 +13,7 @@ from kstreamnb.display.graph import Box, Edge, GraphView, Item, Overlay, graph_v
 from kstreamnb.display.names import identifier
 from kstreamnb.topology.cuts import internal_topics
 from kstreamnb.topology.description import DescribedNode, TopologyDescription
+from kstreamnb.topology.nodes import grouped
 
 _JOINS = {"join", "left_join", "outer_join"}
 _BEGINS = {"JoinWindow", "SubscriptionSend", "ForeignTableJoin", "TableTableJoin"}
@@ -59,10 +60,7 @@ def _groups(description: TopologyDescription) -> dict[str, list[str]]:
 
     for one, other in _belonging(nodes, internal_topics(description)):
         leader[leader_of(other)] = leader_of(one)
-    groups: dict[str, list[str]] = {}
-    for name in nodes:
-        groups.setdefault(leader_of(name), []).append(name)
-    return {first: names for first, names in groups.items() if len(names) > 1}
+    return {first: names for first, names in grouped(nodes, leader_of).items() if len(names) > 1}
 
 
 def _belonging(nodes: Mapping[str, DescribedNode], internal: frozenset[str]) -> Iterator[tuple[str, str]]:

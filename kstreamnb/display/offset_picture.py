@@ -6,23 +6,9 @@ from collections.abc import Iterable
 
 from kstreamnb.display.canvas import Canvas
 from kstreamnb.display.mime import drawing_of
-from kstreamnb.display.style import PAGE_CSS
 from kstreamnb.recording.offset_table import OffsetRow, OffsetTable
 
 _LEFT, _CELL, _MOST, _LINE = 128, 26, 22, 13
-
-CSS = (
-    PAGE_CSS
-    + """
-.ks-offsets text{font-size:10px}
-.ks-offsets .ks-number{text-anchor:middle}
-.ks-offsets .ks-cell{fill:#808080;fill-opacity:.08;stroke:#808080}
-.ks-offsets .ks-committed{fill:#1a7f37;fill-opacity:.22;stroke:#1a7f37}
-.ks-offsets .ks-read{fill:#a87000;fill-opacity:.2;stroke:#a87000}
-.ks-offsets .ks-hidden{stroke-dasharray:3 2;fill-opacity:0}
-.ks-offsets .ks-mark{stroke:var(--ks-ink)}
-""".rstrip()
-)
 
 
 def to_offset_svg(title: str, rows: Iterable[OffsetRow]) -> str:
@@ -31,7 +17,7 @@ def to_offset_svg(title: str, rows: Iterable[OffsetRow]) -> str:
     for row in shown:
         y = _partition(canvas, row, y)
     width = _LEFT + _CELL * (_MOST + 1)
-    return canvas.framed("ks-offsets", title, "; ".join(row.words() for row in shown), CSS, width, round(y + 2))
+    return canvas.framed("offsets", title, "; ".join(row.words() for row in shown), width, round(y + 2))
 
 
 def _partition(canvas: Canvas, row: OffsetRow, y: float) -> float:

@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 from kstreamnb.core.formatting import clean, pluralize
 from kstreamnb.display.dot import large_lines, to_dot
 from kstreamnb.display.graph import GraphView
-from kstreamnb.display.style import CSS, HEAT_CSS, legend
+from kstreamnb.display.style import css, legend
 from kstreamnb.display.titles import place_title
 from kstreamnb.errors import EngineError
 
@@ -191,7 +191,7 @@ def _framed(view: GraphView, body: str, shapes: str, *, width: float, height: fl
     sentences = (*([notice] if notice else []), view.summary(), *view.sentences())
     words = " ".join(f"{sentence}." for sentence in sentences)
     label = html.escape(clean(view.title))
-    style = CSS + HEAT_CSS if any(item.heat for item in view.items()) else CSS
+    style = css("graph", "heat") if any(item.heat for item in view.items()) else css("graph")
     scale = min(_SCALE, max(_SMALLEST, _PAGE / width))
     size = f'width="{width * scale:.0f}" height="{total * scale:.0f}" viewBox="0 0 {width:g} {total:g}"'
     body = re.sub(r"transform=\"[^\"]*translate\(([^)]*)\)\"", r'transform="translate(\1)"', body, count=1)

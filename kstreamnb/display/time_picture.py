@@ -13,37 +13,12 @@ from kstreamnb.core.record import Windowed
 from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.display.axes import Scale, time_label, time_ticks
 from kstreamnb.display.canvas import Canvas
-from kstreamnb.display.style import PAGE_CSS
 from kstreamnb.replays.analysis.time_chart import Lane, Link, TaskTime, TimeChart, TimedRecord, TimeSpan
 
 _WIDTH, _LEFT, _RIGHT = 860, 116, 24
 _ROW, _BAR, _TRACK = 17, 13, 18
 _LETTER = 5.0
 _WORDS_MOST = 40
-
-CSS = (
-    PAGE_CSS
-    + """
-.ks-time text{font-size:10px}
-.ks-time .ks-head{font-size:12px;font-weight:bold}
-.ks-time .ks-soft{fill-opacity:.8}
-.ks-time .ks-grid{stroke:#808080;stroke-opacity:.25}
-.ks-time .ks-lane{fill:#808080;fill-opacity:.06}
-.ks-time .ks-window{fill:#2f81f7;fill-opacity:.2;stroke:#2f81f7}
-.ks-time .ks-grace{fill:#2f81f7;fill-opacity:.06;stroke:#2f81f7;stroke-dasharray:3 2}
-.ks-time .ks-closed{fill:var(--ks-ink);stroke:var(--ks-ink)}
-.ks-time .ks-open{fill:var(--ks-ground);stroke:var(--ks-ink)}
-.ks-time .ks-dot{fill:var(--ks-ink);stroke:var(--ks-ground);stroke-width:.5}
-.ks-time .ks-other-side{fill:var(--ks-ground);stroke:var(--ks-ink);stroke-width:1.5}
-.ks-time .ks-late{fill:none;stroke:#d1242f;stroke-width:2}
-.ks-time .ks-partly{fill:var(--ks-ink);stroke:#d1242f;stroke-width:2.5}
-.ks-time .ks-delay{stroke:#808080;fill:none}
-.ks-time .ks-late-delay{stroke:#d1242f;stroke-dasharray:2 2;fill:none}
-.ks-time .ks-stream{fill:none;stroke:#1a7f37;stroke-width:2}
-.ks-time .ks-now{stroke:#1a7f37;stroke-width:1.5;stroke-dasharray:5 3}
-.ks-time .ks-link{fill:none;stroke:#a87000;stroke-width:1.5}
-""".rstrip()
-)
 
 
 def to_time_svg(chart: TimeChart, *, history: bool = False) -> str:
@@ -82,7 +57,7 @@ class _Drawing(Canvas):
         self.axis()
         self.legend()
         self.parts.insert(0, f'<text class="ks-head" x="6" y="14">{escape(clean(chart.title))}</text>')
-        return self.framed("ks-time", chart.title, _words(chart), CSS, _WIDTH, round(self.y))
+        return self.framed("time", chart.title, _words(chart), _WIDTH, round(self.y))
 
     def task(self, task: TaskTime, number: int) -> None:
         """Draw the records of a task by arrival with stream time, then its lanes."""

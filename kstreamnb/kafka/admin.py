@@ -23,6 +23,7 @@ from confluent_kafka.admin import (
     TopicMetadata,
 )
 
+from kstreamnb.background import wait_until
 from kstreamnb.core.arguments import check_arguments, expect, expect_texts
 from kstreamnb.core.progress import under_way
 from kstreamnb.core.time import Instant, duration_ms, instant_ms
@@ -382,11 +383,8 @@ class Admin:
         return errors[-1] if errors else None
 
     def _until(self, reached: Callable[[], bool], complaint: str) -> None:
-        end = time.monotonic() + self.patience_s
-        while not reached():
-            if time.monotonic() > end:
-                raise BrokerError(complaint)
-            time.sleep(0.02)
+        if not wait_until(reached, self.patience_s):
+            raise BrokerError(complaint)
 
 
 def write_refusal(admin: Admin, error: KafkaException, topics: set[str]) -> BrokerError | None:

@@ -27,42 +27,16 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from kstreamnb.core.progress import under_way
+from kstreamnb.data_files import text_of
 from kstreamnb.errors import BrokerError, ConfigError, unknown
 from kstreamnb.kafka.java import KAFKA_VERSION, java, kafka_jars, run_tool
 from kstreamnb.kafka.storage.temp_dirs import temp_dir
 
-_JVM = (
-    "-Xms128m",
-    "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",
-    "-Xshare:auto",
-    "-Xlog:disable",
-    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-    "-Djava.awt.headless=true",
-)
+_JVM = text_of(__package__, "broker.jvm_options").split()
 _LISTENER = re.compile(r"^listeners=PLAINTEXT://127\.0\.0\.1:(\d+)", re.MULTILINE)
 _LOG_LINES, _LOG_BYTES = 20, 3000
 _ANSWER_S = 5.0
 _WATCH = 'exec 3<&0; "$@" 3<&- & p=$!; (cat <&3 >/dev/null; kill $p 2>/dev/null) & wait $p'
-_CONFIG: dict[str, object] = {
-    "process.roles": "broker,controller",
-    "node.id": 1,
-    "controller.listener.names": "CONTROLLER",
-    "offsets.topic.replication.factor": 1,
-    "offsets.topic.num.partitions": 1,
-    "transaction.state.log.replication.factor": 1,
-    "transaction.state.log.min.isr": 1,
-    "transaction.state.log.num.partitions": 1,
-    "share.coordinator.state.topic.replication.factor": 1,
-    "share.coordinator.state.topic.min.isr": 1,
-    "group.initial.rebalance.delay.ms": 0,
-    "auto.create.topics.enable": "false",
-    "log.retention.ms": -1,  # a sample of long ago would be removed within half a minute
-    "broker.session.timeout.ms": 2000,  # back 3 s after a kill, not 11
-    "broker.heartbeat.interval.ms": 500,
-    "log.cleaner.dedupe.buffer.size": 8 << 20,
-    "log.cleaner.io.buffer.size": 64 << 10,
-}
 
 
 class LocalBroker:
@@ -281,17 +255,16 @@ class LocalBroker:
     def _configure(self, command: list[str], controller: str) -> None:
         logs, path = self.data / "logs", self.data / "server.properties"
         lines = {
-            **_CONFIG,
             "controller.quorum.voters": f"1@{controller}",
             "log.dirs": logs,
             "listeners": f"PLAINTEXT://{self.bootstrap_servers},CONTROLLER://{controller}",
             **(self._access(controller) if self.users else {}),
             **self.config,
         }
-        text = "".join(f"{name}={value}\n" for name, value in lines.items())
+        own = "".join(f"{name}={value}\n" for name, value in lines.items())
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
             os.fchmod(file.fileno(), 0o600)  # an older one may be readable by others, and it holds passwords
-            file.write(text.replace("\\", r"\\"))
+            file.write(text_of(__package__, "broker.properties") + own.replace("\\", r"\\"))
         if (logs / "meta.properties").exists():
             return
         cluster = "A" + base64.urlsafe_b64encode(secrets.token_bytes(16)).decode()[1:22]  # never a leading dash

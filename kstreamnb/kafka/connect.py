@@ -2,38 +2,15 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from kstreamnb.core.arguments import at_least, check_arguments
+from kstreamnb.data_files import text_of
 from kstreamnb.errors import ConfigError, unknown
 
-_BY_DOCUMENT = {  # of Elasticsearch and OpenSearch: the record's key is the document's id, fields need no schema
-    "key.ignore": "false",
-    "schema.ignore": "true",
-    "behavior.on.null.values": "delete",
-}
-_SINKS: dict[str, dict[str, str]] = {
-    "jdbc-sink": {
-        "connector.class": "io.confluent.connect.jdbc.JdbcSinkConnector",
-        "insert.mode": "upsert",
-        "delete.enabled": "true",
-        "pk.mode": "record_key",
-    },
-    "elasticsearch-sink": {
-        "connector.class": "io.confluent.connect.elasticsearch.ElasticsearchSinkConnector",
-        **_BY_DOCUMENT,
-    },
-    "opensearch-sink": {"connector.class": "io.aiven.kafka.connect.opensearch.OpensearchSinkConnector", **_BY_DOCUMENT},
-    "mongodb-sink": {
-        "connector.class": "com.mongodb.kafka.connect.MongoSinkConnector",
-        "transforms": "id",  # makes a document of the key, from which the connector takes the id
-        "transforms.id.type": "org.apache.kafka.connect.transforms.HoistField$Key",
-        "transforms.id.field": "_id",
-        "document.id.strategy": "com.mongodb.kafka.connect.sink.processor.id.strategy.ProvidedInKeyStrategy",
-        "delete.on.null.values": "true",
-    },
-}
+_SINKS: dict[str, dict[str, str]] = tomllib.loads(text_of(__package__, "connect_sinks.toml"))
 _JSON = {"value.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "false"}
 
 

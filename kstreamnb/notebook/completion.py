@@ -24,7 +24,6 @@ _BEGUN = re.compile(r"\.(?P<begun>\w*)$")
 _MAGIC = re.compile(r"%%?ks ")
 _START = re.compile(r"(?<![\w.])[^\W\d]\w*(?=\s*\.)")
 _DSL = "kstreamnb.dsl."
-_FIRST = {"builder": "stream, table, global_table, build, sample"}
 _OTHERS = {"IPCompleter.jedi_matcher", "IPCompleter.python_matcher"}
 """Matchers of IPython that list attributes by name, and would come first."""
 
@@ -38,7 +37,7 @@ def operators_first(kind: type[Handle | StreamsBuilder]) -> list[str]:
         (['filter', 'map_values', 'group_by_key', 'join', 'to', 'filter_not'], 'upstream')
     """
     public = [name for name in dir(kind) if not name.startswith("_")]
-    usual = {**NEXT, **_FIRST}[kind.kind if issubclass(kind, Handle) else "builder"].split(", ")
+    usual = NEXT[kind.kind if issubclass(kind, Handle) else "builder"].split(", ")
     declaring = [each for each in kind.__mro__ if each.__module__.startswith(_DSL) and each is not Handle]
     own = [name for name in public if any(callable(vars(each).get(name)) for each in declaring)]
     return [name for name in dict.fromkeys([*usual, *own, *public]) if name in public]

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from kstreamnb.core.tables import escaped
+from kstreamnb.data_files import rows_of
 from kstreamnb.display.graph import Overlay
 from kstreamnb.display.mime import mimebundle
 from kstreamnb.display.picture import GraphPicture
@@ -20,20 +21,8 @@ from kstreamnb.topology.topology import Topology
 from kstreamnb.topology.user_names import bound_variable
 from kstreamnb.validation.field_checks import field_findings
 
-NEXT = {
-    "stream": "filter, map_values, group_by_key, join, to",
-    "table": "filter, map_values, join, group_by, to_stream",
-    "global_table": "stream.join(this, key_selector, joiner)",
-    "grouped": "count, reduce, aggregate, windowed_by, cogroup",
-    "grouped_table": "count, reduce, aggregate",
-    "time_windowed": "count, reduce, aggregate, emit_strategy",
-    "session_windowed": "count, reduce, aggregate, emit_strategy",
-    "cogrouped": "cogroup, aggregate, windowed_by",
-    "time_windowed_cogrouped": "aggregate",
-    "session_windowed_cogrouped": "aggregate",
-    "split": "branch, default_branch, no_default_branch",
-}
-"""The usual next calls of each kind of handle."""
+NEXT = dict(rows_of(__package__, "next_calls.tsv"))
+"""The usual next calls of each kind of handle, and of a builder."""
 
 
 @dataclass(frozen=True)

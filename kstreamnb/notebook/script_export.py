@@ -7,52 +7,12 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from pathlib import Path
 
 from kstreamnb.core.arguments import check_arguments
+from kstreamnb.data_files import text_of
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.errors import EngineError
 from kstreamnb.notebook.cells import loaded
 from kstreamnb.notebook.secrets import from_environment
 from kstreamnb.notebook.variables import edited, plain_source, read_names, span, written_names
-
-_MAIN = '''
-
-def main() -> None:
-    """Print the description, or run on Spark from Kafka to Kafka until SIGTERM or Ctrl-C: then the batch is ended."""
-    import argparse
-    import signal
-
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--servers", help="bootstrap servers; without them the topology is described")
-    parser.add_argument("--checkpoint", default="checkpoint", help="a folder that every Spark process can reach")
-    parser.add_argument("--application-id", help="unless the builder has a name")
-    parser.add_argument("--available-now", action="store_true", help="stop after the records available now")
-    options = parser.parse_args()
-    topology = {builder}.build()
-    if options.servers is None:
-        print(topology.describe(), end="")
-        print("fingerprint:", topology.fingerprint())
-        return
-    import kstreamnb
-
-    try:
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
-        query = kstreamnb.deploy(
-            topology,
-            bootstrap_servers=options.servers,
-            checkpoint=options.checkpoint,
-            application_id=options.application_id,
-            available_now=options.available_now,
-        )
-        print(query.application, "runs; SIGTERM or Ctrl-C stops it", flush=True)
-        query.await_termination()
-    except KeyboardInterrupt:  # it came before the query waited for one
-        pass
-    finally:
-        kstreamnb.stop_all()
-
-
-if __name__ == "__main__":
-    main()
-'''
 
 
 def export(path: Path | str, builder: StreamsBuilder) -> None:
@@ -104,7 +64,8 @@ def script(
     note = f" It reads {', '.join(hidden)} from the environment." if hidden else ""
     title = f'"""A topology of Kafka Streams, exported from a notebook.{note}"""'
     begin = [title, *(["import os"] if hidden else [])]
-    return "\n\n".join([*begin, *chunks]) + "\n" + _MAIN.replace("{builder}", builder)
+    main = text_of(__package__, "script_main.txt").replace("{builder}", builder)
+    return "\n\n".join([*begin, *chunks, f"\n{main}"])
 
 
 def _without_displays(source: str) -> str:

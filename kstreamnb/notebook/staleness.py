@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from operator import attrgetter
 from types import FunctionType, MethodType
 from typing import TypeAlias
 
 from kstreamnb.core.formatting import join_list
 from kstreamnb.dsl.declarations import Declaration
 from kstreamnb.notebook.functions import same_code
+from kstreamnb.topology.nodes import grouped
 
 _DEPTH = 6
 _MOST = 3
@@ -39,10 +41,7 @@ def changed_cells(before: Iterable[Declaration], now: Iterable[Declaration], nam
 
 
 def _by_cell(declarations: Iterable[Declaration]) -> dict[Hashable, list[Declaration]]:
-    result: dict[Hashable, list[Declaration]] = {}
-    for each in sorted(declarations, key=lambda each: each.position):
-        result.setdefault(each.identity.group, []).append(each)
-    return result
+    return grouped(sorted(declarations, key=attrgetter("position")), attrgetter("identity.group"))
 
 
 def _differences(before: list[Declaration], now: list[Declaration], changed: set[Hashable]) -> Iterator[Declaration]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping
 from functools import reduce
+from operator import attrgetter
 from typing import Any
 
 from pyspark import StorageLevel
@@ -43,6 +44,7 @@ from kstreamnb.spark.planning.output_topics import reader_serdes
 from kstreamnb.spark.planning.placement import plan_application, plan_deployment
 from kstreamnb.spark.planning.preflight import refuse_what_cannot_run
 from kstreamnb.spark.run_result import RunResult
+from kstreamnb.topology.nodes import grouped
 from kstreamnb.topology.topology import Topology
 
 _runs = itertools.count()
@@ -142,10 +144,7 @@ def _frames(
     wanted = {*application.inputs}
     is_frames = isinstance(inputs, Mapping)
     if not is_frames:
-        by_topic: dict[str, list[TopicRecord]] = {topic: [] for topic in wanted}
-        for record in inputs:
-            by_topic.setdefault(record.topic, []).append(record)
-        inputs = by_topic
+        inputs = {**{topic: [] for topic in wanted}, **grouped(inputs, attrgetter("topic"))}
     frames: dict[str, DataFrame] = {}
     for topic, given in inputs.items():
         if topic not in wanted:

@@ -5,33 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from kstreamnb.data_files import rows_of
 from kstreamnb.topology.description import DescribedNode
 
 _GENERATED = re.compile(r"(KSTREAM|KTABLE|COGROUPKSTREAM)-([A-Z][A-Z-]*?)-\d{10}(.+)?")
-_WORDS = {
-    "KEY-SELECT": "select_key",
-    "SELECT": "group_by",
-    "MAPVALUES": "map_values",
-    "FLATMAP": "flat_map",
-    "FLATMAPVALUES": "flat_map_values",
-    "TRANSFORMVALUES": "transform_values",
-    "PROCESSVALUES": "process_values",
-    "PROCESSOR": "process",
-    "PRINTER": "print",
-    "TOSTREAM": "to_stream",
-    "TOTABLE": "to_table",
-    "LEFTJOIN": "left join",
-    "WINDOWED": "join window",
-    "JOINTHIS": "join, left input",
-    "JOINOTHER": "join, right input",
-    "OUTERTHIS": "outer join, left input",
-    "OUTEROTHER": "outer join, right input",
-    "FK-JOIN-SUBSCRIPTION-REGISTRATION": "foreign-key join: subscribe",
-    "FK-JOIN-SUBSCRIPTION-PROCESSOR": "foreign-key join",
-    "FK-JOIN-SUBSCRIPTION-RESPONSE-RESOLVER-PROCESSOR": "foreign-key join: resolve",
-    "FK-JOIN-SUBSCRIPTION": "foreign-key join subscription",
-    "FK-JOIN-OUTPUT": "foreign-key join: result",
-}
+_WORDS = dict(rows_of(__package__, "labels.tsv"))
 # One DSL word may cover several nodes or methods: there the name says more.
 _SAYS_MORE = {"WINDOWED", "JOINTHIS", "JOINOTHER", "OUTERTHIS", "OUTEROTHER", "MERGE", "REDUCE"} | {
     word for word in _WORDS if word.startswith("FK-JOIN")

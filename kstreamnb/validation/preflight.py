@@ -257,15 +257,12 @@ def _loops(topology: Topology) -> Iterator[Issue]:
 
 def _feeding(topology: Topology, sink: Sink, sinks: list[Sink]) -> Iterator[Source]:
     """Yield the sources whose every record reaches a sink, also through other topics."""
-    waiting, seen = list(sink.parents), set[str]()
-    while waiting:
-        name = waiting.pop()
+
+    def onward(name: str) -> Iterable[str]:
         node = topology.nodes[name]
-        if name in seen or (isinstance(node, ProcessorNode) and node.dsl not in _ONE_FOR_ONE):
-            continue
-        seen.add(name)
         if isinstance(node, Source):
-            yield node
-            waiting += [parent for each in sinks if node.reads(str(each.topic)) for parent in each.parents]
-        elif isinstance(node, ProcessorNode):
-            waiting += node.parents
+            return [parent for each in sinks if node.reads(str(each.topic)) for parent in each.parents]
+        return node.parents if isinstance(node, ProcessorNode) and node.dsl in _ONE_FOR_ONE else ()
+
+    above = map(topology.nodes.__getitem__, walk(sink.parents, onward))
+    return (node for node in above if isinstance(node, Source))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import yaml
 
 from kstreamnb.errors import ConfigError
 from kstreamnb.spark.operations.alerts import alert_rules, alerts, prometheus_rules
+from kstreamnb.spark.operations.prometheus import exposed_name
 from kstreamnb.spark.telemetry.metrics import Metric, MetricsBook
 
 LAG = ("consumer-fetch-manager-metrics", "records-lag-max")
@@ -52,6 +55,14 @@ def reading(**numbers: float) -> list[Metric]:
 def test_a_rule_fires_for_its_cause_alone(now: dict[str, float], expected: list[str]) -> None:
     """S0-58, S4-35: two readings of the metrics; a task is slow above 50 ms a record."""
     assert expected == [alert.name for alert in alerts(reading(), reading(**now), RULES, elapsed="5m")]
+
+
+def test_an_expression_names_the_metrics_that_its_rule_reads() -> None:
+    """Prometheus and `alerts` look at the same metrics, under the names that the collector gives them."""
+    read = [LAG, COMMITS, FAILED, REACHABLE, DROPPED, RESTORES, LATENCY, STATE, LETTERS]
+    read += [("consumer-fetch-manager-metrics", "records-consumed-rate"), ("stream-metrics", "running")]
+    named = {name for rule in RULES for name in re.findall(r"kafka_streams_\w+", rule.expression)}
+    assert named == {exposed_name(Metric(*each, (), 0.0)) for each in read}
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
-from importlib.resources import files
 from typing import Any, NamedTuple, Self
 
 from kstreamnb.core.arguments import at_least, expect
@@ -15,29 +14,13 @@ from kstreamnb.core.names import check_topic_name
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes, serde_named
 from kstreamnb.core.time import duration_ms
+from kstreamnb.data_files import rows_of
 from kstreamnb.errors import ConfigError, existing, unknown
 from kstreamnb.runtime.context.handlers import Handler, handler_of, uncaught_handler_of
 
-_SPELT_ALIKE = (
-    "application_id", "bootstrap_servers", "default_key_serde", "default_value_serde", "commit_interval_ms",
-    "max_task_idle_ms", "max_poll_records", "buffered_records_per_partition", "default_timestamp_extractor",
-    "processing_guarantee", "dsl_store_format",
-)  # fmt: skip
-_OLD = {
-    "cache.max.bytes.buffering": "cache_max_bytes",
-    "default.deserialization.exception.handler": "deserialization_handler",
-    "default.production.exception.handler": "production_handler",
-}
-_DOTTED = {
-    **{name.replace("_", "."): name for name in _SPELT_ALIKE},
-    **_OLD,
-    "statestore.cache.max.bytes": "cache_max_bytes",
-    "deserialization.exception.handler": "deserialization_handler",
-    "processing.exception.handler": "processing_handler",
-    "processing.exception.handler.global.enabled": "processing_handler_global",
-    "production.exception.handler": "production_handler",
-    "errors.dead.letter.queue.topic.name": "dead_letter_topic",
-}
+_NAMES = rows_of(__package__, "setting_names.tsv")
+_DOTTED = {dotted: name for dotted, name, *_ in _NAMES}
+_OLD = {dotted for dotted, _, *old in _NAMES if old}
 _SPANS = {"commit_interval": "commit_interval_ms", "max_task_idle": "max_task_idle_ms"}
 _IN_FLIGHT, _MOST_IN_FLIGHT = "max.in.flight.requests.per.connection", 5
 _STORE_FORMATS = ("default", "headers")
@@ -72,16 +55,13 @@ def other_settings() -> Mapping[str, StreamsSetting]:
 
 @cache
 def _listed(name: str) -> Mapping[str, StreamsSetting]:
-    text = files(__package__).joinpath(name).read_text(encoding="utf-8")
-    rows = [line.split("\t") for line in text.splitlines() if not line.startswith("#")]
-    return {name: StreamsSetting(name, "", *rest) for name, *rest in rows}
+    return {name: StreamsSetting(name, "", *rest) for name, *rest in rows_of(__package__, name)}
 
 
 @cache
 def client_setting_names() -> frozenset[str]:
     """Return the names of client settings: Java's consumer, producer and admin, and librdkafka's."""
-    text = files(__package__).joinpath("client_settings.txt").read_text(encoding="utf-8")
-    return frozenset(line for line in text.splitlines() if not line.startswith("#"))
+    return frozenset(name for (name,) in rows_of(__package__, "client_settings.txt"))
 
 
 def check_setting_name(name: str) -> None:

@@ -281,9 +281,6 @@ class ClusterDriver:
         raise EngineError(f'no application reads topic "{topic}"', hint=f"they read {read or 'no topics'}")
 
     def _written_serdes(self, topic: str) -> tuple[Serde, Serde]:
-        for application in self.applications.values():
-            result = application._written_serdes(topic)  # noqa: SLF001
-            if result is not None:
-                return result
-        config = self.application.config
-        return config.default_key_serde, config.default_value_serde
+        config, every = self.application.config, self.applications.values()
+        known = filter(None, (application._written_serdes(topic) for application in every))  # noqa: SLF001
+        return next(known, (config.default_key_serde, config.default_value_serde))

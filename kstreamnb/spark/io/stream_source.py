@@ -35,6 +35,7 @@ from kstreamnb.spark.execution.seed import pending_batches
 from kstreamnb.spark.io.offset_source import FEW_RECORDS
 from kstreamnb.spark.planning.deployment import Deployment, PackedDeployment
 from kstreamnb.spark.planning.output_topics import reader_serdes
+from kstreamnb.topology.nodes import grouped
 
 _FEW = 5000
 _WAIT_S = 0.1  # at most: Spark cannot stop a query before the answer
@@ -230,9 +231,7 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow)
         every = list(ranges(self._positions(start), from_json(end["offsets"])))
         pieces = [piece for piece in every if piece[3] > piece[2]]
         clock, tick, begins = int(end["clock"]), end["tick"] != start["tick"], self._begins(start)
-        by_task: dict[int, list[tuple[str, int, int, int]]] = {}
-        for piece in pieces:
-            by_task.setdefault(deployment.readers.get(_input_partition(piece[0], piece[1]), -1), []).append(piece)
+        by_task = grouped(pieces, lambda piece: deployment.readers.get(_input_partition(piece[0], piece[1]), -1))
         few = sum(piece[3] - piece[2] for piece in pieces) <= _FEW
         count = 1 if few else max(1, min(self.settings.readers, len(by_task)))
         shares = [Share([], clock, tick, number == 0, begins) for number in range(count)]

@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
+import tomllib
 from typing import Literal, TypeAlias
 
+from kstreamnb.data_files import text_of
 from kstreamnb.errors import ConfigError, unknown
 
 Profile: TypeAlias = Literal["local", "latency", "production", "notebook"]
 
-# The first compiler alone: the second one costs a session of minutes more than it saves.
-_SHORT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-# Both compilers: small batches cost Spark's own code, which the second compiler halves within a minute or two.
-# A third of the heap, the default, is full every thirty batches, and collecting it pauses one for 50 ms and more.
-_STEADY = "-Xms2g -Xmn160m -XX:+UseSerialGC"
-# The largest heap is `spark.driver.memory`; allocating it at the start avoids growth while records wait.
-_LONG = "-Xms2g -XX:+UseG1GC"
-PROFILES: dict[str, dict[str, str]] = {
-    "local": {"spark.driver.memory": "2g", "spark.driver.extraJavaOptions": _SHORT},
-    "latency": {
-        "spark.driver.memory": "2g",
-        "spark.driver.extraJavaOptions": _STEADY,
-        "spark.default.parallelism": "1",  # one Spark partition per level: a second one costs more than it saves
-    },
-    "production": {
-        "spark.driver.memory": "2g",
-        "spark.executor.memory": "2g",
-        "spark.executor.cores": "2",
-        "spark.executor.memoryOverhead": "3g",  # YARN and Kubernetes: two Python workers with 1 GB of state each
-        "spark.driver.extraJavaOptions": _LONG,
-        "spark.executor.extraJavaOptions": _LONG,
-    },
-    "notebook": {"spark.driver.memory": "768m", "spark.driver.extraJavaOptions": _SHORT},
-}
+SETTINGS = tomllib.loads(text_of(__package__, "settings.toml"))
+"""Settings of sessions and, in "profiles", those for each purpose of one."""
+
+PROFILES: dict[str, dict[str, str]] = SETTINGS["profiles"]
 
 
 def profile_settings(profile: str) -> dict[str, str]:

@@ -6,18 +6,8 @@ from pyspark.sql import SparkSession
 
 from kstreamnb.errors import SparkError
 from kstreamnb.spark.jvm.patches import patch_lines
+from kstreamnb.spark.jvm.profiles import SETTINGS
 from kstreamnb.spark.jvm.session import PATCHES, require_session
-
-_SHOWN = (
-    "spark.master",
-    "spark.driver.memory",
-    "spark.executor.memory",
-    "spark.driver.extraJavaOptions",
-    "spark.executor.extraJavaOptions",
-    "spark.local.dir",
-    "spark.sql.shuffle.partitions",
-    "spark.sql.streaming.stateStore.providerClass",
-)
 
 
 def spark_report(spark: SparkSession | None = None) -> str:
@@ -41,5 +31,5 @@ def spark_report(spark: SparkSession | None = None) -> str:
     session = SparkSession.getActiveSession() if spark is None else require_session(spark)
     if session is None:
         raise SparkError("no Spark session is active", hint="spark_session() starts one")
-    settings = [f"{name} = {session.conf.get(name, 'default of Spark')}" for name in _SHOWN]
+    settings = [f"{name} = {session.conf.get(name, 'default of Spark')}" for name in SETTINGS["reported"]]
     return "\n".join([*settings, *patch_lines(PATCHES)])

@@ -33,10 +33,10 @@ from kstreamnb.core.progress import under_way
 from kstreamnb.errors import ConfigError, JvmGoneError, SparkError
 from kstreamnb.kafka.java import java
 from kstreamnb.kafka.storage.temp_dirs import temp_dir
-from kstreamnb.spark.jvm.constants import LARGEST_FUNCTION, LOCAL_MASTER, NO_JVM, WORKER_SETTINGS
+from kstreamnb.spark.jvm.constants import LOCAL_MASTER, NO_JVM, WORKER_SETTINGS
 from kstreamnb.spark.jvm.launch_patches import LAUNCH_PATCHES, OPTIONS, Launch
 from kstreamnb.spark.jvm.patches import DISABLED_SETTING, apply_patches, disabled_patches
-from kstreamnb.spark.jvm.profiles import Profile, profile_settings
+from kstreamnb.spark.jvm.profiles import SETTINGS, Profile, profile_settings
 from kstreamnb.spark.jvm.session_patches import (
     END_PATCHES,
     QUERY_PATCHES,
@@ -47,44 +47,19 @@ from kstreamnb.spark.jvm.session_patches import (
 )
 from kstreamnb.spark.jvm.warm_up import end_warm_up
 
-_STATE = "spark.sql.streaming.stateStore"
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
-_ARROW_ROWS, _FEW_ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch", "10000"  # with Spark's default
+_ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _MASTER, _NAME, _PYTHON = "spark.master", "spark.app.name", "spark.pyspark.python"
 _JVM_SETTINGS = {"spark.driver.memory", "spark.driver.extraJavaOptions", "spark.driver.extraClassPath"}
 _LONGEST_FOLDER = 60  # of a socket: systems allow paths of 103 bytes, and Spark's names have 43
 _GATEWAY_PORT = "PYSPARK_GATEWAY_PORT"  # set by spark-submit, which starts the JVM before Python
 
-QUERY_SETTINGS = {
-    # Settings of a session that a streaming query copies when it starts.
-    f"{_STATE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
-    f"{_STATE}.checkpointFormatVersion": "2",
-    f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
-    f"{_STATE}.rocksdb.trackTotalNumberOfRows": "false",
-    _ARROW_ROWS: _FEW_ARROW_ROWS,
-    "spark.sql.execution.arrow.transformWithStateInPySpark.maxStateRecordsPerBatch": "32",
-    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.ui.explainMode": "simple",  # Spark describes each batch's plan, whether or not anybody reads that
-    "spark.sql.lightweightPlanChangeValidation": "false",  # after every rule; the kit's plans are always the same
-    "spark.sql.session.timeZone": "UTC",
-}
+QUERY_SETTINGS: dict[str, str] = SETTINGS["query"]
+"""Settings of a session that a streaming query copies when it starts."""
+
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 """Spark's setting of the class that writes checkpoints."""
 
-_MOST_FAILURES = "4"
-_START_SETTINGS = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "WARN",
-    "spark.python.worker.reuse": "true",
-    "spark.python.task.killTimeout": "500ms",  # for a worker that computes while its query is stopped
-    "spark.python.authenticate.socketTimeout": "120s",  # a busy machine is slow to start processes
-    LARGEST_FUNCTION: "1g",
-    "spark.speculation": "false",
-    "spark.driver.maxResultSize": "0",
-    "spark.task.maxFailures": _MOST_FAILURES,
-}
 PATCHES = tuple(
     (patch.name, patch.benefit)
     for patches in (LAUNCH_PATCHES, SESSION_PATCHES, QUERY_PATCHES, STREAMING_PATCHES, STREAM_PATCHES, END_PATCHES)
@@ -150,12 +125,13 @@ def _new_session(
     submitted = _GATEWAY_PORT in os.environ
     gateway = _gateway() if submitted else None
     outside = dict(SparkConf(_jvm=gateway.jvm).getAll()) if gateway is not None else _outside_settings()
-    chosen = {_MASTER: f"local[{cores},{_MOST_FAILURES}]", _NAME: "kstreamnb", **outside, **explicit}
+    start = SETTINGS["start"]
+    chosen = {_MASTER: f"local[{cores},{start['spark.task.maxFailures']}]", _NAME: "kstreamnb", **outside, **explicit}
     slots = LOCAL_MASTER.fullmatch(chosen[_MASTER])
     launch = Launch(local=slots is not None, submitted=submitted, folder=temp_dir("spark"))
     disabled = _disabled(chosen.get(DISABLED_SETTING))
     apply_patches(LAUNCH_PATCHES, launch, disabled)
-    defaults = {**_START_SETTINGS, **profile_settings(profile), **QUERY_SETTINGS, **launch.settings}
+    defaults = {**start, **profile_settings(profile), **QUERY_SETTINGS, **launch.settings}
     if slots is not None:
         _prepare_local_workers()
         count = slots.group(2) or "1"
@@ -382,7 +358,7 @@ def run_session(spark: SparkSession) -> SparkSession:
     """
     end_warm_up(spark)
     session = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())  # noqa: SLF001 - has no public name
-    if session.conf.get(_ARROW_ROWS) == _FEW_ARROW_ROWS:
+    if session.conf.get(_ARROW_ROWS) == QUERY_SETTINGS[_ARROW_ROWS]:
         session.conf.set(_ARROW_ROWS, "50000")
     for name, value in WORKER_SETTINGS.items():
         session.conf.set(name, spark.sparkContext.getConf().get(name, value))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import tomllib
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kstreamnb.core.arguments import check_arguments, expect
 from kstreamnb.core.time import Duration, duration_ms, format_duration
+from kstreamnb.data_files import text_of
 from kstreamnb.errors import extra
-from kstreamnb.spark.operations.prometheus import exposed_name
 from kstreamnb.spark.telemetry.metrics import Metric, elapsed_ms
 
 
@@ -56,12 +57,7 @@ _FEW_RECORDS = 1000  # a lag that one batch clears, however slow the query is
 _SLOWER = 0.05  # the part of the records that are read by which the lag may change without growing
 
 
-def _exposed(group: str, name: str) -> str:
-    return exposed_name(Metric(group, name, (), 0.0))
-
-
-_THREAD, _TASK, _STATE = "stream-thread-metrics", "stream-task-metrics", "stream-state-metrics"
-_FETCH = "consumer-fetch-manager-metrics"
+_LAG = "consumer-fetch-manager-metrics"
 
 
 def alert_rules(
@@ -90,93 +86,41 @@ def alert_rules(
     check_arguments(alert_rules, locals())
     interval_ms, latency_ms = duration_ms(interval, "interval"), duration_ms(process_latency, "process_latency")
     stalled_ms = 5 * interval_ms if stalled_after is None else duration_ms(stalled_after, "stalled_after")
-    commits, lag = _exposed(_THREAD, "commit-total"), _exposed(_FETCH, "records-lag-max")
-    rate = _exposed(_FETCH, "records-consumed-rate")
-    rules = [
-        Alert(
-            "stalled",
-            f"increase({commits}[{format_duration(stalled_ms)}]) == 0 and {lag} > 0",
-            "records wait and no batch was committed: see the log and query.exception()",
-            lambda seen: (
-                seen.elapsed_ms >= stalled_ms
-                and seen.growth(_THREAD, "commit-total") == 0
-                and min(seen.total(_FETCH, "records-lag-max", before=before) for before in (True, False)) > 0
-            ),
-        ),
-        Alert(
-            "failed",
-            f"{_exposed('stream-metrics', 'failed-stream-threads')} > 0",
-            "the query ended with an error: see query.exception(), then query.restart()",
-            lambda seen: seen.total("stream-metrics", "failed-stream-threads") > 0,
-        ),
-        *_away(),
-        Alert(
-            "lag grows",
-            f"{lag} > {_FEW_RECORDS} and {lag} > {interval_ms / 1000:g} * {rate} "
-            f"and deriv({lag}[10m]) > {_SLOWER} * {rate}",
-            "records arrive faster than they are processed: see process-rate, skew of partitions, cores",
-            lambda seen: _lag_grows(seen, interval_ms),
-        ),
-        Alert(
-            "records dropped",
-            f"increase({_exposed(_TASK, 'dropped-records-total')}[5m]) > 0",
-            "late, without key or refused: the metric of the processor node names node and reason",
-            lambda seen: seen.growth(_TASK, "dropped-records-total") > 0,
-        ),
-        Alert(
-            "restoring",
-            f"increase({_exposed(_TASK, 'restores-total')}[5m]) > 0",
-            "tasks read their whole state again: once after a failure; again and again, when workers come and go",
-            lambda seen: seen.growth(_TASK, "restores-total") > 0,
-        ),
-        Alert(
-            "processing is slow",
-            f"max({_exposed(_TASK, 'process-latency-avg')}) > {latency_ms}",
-            "processing a record takes long: see replay.profile() for the costly operator, and calls to other services",
-            lambda seen: seen.greatest(_TASK, "process-latency-avg") > latency_ms,
-        ),
-        Alert(
-            "state too large",
-            f"sum({_exposed(_STATE, 'state-bytes')}) > {state_bytes}",
-            "see retention and the number of keys of each store",
-            lambda seen: seen.total(_STATE, "state-bytes") > state_bytes,
-        ),
-    ]
+    fires: dict[str, Callable[[_Readings], bool]] = {
+        "stalled": lambda seen: _has_stalled(seen, stalled_ms),
+        "failed": lambda seen: seen.total("stream-metrics", "failed-stream-threads") > 0,
+        "down": lambda seen: not seen.now,
+        "broker away": lambda seen: any(each.name == "broker-reachable" and not each.value for each in seen.now),
+        "lag grows": lambda seen: _lag_grows(seen, interval_ms),
+        "records dropped": lambda seen: seen.growth("stream-task-metrics", "dropped-records-total") > 0,
+        "restoring": lambda seen: seen.growth("stream-task-metrics", "restores-total") > 0,
+        "processing is slow": lambda seen: seen.greatest("stream-task-metrics", "process-latency-avg") > latency_ms,
+        "state too large": lambda seen: seen.total("stream-state-metrics", "state-bytes") > state_bytes,
+    }
     if dead_letter_topic is not None:
-        rules.append(_dead_letters(dead_letter_topic))
-    return tuple(rules)
+        letters, tag = ("stream-topic-metrics", "records-produced-total"), ("topic-name", dead_letter_topic)
+        fires["dead letters"] = lambda seen: seen.growth(*letters, tag) > 0
+    given = {"stalled": format_duration(stalled_ms), "few": _FEW_RECORDS, "slower": _SLOWER, "topic": dead_letter_topic}
+    given |= {"interval": f"{interval_ms / 1000:g}", "latency_ms": latency_ms, "state_bytes": state_bytes}
+    texts = tomllib.loads(text_of(__package__, "alerts.toml"))
+    return tuple(
+        Alert(name, texts[name]["expression"].format(**given), texts[name]["summary"], test)
+        for name, test in fires.items()
+    )
 
 
-def _away() -> Iterator[Alert]:
-    yield Alert(
-        "down",
-        f"absent({_exposed('stream-metrics', 'running')})",
-        "no query reports: its process has ended; alert on up == 0, too, which names the process",
-        lambda seen: not seen.now,
-    )
-    yield Alert(
-        "broker away",
-        f"{_exposed('stream-metrics', 'broker-reachable')} == 0",
-        "no broker answers, and the query waits for one: see the brokers, the network, and the log",
-        lambda seen: any(each.name == "broker-reachable" and not each.value for each in seen.now),
-    )
+def _has_stalled(seen: _Readings, stalled_ms: int) -> bool:
+    """Return whether records waited all the time, and nothing was committed."""
+    if seen.elapsed_ms < stalled_ms or seen.growth("stream-thread-metrics", "commit-total"):
+        return False
+    return min(seen.total(_LAG, "records-lag-max", before=before) for before in (True, False)) > 0
 
 
 def _lag_grows(seen: _Readings, interval_ms: int) -> bool:
     """Return whether the lag grows, and exceeds what is read in an interval: less waits for the next batch anyway."""
-    lag, growth = seen.total(_FETCH, "records-lag-max"), seen.growth(_FETCH, "records-lag-max")
-    read_ms = seen.total(_FETCH, "records-consumed-rate") / 1000
+    lag, growth = seen.total(_LAG, "records-lag-max"), seen.growth(_LAG, "records-lag-max")
+    read_ms = seen.total(_LAG, "records-consumed-rate") / 1000
     return lag > max(_FEW_RECORDS, read_ms * interval_ms) and growth > _SLOWER * read_ms * seen.elapsed_ms
-
-
-def _dead_letters(topic: str) -> Alert:
-    letters = "stream-topic-metrics", "records-produced-total"
-    return Alert(
-        "dead letters",
-        f'increase({_exposed(*letters)}{{topic_name="{topic}"}}[5m]) > 0',
-        "records were refused by a handler: their headers say where and why",
-        lambda seen: seen.growth(*letters, ("topic-name", topic)) > 0,
-    )
 
 
 def alerts(

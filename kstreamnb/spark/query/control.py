@@ -16,7 +16,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from kstreamnb.background import background
+from kstreamnb.background import background, wait_until
 from kstreamnb.errors import EngineError, KStreamError
 from kstreamnb.hints import reason_of
 from kstreamnb.spark.contracts import Companion, OffsetSource, QuerySink, StreamSettings
@@ -154,11 +154,9 @@ class QueryControl:
 
     def _prepare(self, *, takes_over: bool) -> None:
         """Wait for the end of the previous stream, repair the checkpoint and open the sink."""
-        if self.handle is not None:
+        if (handle := self.handle) is not None:
             self._halt()
-            end = time.monotonic() + _LATE_S
-            while self.handle.active() and time.monotonic() < end:  # two cannot work on one checkpoint
-                time.sleep(0.02)
+            wait_until(lambda: not handle.active(), _LATE_S)  # two cannot work on one checkpoint
             if self.action.pipeline is not None:
                 self.action.pipeline.end()
                 self.action.pipeline = None

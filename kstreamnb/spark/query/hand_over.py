@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kstreamnb.background import wait_until
 from kstreamnb.core.operator import EMITTED
 from kstreamnb.errors import ApplicationStateError
 from kstreamnb.kafka.batch_offsets import Offsets
@@ -86,9 +86,7 @@ def _drain(query: Query, timeout_s: float) -> None:
                 hint="call hand_over(timeout_s=…) with more time, or stop its producers first",
             )
         query.stop()
-        end = time.monotonic() + _END_S
-        while query.is_active() and time.monotonic() < end:
-            time.sleep(0.02)
+        wait_until(lambda: not query.is_active(), _END_S)
         if last_begun(query.control.files) == last_batch(query.control.files):
             return
     raise ApplicationStateError(

@@ -13,6 +13,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from kstreamnb.background import wait_until
 from kstreamnb.kafka.storage.checkpoint_files import Presence
 from kstreamnb.spark.jvm.session import close_stores
 
@@ -98,10 +99,7 @@ def release_stores(spark: SparkSession, stream: StreamingQuery) -> None:
 
     Spark does not wait for them, and lets a Python worker continue for 2 s. Stores in use are left to Spark.
     """
-    end = time.monotonic() + _TASKS_S
-    while (works := _has_tasks(spark, stream.runId)) and time.monotonic() < end:
-        time.sleep(0.01)
-    if not works:
+    if wait_until(lambda: not _has_tasks(spark, stream.runId), _TASKS_S, pause_s=0.01):
         close_stores(spark, stream)
 
 

@@ -89,7 +89,7 @@ def read_manifest(checkpoint: CheckpointFiles) -> Manifest | None:
         content = json.loads(text)
         version = content["format"]
     except (ValueError, LookupError, TypeError) as error:
-        raise _damaged(checkpoint, error) from error
+        raise damaged_file(checkpoint, MANIFEST, error) from error
     if version not in _READABLE:
         raise CheckpointError(
             f'checkpoint "{checkpoint}" has format {version}, but this version reads formats '
@@ -100,7 +100,7 @@ def read_manifest(checkpoint: CheckpointFiles) -> Manifest | None:
     try:
         return Manifest(**{**{name: value for name, value in content.items() if name in known}, "format": _FORMAT})
     except TypeError as error:  # a field is missing
-        raise _damaged(checkpoint, error) from error
+        raise damaged_file(checkpoint, MANIFEST, error) from error
 
 
 def require_manifest(checkpoint: CheckpointFiles) -> Manifest:
@@ -137,9 +137,10 @@ def _is_own(checkpoint: CheckpointFiles) -> bool:
     return False
 
 
-def _damaged(checkpoint: CheckpointFiles, error: Exception) -> CheckpointError:
+def damaged_file(checkpoint: CheckpointFiles, file: str, error: Exception) -> CheckpointError:
+    """Return the error about a file of a checkpoint whose content cannot be read."""
     return CheckpointError(
-        f'file "{MANIFEST}" of checkpoint "{checkpoint}" is damaged',
+        f'file "{file}" of checkpoint "{checkpoint}" is damaged',
         detail=f"{type(error).__name__}: {error}",
         hint="restore the checkpoint from a copy, or reset the application",
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from kstreamnb.background import wait_until
 from kstreamnb.errors import ApplicationStateError
 from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles
 from kstreamnb.spark.execution.state_codec import unpack_delta, unpack_entry
@@ -109,14 +109,11 @@ def await_commit(checkpoint: CheckpointFiles, batch: int, *, wait: bool = True) 
     Raises:
         ApplicationStateError: Spark has not committed it in time.
     """
-    end = time.monotonic() + (_COMMIT_S if wait else 0)
-    while last_batch(checkpoint) < batch:
-        if time.monotonic() > end:
-            raise ApplicationStateError(
-                f"batch {batch} is published, but not committed in the checkpoint",
-                hint="watchers need live=True to read stores; if the query has ended, query.restart() repeats it",
-            )
-        time.sleep(0.01)
+    if not wait_until(lambda: last_batch(checkpoint) >= batch, _COMMIT_S if wait else 0, pause_s=0.01):
+        raise ApplicationStateError(
+            f"batch {batch} is published, but not committed in the checkpoint",
+            hint="watchers need live=True to read stores; if the query has ended, query.restart() repeats it",
+        )
 
 
 def read_entries(

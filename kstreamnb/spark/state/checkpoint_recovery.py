@@ -14,8 +14,8 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-from kstreamnb.errors import CheckpointError
 from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles
+from kstreamnb.spark.state.checkpoint_manifest import damaged_file
 from kstreamnb.spark.state.checkpoint_reader import last_batch, last_begun
 
 _FILE = "again.json"
@@ -72,11 +72,7 @@ def _read_plan(checkpoint: CheckpointFiles) -> dict[str, Any]:
     try:
         return {} if content is None else dict(json.loads(content))
     except (ValueError, TypeError) as error:
-        raise CheckpointError(
-            f'file "{_FILE}" of checkpoint "{checkpoint}" is damaged',
-            detail=f"{type(error).__name__}: {error}",
-            hint="restore the checkpoint from a copy, or reset the application",
-        ) from error
+        raise damaged_file(checkpoint, _FILE, error) from error
 
 
 def _write_plan(checkpoint: CheckpointFiles, plan: dict[str, Any]) -> None:

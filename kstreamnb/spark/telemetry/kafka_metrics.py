@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from importlib.resources import files
 from typing import NamedTuple
 
 from kstreamnb.core.tables import Tabular
+from kstreamnb.data_files import rows_of
 
 
 class KafkaMetric(NamedTuple):
@@ -47,6 +47,5 @@ def kafka_metrics() -> KafkaMetrics:
         >>> next(each for each in kafka_metrics() if each.name == "enforced-processing-total").note
         'a batch never waits for a partition'
     """
-    text = files("kstreamnb.spark.telemetry").joinpath("kafka_metrics.tsv").read_text(encoding="utf-8")
-    rows = (line.split("\t") for line in text.splitlines())
+    rows = rows_of(__package__, "kafka_metrics.tsv")
     return KafkaMetrics(KafkaMetric(group, name, handling == "given", note) for group, name, handling, note in rows)

@@ -21,7 +21,7 @@ from kstreamnb.display.logical import logical_view
 from kstreamnb.display.mermaid import to_mermaid
 from kstreamnb.display.mime import mimebundle
 from kstreamnb.display.picture import GraphPicture, to_html
-from kstreamnb.display.style import CSS
+from kstreamnb.display.style import css
 from kstreamnb.display.svg import to_svg
 from kstreamnb.display.text import to_text
 from kstreamnb.errors import EngineError
@@ -145,8 +145,8 @@ def mixed(tint: str, share: float, ground: str) -> str:
 
 def test_text_can_be_read_in_light_and_dark() -> None:
     """At least 4.5:1 for text on every tint, and 3:1 for outlines, with the fallback colours."""
-    grounds = re.findall(r"--ks-light:(#\w+);--ks-dark:(#\w+)", CSS)
-    tints = re.findall(r"fill:(#\w+);fill-opacity:([.\d]+);stroke:(#\w+)", CSS)
+    grounds = re.findall(r"--ks-light:(#\w+);--ks-dark:(#\w+)", css("graph"))
+    tints = re.findall(r"fill:(#\w+);fill-opacity:([.\d]+);stroke:(#\w+)", css("graph"))
     assert (len(grounds), len(tints)) == (2, 5)
     for ground, ink in grounds:
         assert contrast(ink, ground) >= 4.5
