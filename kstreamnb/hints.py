@@ -77,7 +77,7 @@ def unknown(
         >>> from kstreamnb.errors import StateError
         >>> error = unknown("store", "cuonts", ["counts", "totals"], error=StateError)
         >>> print(error, *error.__notes__, sep=chr(10))
-        there is no store "cuonts"
+        store "cuonts" does not exist
         Detail: there are counts, totals
         Hint: did you mean "counts"?
         More: https://kstreamnb.github.io/kstreamnb/errors/stateerror.html
@@ -85,7 +85,7 @@ def unknown(
     names = [str(each) for each in known]
     hint = hint or (from_java(str(name), names) if kind == "option" else None)
     return error(
-        f'there is no {kind} "{name}"',
+        f'{kind} "{name}" does not exist',
         detail=detail or existing(names, name),
         hint=" Otherwise ".join(filter(None, (did_you_mean(name, names), hint))) or None,
         origin=origin,

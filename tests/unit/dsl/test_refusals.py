@@ -45,7 +45,7 @@ REFUSED: dict[str, Callable[[Shop], object]] = {
     '"left_join" with a GlobalKTable is missing its key_selector': lambda shop: shop.orders.left_join(
         shop.rates, joiner=pair
     ),
-    'there is no option "grace"': (lambda shop: shop.orders.join(shop.rates, key, pair, grace="1s")),
+    'option "grace" does not exist': (lambda shop: shop.orders.join(shop.rates, key, pair, grace="1s")),
     '"join" takes a KTable, got type "KStream"': lambda shop: shop.names.join(shop.orders, pair),
     '"join" takes a joiner, or a foreign key and a joiner': lambda shop: shop.names.join(shop.prices),
     "foreign-key joins of tables cannot be outer joins": lambda shop: shop.names.outer_join(shop.prices, key, pair),

@@ -95,7 +95,7 @@ def test_drops_can_be_asked_for_by_record_and_node() -> None:
     run = windowed(ks.TimeWindows.of(size="10ms"), 0, 30, 3)
     assert 1 == len(run.why_dropped("in", 0, 2))
     assert "no record in-0@0 was dropped" == str(run.why_dropped("in", 0, 0))
-    with pytest.raises(EngineError, match='there is no node "nowhere"'):
+    with pytest.raises(EngineError, match='node "nowhere" does not exist'):
         run.why_dropped(node="nowhere")
 
 
