@@ -268,3 +268,9 @@ def message_of(error: BaseException | None) -> str:
         return str(error)
     except BaseException as failure:  # the class belongs to the user: it may raise anything
         return f"(its text is not available: __str__ raised {type(failure).__name__})"
+
+
+def detailed(error: BaseException) -> str:
+    """Return the text of an error; of one of the package with its detail, which says why."""
+    detail = hasattr(error, "origin") and getattr(error, "detail", None)
+    return f"{message_of(error)}: {detail}" if detail else message_of(error)

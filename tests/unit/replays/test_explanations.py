@@ -194,7 +194,7 @@ def test_missing_output_is_explained_for_one_key(key: str, answer: str, because:
 
 
 def test_missing_output_of_a_key_counts_what_is_held_back_and_names_a_key_of_another_type() -> None:
-    """What a suppression releases belongs to its own key, and not to the record that releases it."""
+    """A released change belongs to its own key, and not to that of the record that releases it."""
     builder, json = ks.StreamsBuilder("w"), ks.Serdes.json()
     counts = builder.stream("in", key_serde=json).group_by_key().windowed_by(ks.TimeWindows.of("10ms")).count()
     counts.suppress(ks.Suppressed.until_window_closes()).to_stream().to("out")
