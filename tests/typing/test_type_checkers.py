@@ -37,7 +37,7 @@ BUILT = {
     'ks.StreamsBuilder().stream("in", value_serde=ks.Serdes.long())': "KStream[Any, int]",
     'ks.StreamsBuilder().stream("in", ks.Consumed.with_(ks.Serdes.string(), ks.Serdes.long()))': "KStream[str, int]",
     'ks.StreamsBuilder().table("in", key_serde=ks.Serdes.string(), store="rows")': "KTable[str, Any]",
-    'ks.StreamsBuilder().global_table("in", ks.Consumed.with_(ks.Serdes.uuid(), ks.Serdes.json()))': "GlobalKTable[UUID, Any]",
+    'ks.StreamsBuilder().global_table("in", value_serde=ks.Serdes.uuid())': "GlobalKTable[Any, UUID]",
 }
 """What a builder returns for these serdes."""
 

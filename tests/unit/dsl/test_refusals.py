@@ -39,7 +39,7 @@ def key(*record: Any) -> Any:
 
 REFUSED: dict[str, Callable[[Shop], object]] = {
     "outer_join of a stream needs another stream": lambda shop: shop.orders.outer_join(shop.names, pair),
-    "a stream cannot be joined with a str": lambda shop: shop.orders.join("names", pair),
+    'expected a stream or table to join with, got type "str"': lambda shop: shop.orders.join("names", pair),
     '"join" takes joiner after the other side, got 2': lambda shop: shop.orders.join(shop.names, pair, 1),
     '"join" with a KStream is missing its windows': lambda shop: shop.orders.join(shop.paid, pair),
     '"left_join" with a GlobalKTable is missing its key_selector': lambda shop: shop.orders.left_join(
@@ -81,7 +81,7 @@ REFUSED: dict[str, Callable[[Shop], object]] = {
     ),
     '"merge" takes a KStream, got type "KTable"': lambda shop: shop.orders.merge(shop.names),
     "optimize must be str, got type": lambda shop: shop.builder.build(optimize=[]),
-    'node "process" got a str instead': lambda shop: shop.orders.process("Counter"),
+    'node "process" needs a supplier of processors, got type "str"': lambda shop: shop.orders.process("Counter"),
     "expected Materialized or Named options": lambda shop: shop.orders.group_by_key().count("totals"),
     "materialized was passed twice": lambda shop: shop.orders.group_by_key().count(
         ks.Materialized("a"), materialized=ks.Materialized("b")
