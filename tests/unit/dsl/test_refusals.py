@@ -67,8 +67,9 @@ REFUSED: dict[str, Callable[[Shop], object]] = {
     'topic name "dead\u2011letters" contains the dash': lambda shop: ks.Config.of(
         {"dead_letter_topic": "dead\u2011letters"}
     ),
-    'a topic name must be a string, got type "int"': lambda shop: shop.orders.to(5),
-    'a name must be a string, got type "int"': lambda shop: shop.orders.group_by_key().count(store=5),
+    'topic name must be a string, got type "int"': lambda shop: shop.orders.to(5),
+    'name must be a string, got type "int"': lambda shop: shop.orders.group_by_key().count(store=5),
+    'application name must be a string, got type "int"': lambda shop: ks.StreamsBuilder(5),
     "a serde must be Serde, got 5": lambda shop: shop.builder.stream("orders", key_serde=5),
     'no built-in serde is called "lnog"': lambda shop: shop.orders.to("copies", value_serde="lnog"),
     'unknown offset reset "earlyest"': lambda shop: shop.builder.stream("orders", offset_reset="earlyest"),
