@@ -80,7 +80,7 @@ def _read_sample(path: str) -> Sample:
     from kstreamnb.samples import Sample
 
     if path != "-" and not Path(path).is_file():
-        raise ConfigError(f'there is no file "{path}"', hint="name a .parquet or .jsonl file, or a text table")
+        raise ConfigError(f'file "{path}" does not exist', hint="name a .parquet or .jsonl file, or a text table")
     if path.endswith(".parquet"):
         return Sample.from_parquet(path)
     if path.endswith((".jsonl", ".json")):

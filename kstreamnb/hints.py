@@ -79,7 +79,7 @@ def unknown(
         >>> from kstreamnb.errors import StateError
         >>> error = unknown("store", "cuonts", ["counts", "totals"], error=StateError)
         >>> print(error, *error.__notes__, sep=chr(10))
-        there is no store "cuonts"
+        store "cuonts" does not exist
         Detail: there are counts, totals
         Hint: did you mean "counts"?
         More: https://kstreamnb.github.io/kstreamnb/errors/stateerror.html
@@ -87,7 +87,7 @@ def unknown(
     names = [str(each) for each in known]
     hint = hint or (from_java(str(name), names) if kind == "option" else None)
     return error(
-        f'there is no {kind} "{name}"',
+        f'{kind} "{name}" does not exist',
         detail=detail or existing(names, name),
         hint=" Otherwise ".join(filter(None, (did_you_mean(name, names), hint))) or None,
         origin=origin,
@@ -271,3 +271,9 @@ def message_of(error: BaseException | None) -> str:
         return str(error)
     except BaseException as failure:  # the class belongs to the user: it may raise anything
         return f"(its text is not available: __str__ raised {type(failure).__name__})"
+
+
+def detailed(error: BaseException) -> str:
+    """Return the text of an error; of one of the package with its detail, which says why."""
+    detail = hasattr(error, "origin") and getattr(error, "detail", None)
+    return f"{message_of(error)}: {detail}" if detail else message_of(error)

@@ -56,7 +56,7 @@ def _shown(value: object) -> str:
 def expect_number(value: object, what: str) -> None:
     """Raise ConfigError when an argument is not a whole number."""
     if not isinstance(value, int) or isinstance(value, bool):
-        expect(None if isinstance(value, bool) else value, int, what)
+        raise ConfigError(f"{what} must be int, got {_shown(value)}", hint=_hint(value))
 
 
 def at_least(least: int, value: int, what: str) -> None:

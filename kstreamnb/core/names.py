@@ -28,13 +28,13 @@ def check_resource_name(name: object, kind: str = "name") -> str:
     hint: str | None = None
     if not isinstance(name, str):
         hint = "pass the names as separate arguments" if isinstance(name, list | tuple) else None
-        raise TopologyError(f'a {kind} must be a string, got type "{type(name).__name__}"', hint=hint)
+        raise TopologyError(f'{kind} must be a string, got type "{type(name).__name__}"', hint=hint)
     if not name:
-        message, java = f"a {kind} must not be empty", "Name is illegal, it can't be empty"
+        message, java = f"{kind} must not be empty", "Name is illegal, it can't be empty"
     elif name in (".", ".."):
         message, java = f'{kind} "{name}" is not allowed', 'Name cannot be "." or ".."'
     elif len(name) > _LONGEST_NAME:
-        message = f"a {kind} has {len(name)} characters, more than {_LONGEST_NAME}"
+        message = f"{kind} has {len(name)} characters, more than {_LONGEST_NAME}"
         java = f"Name is illegal, it can't be longer than {_LONGEST_NAME} characters, name: {name}"
     elif not _LEGAL_NAME.fullmatch(name):
         message = f'{kind} "{name}" has a character other than letters, digits, ".", "_" and "-"'
@@ -63,7 +63,7 @@ def check_topic_name(name: object, kind: str = "topic name") -> str:
         'orders-2026'
     """
     if not isinstance(name, str):
-        raise TopologyError(f'a {kind} must be a string, got type "{type(name).__name__}"', hint='name it: "orders"')
+        raise TopologyError(f'{kind} must be a string, got type "{type(name).__name__}"', hint='name it: "orders"')
     if dash := _DASH.search(name):
         raise TopologyError(f'{kind} "{name}" contains the dash {dash[0]!a}', hint='use "-"')
     return name

@@ -144,12 +144,12 @@ class Serde(Generic[T]):
     def _check_size(self, data: bytes, java_name: str) -> None:
         if len(data) != self.width:
             java = f"Size of data received by {java_name}Deserializer is not {self.width}"
-            raise self._unreadable(data, f"that takes {self.width} bytes", java=java)
+            raise self._unreadable(data, f"expected {self.width} bytes", java=java)
 
     def _unreadable(self, data: bytes, why: str, *, java: str | None = None) -> SerdeError:
         return SerdeError(
-            f'serde "{self.name}" cannot read {len(data)} bytes',
-            detail=f"it reads {self.expects}; {why}",
+            f'serde "{self.name}" cannot read {len(data)} byte{"s" * (len(data) != 1)}',
+            detail=f"{why}; it reads {self.expects}",
             hint="the topic may have been written with another serde",
             java=java,
         )
@@ -343,7 +343,7 @@ class BooleanSerde(Serde[bool]):
             java = "Size of data received by BooleanDeserializer is not 1"
             if len(data) == 1:
                 java = f"Unexpected byte received by BooleanDeserializer: {int.from_bytes(data, signed=True)}"
-            raise self._unreadable(data, "that takes one byte, 00 or 01", java=java)
+            raise self._unreadable(data, "expected one byte, 00 or 01", java=java)
         return data == b"\x01"
 
 
@@ -397,7 +397,7 @@ class VoidSerde(Serde[None]):
 
     def _read(self, data: bytes) -> None:
         java = "Data should be null for a VoidDeserializer."
-        raise self._unreadable(data, "there should be none", java=java)
+        raise self._unreadable(data, "expected none", java=java)
 
 
 STRING, LONG, INTEGER, SHORT = StringSerde(), WholeSerde("long", 8), WholeSerde("integer", 4), WholeSerde("short", 2)

@@ -253,7 +253,7 @@ class WindowedSerde(SerdeAround[Windowed[object]]):
         """Return the key from its part of the bytes, in a window that Kafka could have made."""
         if start < 0 or end - start < least_ms:
             java = self.wrong_end if start >= 0 else "Window startMs time cannot be negative."
-            raise self._unreadable(data, f"there is no window from {start} to {end} ms", java=java)
+            raise self._unreadable(data, f"a window cannot reach from {start} to {end} ms", java=java)
         try:
             return Windowed(self._inner().deserialize(key), start, end)
         except SerdeError as error:

@@ -88,6 +88,12 @@ class StoreSpec(NamesSerdes):
     factory: Callable[[StoreSpec], Any] | None = field(default=None, compare=False)
     extra: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.max_entries is not None and self.max_entries < 0:
+            fact = f"max_entries must be at least 0, got {self.max_entries}"
+            raise ConfigError(fact, java="maxCacheSize cannot be negative")
+
     def with_logging_enabled(self, config: Mapping[str, str] | None = None) -> StoreSpec:
         """Return a copy with a changelog topic.
 
@@ -233,10 +239,6 @@ class Stores(Suggesting):
         Raises: ConfigError when ``max_entries`` is negative.
         """
         expect_number(max_entries, "max_entries")
-        if max_entries < 0:
-            raise ConfigError(
-                f"max_entries must be at least 0, got {max_entries}", java="maxCacheSize cannot be negative"
-            )
         return _spec(name, "lru", options, max_entries=max_entries, persistent=False)
 
     @staticmethod

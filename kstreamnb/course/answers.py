@@ -129,7 +129,7 @@ def _letters(answer: object, *, right: str, reasons: Mapping[str, str]) -> str:
         return "give the letters in a list."
     unknown = sorted(given - reasons.keys())
     if unknown:
-        return f"there is no {unknown[0]}: the letters are {min(reasons)} to {max(reasons)}."
+        return f'letter "{unknown[0]}" does not exist: the letters are {min(reasons)} to {max(reasons)}.'
     wrong = [*sorted(given - set(right)), *sorted(set(right) - given)]
     return reasons[wrong[0]] if wrong else ""
 

@@ -24,6 +24,8 @@ from kstreamnb.dsl.ktable import GlobalKTable, KTable
 from kstreamnb.dsl.materialization import Materialization, lazy_table, materialization, row_store
 from kstreamnb.dsl.option_fields import StoreType
 from kstreamnb.dsl.options import Consumed, Materialized
+from kstreamnb.dsl.type_vars import SK as K
+from kstreamnb.dsl.type_vars import SV as V
 from kstreamnb.dsl.type_vars import RecordProcessor
 from kstreamnb.errors import ConfigError, TopologyError
 from kstreamnb.logical.builder import GraphBuilder
@@ -82,13 +84,13 @@ class StreamsBuilder(Suggesting):
     def stream(
         self,
         topic: str | Sequence[str] | Pattern[str],
-        consumed: Consumed | None = None,
-        **keywords: Unpack[ConsumedKeywords],
-    ) -> KStream[Any, Any]:
+        consumed: Consumed[K, V] | None = None,
+        **keywords: Unpack[ConsumedKeywords[K, V]],
+    ) -> KStream[K, V]:
         """Read one or more topics as a stream.
 
-        The types of keys and values are not known here: annotate the variable, as in
-        ``orders: KStream[str, Order] = builder.stream("orders")``.
+        Type checkers know the types of keys and values from serdes such as ``Serdes.long()``; otherwise annotate the
+        variable, as in ``orders: KStream[str, Order] = builder.stream("orders")``.
 
         Shape: topics -> KStream[K, V]; 1 -> 1; store: no; repartition: no.
 
@@ -116,10 +118,10 @@ class StreamsBuilder(Suggesting):
     def table(
         self,
         topic: str,
-        consumed: Consumed | Materialized | None = None,
+        consumed: Consumed[K, V] | Materialized | None = None,
         *options: Materialized,
-        **keywords: Unpack[TableSourceKeywords],
-    ) -> KTable[Any, Any]:
+        **keywords: Unpack[TableSourceKeywords[K, V]],
+    ) -> KTable[K, V]:
         """Read a topic as a table: each record replaces the row of its key, a null value deletes it.
 
         Shape: topic -> KTable[K, V]; 1 -> 1; store: when named or needed; repartition: no.
@@ -145,10 +147,10 @@ class StreamsBuilder(Suggesting):
     def global_table(
         self,
         topic: str,
-        consumed: Consumed | Materialized | None = None,
+        consumed: Consumed[K, V] | Materialized | None = None,
         *options: Materialized,
-        **keywords: Unpack[TableSourceKeywords],
-    ) -> GlobalKTable[Any, Any]:
+        **keywords: Unpack[TableSourceKeywords[K, V]],
+    ) -> GlobalKTable[K, V]:
         """Read a topic as a table that every task holds completely.
 
         Shape: topic -> GlobalKTable[K, V]; 1 -> 1; store: yes, its topic is its log; repartition: no.
@@ -217,8 +219,8 @@ class StreamsBuilder(Suggesting):
         store: StoreSpec,
         topic: str,
         supplier: Callable[[], RecordProcessor[Any, Any]],
-        consumed: Consumed | None = None,
-        **keywords: Unpack[ConsumedKeywords],
+        consumed: Consumed[K, V] | None = None,
+        **keywords: Unpack[ConsumedKeywords[K, V]],
     ) -> StreamsBuilder:
         """Add a global store that a processor of the user fills from a topic.
 
@@ -376,7 +378,7 @@ def _check_store(store: object) -> None:
 
 def _table_arguments(
     topic: str,
-    consumed: Consumed | Materialized | None,
+    consumed: Consumed[K, V] | Materialized | None,
     options: tuple[Materialized, ...],
     keywords: TableSourceKeywords,
 ) -> TableArguments:

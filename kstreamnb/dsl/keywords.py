@@ -6,13 +6,15 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
 from types import UnionType
-from typing import TypeAlias, TypedDict, TypeVar
+from typing import Generic, TypeAlias, TypedDict, TypeVar
 
 from kstreamnb.core.codec import StreamPartitioner
+from kstreamnb.core.serde import Serde
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.time import Duration
-from kstreamnb.dsl.option_fields import ExtractorLike, Named, Options, SerdeLike, StoreType, check_known
+from kstreamnb.dsl.option_fields import ExtractorLike, Named, Options, StoreType, check_known
 from kstreamnb.dsl.options import Materialized
+from kstreamnb.dsl.type_vars import SK, SV
 from kstreamnb.errors import ConfigError
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -22,15 +24,15 @@ TableOption: TypeAlias = Named | Materialized
 """An option object that may follow the arguments, as in Java."""
 
 
-class GroupedKeywords(TypedDict, total=False):
+class GroupedKeywords(TypedDict, Generic[SK, SV], total=False):
     """Keywords of `Grouped`."""
 
-    key_serde: SerdeLike | None
-    value_serde: SerdeLike | None
+    key_serde: Serde[SK] | str | None
+    value_serde: Serde[SV] | str | None
     name: str | None
 
 
-class ConsumedKeywords(GroupedKeywords, total=False):
+class ConsumedKeywords(GroupedKeywords[SK, SV], Generic[SK, SV], total=False):
     """Keywords of `Consumed`."""
 
     timestamp_extractor: ExtractorLike | None
@@ -49,14 +51,14 @@ class RepartitionedKeywords(ProducedKeywords, total=False):
     partitions: int | None
 
 
-class MaterializedKeywords(TypedDict, total=False):
+class MaterializedKeywords(TypedDict, Generic[SK, SV], total=False):
     """Keywords of every method whose result can be stored: the operator's name, and the fields of `Materialized`."""
 
     name: str | None
     store: str | StoreSpec | None
     materialized: Materialized | None
-    key_serde: SerdeLike | None
-    value_serde: SerdeLike | None
+    key_serde: Serde[SK] | str | None
+    value_serde: Serde[SV] | str | None
     retention: Duration | None
     cached: bool | None
     logged: bool | None
@@ -64,7 +66,7 @@ class MaterializedKeywords(TypedDict, total=False):
     versioned: Duration | None
 
 
-class TableSourceKeywords(MaterializedKeywords, total=False):
+class TableSourceKeywords(MaterializedKeywords[SK, SV], Generic[SK, SV], total=False):
     """Keywords of a table that is read from a topic: those of `Consumed` and of `Materialized`."""
 
     timestamp_extractor: ExtractorLike | None
@@ -96,7 +98,9 @@ def spelled_out(*options: type[Options]) -> Callable[[F], F]:
     def decorate(function: F) -> F:
         signature = inspect.signature(function)
         *arguments, rest = signature.parameters.values()
-        types = function.__globals__[rest.annotation.removeprefix("Unpack[").removesuffix("]")].__annotations__
+        types = function.__globals__[
+            rest.annotation.removeprefix("Unpack[").rstrip("]").partition("[")[0]
+        ].__annotations__
         keywords = [name for name in types if name not in signature.parameters]
         shown = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in keywords]
         function.__signature__ = signature.replace(parameters=[*arguments, *shown])  # type: ignore[attr-defined]

@@ -189,7 +189,7 @@ def _supplier(options: Materialized, needed: Family) -> StoreSpec | None:
         return spec
     other = next((family for family, (_, known, _) in _FAMILIES.items() if spec.kind in known), None)
     raise ConfigError(
-        f'expected a {word} store, got "{spec.name}", a {spec.kind.replace("_", "-")} store',
+        f'expected a {word} store, got "{spec.name}" of kind "{spec.kind}"',
         hint=f'use Stores.{example}("{spec.name}", …), or give only the name: store="{spec.name}"',
         java=None if other is None else _cast_error(spec, other, needed),
     )

@@ -8,7 +8,7 @@ keywords (``store="x"``, ``name="y"``, ``value_serde=…``), or both; a keyword 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, Generic, Self
 
 import attrs
 
@@ -40,12 +40,13 @@ from kstreamnb.dsl.option_fields import (
     extractor_or_none,
     serde_or_none,
 )
+from kstreamnb.dsl.type_vars import SK, SV, K, V
 from kstreamnb.errors import ConfigError
 
 
 # --- topics -----------------------------------------------------------------------------------------------------------
 @attrs.frozen(slots=False)
-class Consumed(TopicOptions):
+class Consumed(TopicOptions, Generic[SK, SV]):
     """How a topic is read.
 
     Args:
@@ -69,6 +70,23 @@ class Consumed(TopicOptions):
 
     with_timestamp_extractor = Setting[ExtractorLike]("timestamp_extractor")
     with_offset_reset_policy = Setting[str]("offset_reset")
+
+    @classmethod
+    def with_(
+        cls,
+        key_serde: Serde[K] | str | None = None,
+        value_serde: Serde[V] | str | None = None,
+        *,
+        name: str | None = None,
+    ) -> Consumed[K, V]:
+        """Return options with these serdes, which give a stream its types; everything else has a ``with_…`` method.
+
+        Args:
+            key_serde: serde of the keys, or its name. Default: None, that of the application.
+            value_serde: serde of the values, or its name. Default: None, that of the application.
+            name: name of the operator's node in the topology. Default: a generated name.
+        """
+        return Consumed(key_serde=key_serde, value_serde=value_serde, name=name)
 
 
 @attrs.frozen(slots=False)

@@ -321,7 +321,7 @@ def _declare(
     kind = getattr(type(right), "kind", "")
     if kind not in _JOINS:
         hint = "pass a handle, such as builder.table(…)" if isinstance(right, str) else None
-        raise TopologyError(f"a stream cannot be joined with a {type(right).__name__}", hint=hint)
+        raise TopologyError(f'expected a stream or table to join with, got type "{type(right).__name__}"', hint=hint)
     emit, options_kind, names = _JOINS[kind]
     options = [each for each in arguments if isinstance(each, NamedOptions | Named)]
     positional = [each for each in arguments if each not in options and each is not None]

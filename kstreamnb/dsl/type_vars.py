@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from kstreamnb.core.record import OutputMetadata, Record
 
@@ -16,6 +16,14 @@ A = TypeVar("A")
 _K = TypeVar("_K", contravariant=True)
 _V = TypeVar("_V", contravariant=True)
 _V2 = TypeVar("_V2", covariant=True)
+
+if TYPE_CHECKING:  # Python 3.11 has no defaults: without serdes, or with their names, types are Any
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    SK = TypeVarWithDefault("SK", default=Any)
+    SV = TypeVarWithDefault("SV", default=Any)
+else:
+    SK, SV = TypeVar("SK"), TypeVar("SV")
 
 RecordPredicate: TypeAlias = Callable[[K, V], object]
 """``(key, value)``: a true result keeps the record."""

@@ -241,7 +241,7 @@ class StateError(KStreamError, LookupError):
         ...     TopologyTestDriver(builder.build()).store("cuonts")
         ... except StateError as error:
         ...     print(f"{error}: {error.hint}")
-        there is no store "cuonts": did you mean "counts"?
+        store "cuonts" does not exist: did you mean "counts"?
     """
 
 

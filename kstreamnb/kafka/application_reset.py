@@ -135,7 +135,7 @@ def plan_reset(
     topics = admin.topics()
     if files is not None and not files.exists():
         raise CheckpointError(
-            f'there is no checkpoint "{files}"',
+            f'checkpoint "{files}" does not exist',
             hint="correct its path; if it no longer exists, leave it out and pass force",
         )
     _refuse_running(admin, application, files, deployed=_marker(application) in topics, force=force)

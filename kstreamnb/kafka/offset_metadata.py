@@ -1,6 +1,6 @@
 """The metadata of Kafka Streams' committed offsets: stream time, and up to where windows were emitted.
 
-confluent-kafka ends the metadata that it commits with a zero byte, which is no Base64: Java would ignore it. So these
+confluent-kafka ends the metadata that it commits with a zero byte, which is not Base64: Java would ignore it. So these
 commits are calls of librdkafka itself, which confluent-kafka has loaded.
 """
 

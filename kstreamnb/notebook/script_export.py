@@ -30,7 +30,7 @@ def export(path: Path | str, builder: StreamsBuilder) -> None:
     """
     check_arguments(export, locals())
     if not loaded:
-        raise EngineError("there are no cells to export", hint="run %load_ext kstreamnb first")
+        raise EngineError("no cells were recorded", hint="run %load_ext kstreamnb first")
     sources, shell = loaded[0].sources, loaded[0].shell
     names = [name for name, thing in shell.user_ns.items() if thing is builder and not name.startswith("_")]
     if not names:

@@ -117,14 +117,15 @@ class Queries:
         check_arguments(Queries.why_open, locals())
         return windows.why_open(self.run, store, key, at=at)
 
-    def why_no_output(self, topic: str) -> Explanation:
-        """Explain where records stopped on their way to a topic.
+    def why_no_output(self, topic: str, key: object = None) -> Explanation:
+        """Explain where records stopped on their way to a topic: all of them, or those of one key.
 
         Args:
             topic: name of the output topic.
+            key: key of the record, at the node where it stopped or at one before it. Default: any.
         """
         check_arguments(Queries.why_no_output, locals())
-        return outputs.why_no_output(self.run, topic)
+        return outputs.why_no_output(self.run, topic, key)
 
     def why_no_match(self, node: str | None = None, key: object = None) -> Explanations:
         """Explain why records found no partner in joins: the window they searched, and the nearest candidates.

@@ -59,7 +59,7 @@ def replay(
     check_arguments(replay, locals())
     given = topology.sample if sample is None else sample
     if given is None:
-        raise ConfigError("there is no sample to replay", hint="write replay(topology, sample), or set builder.sample")
+        raise ConfigError("no sample was given", hint="write replay(topology, sample), or set builder.sample")
     records = list(given)
     counts = least_partitions(map(itemgetter(1), records)) if partitions is None else partitions
     driver = TopologyTestDriver(

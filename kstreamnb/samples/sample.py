@@ -20,7 +20,7 @@ from kstreamnb.core.serde import Serde
 from kstreamnb.core.tables import text_table
 from kstreamnb.core.time import MAX_TIME_MS, Instant
 from kstreamnb.errors import ConfigError, KStreamError, extra
-from kstreamnb.frame_cells import timestamp_ms
+from kstreamnb.frame_cells import timestamp_ms, whole_with_gaps
 from kstreamnb.frames import Framed
 from kstreamnb.samples import display, json_lines, privacy, reshape
 from kstreamnb.samples.columns import UNASSIGNED, Roles, number_offsets, partitioned
@@ -178,7 +178,9 @@ class Sample(Suggesting, Framed):
             raise ConfigError(f'option "{min(draw)}" applies only to a Spark frame', hint=f"slice the {kind} frame")
         read = getattr(frames, f"records_of_{kind}")
         records, schema = read(frame, roles, order_by=order, partitions=partitions, key_serde=key_serde, **draw)
-        return cls(records, (f"from {'an' if kind == 'arrow' else 'a'} {kind} frame",), schema)
+        gaps = whole_with_gaps(frame) if kind == "pandas" else ()
+        notes = (f'whole numbers of column "{name}" are floats, because it has gaps: .astype("Int64")' for name in gaps)
+        return cls(records, (f"from {'an' if kind == 'arrow' else 'a'} {kind} frame", *notes), schema)
 
     @classmethod
     @extra("samples")

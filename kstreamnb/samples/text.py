@@ -100,7 +100,7 @@ def parse_cell(text: str) -> Any:
         if colon and kind == "uuid":
             return UUID(rest)
     except ValueError as error:
-        raise ConfigError(f'cell "{word}" is not a {kind} value', detail=str(error)) from error
+        raise ConfigError(f'cell "{word}" is not a value of type {kind}', detail=str(error)) from error
     if window := _WINDOW.fullmatch(word):
         return Windowed(parse_cell(window[1]), _parse_time(window[2]), _parse_time(window[3]))
     try:

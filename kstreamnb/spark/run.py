@@ -110,7 +110,7 @@ def run(
     missing = [topic for topic in application.inputs if topic not in frames]
     if missing:
         names = ", ".join(sorted(frames)) or "none"
-        raise ConfigError(f'there is no input for topic "{missing[0]}"', detail=f"inputs were given for {names}")
+        raise ConfigError(f'no input was given for topic "{missing[0]}"', detail=f"inputs were given for {names}")
     plan = BatchPlan(
         deployment,
         spark.sparkContext.broadcast(_global_batches(deployment, frames)),

@@ -55,7 +55,7 @@ def _module(path_or_name: str) -> Any:
     if path_or_name.endswith(".py"):
         path = Path(path_or_name)
         if not path.is_file():
-            raise ConfigError(f'there is no file "{path_or_name}"')
+            raise ConfigError(f'file "{path_or_name}" does not exist')
         spec = importlib.util.spec_from_file_location(path.stem, path)
         if spec is None or spec.loader is None:
             raise ConfigError(f'file "{path_or_name}" cannot be loaded')
@@ -66,7 +66,7 @@ def _module(path_or_name: str) -> Any:
     try:
         return importlib.import_module(path_or_name)
     except ModuleNotFoundError as error:
-        raise ConfigError(f'there is no module "{path_or_name}"', detail=str(error)) from error
+        raise ConfigError(f'module "{path_or_name}" does not exist', detail=str(error)) from error
 
 
 def _text(path: str) -> str:
@@ -74,5 +74,5 @@ def _text(path: str) -> str:
     if path == "-":
         return sys.stdin.read()
     if not Path(path).is_file():
-        raise ConfigError(f'there is no file "{path}"')
+        raise ConfigError(f'file "{path}" does not exist')
     return Path(path).read_text(encoding="utf-8")

@@ -72,7 +72,7 @@ def first_records(handle: Handle, sample: Iterable[TopicRecord] | None = None, n
     records = handle.declaration_log.sample if sample is None else sample
     expect_number(n, "number of records to show")
     if records is None:
-        raise ConfigError("there is no sample to preview", hint="give one, or set builder.sample once")
+        raise ConfigError("no sample was given", hint="pass one, or set builder.sample once")
     hint = f"write head(n={records})" if isinstance(records, int) else "give a Sample"
     expect(records, Iterable, "sample", hint=hint)
     given = list(records)

@@ -210,7 +210,7 @@ def check_supplier(node: str, supplier: object) -> Callable[[], object]:
     """Return a supplier of processors; raise TopologyError if it cannot be called."""
     if not callable(supplier):
         raise TopologyError(
-            f'node "{node}" got a {type(supplier).__name__} instead of a supplier of processors',
+            f'node "{node}" needs a supplier of processors, got type "{type(supplier).__name__}"',
             hint="pass the class itself or a function without arguments that makes a new processor",
         )
     process = getattr(supplier, "process", None)

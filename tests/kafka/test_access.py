@@ -95,7 +95,7 @@ def test_a_deployment_needs_the_permissions_of_the_recipe_and_no_others(
     def run() -> Any:
         return bench.run(app, bootstrap_servers=me, changelogs=True)
 
-    _refused(run, 'there is no topic "sales"', "topics that this user cannot READ are not listed")
+    _refused(run, 'topic "sales" does not exist', "topics that this user cannot READ are not listed")
     _allow(guarded, TOPIC, "sales", "READ")
     _refused(
         run, 'asking for group "shop" failed', "Group authorization failed", "RECIPES.md lists what a deployment needs"
@@ -155,7 +155,7 @@ def test_who_cannot_sign_in_is_told_why(guarded: LocalBroker) -> None:
     with pytest.raises(ks.errors.EngineError) as caught:
         ks.kafka.Admin(nobody, patience_s=1).topics()
     assert "security.protocol" in f"{caught.value.hint} {caught.value.detail}"  # librdkafka's word or ours
-    with pytest.raises(ks.errors.ConfigError, match='there is no user "nobody"'):
+    with pytest.raises(ks.errors.ConfigError, match='user "nobody" does not exist'):
         guarded.connection("nobody")
 
 

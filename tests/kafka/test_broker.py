@@ -162,7 +162,7 @@ def test_asking_for_a_topic_does_not_create_it() -> None:
     with LocalBroker(config={"auto.create.topics.enable": "true"}) as broker:
         admin = Admin(broker.bootstrap_servers)
         assert set() == admin.existing(["mistyped"])
-        with pytest.raises(UnknownTopicError, match='there is no topic "mistyped"'):
+        with pytest.raises(UnknownTopicError, match='topic "mistyped" does not exist'):
             admin.offsets(["mistyped"])
         with pytest.raises(BrokerError, match='describing topic "mistyped" failed'):
             admin.describe("mistyped")

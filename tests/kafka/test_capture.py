@@ -188,7 +188,7 @@ def test_secrets_can_be_taken_out_at_once(servers, topic):
 
 def test_an_unknown_topic_is_named(servers):
     """A wrong name is an error, not an endless wait."""
-    with pytest.raises(UnknownTopicError, match='there is no topic "nowhere"'):
+    with pytest.raises(UnknownTopicError, match='topic "nowhere" does not exist'):
         Sample.capture(servers, "nowhere")
 
 

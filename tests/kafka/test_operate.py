@@ -206,7 +206,7 @@ def test_stores_of_a_running_query_are_read_as_of_its_last_batch(bench: Bench) -
     assert counts(records) == dict(view.all())
     assert view.batch > before
     assert not hasattr(view, "put")
-    with pytest.raises(ks.errors.StateError, match='there is no store "count"') as caught:
+    with pytest.raises(ks.errors.StateError, match='store "count" does not exist') as caught:
         query.store("count")
     assert 'did you mean "counts"?' == caught.value.hint
 

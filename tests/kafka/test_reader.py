@@ -115,7 +115,7 @@ def test_lost_records_are_refused(servers, topic, admin):
         reader.check({orders: {0: 9}}, reader.end())
     with pytest.raises(DataLossError, match="no longer has the offsets"):
         list(fetch(servers, [Piece(orders, 0, 77, 99)]))
-    with pytest.raises(UnknownTopicError, match='there is no topic "nowhere"'):
+    with pytest.raises(UnknownTopicError, match='topic "nowhere" does not exist'):
         BoundedReader(servers, ["nowhere"]).end()
 
 

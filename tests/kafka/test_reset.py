@@ -83,7 +83,7 @@ def test_an_application_with_members_or_a_wrong_folder_is_refused(servers, topic
     with pytest.raises(CheckpointError, match=f'folder "{tmp_path}" is not a checkpoint'):
         plan_reset(servers, name, checkpoint=tmp_path)
     for force in (False, True):
-        with pytest.raises(CheckpointError, match=r'there is no checkpoint ".*mistyped"'):
+        with pytest.raises(CheckpointError, match=r'checkpoint ".*mistyped" does not exist'):
             plan_reset(servers, name, checkpoint=tmp_path / "mistyped", force=force)
 
 

@@ -150,7 +150,7 @@ def test_a_replay_takes_the_builders_sample(shell: Shell) -> None:
     shell.run("built = builder.build()")
     assert "1 record in, 2 out, 0 dropped" in shell.run("%ks replay built")
     shell.run("builder.sample = None")
-    with pytest.raises(ConfigError, match="there is no sample to replay") as refused:
+    with pytest.raises(ConfigError, match="no sample was given") as refused:
         shell.ip.run_line_magic("ks", "replay builder")
     assert refused.value.hint == "write replay(topology, sample), or set builder.sample"
 

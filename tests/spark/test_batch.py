@@ -222,10 +222,10 @@ def test_a_store_that_uneven_topics_reach_is_warned_of(spark: Any) -> None:
 def test_inputs_are_checked(spark: Any) -> None:
     """Missing topics and columns are named, with what there is."""
     frame = spark.createDataFrame([("a", 1)], "id string, n bigint")
-    with pytest.raises(ks.errors.ConfigError, match='there is no input for topic "in"'):
+    with pytest.raises(ks.errors.ConfigError, match='no input was given for topic "in"'):
         ks.run(two_levels(), spark=spark, inputs={})
     rows = spark.createDataFrame([("a", 1, 0)], "key string, value bigint, timestamp bigint")
-    with pytest.raises(ks.errors.ConfigError, match='there is no input for topic "names"') as caught:
+    with pytest.raises(ks.errors.ConfigError, match='no input was given for topic "names"') as caught:
         ks.run(with_global_table(), spark=spark, inputs={"in": rows})
     assert "inputs were given for in" in (caught.value.detail or "")
     with pytest.raises(ks.errors.ConfigError, match='input "in" has no column "key"') as caught:

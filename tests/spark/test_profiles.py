@@ -50,7 +50,7 @@ def test_small_batches_have_both_compilers_and_one_partition_a_level() -> None:
 
 def test_an_unknown_profile_is_refused_with_those_there_are() -> None:
     """S4-54: the profile is refused before anything is started."""
-    with pytest.raises(ks.errors.ConfigError, match='no session profile "produktion"') as raised:
+    with pytest.raises(ks.errors.ConfigError, match='session profile "produktion" does not exist') as raised:
         profile_settings("produktion")
     assert 'did you mean "production"?' == raised.value.hint
 

@@ -70,7 +70,7 @@ def test_times_without_a_zone_are_refused(spark):
     frame = spark.createDataFrame(_rows(3))
     with pytest.raises(ConfigError, match='expected event times in column "sold_at", got type "timestamp_ntz"'):
         Sample.from_dataframe(frame.selectExpr("sku", "cast(sold_at as timestamp_ntz) sold_at"), **ROLES)
-    with pytest.raises(ConfigError, match='there is no column "sku"'):
+    with pytest.raises(ConfigError, match='column "sku" does not exist'):
         Sample.from_dataframe(frame.drop("sku"), **ROLES)
 
 

@@ -198,7 +198,7 @@ def test_stores_are_read_from_the_checkpoint(spark: Any, tmp_path: Path) -> None
         assert view.to_pandas().equals(expected.to_pandas())
         assert f'store "{name}": {len(view)} rows at batch 2' == str(view).splitlines()[0]
         assert "<table>" in view._repr_mimebundle_()["text/html"]
-    with pytest.raises(ks.errors.StateError, match='there is no store "frist"'):
+    with pytest.raises(ks.errors.StateError, match='store "frist" does not exist'):
         query.store("frist")
 
 

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,16 @@ REVEALED = {
     "ks.Serdes.serde_from(str.encode, bytes.decode)": "Serde[str]",
 }
 """Expressions, and a part of the type that a checker shows for each."""
+
+BUILT = {
+    'ks.StreamsBuilder().stream("in")': "KStream[Any, Any]",
+    'ks.StreamsBuilder().stream("in", value_serde="long")': "KStream[Any, Any]",
+    'ks.StreamsBuilder().stream("in", value_serde=ks.Serdes.long())': "KStream[Any, int]",
+    'ks.StreamsBuilder().stream("in", ks.Consumed.with_(ks.Serdes.string(), ks.Serdes.long()))': "KStream[str, int]",
+    'ks.StreamsBuilder().table("in", key_serde=ks.Serdes.string(), store="rows")': "KTable[str, Any]",
+    'ks.StreamsBuilder().global_table("in", value_serde=ks.Serdes.uuid())': "GlobalKTable[Any, UUID]",
+}
+"""What a builder returns for these serdes."""
 
 pytestmark = pytest.mark.slow
 
@@ -88,12 +99,25 @@ def test_basedpyright_finds_the_planted_mistakes_and_no_others(tmp_path: Path) -
     assert {n: text for n, text in found.items() if n not in planted()} == {}, "found besides"
 
 
-def test_public_names_have_their_real_types(tmp_path: Path) -> None:
-    """Neither mypy nor basedpyright reveals Any for these names."""
+def revealed(expressions: Iterable[str], tmp_path: Path) -> tuple[list[str], list[str]]:
+    """Return what mypy and basedpyright say of the types of expressions."""
     path = tmp_path / "revealed.py"
-    path.write_text("import kstreamnb as ks\n" + "".join(f"reveal_type({each})\n" for each in REVEALED))
+    path.write_text("import kstreamnb as ks\n" + "".join(f"reveal_type({each})\n" for each in expressions))
     by_mypy = [line.split('"', 1)[1] for line in mypy(path).splitlines() if "Revealed type" in line]
     by_pyright = [str(each["message"]) for each in basedpyright(path, tmp_path) if each["severity"] == "information"]
+    return by_mypy, by_pyright
+
+
+def test_serdes_give_what_a_builder_returns_its_types(tmp_path: Path) -> None:
+    """Of keys and values, by keyword and by `Consumed.with_`; the names of serdes are texts, which have no types."""
+    for shown in revealed(BUILT, tmp_path):
+        types = [each.rstrip('"').rpartition(' "')[2].replace("uuid.UUID", "UUID") for each in shown]
+        assert list(BUILT.values()) == [each.rpartition(".")[2] for each in types]
+
+
+def test_public_names_have_their_real_types(tmp_path: Path) -> None:
+    """Neither mypy nor basedpyright reveals Any for these names."""
+    by_mypy, by_pyright = revealed(REVEALED, tmp_path)
     assert len(by_mypy) == len(by_pyright) == len(REVEALED)
     for (name, part), shown in zip(REVEALED.items(), by_mypy, strict=True):
         assert part in shown, f"{name}: {shown}"

@@ -93,17 +93,17 @@ def test_a_sample_is_replayed(run, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["describe", "nowhere.py"], 'ConfigError: there is no file "nowhere.py"'),
-        (["describe", "no_such_module"], 'ConfigError: there is no module "no_such_module"'),
+        (["describe", "nowhere.py"], 'ConfigError: file "nowhere.py" does not exist'),
+        (["describe", "no_such_module"], 'ConfigError: module "no_such_module" does not exist'),
         (
             ["describe", "two_apps.py"],
             'ConfigError: "two_apps.py" does not have one topology\nDetail: it has builder, other',
         ),
         (["describe", "app_of_test.py:ks"], "is not a topology"),
-        (["describe", "nowhere.txt"], 'ConfigError: there is no file "nowhere.txt"'),
+        (["describe", "nowhere.txt"], 'ConfigError: file "nowhere.txt" does not exist'),
         (
             ["replay", "app_of_test.py", "nowhere.jsonl"],
-            'ConfigError: there is no file "nowhere.jsonl"\nHint: name a .parquet or .jsonl file',
+            'ConfigError: file "nowhere.jsonl" does not exist\nHint: name a .parquet or .jsonl file',
         ),
         (["notebook", "check", "."], "EngineError: no notebook to check"),
     ],

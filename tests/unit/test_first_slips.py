@@ -291,7 +291,7 @@ def test_a_mistyped_output_topic_is_answered_with_the_one_that_was_meant() -> No
     """It once was an empty list; a topic that got no records still is one."""
     builder, _, sample = _shop()
     run = ks.replay(builder.build(), sample)
-    with pytest.raises(ks.errors.EngineError, match='no output topic "totls"') as caught:
+    with pytest.raises(ks.errors.EngineError, match='output topic "totls" does not exist') as caught:
         run.output("totls")
     assert caught.value.hint == 'did you mean "totals"?'
     assert (len(run.output("totals")), run.output("letters")) == (1, [])

@@ -40,7 +40,7 @@ def test_the_word_count_has_two_sub_topologies() -> None:
 
 def test_an_unknown_benchmark_is_refused() -> None:
     """With the nearest suggestion."""
-    with pytest.raises(ks.errors.ConfigError, match='there is no benchmark "latenzy"') as raised:
+    with pytest.raises(ks.errors.ConfigError, match='benchmark "latenzy" does not exist') as raised:
         ks.testing.benchmark("latenzy")
     assert 'did you mean "latency"?' == raised.value.hint
     with pytest.raises(ks.errors.ConfigError, match='"exactly_twice"'):

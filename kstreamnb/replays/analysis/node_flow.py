@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
+from kstreamnb.core.record import Windowed
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.trace import shown
 from kstreamnb.recording.trace_index import row_before
@@ -60,6 +61,39 @@ def arrivals(run: RecordedRun, node: str, children: Collection[str] | None = Non
         entry = index.log[position]
         key, value, timestamp = (entry[3], entry[4], entry[2]) if source else entry[1:4]
         yield NodeArrival(position, index.code(position).task, shown(key), shown(value), timestamp, position in went)
+
+
+def is_about(have: object, key: object) -> bool:
+    """Return whether a key is the one that is asked for, itself or within its window; None asks for every key."""
+    return key is None or key in ((have, have.key) if isinstance(have, Windowed) else (have,))
+
+
+def descends(run: RecordedRun, position: int, key: object) -> bool:
+    """Return whether a record in the log has this key, or had it at a node or topic on its way there."""
+    at: int | None = position
+    while at is not None and key is not None:
+        run = run.owner(at)
+        while (code := run.index.code(at)).kind not in ("forwarded", "consumed"):
+            at -= 1  # the hop to the sink is just before what it wrote
+        entry = run.index.log[at]
+        have = shown(entry[3] if code.kind == "consumed" else entry[1])
+        if is_about(have, key):
+            return True
+        at = run.causes.get(at) if code.kind == "consumed" else _came(run, code.node, at, have)
+    return key is None
+
+
+def _came(run: RecordedRun, node: str, position: int, key: object) -> int | None:
+    """Return where the record that a node forwarded had reached it; a record that it releases has to have its key."""
+    index, traits = run.index, run.topology.nodes[node].traits
+    for at in range(position - 1, index.starts[index.step_of(position) - 1] - 1, -1):
+        code = index.code(at)
+        if (code.kind, code.other) == ("forwarded", node):
+            holds = traits.buffer is not None or traits.emit_on_close
+            return at if not holds or is_about(key, shown(index.log[at][1])) else None
+        if (code.kind, code.node) == ("consumed", node):
+            return at
+    return None
 
 
 def row_at(run: RecordedRun, task: str, store: str, key: object, position: int, as_of: int | None = None) -> Any:

@@ -16,6 +16,7 @@ from kstreamnb.hints import unknown
 from kstreamnb.recording.record_text import describe_content, record_id
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.steps import Drop
+from kstreamnb.replays.analysis.node_flow import is_about
 from kstreamnb.replays.explain.explanation import Explanation, Explanations, described
 
 
@@ -41,7 +42,7 @@ def why_dropped(
         position = (None, None, None) if record is None else record[:3]
         wanted = zip((topic, partition, offset), position, strict=True)
         chosen = all(want is None or want == have for want, have in wanted)
-        if chosen and node in (None, drop.node) and (key is None or drop.key == key):
+        if chosen and node in (None, drop.node) and is_about(drop.key, key):
             result.append(_explained(run, drop, reached))
     asked = f"record {topic}-{partition}@{offset}" if offset is not None else "record"
     clocks = stream_times(run)

@@ -7,13 +7,12 @@ from typing import NamedTuple, TypeAlias
 
 from kstreamnb.core.formatting import format_interval, format_time, format_value, join_list, pluralize
 from kstreamnb.core.operator import JoinTraits
-from kstreamnb.core.record import Windowed
 from kstreamnb.core.time import format_duration
 from kstreamnb.errors import EngineError
 from kstreamnb.hints import unknown
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.store_rows import stored_rows
-from kstreamnb.replays.analysis.node_flow import NodeArrival, arrivals, row_at
+from kstreamnb.replays.analysis.node_flow import NodeArrival, arrivals, is_about, row_at
 from kstreamnb.replays.explain.explanation import Explanation, Explanations, described
 from kstreamnb.state.store import Store
 
@@ -30,15 +29,10 @@ def why_no_match(run: RecordedRun, node: str | None = None, key: object = None) 
     if node is not None and node not in joins:
         raise unknown("join", node, joins, error=EngineError)
     chosen = [name for name in joins if node in (None, name)]
-    result = [answer for name in chosen for answer, about in unmatched(run, name) if key is None or key in _keys(about)]
+    result = [answer for name in chosen for answer, about in unmatched(run, name) if is_about(about, key)]
     reached = any(run.index.positions_of("forwarded", other=name) for name in chosen)
     nothing = "every record that reached a join found a partner" if reached else "no record reached a join"
     return Explanations(sorted(result, key=lambda each: each.steps), nothing)
-
-
-def _keys(key: object) -> tuple[object, ...]:
-    """Return the keys under which a record may be asked for: its own, and that of its window."""
-    return (key, key.key) if isinstance(key, Windowed) else (key,)
 
 
 def unmatched(run: RecordedRun, node: str) -> Unmatched:

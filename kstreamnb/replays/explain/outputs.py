@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import Any
 
-from kstreamnb.core.formatting import format_time, join_list, pluralize
+from kstreamnb.core.formatting import format_time, format_value, join_list, pluralize
 from kstreamnb.core.operator import OperatorTraits
 from kstreamnb.core.record import Change
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.steps import Drop
 from kstreamnb.replays.analysis.buffered_records import buffered_records
-from kstreamnb.replays.analysis.node_flow import NodeArrival, above, arrivals, row_at, sinks_of
+from kstreamnb.replays.analysis.node_flow import NodeArrival, above, arrivals, descends, is_about, row_at, sinks_of
 from kstreamnb.replays.explain.explanation import Explanation, described
-from kstreamnb.replays.explain.joins import unmatched
+from kstreamnb.replays.explain.joins import key_clash, unmatched
 from kstreamnb.replays.explain.predicates import unmet
 from kstreamnb.topology.nodes import Node, Sink, Source, grouped
 
@@ -22,20 +22,22 @@ _LOOKED_AT = 1_000
 _NOT_LOOKED_AT = f"only the first {_LOOKED_AT:,} of its records were examined"
 
 
-def why_no_output(run: RecordedRun, topic: str) -> Explanation:
-    """Explain where records stopped on their way to a topic."""
+def why_no_output(run: RecordedRun, topic: str, key: object = None) -> Explanation:
+    """Explain where all records, or those of a key, stopped on their way to a topic."""
+    whose = "" if key is None else f" of key {format_value(key)}"
+    written = sum(descends(run, position, key) for position in run.output_positions(topic))
+    outcome = f"{pluralize(written, 'record')}{whose} went" if written else f"nothing{whose} was written"
+    outcome += f' to "{topic}"'
     sinks = sinks_of(run, topic)
     if not sinks:
-        return _nobody_writes(run, topic)
+        return _nobody_writes(run, outcome, written)
     path = above(run, sinks)
-    stops = [stop for name in path for stop in _stops(run, name, path)]
-    silent = list(dict.fromkeys(fact for name in path for fact in _silent(run, name)))
-    written = len(run.output_positions(topic))
-    outcome = f'{pluralize(written, "record")} went to "{topic}"' if written else f'nothing was written to "{topic}"'
+    stops = [stop for name in path for stop in _stops(run, name, path, key)]
+    came = [] if key is not None and (written or stops) else [fact for name in path for fact in _silent(run, name, key)]
+    silent = list(dict.fromkeys(came))
     last = stops[-1] if stops else None
-    lonely = list(_lonely(run, path))
-    facts = [*lonely, *silent]
-    unseen = run.unseen(topic)
+    facts = [*_lonely(run, path, key), *silent]
+    unseen = run.unseen(topic) if key is None else 0
     if unseen:
         facts.append(f"{pluralize(unseen, 'record')} more in transactions that were aborted or are not committed yet")
     if last is not None:
@@ -56,36 +58,37 @@ def why_no_output(run: RecordedRun, topic: str) -> Explanation:
     )
 
 
-def _nobody_writes(run: RecordedRun, topic: str) -> Explanation:
+def _nobody_writes(run: RecordedRun, outcome: str, written: int) -> Explanation:
     nodes = [node for node in run.topology.nodes.values() if isinstance(node, Sink)]
     named = [f'"{node.topic}"' for node in nodes if isinstance(node.topic, str)]
     chosen = [described(run, node.name) for node in nodes if not isinstance(node.topic, str)]
-    count = len(run.output_positions(topic))
+    why = f"no sink writes to it; there are {join_list(named) or 'no sinks'}"
     if chosen:
-        answer = f'{pluralize(count, "record")} went to "{topic}": {join_list(chosen)} chooses the topic of each record'
-    else:
-        answer = f'nothing was written to "{topic}": no sink writes to it; there are {join_list(named) or "no sinks"}'
-    return Explanation(answer, numbers={"written": count})
+        why = f"{join_list(chosen)} chooses the topic of each record"
+    return Explanation(f"{outcome}: {why}", numbers={"written": written})
 
 
-def _stops(run: RecordedRun, name: str, path: list[str]) -> Iterator[Explanation]:
+def _stops(run: RecordedRun, name: str, path: list[str], key: object) -> Iterator[Explanation]:
     """Yield explanations of what a node did not forward, by reason."""
     node = run.topology.nodes[name]
     if isinstance(node, Sink):
         return
     about: dict[str, Any] = {"node": name, "origin": node.origin}
-    for refusal, drops in _refused(run, name).items():
+    for refusal, drops in _refused(run, name, key).items():
         answer = (
             f"{pluralize(len(drops), 'record')} did not get past {described(run, name)}: {refusal} (see why_dropped)"
         )
         yield Explanation(answer, numbers={"stopped": len(drops)}, **about)
     children = [child for child in run.topology.children(name) if child in path]
-    stopped = [arrival for arrival in arrivals(run, name, children) if not arrival.went_on]
+    came = [arrival for arrival in arrivals(run, name, children) if descends(run, arrival.position, key)]
+    stopped = [arrival for arrival in came if not arrival.went_on]
     for reason, result in _by_reason(run, name, node, children, stopped).items():
         steps = tuple(dict.fromkeys(run.index.step_of(arrival.position) for arrival in result[:5]))
         answer = f"{pluralize(len(result), 'record')} stopped at {described(run, name)}: {reason}"
         yield Explanation(answer, numbers={"stopped": len(result)}, steps=steps, **about)
     waiting = [buffered for buffered in buffered_records(run, len(run.steps)) if buffered.node == name]
+    if key is not None:
+        waiting = [buffered for buffered in waiting if any(arrival.key == buffered.key for arrival in came)]
     if waiting:
         first = min(waiting, key=lambda buffered: buffered.due_ms)
         answer = (
@@ -96,10 +99,10 @@ def _stops(run: RecordedRun, name: str, path: list[str]) -> Iterator[Explanation
         yield Explanation(answer, numbers={"stopped": len(waiting)}, **about)
 
 
-def _refused(run: RecordedRun, name: str) -> dict[str, list[Drop]]:
+def _refused(run: RecordedRun, name: str, key: object) -> dict[str, list[Drop]]:
     """Return records that a source dropped before a task consumed them, by reason."""
     refused = (drop for drop in run.drops() if drop.node == name and "topic" in drop.details)
-    return grouped(refused, attrgetter("reason"))
+    return grouped((drop for drop in refused if is_about(drop.key, key)), attrgetter("reason"))
 
 
 def _by_reason(
@@ -156,18 +159,21 @@ _JOINS = {
 }
 
 
-def _silent(run: RecordedRun, name: str) -> Iterator[str]:
-    """Yield topics without records on the path: of sources, and of tables that a join looks up."""
+def _silent(run: RecordedRun, name: str, key: object) -> Iterator[str]:
+    """Yield topics without records, or any of a key, on the path: of sources, and of tables that a join looks up."""
     node = run.topology.nodes[name]
     join = node.traits.join
     sources = [node] if isinstance(node, Source) else []
-    if join is not None and join.kind == "lookup":
+    if join is not None and join.kind == "lookup" and (key is None or join.key_selector is None):
         sources = _sources_of(run, join.store)
     for source in sources:
-        if not run.index.positions_of("consumed", node=source.name) and not _refused(run, source.name):
+        keys = [arrival.key for arrival in arrivals(run, source.name)]
+        if not any(is_about(have, key) for have in keys) and not _refused(run, source.name, key):
+            fact = "got no record" if key is None else f"got no record of key {format_value(key)}"
+            clash = key_clash(key, keys)
             for topic in source.topics or (str(source.pattern),):
                 if topic not in run.topology.internal_topics:
-                    yield f'topic "{topic}" got no record'
+                    yield f'topic "{topic}" {fact}{clash and f"; {clash}"}'
 
 
 def _sources_of(run: RecordedRun, store: str) -> list[Source]:
@@ -177,14 +183,14 @@ def _sources_of(run: RecordedRun, store: str) -> list[Source]:
     return [each for name in above(run, keepers) if isinstance(each := topology.nodes[name], Source)]
 
 
-def _lonely(run: RecordedRun, path: list[str]) -> Iterator[str]:
+def _lonely(run: RecordedRun, path: list[str], key: object) -> Iterator[str]:
     """Yield joins on the path that forwarded records without a row of their table."""
     for name in path:
         join = run.topology.nodes[name].traits.join
         if join is None or join.kind != "lookup" or not join.keeps_unmatched:
             continue
         store, selector = join.store, join.key_selector
-        came = list(arrivals(run, name))[:_LOOKED_AT]
+        came = [each for each in arrivals(run, name) if descends(run, each.position, key)][:_LOOKED_AT]
         keys = [each.key if selector is None else selector(each.key, each.value) for each in came]
         alone = sum(
             row_at(run, each.task, store, key, each.position) is None for each, key in zip(came, keys, strict=True)

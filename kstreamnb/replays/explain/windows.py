@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from kstreamnb.core.formatting import format_interval, format_time, format_value, join_list
-from kstreamnb.core.record import Windowed
 from kstreamnb.core.time import format_duration
 from kstreamnb.core.windows import SessionWindows, SlidingWindows
 from kstreamnb.errors import EngineError
 from kstreamnb.hints import unknown
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.replays.analysis.buffered_records import BufferedRecord, buffered_records
+from kstreamnb.replays.analysis.node_flow import is_about
 from kstreamnb.replays.analysis.open_windows import OpenWindow, open_windows, windowed_nodes
 from kstreamnb.replays.explain.explanation import Explanation, Explanations, described
 from kstreamnb.topology.nodes import walk
@@ -38,8 +38,7 @@ def why_open(run: RecordedRun, store: str | None = None, key: object = None, *, 
 
 def _asked(about: OpenWindow | BufferedRecord, store: str | None, key: object) -> bool:
     """Return whether something belongs to the store and key in question."""
-    plain = about.key.key if isinstance(about.key, Windowed) else about.key
-    return store in (None, about.store) and (key is None or key in (about.key, plain))
+    return store in (None, about.store) and is_about(about.key, key)
 
 
 _WORDS = {

@@ -70,7 +70,7 @@ def check_setting_name(name: str) -> None:
         return
     setting = other_settings().get(name)
     if setting is not None and setting.answer == "unknown":
-        raise ConfigError(f'there is no setting "{name}"', detail="Kafka Streams has none", hint=setting.words)
+        raise ConfigError(f'setting "{name}" does not exist', detail="Kafka has no such setting", hint=setting.words)
     if name not in client_setting_names():
         known = sorted({*_DOTTED, *streams_settings(), *client_setting_names()})
         detail = "neither Kafka Streams nor its clients have it; those of other clients take a prefix such as consumer."

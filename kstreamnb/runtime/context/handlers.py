@@ -22,7 +22,7 @@ from kstreamnb.core.record import AnyHeaders, Headers, Record, headers_of
 from kstreamnb.core.signatures import name_of, taking
 from kstreamnb.core.time import time_ms
 from kstreamnb.errors import ConfigError, EngineError
-from kstreamnb.hints import message_of
+from kstreamnb.hints import detailed
 
 
 class RecordProduced(NamedTuple):
@@ -129,7 +129,7 @@ class ErrorContext:
         kind = type(error)
         about = {
             "exception": f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins."),
-            "message": message_of(error),
+            "message": detailed(error),
             "stacktrace": "".join(traceback.format_exception(error)),
             "topic": self.topic or "null",
             "partition": str(self.partition),

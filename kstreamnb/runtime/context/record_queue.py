@@ -17,7 +17,7 @@ from kstreamnb.core.operator import Process
 from kstreamnb.core.record import Record, TopicRecord
 from kstreamnb.core.time import time_ms
 from kstreamnb.errors import ProcessingError
-from kstreamnb.hints import message_of, reason_of
+from kstreamnb.hints import detailed, reason_of
 from kstreamnb.java_texts import CANNOT_READ
 from kstreamnb.runtime.context.event_time import has_own_extractor, source_extractor
 from kstreamnb.runtime.context.handlers import ErrorContext, answer_of
@@ -143,7 +143,7 @@ def reader_of(source: Source, partition: int, context: TaskContext, time: list[i
             _refuse(context, failure, error)
             raw_key, raw_value = map(encoded, raw)
             context.drop(
-                source.name, "deserialization", raw_key, raw_value, timestamp, {**position, "error": message_of(error)}
+                source.name, "deserialization", raw_key, raw_value, timestamp, {**position, "error": detailed(error)}
             )
             return None
         event = TopicRecord(topic, partition, offset, timestamp, key, value, headers)

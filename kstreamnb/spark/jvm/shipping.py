@@ -165,7 +165,7 @@ def _source(module: Module) -> Path:
     name = module.partition(".")[0]  # a package is sent as a whole
     spec = find_spec(name)
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
-        raise ConfigError(f'there is no Python module "{name}" to send', hint="pass the path of its file or package")
+        raise ConfigError(f'no file was found for Python module "{name}"', hint="pass the path of its file or package")
     origin = Path(spec.origin)
     return origin.parent if origin.name == "__init__.py" else origin
 

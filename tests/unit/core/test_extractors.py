@@ -66,7 +66,7 @@ def test_an_extractor_of_kafka_is_found_by_the_name_of_its_class():
         WallclockTimestampExtractor()
         == Config.of({"default.timestamp.extractor": "WallclockTimestampExtractor"}).default_timestamp_extractor
     )
-    with pytest.raises(ConfigError, match=r'no timestamp extractor "OrderTime"') as caught:
+    with pytest.raises(ConfigError, match=r'timestamp extractor "OrderTime" does not exist') as caught:
         Config.of({"default.timestamp.extractor": "com.shop.OrderTime"})
     assert "pass your own extractor as a function" in "".join(caught.value.__notes__)
 

@@ -265,7 +265,7 @@ def test_json_refuses_a_value_that_contains_itself():
 )
 def test_unreadable_bytes_are_refused(name, data, java):
     """The error names the serde and the number of bytes, and Kafka's text if there is one."""
-    with pytest.raises(SerdeError, match=f'serde "{name}" cannot read {len(data)} bytes') as caught:
+    with pytest.raises(SerdeError, match=f'serde "{name}" cannot read {len(data)} byte') as caught:
         serde_named(name).deserialize(data)
     assert java == caught.value.java
 
@@ -284,7 +284,7 @@ def test_a_users_functions_make_a_serde():
     assert b"12" == serde.serialize(12)
     assert 12 == serde.deserialize(b"12")
     assert (None, None) == (serde.serialize(None), serde.deserialize(None))
-    with pytest.raises(SerdeError, match='serde "decimal" cannot read 1 bytes') as caught:
+    with pytest.raises(SerdeError, match='serde "decimal" cannot read 1 byte') as caught:
         serde.deserialize(b"x")
     assert isinstance(caught.value.__cause__, ValueError)
     with pytest.raises(SerdeError, match='serde "wrong" cannot write'):

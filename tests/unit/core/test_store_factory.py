@@ -37,6 +37,15 @@ def test_a_store_that_makes_no_sense_is_refused(java: str) -> None:
     assert java == caught.value.java
 
 
+def test_a_builder_refuses_what_the_supplier_would_refuse() -> None:
+    """The limit of an LRU store is checked wherever it is given."""
+    with pytest.raises(ConfigError, match="max_entries must be at least 0, got -1") as caught:
+        Stores.key_value_store_builder(Stores.lru_map("s", 3), "string", "long", max_entries=-1)
+    assert "maxCacheSize cannot be negative" == caught.value.java
+    with pytest.raises(ConfigError, match="max_entries must be int, got True"):
+        Stores.lru_map("s", True)
+
+
 def test_a_builder_puts_serdes_and_options_on_a_supplier() -> None:
     """Java's two steps create the same spec as the one call."""
     key, value = Serdes.string(), Serdes.long()

@@ -42,7 +42,7 @@ def test_an_illegal_name_is_refused_where_it_is_given() -> None:
 def test_an_unknown_option_is_named_with_what_there_is() -> None:
     """A typing error gets a suggestion."""
     builder = StreamsBuilder()
-    with pytest.raises(ConfigError, match='no option "value_sedre"') as caught:
+    with pytest.raises(ConfigError, match='option "value_sedre" does not exist') as caught:
         builder.stream("orders", value_sedre="long")  # type: ignore[call-arg]
     assert caught.value.hint == 'did you mean "value_serde"?'
     with pytest.raises(ConfigError, match='expected Consumed options, got type "StreamJoined"'):

@@ -39,13 +39,13 @@ def key(*record: Any) -> Any:
 
 REFUSED: dict[str, Callable[[Shop], object]] = {
     "outer_join of a stream needs another stream": lambda shop: shop.orders.outer_join(shop.names, pair),
-    "a stream cannot be joined with a str": lambda shop: shop.orders.join("names", pair),
+    'expected a stream or table to join with, got type "str"': lambda shop: shop.orders.join("names", pair),
     '"join" takes joiner after the other side, got 2': lambda shop: shop.orders.join(shop.names, pair, 1),
     '"join" with a KStream is missing its windows': lambda shop: shop.orders.join(shop.paid, pair),
     '"left_join" with a GlobalKTable is missing its key_selector': lambda shop: shop.orders.left_join(
         shop.rates, joiner=pair
     ),
-    'there is no option "grace"': (lambda shop: shop.orders.join(shop.rates, key, pair, grace="1s")),
+    'option "grace" does not exist': (lambda shop: shop.orders.join(shop.rates, key, pair, grace="1s")),
     '"join" takes a KTable, got type "KStream"': lambda shop: shop.names.join(shop.orders, pair),
     '"join" takes a joiner, or a foreign key and a joiner': lambda shop: shop.names.join(shop.prices),
     "foreign-key joins of tables cannot be outer joins": lambda shop: shop.names.outer_join(shop.prices, key, pair),
@@ -67,8 +67,9 @@ REFUSED: dict[str, Callable[[Shop], object]] = {
     'topic name "dead\u2011letters" contains the dash': lambda shop: ks.Config.of(
         {"dead_letter_topic": "dead\u2011letters"}
     ),
-    'a topic name must be a string, got type "int"': lambda shop: shop.orders.to(5),
-    'a name must be a string, got type "int"': lambda shop: shop.orders.group_by_key().count(store=5),
+    'topic name must be a string, got type "int"': lambda shop: shop.orders.to(5),
+    'name must be a string, got type "int"': lambda shop: shop.orders.group_by_key().count(store=5),
+    'application name must be a string, got type "int"': lambda shop: ks.StreamsBuilder(5),
     "a serde must be Serde, got 5": lambda shop: shop.builder.stream("orders", key_serde=5),
     'no built-in serde is called "lnog"': lambda shop: shop.orders.to("copies", value_serde="lnog"),
     'unknown offset reset "earlyest"': lambda shop: shop.builder.stream("orders", offset_reset="earlyest"),
@@ -81,7 +82,7 @@ REFUSED: dict[str, Callable[[Shop], object]] = {
     ),
     '"merge" takes a KStream, got type "KTable"': lambda shop: shop.orders.merge(shop.names),
     "optimize must be str, got type": lambda shop: shop.builder.build(optimize=[]),
-    'node "process" got a str instead': lambda shop: shop.orders.process("Counter"),
+    'node "process" needs a supplier of processors, got type "str"': lambda shop: shop.orders.process("Counter"),
     "expected Materialized or Named options": lambda shop: shop.orders.group_by_key().count("totals"),
     "materialized was passed twice": lambda shop: shop.orders.group_by_key().count(
         ks.Materialized("a"), materialized=ks.Materialized("b")

@@ -99,7 +99,7 @@ def test_an_index_of_avro_values_reads_them_by_the_registry() -> None:
 @pytest.mark.parametrize(
     ("kind", "options", "said"),
     [
-        ("jdbc-snk", {}, 'there is no kind of connector "jdbc-snk"'),
+        ("jdbc-snk", {}, 'kind of connector "jdbc-snk" does not exist'),
         ("jdbc-sink", {"tasks": 0}, "tasks must be at least 1, got 0"),
         ("jdbc-sink", {"key_column": None}, 'the table of topic "stock" has no primary key'),
         ("mongodb-sink", {"url": "mongodb://db"}, "MongoDB's address names no database"),

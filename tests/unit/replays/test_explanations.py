@@ -113,7 +113,7 @@ def test_drops_can_be_asked_for_by_record_and_node() -> None:
     run = windowed(ks.TimeWindows.of(size="10ms"), 0, 30, 3)
     assert 1 == len(run.why_dropped("in", 0, 2))
     assert "no record in-0@0 was dropped" == str(run.why_dropped("in", 0, 0))
-    with pytest.raises(EngineError, match='there is no node "nowhere"'):
+    with pytest.raises(EngineError, match='node "nowhere" does not exist'):
         run.why_dropped(node="nowhere")
 
 
@@ -181,6 +181,47 @@ def test_with_a_risk_score_the_alert_comes_and_names_its_four_records() -> None:
     (alert,) = run.output("fraud-alerts")
     assert [85, 1500, 2000, 1800] == [record.value for record in run.provenance(alert)]
     assert "1 record went to" in run.why_no_output("fraud-alerts").answer
+
+
+BUSY = (("alice", "Oslo", True), ("bob", "Rome", True), ("carl", "Rome", True), ("alice", "Rome", False))
+FILTERED = "1 record stopped at filter"
+
+
+@pytest.mark.parametrize(
+    ("key", "answer", "because"),
+    [
+        ("alice", f'nothing of key "alice" was written to "busy": {FILTERED}', ["paid was false"]),
+        ("bob", f'nothing of key "bob" was written to "busy": {FILTERED}', []),
+        ("carl", '1 record of key "carl" went to "busy": every record on the way was forwarded', []),
+        ("Rome", f'1 record of key "Rome" went to "busy": {FILTERED}', []),
+        ("dora", 'nothing of key "dora" was written to "busy": topic "orders" got no record of key "dora"', []),
+    ],
+    ids=["two filters", "behind a repartition", "forwarded", "key of the result", "unknown"],
+)
+def test_missing_output_is_explained_for_one_key(key: str, answer: str, because: list[str]) -> None:
+    """A record counts under each key that it has on its way, also before ``select_key`` and an internal topic."""
+    builder = ks.StreamsBuilder("shop")
+    paid = builder.stream("orders").filter(lambda _, order: order["paid"])
+    counts = paid.select_key(lambda _, order: order["city"]).group_by_key().count()
+    counts.to_stream().filter(lambda _, count: count >= 2).to("busy")
+    rows = (("orders", key, {"city": city, "paid": paid}, at) for at, (key, city, paid) in enumerate(BUSY))
+    found = replay(builder.build(), sample(*rows)).why_no_output("busy", key=key)
+    assert found.answer.startswith(answer)
+    assert all(wanted in fact for wanted, fact in zip(because, found.because, strict=True))
+    assert answer in found._repr_mimebundle_()["text/plain"]
+
+
+def test_missing_output_of_a_key_counts_what_is_held_back_and_names_a_key_of_another_type() -> None:
+    """A released change belongs to its own key, and not to that of the record that releases it."""
+    builder, json = ks.StreamsBuilder("w"), ks.Serdes.json()
+    counts = builder.stream("in", key_serde=json).group_by_key().windowed_by(ks.TimeWindows.of("10ms")).count()
+    counts.suppress(ks.Suppressed.until_window_closes()).to_stream().to("out")
+    run = replay(builder.build(), sample(("in", 1, "x", 0), ("in", 2, "x", 12)))
+    assert "1 record of key 1 went to" in run.why_no_output("out", key=1).answer
+    assert "nothing of key 2 was written" in (held := run.why_no_output("out", key=2).answer)
+    assert "1 record is held back at suppress" in held
+    unlike = 'got no record of key "2"; keys "2" and 2 differ: str and int have other bytes'
+    assert run.why_no_output("out", key="2").answer.endswith(unlike)
 
 
 def test_of_many_records_the_first_thousand_give_the_reason() -> None:

@@ -200,7 +200,7 @@ def test_what_is_not_there_is_said_with_what_is() -> None:
         (lambda wrong: run.why_no_match(wrong), "join"),
         (lambda wrong: run.why_dropped(node=wrong), "node"),
     ):
-        with pytest.raises(EngineError, match=f'there is no {name} "wrong"'):
+        with pytest.raises(EngineError, match=f'{name} "wrong" does not exist'):
             ask("wrong")
     with pytest.raises(EngineError, match='no cut is at topic "wrong"'):
         run.why_cut("wrong")

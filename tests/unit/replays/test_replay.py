@@ -123,7 +123,7 @@ def test_breakpoints_stop_at_nodes_keys_and_conditions(run: Replay) -> None:
     assert step is not None
     assert "B" == step.record.key  # type: ignore[union-attr]
     assert run.run_until() is None
-    with pytest.raises(EngineError, match='there is no node "counts"'):
+    with pytest.raises(EngineError, match='node "counts" does not exist'):
         run.breakpoint(node="counts")
 
 
@@ -194,7 +194,7 @@ def test_a_predicate_that_fails_does_not_move_the_replay(run: Replay) -> None:
 
 def test_what_is_not_there_is_named(run: Replay) -> None:
     """Unknown stores, steps and records raise errors that list the known ones."""
-    with pytest.raises(StateError, match='there is no store "nope"'):
+    with pytest.raises(StateError, match='store "nope" does not exist'):
         run.at(0).store("nope")
     with pytest.raises(EngineError, match=r"step must be from 0, the beginning, to [0-9]+, got 99"):
         run.seek(99)

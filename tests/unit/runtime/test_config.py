@@ -71,7 +71,7 @@ def test_values_that_make_no_sense_are_refused(settings: dict[str, object]) -> N
 @pytest.mark.parametrize("word", ["exactly_once", "exactly_once_beta"])
 def test_guarantees_that_kafka_has_given_up_are_refused(word: str) -> None:
     """S4-12: the error lists the two valid values."""
-    with pytest.raises(ConfigError, match=f'there is no processing guarantee "{word}"') as error:
+    with pytest.raises(ConfigError, match=f'processing guarantee "{word}" does not exist') as error:
         Config.of({"processing.guarantee": word})
     assert 'did you mean "exactly_once_v2"?' == error.value.hint
     assert Config.of({"processing.guarantee": "at_least_once"}).exactly_once is False

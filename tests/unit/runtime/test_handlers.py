@@ -113,6 +113,8 @@ def test_failed_records_go_to_the_dead_letter_topic_as_they_came() -> None:
         for name in ("h", *(f"__streams.errors.{n}" for n in ("exception", "topic", "partition", "offset")))
     ]
     assert "__streams.errors.stacktrace" in headers
+    reason = b'serde "long" cannot read 4 bytes: expected 8 bytes; it reads int from -2**63 to 2**63 - 1'
+    assert reason == dict(dead[1].headers)["__streams.errors.message"]
     assert "dead" in found.produced_topic_names()
 
 

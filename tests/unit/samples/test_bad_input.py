@@ -28,8 +28,8 @@ def column(**columns: list[Any]) -> pd.DataFrame:
 
 
 FRAMES: dict[str, tuple[pd.DataFrame, dict[str, Any], str]] = {
-    "a wrong column": (column(v=[1]), {"timestamp": "when"}, 'there is no column "when"'),
-    "no columns at all": (pd.DataFrame(), {}, 'there is no column "ts"'),
+    "a wrong column": (column(v=[1]), {"timestamp": "when"}, 'column "when" does not exist'),
+    "no columns at all": (pd.DataFrame(), {}, 'column "ts" does not exist'),
     "times in the index": (column(v=[1]).set_index("ts"), {}, '"ts" is the index of the frame'),
     "two columns of one name": (pd.DataFrame([["a", 1, 2, 0]], columns=["k", "v", "v", "ts"]), {}, "is not unique"),
     "a missing time": (

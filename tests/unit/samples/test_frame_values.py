@@ -83,6 +83,23 @@ def test_whole_numbers_with_gaps_stay_whole(kind: str) -> None:
     assert type(sample[0].key) is type(sample[0].value["id"]) is int
 
 
+def test_a_sample_names_columns_of_whole_numbers_that_gaps_made_floats() -> None:
+    """With the call that keeps them whole; other floats, and columns without any number, are not named."""
+    gap = float("nan")
+    columns = {
+        "at": [0, 1, 2],
+        "n": [1.0, gap, 3.0],
+        "rate": [0.5, gap, 2.0],
+        "full": [1.0, 2.0, 3.0],
+        "none": [gap] * 3,
+    }
+    sample = ks.Sample.from_dataframe(pd.DataFrame(columns), topic="t", timestamp="at")
+    hint = 'whole numbers of column "n" are floats, because it has gaps: .astype("Int64")'
+    assert ("from a pandas frame", hint) == sample.notes
+    whole = pd.DataFrame(columns).astype({"n": "Int64"})
+    assert ("from a pandas frame",) == ks.Sample.from_dataframe(whole, topic="t", timestamp="at").notes
+
+
 def test_times_between_two_milliseconds_are_kept_in_values_and_warned_of_as_event_times() -> None:
     """One warning per column at the user's line, for pandas, Arrow and Python; `ks.run` reads the same."""
     fine = pd.to_datetime(["2026-01-01T12:00:00.123456Z"] * 2)

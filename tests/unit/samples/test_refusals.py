@@ -97,5 +97,5 @@ def test_a_slip_of_the_pen_changes_no_sample_in_silence(change: Callable[[ks.Sam
 def test_a_frame_is_ordered_by_columns_that_it_has() -> None:
     """The error lists the existing ones."""
     frame = pandas.DataFrame({"time": [1], "key": ["a"]})
-    with pytest.raises(ConfigError, match='there is no column "tyme"'):
+    with pytest.raises(ConfigError, match='column "tyme" does not exist'):
         ks.Sample.from_dataframe(frame, topic="t", timestamp="time", order_by="tyme")

@@ -136,7 +136,7 @@ def test_late_times_are_printed_as_iso_text():
         ("key | time\na | noon", 'time "noon" is not an instant'),
         ("key | time\na | 2026-01-01T09:00", "has no time zone"),
         ("key | partition\na | x", 'partition must be an integer, got "x"'),
-        ("key\nbytes:0", "is not a bytes value"),
+        ("key\nbytes:0", "is not a value of type bytes"),
     ],
 )
 def test_what_cannot_be_read_is_refused_with_its_line(text, message):

@@ -597,7 +597,7 @@ def test_mistakes_are_answered_with_what_there_is() -> None:
     driver = ks.simulation.ClusterDriver(counted(), AT_LEAST)
     with pytest.raises(KStreamError, match='no application reads topic "nothing"'):
         driver.create_input_topic("nothing")
-    with pytest.raises(StateError, match='there is no store "m"'):
+    with pytest.raises(StateError, match='store "m" does not exist'):
         driver.application.store("m")
     with pytest.raises(EngineError, match="must be from 0 to 0, got 7"):
         driver.delay("in", 7)

@@ -163,7 +163,7 @@ def test_a_topic_is_created_once_and_says_what_it_is() -> None:
         ks.simulation.create_topic("userLogins", on=log)
     with pytest.raises(EngineError, match='topic "other" cannot have 4 replicas on 3 brokers'):
         ks.simulation.create_topic("other", on=log, replication_factor=4)
-    with pytest.raises(EngineError, match='there is no topic "other"'):
+    with pytest.raises(EngineError, match='topic "other" does not exist'):
         log.append("other", None, 1)
     for wrong in ({"partitions": 0}, {"config": {"cleanup.policy": "compact"}}):
         with pytest.raises(ConfigError, match='topic "third"'):

@@ -50,7 +50,7 @@ def test_modules_are_given_by_name_by_path_or_themselves(tmp_path: Path) -> None
 @pytest.mark.parametrize("module", ["no_such_module", "no/such/file.py", Path("nowhere"), "sys"])
 def test_what_is_not_a_python_module_is_refused(module: str | Path) -> None:
     """Refused before any executor is asked."""
-    with pytest.raises(ks.errors.ConfigError, match=r"no Python module|neither a Python file nor a package"):
+    with pytest.raises(ks.errors.ConfigError, match=r"no file was found for|neither a Python file nor a package"):
         _source(module)
 
 

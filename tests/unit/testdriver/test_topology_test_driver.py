@@ -207,7 +207,7 @@ GETTERS = [
 @pytest.mark.parametrize("getter", GETTERS)
 def test_an_unknown_store_is_an_error_with_the_nearest_name(getter: str) -> None:
     """One rule and one hint for every kind of lookup."""
-    with pytest.raises(StateError, match='there is no store "cuonts"') as error:
+    with pytest.raises(StateError, match='store "cuonts" does not exist') as error:
         getattr(counting(), getter)("cuonts")
     assert error.value.hint == 'did you mean "counts"?'
 

@@ -118,7 +118,7 @@ def test_a_store_whose_name_is_taken_is_named_with_both_lines() -> None:
 def test_a_supplier_must_make_processors_and_new_ones() -> None:
     """An instance is not a supplier, and a supplier that returns one processor repeatedly is detected."""
     shared = Pass()
-    with pytest.raises(TopologyError, match="instead of a supplier of processors"):
+    with pytest.raises(TopologyError, match="needs a supplier of processors, got type"):
         base().add_processor("n", shared, "s")
     with pytest.raises(TopologyError) as caught:
         base().add_processor("n", lambda: shared, "s")
