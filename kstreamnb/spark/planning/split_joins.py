@@ -89,7 +89,7 @@ def _above(topology: Topology, name: str) -> tuple[str, ...]:
 def _are_ordered(topology: Topology, left: str, right: str) -> bool:
     """Return whether a row of the left table and an answer to another one are never due at one moment.
 
-    What one input record causes is ordered by the number of topics in between. So no input may reach both tables, nor
+    Records that one input record causes are ordered by the topics in between. So no input may reach both tables, nor
     the left one on paths of different lengths.
     """
     inputs = _inputs(topology, left)
