@@ -85,6 +85,8 @@ def _key_changers(nodes: Mapping[str, DescribedNode], sink: DescribedNode) -> li
 
 def _foreign_key(topic: str) -> str | None:
     """Describe how a foreign-key join routes records through its own topics."""
+    if topic.endswith("-rows-topic"):
+        return "rows go to the copy beside the answers"
     if topic.endswith("-topic"):
         if "SUBSCRIPTION-REGISTRATION" in topic or topic.endswith("-subscription-registration-topic"):
             return "subscriptions go to the foreign key's partition"

@@ -13,6 +13,7 @@ from copy import copy
 from dataclasses import replace
 from typing import Any
 
+from kstreamnb.core.operator import Apart
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.topology.nodes import InternalTopic, ProcessorNode, Sink, Source, Subtopology, walk
 from kstreamnb.topology.topology import Topology
@@ -27,32 +28,35 @@ def split_joins(topology: Topology, joins: Collection[str] | None = None) -> Top
         topology: the application's topology.
         joins: the joins to split, by the nodes that join answers; None for all.
     """
+    split = topology
     for node in topology.nodes.values():
         if isinstance(node, ProcessorNode) and (joins is None or node.name in joins):
-            topology = _split(topology, node)
-    return topology
+            apart = node.operator.apart(_store(node))
+            if apart is not None:
+                send, tell = _sides(topology, node)
+                split = _split(split, node, apart, send) if _are_ordered(topology, send, tell) else split
+    return split
 
 
-def _split(topology: Topology, resolve: ProcessorNode) -> Topology:
-    """Return the topology with a node's join split, or as it is without a join, or if results would change."""
-    rows = f"{resolve.name}-rows"
-    source, topic, store = (f"{rows}-{part}" for part in ("source", "topic", "store"))
-    apart = resolve.operator.apart(store)
-    if apart is None:
-        return topology
-    send, tell = _sides(topology, resolve)
-    if not _are_ordered(topology, send, tell):
-        return topology
+def _store(resolve: ProcessorNode) -> str:
+    return f"{resolve.name}-rows-store"
+
+
+def _split(topology: Topology, resolve: ProcessorNode, apart: Apart, send: str) -> Topology:
+    """Return the topology with one join split, or as it is if that would change results."""
+    rows, store = f"{resolve.name}-rows", _store(resolve)
+    source, topic = f"{rows}-source", f"{rows}-topic"
     answers = next(node for node in topology.sources() if node.name in resolve.parents)
     serdes: dict[str, Any] = {"key_serde": answers.key_serde, "value_serde": apart.serde}
+    call: dict[str, Any] = {"dsl": resolve.dsl, "origin": resolve.origin}  # pictures show the nodes inside the join
     above = (
-        ProcessorNode(rows, topology.nodes[send].parents, apart.send),
-        Sink(f"{rows}-sink", (rows,), topic, **serdes, partitioner=apart.partitioner),
+        ProcessorNode(rows, topology.nodes[send].parents, apart.send, **call),
+        Sink(f"{rows}-sink", (rows,), topic, **serdes, partitioner=apart.partitioner, origin=resolve.origin),
     )
     below = (
-        Source(source, (topic,), **serdes),
-        ProcessorNode(f"{rows}-keep", (source,), apart.keep, (store,)),
-        replace(resolve, operator=apart.resolve, stores=(store,)),
+        Source(source, (topic,), **serdes, origin=resolve.origin),
+        ProcessorNode(f"{rows}-keep", (source,), apart.keep, (store,), **call),
+        replace(resolve, parents=(answers.name, f"{rows}-keep"), operator=apart.resolve, stores=(store,)),
     )
     split = copy(topology)
     split.nodes = topology.nodes | {node.name: node for node in (*above, *below)}
