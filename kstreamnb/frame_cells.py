@@ -97,9 +97,9 @@ def pandas_values(series: Any, other: Callable[[object], Any] = _unchanged) -> l
     return [plain_value(value, other) for value in without_gaps(series)]
 
 
-def whole_with_gaps(frame: Any) -> list[Any]:
-    """Return the columns of a pandas frame that were whole numbers before a gap made floats of them."""
-    floats = frame.select_dtypes("float").dropna(axis=1, how="all")
+def whole_with_gaps(frame: Any, columns: list[str]) -> list[str]:
+    """Return those of a pandas frame's columns that were whole numbers before a gap made floats of them."""
+    floats = frame[columns].select_dtypes("float").dropna(axis=1, how="all")
     return [name for name, cells in floats.items() if cells.hasnans and (cells.dropna() % 1 == 0).all()]
 
 

@@ -117,7 +117,7 @@ class ProgressBar:
                 speed = number / passed if passed else 0
                 return before + tqdm.format_meter(
                     number, total, passed, ncols=_COLUMNS - len(before), unit=operation.unit,
-                    bar_format=_COUNT if total is None else _METER,
+                    bar_format=_COUNT if total is None or number > total else _METER,
                     postfix=f"{speed:,.0f} {operation.unit}/s" if speed >= 1 else None,
                 )  # fmt: skip
             names.append(operation.unit)

@@ -172,7 +172,8 @@ def read_parquet(
             hint="read it with pandas, and pass the frame to Sample.from_dataframe()" if foreign else None,
         ) from error
     # pandas writes the index of rows that were filtered or sorted as such columns
-    table = table.select([name for name in table.column_names if not name.startswith("__index_level_")])
+    named, names = roles.read(()) if roles else [], table.column_names
+    table = table.select([name for name in names if name in named or not name.startswith("__index_level_")])
     mark = (table.schema.metadata or {}).get(_MARK)
     if roles is not None:
         records = records_of_table(table, roles, partitions=partitions, key_serde=key_serde)

@@ -58,6 +58,10 @@ class Roles:
         taken = {name for role, name in self.named().items() if role != "key"}
         return [name for name in columns if name not in taken]
 
+    def read(self, columns: Iterable[str]) -> list[str]:
+        """Return the columns that records are made of, each once."""
+        return list(dict.fromkeys((*self.named().values(), *self.value_columns(columns))))
+
     def check(self, columns: Sequence[str], order_by: Sequence[str] = ()) -> None:
         """Raise ConfigError for a name that is not a column, that is ambiguous, or that is not text."""
         names = ", ".join(map(str, columns)) or "none"
@@ -95,8 +99,8 @@ def make_records(
     count = len(times)
     if times and min(times) in _SECONDS and max(times) in _SECONDS:
         warn_of_times(
-            f'times of column "{roles.timestamp}" are within January to April of 1970, because whole numbers are '
-            "milliseconds since the epoch; if these are seconds, multiply them by 1000"
+            f'times of column "{roles.timestamp}" are within January to April of 1970; whole numbers are milliseconds '
+            "since the epoch: if these are seconds, multiply them by 1000"
         )
     keys: Iterable[Any] = cells["key"] if "key" in cells else repeat(None, count)
     headers: Iterable[Headers] = cells["headers"] if "headers" in cells else repeat((), count)

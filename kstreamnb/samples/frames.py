@@ -72,7 +72,7 @@ def records_of_arrow(
     records = records_of_table(table, roles, partitions=partitions, key_serde=key_serde)
     if order_by:  # not by Arrow, which cannot sort the texts of Polars
         cells = zip(*(table.column(name).to_pylist() for name in order_by), strict=True)
-        ranks = [[(cell is None, cell) for cell in row] for row in cells]
+        ranks = [[(1, 0) if cell is None or cell != cell else (0, cell) for cell in row] for row in cells]
         records = number_offsets(records[row] for row in sorted(range(len(ranks)), key=ranks.__getitem__))
     return records, schema_of_table(table)
 
@@ -106,7 +106,7 @@ def records_of_spark(
 
     roles.check(frame.columns)
     schema = tuple((field.name, field.dataType.simpleString()) for field in frame.schema.fields)
-    for name in {*roles.named().values(), *roles.value_columns(frame.columns)}:
+    for name in roles.read(frame.columns):
         expect_json_type(name, frame.schema[name].dataType)
     drawn, times = frame, spark_times(frame, roles.timestamp)
     if between is not None:

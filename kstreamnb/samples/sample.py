@@ -178,7 +178,7 @@ class Sample(Suggesting, Framed):
             raise ConfigError(f'option "{min(draw)}" applies only to a Spark frame', hint=f"slice the {kind} frame")
         read = getattr(frames, f"records_of_{kind}")
         records, schema = read(frame, roles, order_by=order, partitions=partitions, key_serde=key_serde, **draw)
-        gaps = whole_with_gaps(frame) if kind == "pandas" else ()
+        gaps = whole_with_gaps(frame, roles.read(dict(schema))) if kind == "pandas" else ()
         notes = (f'whole numbers of column "{name}" are floats, because it has gaps: .astype("Int64")' for name in gaps)
         return cls(records, (f"from {'an' if kind == 'arrow' else 'a'} {kind} frame", *notes), schema)
 

@@ -71,13 +71,15 @@ def _until(places: list[Seen]) -> Seen:
 
 
 def test_a_long_action_has_a_bar_that_counts_and_goes(opened: list[Seen]) -> None:
-    """The bar shows progress as parts of a total; its place is closed at the end of the action."""
+    """The bar shows progress as parts of a total until that is exceeded; its place is closed at the end."""
     with under_way("cells", 4) as done:
         done(1)
         seen = _until(opened)
         seen.wait_for("1/4 cells [00:0")
         done(2)
         seen.wait_for("3/4 cells [00:0")
+        done(3)
+        seen.wait_for("6 cells [00:0")
         assert not seen.is_closed
     assert seen.is_closed
 

@@ -195,16 +195,21 @@ def test_frames_that_export_arrow_data_are_read_as_pandas_frames_are(tmp_path):
 
     for frame in (table, Exported()):
         assert Sample.from_dataframe(expected, **named).records == Sample.from_dataframe(frame, **named).records
+    gaps = pa.table({"at": [0, 1, 2, 3], "n": pa.array([float("nan"), 2.0, None, 1.0])})
+    sample = Sample.from_dataframe(gaps, topic="s", timestamp="at", order_by="n")
+    assert [record.timestamp for record in sample] == [3, 1, 0, 2]
     with pytest.raises(ConfigError, match='option "limit" applies only to a Spark frame'):
         Sample.from_dataframe(table, limit=5, **named)
 
 
 def test_an_unnamed_index_that_pandas_wrote_is_no_field(tmp_path):
-    """Rows that were filtered or sorted have an index, which is not data."""
+    """Rows that were filtered or sorted have an index, which is not data unless it is named as a column."""
     kept = _frame().iloc[[2, 0]]
     kept.to_parquet(tmp_path / "f.parquet")
     named = {"topic": "s", "key": "sku", "timestamp": "sold_at"}
     assert Sample.from_dataframe(kept, **named) == Sample.from_parquet(tmp_path / "f.parquet", **named)
+    by_index = Sample.from_parquet(tmp_path / "f.parquet", **{**named, "key": "__index_level_0__"})
+    assert [record.key for record in by_index] == [2, 0]
 
 
 def test_a_file_that_is_missing_or_of_another_kind_is_named(tmp_path):
@@ -220,7 +225,7 @@ def test_a_file_that_is_missing_or_of_another_kind_is_named(tmp_path):
 def test_seconds_as_times_are_warned_of():
     """Whole numbers are milliseconds; seconds would all fall into a few weeks of 1970."""
     frame = pd.DataFrame({"at": [1_767_258_000, 1_767_254_400]})
-    with pytest.warns(UserWarning, match=r'"at" are within .* if these are seconds, multiply them by 1000'):
+    with pytest.warns(UserWarning, match='"at" are within .* if these are seconds, multiply them by 1000'):
         Sample.from_dataframe(frame, topic="t", timestamp="at")
     with warnings.catch_warnings():
         warnings.simplefilter("error")

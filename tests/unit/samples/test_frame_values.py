@@ -84,7 +84,7 @@ def test_whole_numbers_with_gaps_stay_whole(kind: str) -> None:
 
 
 def test_a_sample_names_columns_of_whole_numbers_that_gaps_made_floats() -> None:
-    """With the call that keeps them whole; other floats, and columns without any number, are not named."""
+    """With the call that keeps them whole; other floats, and columns that are not read, are not named."""
     gap = float("nan")
     columns = {
         "at": [0, 1, 2],
@@ -96,6 +96,8 @@ def test_a_sample_names_columns_of_whole_numbers_that_gaps_made_floats() -> None
     sample = ks.Sample.from_dataframe(pd.DataFrame(columns), topic="t", timestamp="at")
     hint = 'whole numbers of column "n" are floats, because it has gaps: .astype("Int64")'
     assert ("from a pandas frame", hint) == sample.notes
+    other = ks.Sample.from_dataframe(pd.DataFrame(columns), topic="t", timestamp="at", value=["rate", "none"])
+    assert ("from a pandas frame",) == other.notes
     whole = pd.DataFrame(columns).astype({"n": "Int64"})
     assert ("from a pandas frame",) == ks.Sample.from_dataframe(whole, topic="t", timestamp="at").notes
 
