@@ -106,6 +106,7 @@ class Doom:
             if here != INSIDE:
                 self._wait(lambda: here not in self._held)
                 return
+            self._due.discard(here)  # it is not held, and may be here again before the blow
         slots = [each for each in SLOT_POINTS if each in self.applications]
         arrived = [self.mark.with_suffix(".reached"), *(self._file("held", each) for each in slots)]
         while not all(each.exists() for each in arrived):
