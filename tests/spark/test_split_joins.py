@@ -147,6 +147,19 @@ def _transformer_above(builder: ks.StreamsBuilder) -> None:
     orders.join(builder.table("customers"), _both, foreign_key=_customer).to_stream().to("out")
 
 
+def _processors_above(builder: ks.StreamsBuilder) -> None:
+    orders, customers = (builder.stream(topic).process(ks.Processor).to_table() for topic in ("orders", "customers"))
+    orders.join(customers, _both, foreign_key=_customer).to_stream().to("out")
+
+
+def _processor_beside_the_right_table(builder: ks.StreamsBuilder) -> None:
+    builder.add_state_store(ks.Stores.in_memory_key_value_store("shared"))
+    customers = builder.table("customers")
+    customers.to_stream().process(ks.Processor, "shared")
+    orders = builder.stream("orders").process(ks.Processor, "shared").to_table()
+    orders.join(customers, _both, foreign_key=_customer).to_stream().to("out")
+
+
 def _self_join(builder: ks.StreamsBuilder) -> None:
     people = builder.table("people")
     people.join(people, _both, foreign_key=_customer).to_stream().to("out")
@@ -184,6 +197,8 @@ def _left_table_below(builder: ks.StreamsBuilder) -> None:
         (_windows_below, [{0, 1}]),
         (_left_table_below, [{0, 1}]),
         (_transformer_above, [{0, 1}]),
+        (_processors_above, [{1, 3}]),
+        (_processor_beside_the_right_table, [{0, 1}]),
     ],
 )
 def test_joins_whose_results_would_depend_on_the_split_stay_in_one_task(build: Any, circles: list[set[int]]) -> None:
