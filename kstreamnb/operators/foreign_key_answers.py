@@ -68,12 +68,17 @@ class SubscriptionResolve(Operator):
 
         return resolve
 
-    def apart(self, store: str) -> Apart:
-        """Return the operators that join answers with a copy of the left table."""
+    def apart(self, store: str) -> Apart | None:
+        """Return the operators that join answers with a copy of the left table; None if users' code computes its rows.
+
+        Such code, of `transform_values` without a store, may give another row when it is asked again.
+        """
+        if _asks_users(self.view):
+            return None
         serde = self.value_serde
         resolve = CopyResolve(MaterializedView(store), self.joiner, self.left)
         send = RowSend(serde, self.view.versioned)
-        return Apart(send, RowKeep(store), resolve, ResponseSerde(serde), ResponsePartitioner())
+        return Apart(send, RowKeep(store), resolve, RowSerde(serde), ResponsePartitioner())
 
     def _bind_find(self, context: BindContext) -> FindRow:
         get, serde = self.view.bind(context), context.value_serde(self.value_serde)
@@ -95,6 +100,23 @@ def _stored_rows(view: TableView, context: BindContext, serde: Serde) -> dict[ob
     store = context.store(view.store) if isinstance(view, MaterializedView) else None
     in_place = None if store is None or context.value_serde(store.spec.value_serde) != serde else store.in_place()
     return {} if in_place is None else in_place[0]
+
+
+def _asks_users(view: object) -> bool:
+    """Return whether a transformer computes rows of a view, or of one that it is made of, when they are looked up."""
+    operator = getattr(view, "operator", None)
+    if operator is not None and operator.traits.user_code:
+        return True
+    return any(_asks_users(getattr(view, part)) for part in ("parent", "left", "right") if hasattr(view, part))
+
+
+class RowSerde(ResponseSerde):
+    """Bytes of a left table's row, as those of an answer; a row without bytes, such as an empty text, is a row."""
+
+    def _read(self, data: bytes) -> Response:
+        row = super()._read(data)
+        is_empty = row.value_hash is not None and len(data) == 1 + len(row.value_hash)
+        return row._replace(foreign_value=self._inner().deserialize(b"")) if is_empty else row
 
 
 @dataclass(frozen=True)

@@ -112,6 +112,54 @@ def _last(output: Output) -> dict[Any, Any]:
     return {(number, key): value for number, part in output.items() for key, value, _ in part}
 
 
+def test_an_empty_left_value_is_a_row_although_it_has_no_bytes(tmp_path: Path) -> None:
+    """An answer without bytes has no value, but a row of the copy has one."""
+    builder = ks.StreamsBuilder("shop")
+    texts = {"key_serde": "string", "value_serde": "string"}
+    customers, orders = builder.table("customers", **texts), builder.table("orders", **texts)
+    joined = orders.left_join(customers, _both, foreign_key=lambda order: order or None)
+    joined.to_stream().to("named", value_serde="string")
+    rows: list[Row] = [("orders", "o1", "", 1), ("customers", "c", "Ada", 2), ("orders", "o2", "c", 3)]
+    output, cluster = ran(tmp_path, builder.build(), rows, ["named"], batches=2, between=forget)
+    assert len(cluster.deployment.application.split) == 1
+    assert _last(output["named"]) == _last(driven(builder.build(), rows, 3, ["named"])["named"])
+    assert "+None" in _last(output["named"]).values()
+
+
+class _Numbered:
+    """Counts how often it is asked."""
+
+    def init(self, context: ks.ProcessorContext) -> None:
+        """Begin at 0."""
+        self.asked = 0
+
+    def transform(self, key: str, order: str | None) -> str | None:
+        """Append the count."""
+        self.asked += 1
+        return order and f"{order}/{self.asked}"
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def _transformer_above(builder: ks.StreamsBuilder) -> None:
+    orders = builder.table("orders").transform_values(_Numbered).filter(lambda key, order: bool(order))
+    orders.join(builder.table("customers"), _both, foreign_key=_customer).to_stream().to("out")
+
+
+def _processors_above(builder: ks.StreamsBuilder) -> None:
+    orders, customers = (builder.stream(topic).process(ks.Processor).to_table() for topic in ("orders", "customers"))
+    orders.join(customers, _both, foreign_key=_customer).to_stream().to("out")
+
+
+def _processor_beside_the_right_table(builder: ks.StreamsBuilder) -> None:
+    builder.add_state_store(ks.Stores.in_memory_key_value_store("shared"))
+    customers = builder.table("customers")
+    customers.to_stream().process(ks.Processor, "shared")
+    orders = builder.stream("orders").process(ks.Processor, "shared").to_table()
+    orders.join(customers, _both, foreign_key=_customer).to_stream().to("out")
+
+
 def _self_join(builder: ks.StreamsBuilder) -> None:
     people = builder.table("people")
     people.join(people, _both, foreign_key=_customer).to_stream().to("out")
@@ -148,10 +196,13 @@ def _left_table_below(builder: ks.StreamsBuilder) -> None:
         (_one_input_for_both, [{0, 1}]),
         (_windows_below, [{0, 1}]),
         (_left_table_below, [{0, 1}]),
+        (_transformer_above, [{0, 1}]),
+        (_processors_above, [{1, 3}]),
+        (_processor_beside_the_right_table, [{0, 1}]),
     ],
 )
 def test_joins_whose_results_would_depend_on_the_split_stay_in_one_task(build: Any, circles: list[set[int]]) -> None:
-    """Both sides share an input or stores, or what follows depends on the stream time of the left side."""
+    """Both sides share an input or stores, what follows depends on stream time, or a left row on when it is asked."""
     builder = ks.StreamsBuilder("shop")
     build(builder)
     assert circles == [set(cycle) for cycle in placed(builder.build(), 3).application.cycles]

@@ -35,7 +35,7 @@ def rebuilt_stores(query: Query) -> Iterator[RebuiltStore]:
     with query.control.action.busy:
         await_commit(query.control.files, query.control.action.last.number)
         rebuilt = read_tasks(query.spark, query.deployment, query.control.files)
-        for name in sorted(query.topology.stores):
+        for name in sorted(query.deployment.application.running.stores):
             pairs = [
                 (placed.plan.task_id, store)
                 for placed in tasks_with(query.deployment, name)

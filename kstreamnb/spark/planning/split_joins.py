@@ -18,6 +18,7 @@ from kstreamnb.core.stores import StoreSpec
 from kstreamnb.topology.nodes import InternalTopic, ProcessorNode, Sink, Source, Subtopology, walk
 from kstreamnb.topology.topology import Topology
 
+_CLOCK = ""
 _TIMELESS = ("key_value", "timestamped_key_value")
 
 
@@ -102,17 +103,24 @@ def _are_ordered(topology: Topology, left: str, right: str) -> bool:
 
 
 def _inputs(topology: Topology, name: str) -> set[tuple[str, int]]:
-    """Return the inputs above a node with the number of topics in between; in a loop, with several numbers."""
+    """Return the inputs above a node with the number of topics in between; in a loop, with several numbers.
+
+    Users' code may forward at any record of its sub-topology, and at a tick of the wall clock, which is an input, too.
+    """
     nodes = topology.nodes
+    groups = {node: group.nodes for group in topology.subtopologies() for node in group.nodes}
 
     def onward(place: tuple[str, int]) -> list[tuple[str, int]]:
         name, distance = place
         above = _above(topology, name) if distance < len(nodes) else ()
-        return [(each, distance + isinstance(nodes[name], Source)) for each in above]
+        beside = groups[name] if nodes[name].traits.user_code else ()
+        sources = [(each, distance) for each in beside if isinstance(nodes[each], Source)]
+        return sources + [(each, distance + isinstance(nodes[name], Source)) for each in above]
 
-    return {
+    places = list(walk([(name, 0)], onward))
+    return {(_CLOCK, distance) for name, distance in places if nodes[name].traits.user_code} | {
         (topic, distance)
-        for source, distance in walk([(name, 0)], onward)
+        for source, distance in places
         if isinstance(node := nodes[source], Source)
         for topic in node.topics or (node.pattern or "",)
         if topic not in topology.internal_topics
