@@ -12,11 +12,12 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
 
-from kstreamnb.core.operator import BindContext, Cancellable, Forward, Operator, OperatorTraits, Process
+from kstreamnb.core.operator import BindContext, Cancellable, Forward, Operator, Process
 from kstreamnb.core.record import Headers, Record, RecordMetadata
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.signatures import taking
 from kstreamnb.core.time import duration_ms, instant_ms
+from kstreamnb.core.traits import OperatorTraits
 from kstreamnb.errors import ProcessingError, StateError
 from kstreamnb.suggesting import Suggesting
 

@@ -15,20 +15,10 @@ from struct import Struct
 from typing import ClassVar, NamedTuple
 
 from kstreamnb.core.codec import CopiedValue, StreamPartitioner
-from kstreamnb.core.operator import (
-    NO_TRAITS,
-    BindContext,
-    Forward,
-    JoinTraits,
-    KeyValueMapper,
-    Operator,
-    OperatorTraits,
-    Process,
-    TableView,
-    ValueMapper,
-)
+from kstreamnb.core.operator import BindContext, Forward, Operator, Process, TableView
 from kstreamnb.core.record import Change, Headers
 from kstreamnb.core.serde import Serde, SerdeAround
+from kstreamnb.core.traits import NO_TRAITS, JoinTraits, KeyValueMapper, OperatorTraits, ValueMapper
 from kstreamnb.errors import EngineError
 
 

@@ -7,18 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kstreamnb.core.block import Block
-from kstreamnb.core.operator import (
-    BindContext,
-    Condition,
-    Forward,
-    KeyValueMapper,
-    Operator,
-    OperatorTraits,
-    Process,
-    Stateless,
-    ValueMapper,
-)
+from kstreamnb.core.operator import BindContext, Forward, Operator, Process, Stateless
 from kstreamnb.core.record import Headers
+from kstreamnb.core.traits import Condition, KeyValueMapper, OperatorTraits, ValueMapper
 from kstreamnb.errors import ProcessingError
 
 
