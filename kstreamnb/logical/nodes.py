@@ -77,11 +77,6 @@ class GlobalTable(Carrier):
     operator: Operator
     timestamp_extractor: TimestampExtractor | None = None
 
-    @property
-    def traits(self) -> OperatorTraits:
-        """The traits of the operator that fills the store."""
-        return self.operator.traits
-
 
 @dataclass(frozen=True, kw_only=True)
 class StateStore(LogicalNode):

@@ -184,15 +184,12 @@ class Peek(Stateless):
 
 
 @dataclass(frozen=True)
-class Foreach(Stateless):
+class Foreach(Peek):
     """Calls ``action(key, value)``; the stream ends here.
 
     Shape: stream[K, V] -> nothing; 1 -> 0.
     Source: Kafka Streams `KStream#foreach`.
     """
-
-    action: Callable[[Any, Any], object]
-    traits = OperatorTraits("none", effect=True)
 
     def block(self) -> Block:
         """Call the action and end the stream."""
