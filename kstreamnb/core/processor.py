@@ -20,6 +20,7 @@ from kstreamnb.core.time import duration_ms, instant_ms
 from kstreamnb.core.traits import OperatorTraits
 from kstreamnb.errors import ProcessingError, StateError
 from kstreamnb.suggesting import Suggesting
+from kstreamnb.type_variables import TypeVar as TypeVarWithDefault
 
 if TYPE_CHECKING:  # a processor may declare stores; the specs need not be loaded for that
     from kstreamnb.core.stores import StoreSpec
@@ -27,13 +28,8 @@ if TYPE_CHECKING:  # a processor may declare stores; the specs need not be loade
 
 KIn = TypeVar("KIn")
 VIn = TypeVar("VIn")
-if TYPE_CHECKING:  # with defaults, so that a plain `ProcessorContext` is one of any records; Python 3.13 has them
-    import typing_extensions
-
-    KOut = typing_extensions.TypeVar("KOut", default=Any)
-    VOut = typing_extensions.TypeVar("VOut", default=Any)
-else:
-    KOut, VOut = TypeVar("KOut"), TypeVar("VOut")
+KOut = TypeVarWithDefault("KOut", default=Any)  # a plain `ProcessorContext` is one of any records
+VOut = TypeVarWithDefault("VOut", default=Any)
 
 
 class PunctuationType:
