@@ -48,10 +48,7 @@ class Response(NamedTuple):
     primary_partition: int | None = None
 
 
-_FORGET = Instruction.DELETE_KEY_NO_PROPAGATE
-_FORGET_AND_TELL = Instruction.DELETE_KEY_AND_PROPAGATE
-_TELL = Instruction.PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE
-_TELL_IF_FOUND = Instruction.PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE
+_FORGET, _FORGET_AND_TELL, _TELL, _TELL_IF_FOUND = _INSTRUCTIONS = tuple(Instruction)
 
 
 @dataclass(frozen=True)
@@ -244,7 +241,6 @@ class ForeignTableJoin(Operator):
         return tell
 
 
-_INSTRUCTIONS = tuple(Instruction)
 _NO_HASH = 0x80
 
 
