@@ -12,13 +12,15 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
 
-from kstreamnb.core.operator import BindContext, Cancellable, Forward, Operator, OperatorTraits, Process
+from kstreamnb.core.operator import BindContext, Cancellable, Forward, Operator, Process
 from kstreamnb.core.record import Headers, Record, RecordMetadata
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.signatures import taking
 from kstreamnb.core.time import duration_ms, instant_ms
+from kstreamnb.core.traits import OperatorTraits
 from kstreamnb.errors import ProcessingError, StateError
 from kstreamnb.suggesting import Suggesting
+from kstreamnb.type_variables import TypeVar as TypeVarWithDefault
 
 if TYPE_CHECKING:  # a processor may declare stores; the specs need not be loaded for that
     from kstreamnb.core.stores import StoreSpec
@@ -26,13 +28,8 @@ if TYPE_CHECKING:  # a processor may declare stores; the specs need not be loade
 
 KIn = TypeVar("KIn")
 VIn = TypeVar("VIn")
-if TYPE_CHECKING:  # with defaults, so that a plain `ProcessorContext` is one of any records; Python 3.13 has them
-    import typing_extensions
-
-    KOut = typing_extensions.TypeVar("KOut", default=Any)
-    VOut = typing_extensions.TypeVar("VOut", default=Any)
-else:
-    KOut, VOut = TypeVar("KOut"), TypeVar("VOut")
+KOut = TypeVarWithDefault("KOut", default=Any)  # a plain `ProcessorContext` is one of any records
+VOut = TypeVarWithDefault("VOut", default=Any)
 
 
 class PunctuationType:

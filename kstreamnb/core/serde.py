@@ -11,17 +11,13 @@ import re
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self
 from uuid import UUID
 
 from kstreamnb.errors import SerdeError
+from kstreamnb.type_variables import TypeVar
 
-if TYPE_CHECKING:
-    from typing_extensions import TypeVar as _TypeVar
-
-    T = _TypeVar("T", default=Any)
-else:
-    T = TypeVar("T")  # Python 3.11 has no defaults; `Serde` without a parameter is a serde of any values
+T = TypeVar("T", default=Any)  # `Serde` without a parameter is a serde of any values
 
 
 class Serde(Generic[T]):

@@ -7,7 +7,7 @@ keywords, ``of(…)``, exists beside them.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import ClassVar, Self
 
 from kstreamnb.core.arguments import expect_number
 from kstreamnb.core.time import MAX_TIME_MS, Duration, Instant, duration_ms, instant_ms
@@ -338,18 +338,13 @@ class UnlimitedWindows(Suggesting):
 
     start_ms: int = 0
 
+    size_ms: ClassVar[int] = MAX_TIME_MS
+    """The size, which has no limit."""
+    grace_ms: ClassVar[int] = 0
+    """None: the window never closes."""
+
     def __post_init__(self) -> None:
         _check_not_negative(self.start_ms, "window start", "Window start time (startMs) cannot be negative.")
-
-    @property
-    def size_ms(self) -> int:
-        """The size, which has no limit."""
-        return MAX_TIME_MS
-
-    @property
-    def grace_ms(self) -> int:
-        """None: the window never closes."""
-        return 0
 
     @classmethod
     def of(cls, *, start: Instant = 0) -> Self:

@@ -154,6 +154,12 @@ def _repartition(graph: GraphBuilder, shared: GroupFlow | CogroupFlow, group: Gr
     node = graph.repartition(group.topic_name or store, key_serde=group.key_serde, value_serde=group.value_serde)
     if group.topic_name is None and ("state store", store) in graph.unnamed:  # named after the store
         graph.note_unnamed("repartition topic", node.topic)
+    return _add_repartition(graph, shared, group, node)
+
+
+def _add_repartition(
+    graph: GraphBuilder, shared: GroupFlow | CogroupFlow, group: GroupFlow, node: Repartition
+) -> Repartition:
     key = None if shared is group else group
     if key in shared.repartitioned and (key or group.topic_name):
         return shared.repartitioned[key] if key else graph.attach(shared.repartitioned[key], group.node)
@@ -214,19 +220,9 @@ def emit_fold_table(
     source = graph.name_or_new(table.name, "KSTREAM-SOURCE-", "-source")
     name = graph.name_or_new(table.name, f"KTABLE-{java}-")
     topic = f"{group.topic_name or store_name}-repartition"
-    repartition = group.repartitioned.get(None)
-    if repartition is None or group.topic_name is None:
-        repartition = Repartition(
-            name=source,
-            topic=topic,
-            sink_name=sink,
-            word="repartition",
-            key_serde=group.key_serde,
-            value_serde=ChangeSerde(group.value_serde),
-        )
-        group.repartitioned[None] = repartition = graph.add(repartition, group.node)
-    else:
-        graph.attach(repartition, group.node)
+    serdes: SerdeFields = {"key_serde": group.key_serde, "value_serde": ChangeSerde(group.value_serde)}
+    repartition = Repartition(name=source, topic=topic, sink_name=sink, word="repartition", **serdes)
+    repartition = _add_repartition(graph, group, group, repartition)
     initializer, adder, subtractor = functions
     assert subtractor is not None
     operator = TableAggregate(store_name, initializer, adder, subtractor)

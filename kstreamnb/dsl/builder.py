@@ -13,7 +13,6 @@ from kstreamnb.core.names import check_topic_name
 from kstreamnb.core.operator import Operator
 from kstreamnb.core.processor import UserProcessor
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.core.serde import Serde
 from kstreamnb.core.signatures import taking
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.dsl.declarations import BuiltVersion, Declaration, DeclarationLog, Handle, replay
@@ -22,7 +21,7 @@ from kstreamnb.dsl.keywords import ConsumedKeywords, TableSourceKeywords, combin
 from kstreamnb.dsl.kstream import KStream
 from kstreamnb.dsl.ktable import GlobalKTable, KTable
 from kstreamnb.dsl.materialization import Materialization, lazy_table, materialization, row_store
-from kstreamnb.dsl.option_fields import StoreType
+from kstreamnb.dsl.option_fields import SerdeFields, StoreType
 from kstreamnb.dsl.options import Consumed, Materialized
 from kstreamnb.dsl.type_vars import SK as K
 from kstreamnb.dsl.type_vars import SV as V
@@ -341,11 +340,9 @@ class StreamsBuilder(Suggesting):
 
 
 # --- in the graph -----------------------------------------------------------------------------------------------------
-class SourceFields(TypedDict):
+class SourceFields(SerdeFields):
     """Fields of a source node that say how its topics are read."""
 
-    key_serde: Serde | None
-    value_serde: Serde | None
     timestamp_extractor: TimestampExtractor | None
 
 

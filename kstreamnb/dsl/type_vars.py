@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from kstreamnb.core.record import OutputMetadata, Record
+from kstreamnb.type_variables import TypeVar as TypeVarWithDefault
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -17,13 +18,8 @@ _K = TypeVar("_K", contravariant=True)
 _V = TypeVar("_V", contravariant=True)
 _V2 = TypeVar("_V2", covariant=True)
 
-if TYPE_CHECKING:  # Python 3.11 has no defaults: without serdes, or with their names, types are Any
-    from typing_extensions import TypeVar as TypeVarWithDefault
-
-    SK = TypeVarWithDefault("SK", default=Any)
-    SV = TypeVarWithDefault("SV", default=Any)
-else:
-    SK, SV = TypeVar("SK"), TypeVar("SV")
+SK = TypeVarWithDefault("SK", default=Any)  # without serdes, or with their names, types are Any
+SV = TypeVarWithDefault("SV", default=Any)
 
 RecordPredicate: TypeAlias = Callable[[K, V], object]
 """``(key, value)``: a true result keeps the record."""

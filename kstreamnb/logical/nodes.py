@@ -11,9 +11,10 @@ from typing import Any
 
 from kstreamnb.core.codec import StreamPartitioner
 from kstreamnb.core.extractors import TimestampExtractor
-from kstreamnb.core.operator import NO_TRAITS, Operator, OperatorTraits, TableView
+from kstreamnb.core.operator import Operator, TableView
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.stores import StoreSpec
+from kstreamnb.core.traits import NO_TRAITS, OperatorTraits
 from kstreamnb.source_location import SourceLocation
 from kstreamnb.topology.nodes import TopicName
 
@@ -75,11 +76,6 @@ class GlobalTable(Carrier):
     store: StoreSpec
     operator: Operator
     timestamp_extractor: TimestampExtractor | None = None
-
-    @property
-    def traits(self) -> OperatorTraits:
-        """The traits of the operator that fills the store."""
-        return self.operator.traits
 
 
 @dataclass(frozen=True, kw_only=True)

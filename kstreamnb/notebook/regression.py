@@ -64,19 +64,7 @@ def check(*places: Path | str) -> None:
 
     Raises: EngineError with pytest's output when one differs.
     """
-    options = [
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        __name__,
-        "-o",
-        "addopts=",
-        "-W",
-        "default",
-        "--color=no",
-        "--nbval",
-    ]
+    options = f"-q -p no:cacheprovider -p {__name__} -o addopts= -W default --color=no --nbval".split()
     where = ["--nbval-sanitize-with", str(sanitizers()), "--nbval-current-env", "--import-mode=importlib"]
     patience = f"--nbval-kernel-startup-timeout={START_S}"
     paths = [Path(place).resolve() for place in places]

@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
 
 from kstreamnb.core.block import Block
-from kstreamnb.core.operator import BindContext, Forward, Operator, OperatorTraits, Process
+from kstreamnb.core.operator import BindContext, Forward, Operator, Process
 from kstreamnb.core.record import Change, Headers, Windowed
 from kstreamnb.core.time import MAX_TIME_MS
+from kstreamnb.core.traits import OperatorTraits
 from kstreamnb.core.windows import TimeWindows
 from kstreamnb.operators.folding import Adder, FoldRecord, Initializer, Late, WindowedFold, count_up, folding, zero
 from kstreamnb.operators.store_protocols import KeyValueStore, RowStore, SessionStore, WindowStore

@@ -10,22 +10,11 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeAlias
 
-from kstreamnb.core.operator import (
-    NO_TRAITS,
-    BindContext,
-    Condition,
-    Forward,
-    GetRow,
-    KeyValueMapper,
-    Operator,
-    OperatorTraits,
-    Process,
-    TableView,
-    ValueMapper,
-)
+from kstreamnb.core.operator import BindContext, Forward, GetRow, Operator, Process, TableView
 from kstreamnb.core.processor import ProcessorContext, ProcessorSupplier, start
 from kstreamnb.core.record import Change, Headers
 from kstreamnb.core.serde import SerdeAround
+from kstreamnb.core.traits import NO_TRAITS, Condition, KeyValueMapper, OperatorTraits, ValueMapper
 from kstreamnb.errors import ProcessingError, SerdeError
 from kstreamnb.operators.folding import Adder, Initializer, folding
 from kstreamnb.operators.stateless import check_pair

@@ -11,17 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
-from kstreamnb.core.operator import (
-    EMITTED,
-    AggregationWindows,
-    BindContext,
-    Forward,
-    Operator,
-    OperatorTraits,
-    Process,
-    RowUse,
-)
+from kstreamnb.core.operator import EMITTED, BindContext, Forward, Operator, Process
 from kstreamnb.core.record import Change, Headers
+from kstreamnb.core.traits import AggregationWindows, OperatorTraits, RowUse
 from kstreamnb.core.windows import SessionWindows, SlidingWindows, UnlimitedWindows
 from kstreamnb.errors import ProcessingError
 from kstreamnb.operators.tables import forwards_itself

@@ -15,20 +15,10 @@ from struct import Struct
 from typing import ClassVar, NamedTuple
 
 from kstreamnb.core.codec import CopiedValue, StreamPartitioner
-from kstreamnb.core.operator import (
-    NO_TRAITS,
-    BindContext,
-    Forward,
-    JoinTraits,
-    KeyValueMapper,
-    Operator,
-    OperatorTraits,
-    Process,
-    TableView,
-    ValueMapper,
-)
+from kstreamnb.core.operator import BindContext, Forward, Operator, Process, TableView
 from kstreamnb.core.record import Change, Headers
 from kstreamnb.core.serde import Serde, SerdeAround
+from kstreamnb.core.traits import NO_TRAITS, JoinTraits, KeyValueMapper, OperatorTraits, ValueMapper
 from kstreamnb.errors import EngineError
 
 
@@ -58,10 +48,7 @@ class Response(NamedTuple):
     primary_partition: int | None = None
 
 
-_FORGET = Instruction.DELETE_KEY_NO_PROPAGATE
-_FORGET_AND_TELL = Instruction.DELETE_KEY_AND_PROPAGATE
-_TELL = Instruction.PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE
-_TELL_IF_FOUND = Instruction.PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE
+_FORGET, _FORGET_AND_TELL, _TELL, _TELL_IF_FOUND = _INSTRUCTIONS = tuple(Instruction)
 
 
 @dataclass(frozen=True)
@@ -254,7 +241,6 @@ class ForeignTableJoin(Operator):
         return tell
 
 
-_INSTRUCTIONS = tuple(Instruction)
 _NO_HASH = 0x80
 
 

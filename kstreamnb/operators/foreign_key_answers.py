@@ -7,19 +7,10 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from kstreamnb.core.codec import CopiedValue, SerializedValue
-from kstreamnb.core.operator import (
-    NO_TRAITS,
-    Apart,
-    BindContext,
-    Forward,
-    Operator,
-    OperatorTraits,
-    Process,
-    TableView,
-    ValueJoiner,
-)
+from kstreamnb.core.operator import Apart, BindContext, Forward, Operator, Process, TableView
 from kstreamnb.core.record import Change, Headers
 from kstreamnb.core.serde import Serde
+from kstreamnb.core.traits import NO_TRAITS, OperatorTraits, ValueJoiner
 from kstreamnb.operators.foreign_key import Response, ResponsePartitioner, ResponseSerde, value_hash
 from kstreamnb.operators.tables import NO_ROW, MaterializedView
 

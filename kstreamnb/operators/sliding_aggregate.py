@@ -10,8 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
-from kstreamnb.core.operator import Forward, RowUse
+from kstreamnb.core.operator import Forward
 from kstreamnb.core.record import Change, Headers, Windowed
+from kstreamnb.core.traits import RowUse
 from kstreamnb.errors import ProcessingError
 from kstreamnb.operators.folding import FoldRecord, Late, WindowedFold, folding
 from kstreamnb.operators.store_protocols import TimestampedRow, WindowStore

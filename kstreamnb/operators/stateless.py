@@ -7,18 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kstreamnb.core.block import Block
-from kstreamnb.core.operator import (
-    BindContext,
-    Condition,
-    Forward,
-    KeyValueMapper,
-    Operator,
-    OperatorTraits,
-    Process,
-    Stateless,
-    ValueMapper,
-)
+from kstreamnb.core.operator import BindContext, Forward, Operator, Process, Stateless
 from kstreamnb.core.record import Headers
+from kstreamnb.core.traits import Condition, KeyValueMapper, OperatorTraits, ValueMapper
 from kstreamnb.errors import ProcessingError
 
 
@@ -193,15 +184,12 @@ class Peek(Stateless):
 
 
 @dataclass(frozen=True)
-class Foreach(Stateless):
+class Foreach(Peek):
     """Calls ``action(key, value)``; the stream ends here.
 
     Shape: stream[K, V] -> nothing; 1 -> 0.
     Source: Kafka Streams `KStream#foreach`.
     """
-
-    action: Callable[[Any, Any], object]
-    traits = OperatorTraits("none", effect=True)
 
     def block(self) -> Block:
         """Call the action and end the stream."""

@@ -10,20 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from kstreamnb.core.operator import (
-    BindContext,
-    BufferTraits,
-    Forward,
-    JoinTraits,
-    KeyValueMapper,
-    Operator,
-    OperatorTraits,
-    Process,
-    TableView,
-    ValueJoiner,
-)
+from kstreamnb.core.operator import BindContext, Forward, Operator, Process, TableView
 from kstreamnb.core.record import Headers
 from kstreamnb.core.time import MAX_TIME_MS
+from kstreamnb.core.traits import BufferTraits, JoinTraits, KeyValueMapper, OperatorTraits, ValueJoiner
 from kstreamnb.operators.store_protocols import PendingStore
 
 Combine: TypeAlias = Callable[[Any, Any, Any], Any]

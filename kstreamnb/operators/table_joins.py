@@ -5,18 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from kstreamnb.core.operator import (
-    BindContext,
-    Forward,
-    GetRow,
-    JoinTraits,
-    Operator,
-    OperatorTraits,
-    Process,
-    TableView,
-    ValueJoiner,
-)
+from kstreamnb.core.operator import BindContext, Forward, GetRow, Operator, Process, TableView
 from kstreamnb.core.record import Change, Headers
+from kstreamnb.core.traits import JoinTraits, OperatorTraits, ValueJoiner
 from kstreamnb.operators.stream_joins import combiner
 from kstreamnb.operators.tables import NO_ROW, KeepsRows, bind_update
 from kstreamnb.topology.java_order import hash_order

@@ -11,18 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from kstreamnb.core.operator import (
-    BindContext,
-    BufferTraits,
-    Forward,
-    GetRow,
-    Operator,
-    OperatorTraits,
-    Process,
-    TableView,
-)
+from kstreamnb.core.operator import BindContext, Forward, GetRow, Operator, Process, TableView
 from kstreamnb.core.record import Change, Headers, Windowed
 from kstreamnb.core.stores import LATEST, NOT_PUT
+from kstreamnb.core.traits import BufferTraits, OperatorTraits
 from kstreamnb.errors import ProcessingError
 from kstreamnb.operators.store_protocols import RowStore, SuppressStore
 

@@ -120,11 +120,9 @@ def _sessions(store: Any) -> StoredElsewhere:
 
 _KINDS: dict[str, Callable[[Any], StoredElsewhere]] = {
     "key_value": _key_values,
-    "timestamped_key_value": _key_values,
     "versioned": _key_values,
     "lru": _key_values,
     "window": _windows,
-    "timestamped_window": _windows,
     "session": _sessions,
 }
 
@@ -133,7 +131,7 @@ def rows_of(spec: StoreSpec) -> MutableMapping[Any, Any]:
     """Return the container of a store's rows: a dict, or what the spec's factory makes."""
     if spec.factory is None:
         return {}
-    kind = _KINDS.get(spec.kind)
+    kind = _KINDS.get(spec.kind.removeprefix("timestamped_"))
     if kind is None:
         raise StateError(f'store "{spec.name}" of kind "{spec.kind}" cannot have a factory')
     made = spec.factory(spec)

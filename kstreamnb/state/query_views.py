@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from heapq import merge
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, cast
+from typing import Any, Generic, Literal, TypeAlias, cast
 
 from kstreamnb.core.record import ValueAndTimestamp, ValueTimestampHeaders, Windowed
 from kstreamnb.core.time import Instant, instant_ms
 from kstreamnb.state.codec import headers_of
 from kstreamnb.state.store import Rows
 from kstreamnb.suggesting import Suggesting
+from kstreamnb.type_variables import TypeVar
 
-if TYPE_CHECKING:
-    from typing_extensions import TypeVar as _TypeVar
-
-    K = _TypeVar("K", default=Any)
-    V = _TypeVar("V", default=Any)
-else:
-    K, V = TypeVar("K"), TypeVar("V")
+K = TypeVar("K", default=Any)
+V = TypeVar("V", default=Any)
 
 Show = Callable[[Any], Any]
 """Makes what a reader gets of a row."""
@@ -365,10 +361,8 @@ class VersionedView(View[K, V]):
 
 VIEWS: Mapping[str, type[View]] = {
     "key_value": KeyValueView,
-    "timestamped_key_value": KeyValueView,
     "lru": KeyValueView,
     "window": WindowView,
-    "timestamped_window": WindowView,
     "session": SessionView,
     "versioned": VersionedView,
 }
@@ -382,7 +376,7 @@ def view_of(
     ``views`` are the views to choose from.
     """
     kind, keeps_headers = stores[0].spec.kind, show == "headers" and stores[0].keeps_headers
-    view = views.get(kind)
+    view = views.get(kind.removeprefix("timestamped_"))
     if view is None:
         return None
     if not kind.startswith("timestamped"):

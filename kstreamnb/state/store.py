@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, MutableMapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias
 
 from kstreamnb.core.operator import Details
 from kstreamnb.core.record import Headers, RecordMetadata, ValueAndTimestamp, ValueTimestampHeaders
@@ -19,15 +19,11 @@ from kstreamnb.errors import StateError
 from kstreamnb.state.codec import RowWithHeaders, headers_in_values, headers_of, key_codec, stamped, value_codec
 from kstreamnb.state.custom import rows_of
 from kstreamnb.state.disk_rows import DiskRows
+from kstreamnb.type_variables import TypeVar
 
-if TYPE_CHECKING:
-    from typing_extensions import TypeVar as _TypeVar
-
-    RawKey = _TypeVar("RawKey", default=Any)
-    Row = _TypeVar("Row", default=Any)
-    Item = _TypeVar("Item", default=Any)
-else:
-    RawKey, Row, Item = TypeVar("RawKey"), TypeVar("Row"), TypeVar("Item")
+RawKey = TypeVar("RawKey", default=Any)
+Row = TypeVar("Row", default=Any)
+Item = TypeVar("Item", default=Any)
 
 NO_TIME = -1
 """The time of a row that has none, as in Kafka."""

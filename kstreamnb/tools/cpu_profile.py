@@ -7,8 +7,9 @@ from copy import copy
 from dataclasses import dataclass, replace
 from time import thread_time
 
-from kstreamnb.core.operator import BindContext, Forward, Operator, OperatorTraits, Process
+from kstreamnb.core.operator import BindContext, Forward, Operator, Process
 from kstreamnb.core.record import Headers
+from kstreamnb.core.traits import OperatorTraits
 from kstreamnb.replays.replay import Replay
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.nodes import ProcessorNode

@@ -16,9 +16,10 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
-from kstreamnb.core.operator import NO_TRAITS, Operator, OperatorTraits, RowUse
+from kstreamnb.core.operator import Operator
 from kstreamnb.core.serdes import NamesSerdes
 from kstreamnb.core.stores import StoreSpec
+from kstreamnb.core.traits import NO_TRAITS, OperatorTraits, RowUse
 from kstreamnb.source_location import SourceLocation
 
 _N = TypeVar("_N", bound=Hashable)

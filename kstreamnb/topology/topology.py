@@ -14,10 +14,11 @@ from kstreamnb.core.arguments import check_arguments, expect, expect_texts
 from kstreamnb.core.displayed import Displayed
 from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.names import check_topic_name
-from kstreamnb.core.operator import NO_TRAITS, Operator
+from kstreamnb.core.operator import Operator
 from kstreamnb.core.processor import ProcessorSupplier, UserProcessor
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.stores import StoreSpec
+from kstreamnb.core.traits import NO_TRAITS
 from kstreamnb.errors import TopologyError
 from kstreamnb.source_location import SourceLocation, user_origin
 from kstreamnb.suggesting import Suggesting

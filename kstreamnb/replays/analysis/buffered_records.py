@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kstreamnb.core.formatting import format_time
-from kstreamnb.core.operator import BufferTraits
 from kstreamnb.core.time import format_duration
+from kstreamnb.core.traits import BufferTraits
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.store_rows import stored_rows
 from kstreamnb.replays.analysis.open_windows import node_time

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kstreamnb.core.operator import AggregationWindows
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.time import MAX_TIME_MS
+from kstreamnb.core.traits import AggregationWindows
 from kstreamnb.core.windows import SessionWindows, SlidingWindows
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.store_rows import stored_rows

@@ -13,9 +13,9 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from kstreamnb.core.formatting import format_time, format_value, pluralize
-from kstreamnb.core.operator import OperatorTraits
 from kstreamnb.core.record import Change, TopicRecord, Windowed
 from kstreamnb.core.tables import Listing
+from kstreamnb.core.traits import OperatorTraits
 from kstreamnb.recording.record_text import record_id
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.trace import Code, shown

@@ -8,9 +8,9 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from kstreamnb.core.formatting import format_interval, format_time, format_value
-from kstreamnb.core.operator import AggregationWindows, JoinTraits
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.time import MAX_TIME_MS, format_duration
+from kstreamnb.core.traits import AggregationWindows, JoinTraits
 from kstreamnb.core.windows import SessionWindows, SlidingWindows, UnlimitedWindows
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.steps import Drop

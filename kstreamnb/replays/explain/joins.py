@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
 from kstreamnb.core.formatting import format_interval, format_time, format_value, join_list, pluralize
-from kstreamnb.core.operator import JoinTraits
 from kstreamnb.core.time import format_duration
+from kstreamnb.core.traits import JoinTraits
 from kstreamnb.errors import EngineError
 from kstreamnb.hints import unknown
 from kstreamnb.recording.recorded_run import RecordedRun

@@ -7,8 +7,8 @@ from operator import attrgetter
 from typing import Any
 
 from kstreamnb.core.formatting import format_time, format_value, join_list, pluralize
-from kstreamnb.core.operator import OperatorTraits
 from kstreamnb.core.record import Change
+from kstreamnb.core.traits import OperatorTraits
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.steps import Drop
 from kstreamnb.replays.analysis.buffered_records import buffered_records

@@ -21,6 +21,7 @@ from kstreamnb.core.names import check_topic_name
 from kstreamnb.core.record import AnyHeaders, Headers, Record, headers_of
 from kstreamnb.core.signatures import name_of, taking
 from kstreamnb.core.time import time_ms
+from kstreamnb.data_files import rows_of
 from kstreamnb.errors import ConfigError, EngineError
 from kstreamnb.hints import detailed
 
@@ -34,15 +35,6 @@ class RecordProduced(NamedTuple):
     key: Any
     value: Any
     headers: Headers = ()
-
-
-_JAVA_HANDLERS = {
-    "LogAndContinueExceptionHandler": "continue",
-    "LogAndContinueProcessingExceptionHandler": "continue",
-    "LogAndFailExceptionHandler": "fail",
-    "LogAndFailProcessingExceptionHandler": "fail",
-    "DefaultProductionExceptionHandler": "fail",
-}
 
 
 @dataclass(frozen=True)
@@ -172,7 +164,9 @@ def handler_of(value: Any, setting: str) -> Handler:
     """Return a handler from a word, a function, or the class name that Kafka Streams knows it by."""
     if callable(value):
         return taking(value, "context", "error", what=f"function as {setting}")  # type: ignore[no-any-return]
-    word = _JAVA_HANDLERS.get(str(value).rsplit(".", 1)[-1], value)
+    word = value
+    if str(value).endswith("ExceptionHandler"):
+        word = dict(rows_of(__package__, "java_handlers.tsv")).get(str(value).rsplit(".", 1)[-1], value)
     if word not in ("fail", "continue"):
         raise ConfigError(f'setting "{setting}" cannot be "{value}"', hint='use "fail", "continue" or a function')
     return str(word)

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 import kstreamnb
-from kstreamnb.core.operator import BufferTraits, JoinTraits, Operator, OperatorTraits, Stateless
+from kstreamnb.core.operator import Operator, Stateless
 from kstreamnb.core.processor import UserProcessor
+from kstreamnb.core.traits import BufferTraits, JoinTraits, OperatorTraits
 from kstreamnb.core.windows import TimeWindows
 from kstreamnb.operators import aggregates, foreign_key, stateless, stream_joins, table_joins, tables
 from kstreamnb.operators.derived_tables import DerivedTable, TableFilter, TableTransformValues

@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kstreamnb.core.block import Block
-from kstreamnb.core.operator import NO_TRAITS, Operator
+from kstreamnb.core.operator import Operator
 from kstreamnb.core.record import Change
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
+from kstreamnb.core.traits import NO_TRAITS
 from kstreamnb.core.windows import TimeWindows
 from kstreamnb.operators.aggregates import StreamAggregate, WindowAggregate
 from kstreamnb.operators.folding import count_up, zero
