@@ -151,10 +151,7 @@ class RowKeep(Operator):
 
     store: str
 
-    @property
-    def traits(self) -> OperatorTraits:
-        """Replaces rows."""
-        return OperatorTraits("replace", self.store)
+    traits = NO_TRAITS
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
@@ -173,9 +170,4 @@ class CopyResolve(SubscriptionResolve):
 
     def _bind_find(self, context: BindContext) -> FindRow:
         get = context.store(self.view.stores[0]).get
-
-        def find(key: object) -> tuple[object, bytes | None]:
-            row = get(key)
-            return (None, None) if row is None else (row.foreign_value, row.value_hash)
-
-        return find
+        return lambda key: (None, None) if (row := get(key)) is None else (row.foreign_value, row.value_hash)

@@ -64,7 +64,7 @@ def node_title(nodes: Mapping[str, DescribedNode], name: str) -> str:
 
 def store_label(name: str) -> str:
     """Return a store's name, or ``aggregate store`` for one that has only a generated name."""
-    generated = r"(?:KSTREAM|KTABLE|COGROUPKSTREAM)-([A-Z-]+?)(?:-STATE-STORE)?-\d{10}(?:-rows)?(?:-store)?"
+    generated = r"(?:KSTREAM|KTABLE|COGROUPKSTREAM)-([A-Z-]+?)(?:-STATE-STORE)?-\d{10}(?:-rows|-store)?"
     if match := re.fullmatch(generated, name):
         return f"{_WORDS.get(match[1], match[1].lower().replace('-', ' '))} store"
     match = re.fullmatch(r"(.+)-STATE-STORE-\d{10}", name)

@@ -244,5 +244,5 @@ def test_the_plan_shows_the_copy_and_which_join_is_split() -> None:
     planned = str(ks.plan(one_join(), 4, spark_partitions=4))
     assert "max parallelism: 4 of sub-topology 0, 4 of sub-topology 1, 4 of sub-topology 2" in planned
     assert "split: the sides of the foreign-key join at KTABLE-FK-JOIN-SUBSCRIPTION-RESPONSE-RESOLVER" in planned
-    assert "-rows-store (a copy of the left table's rows)" in planned
+    assert "-rows (a copy of the left table's rows)" in planned
     assert "in one place: sub-topologies 0, 1" in str(ks.plan(one_join(), 4, spark_partitions=1))

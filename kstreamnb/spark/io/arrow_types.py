@@ -10,18 +10,10 @@ from pyspark.sql.pandas.types import from_arrow_type
 
 from kstreamnb.core.codec import decoder, to_bytes
 from kstreamnb.core.serde import Serde
+from kstreamnb.data_files import rows_of
 
-_TYPES: dict[str, pa.DataType] = {
-    "string": pa.string(),
-    "uuid": pa.string(),
-    "long": pa.int64(),
-    "integer": pa.int32(),
-    "short": pa.int16(),
-    "double": pa.float64(),
-    "float": pa.float32(),
-    "boolean": pa.bool_(),
-    "json": pa.string(),
-}
+_TYPES = dict(rows_of(__package__, "arrow_types.tsv"))
+"""Names of Arrow types by those of serdes."""
 
 
 def spark_type(serde: Serde) -> str:
@@ -35,7 +27,7 @@ def _arrow_type(serde: Serde) -> pa.DataType:
     inner = getattr(serde, "inner", None)
     if inner is not None and "windowed" in serde.name:
         return pa.struct([("key", _arrow_type(inner)), ("start", pa.int64()), ("end", pa.int64())])
-    return _TYPES.get(serde.name, pa.binary())
+    return pa.type_for_alias(_TYPES.get(serde.name, "binary"))
 
 
 def arrow_column(wires: list[Any], serde: Serde) -> pa.Array:

@@ -18,6 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from kstreamnb.core.formatting import join_list
+from kstreamnb.data_files import rows_of
 from kstreamnb.errors import ConfigError, SparkError
 from kstreamnb.kafka.storage.temp_dirs import temp_dir
 from kstreamnb.spark.jvm import executor_probe
@@ -28,15 +29,7 @@ Module: TypeAlias = str | Path | ModuleType
 
 _KIT = "kstreamnb"
 _PURE = ("cloudpickle",)
-_COMPILED = {
-    "pyspark": "pyspark",
-    "numpy": "numpy",
-    "pandas": "pandas",
-    "pyarrow": "pyarrow",
-    "google.protobuf": "protobuf",
-    "msgpack": "msgpack",
-    "confluent_kafka": "confluent-kafka",
-}
+_COMPILED = dict(rows_of(__package__, "distributions.tsv"))
 """Names of distributions that executors need, by the module that they import."""
 
 _NO_PYTHON = "Cannot run program "

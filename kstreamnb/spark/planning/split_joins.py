@@ -32,20 +32,16 @@ def split_joins(topology: Topology, joins: Collection[str] | None = None) -> Top
     split = topology
     for node in topology.nodes.values():
         if isinstance(node, ProcessorNode) and (joins is None or node.name in joins):
-            apart = node.operator.apart(_store(node))
+            apart = node.operator.apart(f"{node.name}-rows")
             if apart is not None:
                 send, tell = _sides(topology, node)
                 split = _split(split, node, apart, send) if _are_ordered(topology, send, tell) else split
     return split
 
 
-def _store(resolve: ProcessorNode) -> str:
-    return f"{resolve.name}-rows-store"
-
-
 def _split(topology: Topology, resolve: ProcessorNode, apart: Apart, send: str) -> Topology:
     """Return the topology with one join split, or as it is if that would change results."""
-    rows, store = f"{resolve.name}-rows", _store(resolve)
+    rows = f"{resolve.name}-rows"  # the node that sends them, and the store of the copy
     source, topic = f"{rows}-source", f"{rows}-topic"
     answers = next(node for node in topology.sources() if node.name in resolve.parents)
     serdes: dict[str, Any] = {"key_serde": answers.key_serde, "value_serde": apart.serde}
@@ -56,12 +52,12 @@ def _split(topology: Topology, resolve: ProcessorNode, apart: Apart, send: str) 
     )
     below = (
         Source(source, (topic,), **serdes, origin=resolve.origin),
-        ProcessorNode(f"{rows}-keep", (source,), apart.keep, (store,), **call),
-        replace(resolve, parents=(answers.name, f"{rows}-keep"), operator=apart.resolve, stores=(store,)),
+        ProcessorNode(f"{rows}-keep", (source,), apart.keep, (rows,), **call),
+        replace(resolve, parents=(answers.name, f"{rows}-keep"), operator=apart.resolve, stores=(rows,)),
     )
     split = copy(topology)
     split.nodes = topology.nodes | {node.name: node for node in (*above, *below)}
-    split.stores = topology.stores | {store: StoreSpec(store, "key_value", **serdes, logged=False)}
+    split.stores = topology.stores | {rows: StoreSpec(rows, "key_value", **serdes, logged=False)}
     split.internal_topics = topology.internal_topics | {topic: InternalTopic(topic)}
     split.copartitioned = [*topology.copartitioned, (answers.name, source)]
     group = next(group for group in split.subtopologies() if resolve.name in group.nodes)

@@ -74,7 +74,7 @@ def test_a_view_cannot_be_written(views: dict[str, StoreView]) -> None:
     ("store", "message", "hint"),
     [
         ("names", 'no task keeps rows of global store "names"', "declare it with builder.table"),
-        ("nams", 'there is no store "nams"', 'did you mean "names"?'),
+        ("nams", 'store "nams" does not exist', 'did you mean "names"?'),
     ],
 )
 def test_a_store_that_no_task_has_is_told_from_one_that_does_not_exist(store: str, message: str, hint: str) -> None:
