@@ -45,13 +45,14 @@ _IN_MEMORY = (
 _ENGINES: dict[str, tuple[str, ...]] = {"kit": (), "kit-at-least-once": (), "java": (), "java-memory": (_IN_MEMORY,)}
 """Engines, and settings of Kafka Streams, whose own default is RocksDB."""
 
+_FOREIGN = "foreign-key-join"
 _FLOWS = {
     "count": "keyed count",
     "tumbling": "count by window of 10 s",
     "regroup": "regrouped count",
     "json-totals": "JSON in and out, totals by key",
     "stream-join": "stream-stream join",
-    "foreign-key-join": "foreign-key join, 10 foreign rows",
+    _FOREIGN: "foreign-key join, 10 foreign rows",
 }
 _PATIENCE_S, _START_MS = 300.0, 1_790_000_000_000
 
@@ -101,7 +102,7 @@ def latency(field: Field, options: argparse.Namespace) -> None:
         prefixes = {engine: f"{name}-{engine}-{time.time_ns()}" for engine in options.engines}
         with ExitStack() as stack:
             for engine, prefix in prefixes.items():
-                _create_topics(field, prefix)
+                _create_topics(field, name, prefix)
                 stack.enter_context(field.running(engine, name, prefix))
             for rate in options.rates:
                 for prefix in prefixes.values():
@@ -129,9 +130,11 @@ def _medians(found: dict[str, list[tuple[float, ...]]]) -> dict[str, list[float]
     return {engine: [statistics.median(each) for each in zip(*rounds, strict=True)] for engine, rounds in found.items()}
 
 
-def _create_topics(field: Field, prefix: str) -> None:
-    for topic in (f"{prefix}-left", f"{prefix}-out"):
-        Admin(field.servers).create_topic(topic, partitions=_PARTITIONS)
+def _create_topics(field: Field, name: str, prefix: str) -> None:
+    for part in (*INPUTS[name], "out"):
+        Admin(field.servers).create_topic(f"{prefix}-{part}", partitions=_PARTITIONS)
+    if name == _FOREIGN:
+        _fill_foreign(field.servers, f"{prefix}-right")
 
 
 def _load(field: Field, prefix: str, rate: int, seconds: float) -> tuple[float, float, float]:
@@ -184,14 +187,10 @@ def throughput(field: Field, options: argparse.Namespace) -> None:
 def _flow(field: Field, engine: str, name: str, prefix: str, options: argparse.Namespace) -> tuple[float, ...]:
     """Run an engine over a filled topic; return both rates and the CPU seconds for a million records."""
     sides = INPUTS[name]
-    foreign = name == "foreign-key-join"
-    results = options.records if foreign else options.records // len(sides)
-    Admin(field.servers).create_topic(f"{prefix}-out", partitions=_PARTITIONS)
+    results = options.records if name == _FOREIGN else options.records // len(sides)
+    _create_topics(field, name, prefix)
     for side in sides:
-        Admin(field.servers).create_topic(f"{prefix}-{side}", partitions=_PARTITIONS)
-        if foreign and side == "right":
-            _fill_foreign(field.servers, f"{prefix}-{side}")
-        else:
+        if name != _FOREIGN or side == "left":
             _fill(field.servers, f"{prefix}-{side}", results, b'{"amount":%d,"of":"v"}' if "json" in name else b"v%d")
     before, began = field.cpu(engine), time.perf_counter()
     kit = {"max_records": options.batch} if engine.startswith("kit") else {}
