@@ -59,13 +59,8 @@ class SubscriptionResolve(Operator):
 
         return resolve
 
-    def apart(self, store: str) -> Apart | None:
-        """Return the operators that join answers with a copy of the left table; None if users' code computes its rows.
-
-        Such code, of `transform_values` without a store, may give another row when it is asked again.
-        """
-        if _asks_users(self.view):
-            return None
+    def apart(self, store: str) -> Apart:
+        """Return the operators that join answers with a copy of the left table."""
         serde = self.value_serde
         resolve = CopyResolve(MaterializedView(store), self.joiner, self.left)
         send = RowSend(serde, self.view.versioned)
@@ -91,14 +86,6 @@ def _stored_rows(view: TableView, context: BindContext, serde: Serde) -> dict[ob
     store = context.store(view.store) if isinstance(view, MaterializedView) else None
     in_place = None if store is None or context.value_serde(store.spec.value_serde) != serde else store.in_place()
     return {} if in_place is None else in_place[0]
-
-
-def _asks_users(view: object) -> bool:
-    """Return whether a transformer computes rows of a view, or of one that it is made of, when they are looked up."""
-    operator = getattr(view, "operator", None)
-    if operator is not None and operator.traits.user_code:
-        return True
-    return any(_asks_users(getattr(view, part)) for part in ("parent", "left", "right") if hasattr(view, part))
 
 
 class RowSerde(ResponseSerde):

@@ -35,7 +35,8 @@ def split_joins(topology: Topology, joins: Collection[str] | None = None) -> Top
             apart = node.operator.apart(f"{node.name}-rows")
             if apart is not None:
                 send, tell = _sides(topology, node)
-                split = _split(split, node, apart, send) if _are_ordered(topology, send, tell) else split
+                if _are_ordered(topology, send, tell) and not _is_computed(topology, send):
+                    split = _split(split, node, apart, send)
     return split
 
 
@@ -96,6 +97,13 @@ def _are_ordered(topology: Topology, left: str, right: str) -> bool:
     inputs = _inputs(topology, left)
     topics = {topic for topic, _ in inputs}
     return len(inputs) == len(topics) and topics.isdisjoint(topic for topic, _ in _inputs(topology, right))
+
+
+def _is_computed(topology: Topology, left: str) -> bool:
+    """Return whether users' code computes the left table's rows at each look-up: it may give others than it sent."""
+    nodes = topology.nodes
+    above = walk(nodes[left].parents, lambda name: () if nodes[name].traits.store else nodes[name].parents)
+    return any(node.traits.user_code and not node.traits.store for node in map(nodes.__getitem__, above))
 
 
 def _inputs(topology: Topology, name: str) -> set[tuple[str, int]]:
