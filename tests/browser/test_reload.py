@@ -27,7 +27,7 @@ builder.stream("orders").filter(lambda key, order: order > 3, name="large").to("
 SHOWN = """() => [...document.querySelectorAll(".jp-OutputArea-child")].filter(each => each.checkVisibility())
     .map(each => [".ks-saved", ".jp-RenderedSVG", ".ks-widget", ".jupyter-widgets"].find(of => each.querySelector(of)))
     .filter(Boolean)"""
-"""What the page shows of the explorer: its saved note, its saved picture, the widget, or the error of ipywidgets."""
+"""The parts of the explorer that a page may show: saved note, saved picture, widget, or the error of ipywidgets."""
 
 
 @pytest.fixture

@@ -39,7 +39,7 @@ BUILT = {
     'ks.StreamsBuilder().table("in", key_serde=ks.Serdes.string(), store="rows")': "KTable[str, Any]",
     'ks.StreamsBuilder().global_table("in", value_serde=ks.Serdes.uuid())': "GlobalKTable[Any, UUID]",
 }
-"""What a builder returns for these serdes."""
+"""The types that a builder returns for these serdes."""
 
 pytestmark = pytest.mark.slow
 
