@@ -122,7 +122,7 @@ def deploy(
             any size through in batches whose transactions end in time.
         tick: how often wall-clock punctuators are checked, if the topology has users' processors. Default: "1s".
         spark_partitions: state partitions of the query, fixed by its first start until `ks.spark.rescale`; by default
-            as many as cores, but no more than the widest level has tasks.
+            as many as cores, but no more than the widest level has tasks. With 1, a foreign-key join stays one task.
         memory_limit: bytes of memory that state may take in all Python workers of an executor; state beyond it is in
             files in the executor's local folder. Default: 1 GiB.
         fail_on_loss: end the query when records were removed before they were read. Default: True.
