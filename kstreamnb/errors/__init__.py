@@ -35,72 +35,38 @@ error for a name that does not exist. Each kind has a page with its cause, an ex
 """
 
 from kstreamnb.errors.base import DOCUMENTATION as DOCUMENTATION
-from kstreamnb.errors.base import (
-    ConfigError,
-    KStreamError,
-    MissingPackageError,
-    ProcessingError,
-    SerdeError,
-    StateError,
-    TopologyError,
-    UnknownNameError,
-    extra,
-)
-from kstreamnb.errors.engine import (
-    AccessDeniedError,
-    ApplicationStateError,
-    BrokerError,
-    BufferExhaustedError,
-    CheckpointError,
-    DataLossError,
-    EngineError,
-    FencedError,
-    JvmGoneError,
-    MissingJavaError,
-    PartitionError,
-    RecordRefusedError,
-    SinkError,
-    SparkError,
-    StorageError,
-    TopicDeletedError,
-    TransactionTimeoutError,
-    UnknownTopicError,
-)
-from kstreamnb.hints import did_you_mean, existing, unknown
+from kstreamnb.errors.base import ConfigError as ConfigError
+from kstreamnb.errors.base import KStreamError as KStreamError
+from kstreamnb.errors.base import MissingPackageError as MissingPackageError
+from kstreamnb.errors.base import ProcessingError as ProcessingError
+from kstreamnb.errors.base import SerdeError as SerdeError
+from kstreamnb.errors.base import StateError as StateError
+from kstreamnb.errors.base import TopologyError as TopologyError
+from kstreamnb.errors.base import UnknownNameError as UnknownNameError
+from kstreamnb.errors.base import extra as extra
+from kstreamnb.errors.engine import AccessDeniedError as AccessDeniedError
+from kstreamnb.errors.engine import ApplicationStateError as ApplicationStateError
+from kstreamnb.errors.engine import BrokerError as BrokerError
+from kstreamnb.errors.engine import BufferExhaustedError as BufferExhaustedError
+from kstreamnb.errors.engine import CheckpointError as CheckpointError
+from kstreamnb.errors.engine import DataLossError as DataLossError
+from kstreamnb.errors.engine import EngineError as EngineError
+from kstreamnb.errors.engine import FencedError as FencedError
+from kstreamnb.errors.engine import JvmGoneError as JvmGoneError
+from kstreamnb.errors.engine import MissingJavaError as MissingJavaError
+from kstreamnb.errors.engine import PartitionError as PartitionError
+from kstreamnb.errors.engine import RecordRefusedError as RecordRefusedError
+from kstreamnb.errors.engine import SinkError as SinkError
+from kstreamnb.errors.engine import SparkError as SparkError
+from kstreamnb.errors.engine import StorageError as StorageError
+from kstreamnb.errors.engine import TopicDeletedError as TopicDeletedError
+from kstreamnb.errors.engine import TransactionTimeoutError as TransactionTimeoutError
+from kstreamnb.errors.engine import UnknownTopicError as UnknownTopicError
+from kstreamnb.hints import did_you_mean as did_you_mean
+from kstreamnb.hints import existing as existing
+from kstreamnb.hints import unknown as unknown
 
-__all__ = [
-    "AccessDeniedError",
-    "ApplicationStateError",
-    "BrokerError",
-    "BufferExhaustedError",
-    "CheckpointError",
-    "ConfigError",
-    "DataLossError",
-    "EngineError",
-    "FencedError",
-    "JvmGoneError",
-    "KStreamError",
-    "MissingJavaError",
-    "MissingPackageError",
-    "PartitionError",
-    "ProcessingError",
-    "RecordRefusedError",
-    "SerdeError",
-    "SinkError",
-    "SparkError",
-    "StateError",
-    "StorageError",
-    "TopicDeletedError",
-    "TopologyError",
-    "TransactionTimeoutError",
-    "UnknownNameError",
-    "UnknownTopicError",
-    "did_you_mean",
-    "extra",
-    "existing",
-    "unknown",
-]
-
+__all__ = [_name for _name, _value in list(globals().items()) if callable(_value)]
 for _name in __all__:
     if _name.endswith("Error"):
         globals()[_name].__module__ = __name__  # tracebacks and pickles name the place to import from
