@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, cast
 from kstreamnb.core.arguments import expect
 from kstreamnb.core.heap import collector_paused
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.core.serde import Serde
 from kstreamnb.errors import ConfigError
 from kstreamnb.frame_cells import dicts, plain_value, timestamps_ms, warn_of_cut
 from kstreamnb.samples.columns import Roles, cells_by_role, make_records
@@ -29,9 +28,7 @@ def schema_of_table(table: pyarrow.Table) -> tuple[tuple[str, str], ...]:
     return tuple((field.name, str(field.type)) for field in table.schema)
 
 
-def records_of_table(
-    table: pyarrow.Table, roles: Roles, *, partitions: int | None = None, key_serde: Serde | None = None
-) -> tuple[TopicRecord, ...]:
+def records_of_table(table: pyarrow.Table, roles: Roles) -> tuple[TopicRecord, ...]:
     """Return the rows of an Arrow table as records, in their order."""
     roles.check(table.column_names)
     with collector_paused():
@@ -41,7 +38,7 @@ def records_of_table(
             lambda name: _times(table.column(name), name),
             lambda name: _values(table.column(name)),
         )
-        return make_records(cells, roles, partitions=partitions, key_serde=key_serde)
+        return make_records(cells, roles)
 
 
 def _times(column: pyarrow.ChunkedArray, name: str) -> list[int]:
@@ -153,7 +150,7 @@ def _same(left: Any, right: Any) -> bool:
 
 
 def read_parquet(
-    path: Path | str, roles: Roles | None, *, partitions: int | None = None, key_serde: Serde | None = None
+    path: Path | str, roles: Roles | None
 ) -> tuple[tuple[TopicRecord, ...], tuple[tuple[str, str], ...], dict[str, Any]]:
     """Read records, schema and metadata of a Parquet file; without ``roles`` it must be one that a sample wrote."""
     import pyarrow as pa
@@ -176,7 +173,7 @@ def read_parquet(
     table = table.select([name for name in names if name in named or not name.startswith("__index_level_")])
     mark = (table.schema.metadata or {}).get(_MARK)
     if roles is not None:
-        records = records_of_table(table, roles, partitions=partitions, key_serde=key_serde)
+        records = records_of_table(table, roles)
         return records, schema_of_table(table), {}
     if mark is None:
         raise ConfigError(

@@ -28,7 +28,11 @@ _SECONDS = range(10**9, 10**10)
 
 @dataclass(frozen=True)
 class Roles:
-    """Which columns are what. ``value`` None is all columns that are nothing else, as a dict."""
+    """Which columns are what. ``value`` None is all columns that are nothing else, as a dict.
+
+    Rows are sorted by the columns of ``order_by``. Without a partition column, keys choose among ``partitions``, by the
+    bytes of ``key_serde``; without both, records are not assigned to any partition yet.
+    """
 
     topic: str
     timestamp: str
@@ -36,18 +40,15 @@ class Roles:
     value: str | Sequence[str] | None = None
     partition: str | None = None
     headers: str | None = None
+    order_by: Sequence[str] = ()
+    partitions: int | None = None
+    key_serde: Serde | None = None
 
     def named(self) -> dict[str, str]:
         """Return the columns named individually, by role."""
-        single = self.value if isinstance(self.value, str) else None
-        roles = {
-            "timestamp": self.timestamp,
-            "key": self.key,
-            "value": single,
-            "partition": self.partition,
-            "headers": self.headers,
-        }
-        return {role: name for role, name in roles.items() if name is not None}
+        roles = {role: getattr(self, role) for role in ("timestamp", "key", "value", "partition", "headers")}
+        fields = None if isinstance(self.value, str) else self.value
+        return {role: name for role, name in roles.items() if name is not None and name is not fields}
 
     def value_columns(self, columns: Iterable[str]) -> list[str]:
         """Return the columns that make up a dict value."""
@@ -74,10 +75,7 @@ class Roles:
 
 
 def cells_by_role(
-    roles: Roles,
-    columns: Iterable[str],
-    times: Callable[[str], list[int]],
-    values: Callable[[str], list[Any]],
+    roles: Roles, columns: Iterable[str], times: Callable[[str], list[int]], values: Callable[[str], list[Any]]
 ) -> dict[str, list[Any]]:
     """Return the cells of each role, by functions of a column's name; one column may have several roles."""
     read = cache(values)
@@ -88,13 +86,8 @@ def cells_by_role(
     return cells
 
 
-def make_records(
-    cells: Mapping[str, list[Any]], roles: Roles, *, partitions: int | None = None, key_serde: Serde | None = None
-) -> tuple[TopicRecord, ...]:
-    """Make records of one topic in the order of the rows, of cells by role; ``timestamp`` holds ms already.
-
-    Without a partition column and without ``partitions`` the records are not assigned to any yet.
-    """
+def make_records(cells: Mapping[str, list[Any]], roles: Roles) -> tuple[TopicRecord, ...]:
+    """Make records of one topic in the order of the rows, of cells by role; ``timestamp`` holds ms already."""
     times, values = cells["timestamp"], cells["value"]
     count = len(times)
     if times and min(times) in _SECONDS and max(times) in _SECONDS:
@@ -106,12 +99,12 @@ def make_records(
     headers: Iterable[Headers] = cells["headers"] if "headers" in cells else repeat((), count)
     numbers: Iterable[int] = repeat(UNASSIGNED, count)
     offsets: Iterable[int] = range(count)
-    if roles.partition is not None or partitions is not None:
+    if roles.partition is not None or roles.partitions is not None:
         keys = list(keys)
         if roles.partition is not None:
             numbers = _numbers(cells["partition"], roles.partition)
         else:
-            numbers = _places(keys, partitions or 0, key_serde or Serdes.string())
+            numbers = _places(keys, roles.partitions or 0, roles.key_serde or Serdes.string())
         counters: defaultdict[int, Iterator[int]] = defaultdict(itertools.count)
         offsets = [next(counters[partition]) for partition in numbers]
     rows = zip(repeat(roles.topic), numbers, offsets, times, keys, values, headers, strict=False)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any, NoReturn
 
 from kstreamnb.core.heap import collector_paused
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import Instant, instant_ms
 from kstreamnb.errors import ConfigError, extra
 from kstreamnb.frame_cells import expect_json_type, expect_order, pandas_times, pandas_values, spark_times
@@ -31,21 +29,14 @@ def frame_kind(frame: object) -> str:
     raise ConfigError(f'expected a DataFrame, got type "{type(frame).__name__}"', hint=hint)
 
 
-def records_of_pandas(
-    frame: Any,
-    roles: Roles,
-    *,
-    order_by: Sequence[str] = (),
-    partitions: int | None = None,
-    key_serde: Serde | None = None,
-) -> tuple[tuple[TopicRecord, ...], Schema]:
+def records_of_pandas(frame: Any, roles: Roles) -> tuple[tuple[TopicRecord, ...], Schema]:
     """Return the rows of a pandas frame in its own order, or sorted by columns."""
     schema = tuple((str(name), str(kind)) for name, kind in frame.dtypes.items())
     if roles.timestamp not in frame.columns and roles.timestamp in frame.index.names:
         raise ConfigError(f'"{roles.timestamp}" is the index of the frame', hint="pass frame.reset_index()")
-    roles.check(list(frame.columns), order_by)
-    if order_by:
-        frame = frame.sort_values(list(order_by), kind="stable")
+    roles.check(list(frame.columns), roles.order_by)
+    if roles.order_by:
+        frame = frame.sort_values(list(roles.order_by), kind="stable")
     with collector_paused():
         cells = cells_by_role(
             roles,
@@ -53,25 +44,18 @@ def records_of_pandas(
             lambda name: pandas_times(frame[name], name),
             lambda name: pandas_values(frame[name], partial(_refuse_value, name)),
         )
-        return make_records(cells, roles, partitions=partitions, key_serde=key_serde), schema
+        return make_records(cells, roles), schema
 
 
-def records_of_arrow(
-    frame: Any,
-    roles: Roles,
-    *,
-    order_by: Sequence[str] = (),
-    partitions: int | None = None,
-    key_serde: Serde | None = None,
-) -> tuple[tuple[TopicRecord, ...], Schema]:
+def records_of_arrow(frame: Any, roles: Roles) -> tuple[tuple[TopicRecord, ...], Schema]:
     """Return the rows of a Polars frame or an Arrow table in its own order, or sorted by columns."""
     import pyarrow
 
     table = pyarrow.table(frame)
-    roles.check(table.column_names, order_by)
-    records = records_of_table(table, roles, partitions=partitions, key_serde=key_serde)
-    if order_by:  # not by Arrow, which cannot sort the texts of Polars
-        cells = zip(*(table.column(name).to_pylist() for name in order_by), strict=True)
+    roles.check(table.column_names, roles.order_by)
+    records = records_of_table(table, roles)
+    if roles.order_by:  # not by Arrow, which cannot sort the texts of Polars
+        cells = zip(*(table.column(name).to_pylist() for name in roles.order_by), strict=True)
         ranks = [[(1, 0) if cell is None or cell != cell else (0, cell) for cell in row] for row in cells]
         records = number_offsets(records[row] for row in sorted(range(len(ranks)), key=ranks.__getitem__))
     return records, schema_of_table(table)
@@ -89,9 +73,6 @@ def records_of_spark(
     frame: Any,
     roles: Roles,
     *,
-    order_by: Sequence[str] = (),
-    partitions: int | None = None,
-    key_serde: Serde | None = None,
     between: tuple[Instant, Instant] | None = None,
     key_share: float | None = None,
     limit: int = 100_000,
@@ -99,8 +80,8 @@ def records_of_spark(
     """Draw a bounded number of records from a Spark frame, the same ones on every run.
 
     ``between`` keeps a range of times, ``key_share`` all rows of that share of the keys, by their hash. A draw of more
-    than ``limit`` rows is refused: which rows come first would be arbitrary. Without ``order_by`` the rows are ordered
-    by time and then by content.
+    than ``limit`` rows is refused: which rows come first would be arbitrary. Without columns to sort by the rows are
+    ordered by time and then by content.
     """
     from pyspark.sql import functions as F
 
@@ -116,15 +97,15 @@ def records_of_spark(
         if roles.key is None or not 0 < key_share <= 1:
             raise ConfigError(f"key_share= needs a key column and must be above 0 and at most 1, got {key_share}")
         drawn = drawn.where(F.pmod(F.xxhash64(roles.key), F.lit(1 << 20)) < int(key_share * (1 << 20)))
-    if order_by:
-        drawn = drawn.orderBy(*order_by)
+    if roles.order_by:
+        drawn = drawn.orderBy(*roles.order_by)
     table = drawn.limit(limit + 1).toArrow()
     if table.num_rows > limit:
         raise ConfigError(
             f"more than {limit:,} rows were selected", hint="narrow it with between= or key_share=, or raise limit="
         )
-    records = records_of_table(table, roles, partitions=partitions, key_serde=key_serde)
-    if not order_by:
+    records = records_of_table(table, roles)
+    if not roles.order_by:
         records = number_offsets(sorted(records, key=_by_content))
     return records, schema
 

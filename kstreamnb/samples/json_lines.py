@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from kstreamnb.core.record import Headers, TopicRecord, Windowed
-from kstreamnb.core.serde import Serde
 from kstreamnb.errors import ConfigError
 from kstreamnb.frame_cells import timestamp_ms
 from kstreamnb.samples.columns import Roles, make_records
@@ -71,9 +70,7 @@ def read_lines(lines: Iterable[str]) -> tuple[TopicRecord, ...]:
     return tuple(records)
 
 
-def read_value_lines(
-    lines: Iterable[str], roles: Roles, *, partitions: int | None = None, key_serde: Serde | None = None
-) -> tuple[TopicRecord, ...]:
+def read_value_lines(lines: Iterable[str], roles: Roles) -> tuple[TopicRecord, ...]:
     """Read one record from each line's value; key, time and partition are fields of it."""
     numbered = []
     for number, fields in _parsed(lines):
@@ -87,7 +84,7 @@ def read_value_lines(
     if "value" not in cells:
         chosen = ((row, set(roles.value_columns(row))) for row in rows)
         cells["value"] = [{name: row[name] for name in row if name in names} for row, names in chosen]
-    return make_records(cells, roles, partitions=partitions, key_serde=key_serde)
+    return make_records(cells, roles)
 
 
 _content = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_cell).encode

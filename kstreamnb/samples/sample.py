@@ -7,7 +7,7 @@ import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, overload
@@ -171,13 +171,12 @@ class Sample(Suggesting, Framed):
         """
         from kstreamnb.samples import frames
 
-        roles = Roles(topic, timestamp, key, value, partition)
         order = (order_by,) if isinstance(order_by, str) else tuple(order_by)
+        roles = Roles(topic, timestamp, key, value, partition, None, order, partitions, key_serde)
         kind = frames.frame_kind(frame)
         if kind != "spark" and draw:
             raise ConfigError(f'option "{min(draw)}" applies only to a Spark frame', hint=f"slice the {kind} frame")
-        read = getattr(frames, f"records_of_{kind}")
-        records, schema = read(frame, roles, order_by=order, partitions=partitions, key_serde=key_serde, **draw)
+        records, schema = getattr(frames, f"records_of_{kind}")(frame, roles, **draw)
         gaps = whole_with_gaps(frame, roles.read(dict(schema))) if kind == "pandas" else ()
         notes = (f'whole numbers of column "{name}" are floats, because it has gaps: .astype("Int64")' for name in gaps)
         return cls(records, (f"from {'an' if kind == 'arrow' else 'a'} {kind} frame", *notes), schema)
@@ -199,8 +198,7 @@ class Sample(Suggesting, Framed):
         """
         from kstreamnb.samples.arrow import read_parquet
 
-        roles, options = _roles(topic, columns)
-        records, schema, metadata = read_parquet(path, roles, **options)
+        records, schema, metadata = read_parquet(path, _roles(topic, columns))
         return cls(records, tuple(metadata.get("notes", (f"from {Path(path).name}",))), schema)
 
     @classmethod
@@ -215,15 +213,13 @@ class Sample(Suggesting, Framed):
 
         Raises: ConfigError if the file does not exist, is not text in UTF-8, or has a line that is not JSON.
         """
-        roles, options = _roles(topic, columns)
-        file = _file(path)
+        roles, file = _roles(topic, columns), _file(path)
         if file.is_dir():
             raise ConfigError(f'"{path}" is a directory', hint="name a file of JSON lines")
         try:
             with file.open(encoding="utf-8") as lines:
-                if roles is None:
-                    return cls(json_lines.read_lines(lines), (f"from {Path(path).name}",))
-                return cls(json_lines.read_value_lines(lines, roles, **options), (f"from {Path(path).name}",))
+                read = json_lines.read_lines if roles is None else partial(json_lines.read_value_lines, roles=roles)
+                return cls(read(lines), (f"from {Path(path).name}",))
         except UnicodeDecodeError as error:
             raise ConfigError(f'file "{Path(path).name}" is not text in UTF-8', detail=str(error)) from error
 
@@ -448,22 +444,22 @@ def _file(path: Path | str) -> Path:
     return Path(path)
 
 
-def _roles(topic: str | None, columns: dict[str, Any]) -> tuple[Roles | None, dict[str, Any]]:
-    """Split the columns of a file that was not written by Sample.to_parquet from the other arguments."""
-    options: dict[str, Any] = {name: columns.pop(name) for name in ("partitions", "key_serde") if name in columns}
-    unknown = columns.keys() - {"timestamp", "key", "value", "partition"}
+def _roles(topic: str | None, columns: dict[str, Any]) -> Roles | None:
+    """Return the columns of a file that was not written by a sample, or None for one that was."""
+    options = columns.keys() & {"partitions", "key_serde"}
+    unknown = columns.keys() - {"timestamp", "key", "value", "partition"} - options
     if unknown:
         raise ConfigError(
             f'unknown option "{min(unknown)}"',
             detail="options are key, key_serde, partition, partitions, timestamp and value",
         )
     if topic is None:
-        if columns:
+        if columns.keys() - options:
             raise ConfigError("column names need a topic", hint="add topic=")
         if options:
             fact = f'option "{min(options)}" applies only to files with named columns'
             raise ConfigError(fact, hint="files of to_parquet have partitions: call with_partitions() on the sample")
-        return None, options
+        return None
     if "timestamp" not in columns:
         raise ConfigError(f'no time column was named for topic "{topic}"', hint="pass timestamp=")
-    return Roles(topic, **columns), options
+    return Roles(topic, **columns)
