@@ -123,7 +123,7 @@ class Application(ApplicationLifecycle):
         """
         check_arguments(Application.rebuild, locals())
         thread = self._running_thread()
-        self._state_directory.lose(name)
+        self._context.state_directory.lose(name)
         for task in thread.tasks.values():
             if name in task.task.stores:
                 thread.restore(task.task, task.task.stores[name])
@@ -142,7 +142,7 @@ class Application(ApplicationLifecycle):
         if self.status == "running":
             raise EngineError(f'application "{self.id}" is running', hint="close it first")
         tasks = [task.task for task in self._tasks.values()]
-        self._state_directory.lose()
+        self._context.state_directory.lose()
         self._shadow_tasks, self._has_shadow_tasks = {}, False
         return move_state(tasks, partitions, self._broker, self._clock, self._log_event)
 

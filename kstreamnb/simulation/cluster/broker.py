@@ -15,6 +15,8 @@ from kstreamnb.hints import unknown
 from kstreamnb.runtime.task.task import StateDelta
 
 Isolation: TypeAlias = Literal["read_committed", "read_uncommitted"]
+InputPartition: TypeAlias = tuple[str, int]
+"""Topic and partition."""
 
 
 class LogRecord(NamedTuple):

@@ -15,9 +15,9 @@ from kstreamnb.simulation.cluster.broker import Broker
 from kstreamnb.simulation.cluster.events import ThreadEvent, ThreadEvents
 from kstreamnb.simulation.cluster.shadow_task import ShadowTask
 from kstreamnb.simulation.cluster.state_check import check_state
-from kstreamnb.simulation.cluster.state_directory import StateDirectory
 from kstreamnb.simulation.cluster.stream_task import StreamTask
 from kstreamnb.simulation.cluster.stream_thread import InjectedCrash, StreamThread
+from kstreamnb.simulation.cluster.thread_context import ThreadContext
 from kstreamnb.simulation.cluster.trace import ClusterTrace
 from kstreamnb.topology.partitions import owned_topics
 from kstreamnb.topology.topology import Topology
@@ -57,9 +57,11 @@ class ApplicationLifecycle:
         self.topology, self.config = topology, replace(config, application_id=self.id)
         self.status: Status = "created"
         self._broker, self._clock, self._note = broker, clock, note
-        self._partitions, self._trace, self._verifies = default_partitions, trace, verify
-        self._recorder = None if trace is None else trace.recorder(self.id, topology, self.config)
-        self._state_directory, self._events = StateDirectory(), list[ThreadEvent]()
+        self._trace, self._verifies, self._events = trace, verify, list[ThreadEvent]()
+        recorder = None if trace is None else trace.recorder(self.id, topology, self.config)
+        self._context = ThreadContext(
+            self.id, self.config, broker, clock, self._log_event, default_partitions, recorder
+        )
         self._shadow_tasks: dict[str, ShadowTask] = {}
         self._has_shadow_tasks = verify
         self._failed: object = ()
@@ -103,18 +105,7 @@ class ApplicationLifecycle:
         if self.status == "running":
             self.close()
         before = len(self._events)
-        thread = self._thread = StreamThread(
-            self.id,
-            self.topology,
-            self.config,
-            self._broker,
-            self._clock,
-            self._state_directory,
-            self._log_event,
-            default_partitions=self._partitions,
-            recorder=self._recorder,
-            strict=strict,
-        )
+        thread = self._thread = StreamThread(self.topology, self._context, strict=strict)
         self.status = "running"
         if self._has_shadow_tasks and not self._shadow_tasks:
             self._shadow_tasks = {
@@ -143,7 +134,7 @@ class ApplicationLifecycle:
             name: name of the store. Default: all stores.
             task: id of the task, such as "0_1". Default: all tasks.
         """
-        self._state_directory.lose(name, task)
+        self._context.state_directory.lose(name, task)
 
     def clean_up(self) -> None:
         """Delete the state directory, as Kafka's ``cleanUp()`` does; the next start restores stores from changelogs.

@@ -11,7 +11,7 @@ from kstreamnb.errors import EngineError
 from kstreamnb.runtime.task.task import Task
 from kstreamnb.simulation.cluster.broker import Broker, PartitionLog
 from kstreamnb.simulation.cluster.restore import changelog_of, folded
-from kstreamnb.simulation.cluster.stream_task import EventLog
+from kstreamnb.simulation.cluster.thread_context import EventLog
 from kstreamnb.state.codec import headers_of
 
 

@@ -9,8 +9,7 @@ from kstreamnb.core.time import Clock
 from kstreamnb.runtime.context.task_context import TaskContext, make_stores
 from kstreamnb.runtime.task.task import Task
 from kstreamnb.simulation.cluster.broker import Broker, LogRecord
-from kstreamnb.simulation.cluster.state_directory import StateDirectory
-from kstreamnb.simulation.cluster.stream_task import EventLog
+from kstreamnb.simulation.cluster.thread_context import ThreadContext
 from kstreamnb.state.store import ChangelogBytes, Store
 from kstreamnb.topology.partitions import changelog_topic
 
@@ -22,20 +21,18 @@ def changelog_of(task: Task, store: Store) -> str | None:
     return changelog_topic(task.plan.application_id, store.spec)
 
 
-def restore_store(
-    task: Task, store: Store, broker: Broker, state_directory: StateDirectory, log_event: EventLog
-) -> None:
+def restore_store(task: Task, store: Store, context: ThreadContext) -> None:
     """Fill a store from the state directory and the tail of its changelog."""
     topic, task_id = changelog_of(task, store), task.plan.task_id
-    rows, start = state_directory.read(task_id, store.name)
+    rows, start = context.state_directory.read(task_id, store.name)
     if rows:
         store.restore(rows)
     if topic is None:
         return
-    records, end = _log_of(task, store, topic, broker, start)
+    records, end = _log_of(task, store, topic, context.broker, start)
     store.restore_changelog(_entries(records))
     if end:
-        log_event("restored", task_id, store.name, records=len(records), from_offset=start, to_offset=end)
+        context.log_event("restored", task_id, store.name, records=len(records), from_offset=start, to_offset=end)
 
 
 def folded(task: Task, store: Store, broker: Broker) -> Any:

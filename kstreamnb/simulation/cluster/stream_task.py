@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol, TypeAlias
 
 from kstreamnb.core.codec import encoded
-from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.record_context import WireRecord
 from kstreamnb.runtime.task.task import Task
-from kstreamnb.simulation.cluster.broker import Broker, Isolation, LogRecord
-
-InputPartition: TypeAlias = tuple[str, int]
-"""Topic and partition."""
-
-
-class EventLog(Protocol):
-    """Records an event."""
-
-    def __call__(self, kind: str, task: str, subject: str = "", /, **numbers: object) -> None:
-        """Record one event: its kind, the task's id, and the partition, store or node."""
+from kstreamnb.simulation.cluster.broker import InputPartition, LogRecord
+from kstreamnb.simulation.cluster.thread_context import ThreadContext
 
 
 class StreamTask:
@@ -28,26 +17,16 @@ class StreamTask:
     Args:
         task: processes the records.
         inputs: the input partitions.
-        config: the application's settings.
-        broker: where records are fetched.
-        isolation: which records are visible.
-        log_event: records an event.
+        context: the application's settings, and the broker from which records are fetched.
     """
 
-    def __init__(
-        self,
-        task: Task,
-        inputs: Sequence[InputPartition],
-        config: Config,
-        broker: Broker,
-        isolation: Isolation,
-        log_event: EventLog,
-    ) -> None:
+    def __init__(self, task: Task, inputs: Sequence[InputPartition], context: ThreadContext) -> None:
         self.task, self.inputs, self.id = task, tuple(inputs), task.plan.task_id
         self.positions: dict[InputPartition, int] = {}
         self.needs_commit = False
         self.processed = self.enforced = 0
-        self._config, self._broker, self._isolation, self._log_event = config, broker, isolation, log_event
+        self._config, self._broker, self._isolation = context.config, context.broker, context.isolation
+        self._log_event = context.log_event
         self._paused: dict[InputPartition, None] = {}
         self._deadlines: dict[InputPartition, int] = {}
         self._waits_for = ""

@@ -7,19 +7,16 @@ from itertools import repeat
 from typing import Any, Literal, TypeAlias
 
 from kstreamnb.core.codec import to_bytes
-from kstreamnb.core.time import Clock
 from kstreamnb.errors import EngineError
 from kstreamnb.recording import events
-from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.handlers import RecordProduced
 from kstreamnb.runtime.context.task_plan import plan_global_task, plan_tasks
 from kstreamnb.runtime.task.task import GlobalTask, Task
-from kstreamnb.simulation.cluster.broker import Broker, Isolation
+from kstreamnb.simulation.cluster.broker import InputPartition
 from kstreamnb.simulation.cluster.restore import changelog_of, restore_store
 from kstreamnb.simulation.cluster.shadow_task import ShadowTask
-from kstreamnb.simulation.cluster.state_directory import StateDirectory
-from kstreamnb.simulation.cluster.stream_task import EventLog, InputPartition, StreamTask, wire
-from kstreamnb.simulation.cluster.trace import ApplicationRecorder
+from kstreamnb.simulation.cluster.stream_task import StreamTask, wire
+from kstreamnb.simulation.cluster.thread_context import ThreadContext
 from kstreamnb.state.store import Store
 from kstreamnb.testdriver.execution.router import partitions_with_sources
 from kstreamnb.topology.topology import Topology
@@ -37,44 +34,23 @@ class StreamThread:
     """Runs the tasks of an application between start and end.
 
     Args:
-        application_id: the group, and the prefix of internal topics.
         topology: the topology to run.
-        config: the application's settings.
-        broker: the topics.
-        clock: the wall clock.
-        state_directory: flushed stores.
-        log_event: records an event.
-        default_partitions: partition count of topics that do not exist yet.
-        recorder: records what happens within tasks; None for nothing.
+        context: the application's settings and surroundings.
         strict: refuse to start if internal topics have unexpected partition counts.
     """
 
-    def __init__(
-        self,
-        application_id: str,
-        topology: Topology,
-        config: Config,
-        broker: Broker,
-        clock: Clock,
-        state_directory: StateDirectory,
-        log_event: EventLog,
-        *,
-        default_partitions: int,
-        recorder: ApplicationRecorder | None,
-        strict: bool,
-    ) -> None:
-        self.id, self.config, self.broker, self.clock = application_id, config, broker, clock
-        self.isolation: Isolation = "read_committed" if config.exactly_once else "read_uncommitted"
+    def __init__(self, topology: Topology, context: ThreadContext, *, strict: bool) -> None:
+        config, clock, recorder = context.config, context.clock, context.recorder
+        self.id, self.config, self.broker, self.clock = context.application_id, config, context.broker, clock
         self.fault: Fault | None = None
         self.shadow_tasks: Mapping[str, ShadowTask] = {}
-        self._state_directory, self._log_event = state_directory, log_event
-        self._recorder = recorder
+        self._context, self._recorder, self._log_event = context, recorder, context.log_event
         self._transaction: int | None = None
         self._committed_ms, self._turn = clock.now_ms, 0
         self._loop_rounds, self._rounds_left, self._is_loop_empty = 1, 1, True
         self._flushed: dict[tuple[str, str], int] = {}
-        known = partitions_with_sources(topology, broker.counts(), default_partitions)
-        plans = plan_tasks(topology, config, known, default_partitions=default_partitions)
+        known = partitions_with_sources(topology, self.broker.counts(), context.default_partitions)
+        plans = plan_tasks(topology, config, known, default_partitions=context.default_partitions)
         for topic, count in {**known, **(plans[0].partitions if plans else {})}.items():
             self._own(topic, count, strict=strict)
         global_plan = plan_global_task(topology, config, known)
@@ -165,7 +141,7 @@ class StreamThread:
             if self.global_task.plan.source_of(topic) is not None and not self.broker.is_delayed(topic, number):
                 start = self._global_positions.get((topic, number), 0)
                 partition = self.broker.partition(topic, number)
-                result, self._global_positions[topic, number] = partition.read(start, None, self.isolation)
+                result, self._global_positions[topic, number] = partition.read(start, None, self._context.isolation)
                 if result:
                     self.global_task.run(topic, number, [wire(record) for record in result])
 
@@ -250,7 +226,7 @@ class StreamThread:
     def restore(self, task: Task, store: Store) -> None:
         """Rebuild a store."""
         store.restore({})
-        restore_store(task, store, self.broker, self._state_directory, self._log_event)
+        restore_store(task, store, self._context)
 
     def close(self) -> None:
         """Shut down: commit, flush, close processors."""
@@ -267,7 +243,7 @@ class StreamThread:
             self._log_event("aborted", "", transaction=self._transaction)
         self._end_transaction(aborts=True)
         for task_id, _ in self._flushed if self.config.exactly_once else ():
-            self._state_directory.lose(task=task_id)
+            self._context.state_directory.lose(task=task_id)
 
     def _end_transaction(self, *, aborts: bool) -> None:
         if self._transaction is not None:
@@ -291,7 +267,7 @@ class StreamThread:
             )
             if end - self._flushed.get((task.id, store.name), 0) < at_least:
                 continue
-            if self._state_directory.write(task.id, store, end):
+            if self._context.state_directory.write(task.id, store, end):
                 self._flushed[task.id, store.name] = end
                 self._log_event("flushed", task.id, store.name, offset=end)
 
@@ -310,9 +286,9 @@ class StreamThread:
             if plan.partition < len(partitions) and plan.source_of(topic) is not None
         ]
         task.context.stream_schedules.hold()
-        result = StreamTask(task, sorted(inputs), self.config, self.broker, self.isolation, self._log_event)
+        result = StreamTask(task, sorted(inputs), self._context)
         for store in task.stores.values():
-            restore_store(task, store, self.broker, self._state_directory, self._log_event)
+            restore_store(task, store, self._context)
         note = self.broker.task_states.get((self.id, plan.task_id))
         if note is not None:
             task.apply_delta(note)

@@ -15,7 +15,7 @@ from kstreamnb.recording.trace import NOTHING, STREAM_TIME, Code, Entry, Recordi
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_context import StateVarWatch
 from kstreamnb.runtime.task.task import Task
-from kstreamnb.simulation.cluster.stream_task import InputPartition
+from kstreamnb.simulation.cluster.broker import InputPartition
 from kstreamnb.topology.topology import Topology
 
 
