@@ -8,19 +8,16 @@ from kstreamnb.core.arguments import check_arguments, expect
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.time import Instant
 from kstreamnb.errors import ConfigError
-from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.replays.analysis.provenance import Provenance, provenance_of
 from kstreamnb.replays.analysis.record_trace import RecordedInput
 from kstreamnb.replays.analysis.time_chart import TimeChart
 from kstreamnb.replays.analysis.time_lanes import Lanes, time_chart
 from kstreamnb.replays.explain import dropped, joins, outputs, partitions, windows
-from kstreamnb.replays.explain.explanation import Explanation, Explanations
+from kstreamnb.replays.navigation import Navigation
 
 
-class Queries:
+class Queries(Navigation):
     """Queries over a whole run. Answers carry text, numbers, and the steps to look at."""
-
-    run: RecordedRun
 
     def record(self, topic: str, partition: int, offset: int) -> RecordedInput:
         """Return a consumed input record; its ``.trace()`` returns everything that it caused.
@@ -85,73 +82,9 @@ class Queries:
         check_arguments(Queries.timeline, locals())
         return time_chart(self.run, store, Lanes.checked(by, key, between, most))
 
-    def why_dropped(
-        self,
-        topic: str | None = None,
-        partition: int | None = None,
-        offset: int | None = None,
-        *,
-        node: str | None = None,
-        key: object = None,
-    ) -> Explanations:
-        """Explain drops: all of them, or those of one input record, node or key.
-
-        Args:
-            topic: name of the input topic. Default: any.
-            partition: number of the partition. Default: any.
-            offset: position in the partition. Default: any.
-            node: name of the node that dropped the record. Default: any.
-            key: key of the record. Default: any.
-        """
-        check_arguments(Queries.why_dropped, locals())
-        return dropped.why_dropped(self.run, topic, partition, offset, node=node, key=key)
-
-    def why_open(self, store: str | None = None, key: object = None, *, at: int | None = None) -> Explanations:
-        """Explain open windows after ``at`` steps (default: the end), and what would close them.
-
-        Args:
-            store: name of the store. Default: all stores with windows.
-            key: key of the window. Default: any.
-            at: number of steps. Default: the end of the run.
-        """
-        check_arguments(Queries.why_open, locals())
-        return windows.why_open(self.run, store, key, at=at)
-
-    def why_no_output(self, topic: str, key: object = None) -> Explanation:
-        """Explain where records stopped on their way to a topic: all of them, or those of one key.
-
-        Args:
-            topic: name of the output topic.
-            key: key of the record, at the node where it stopped or at one before it. Default: any.
-        """
-        check_arguments(Queries.why_no_output, locals())
-        return outputs.why_no_output(self.run, topic, key)
-
-    def why_no_match(self, node: str | None = None, key: object = None) -> Explanations:
-        """Explain why records found no partner in joins: the window they searched, and the nearest candidates.
-
-        Args:
-            node: name of the join. Default: all joins.
-            key: key of the record. Default: any.
-        """
-        check_arguments(Queries.why_no_match, locals())
-        return joins.why_no_match(self.run, node, key)
-
-    def why_cut(self, topic: str | None = None) -> Explanations:
-        """Explain why the topology is split into sub-topologies.
-
-        Args:
-            topic: name of the repartition topic. Default: all of them.
-        """
-        check_arguments(Queries.why_cut, locals())
-        return partitions.why_cut(self.run.topology, topic)
-
-    def why_partition(self, key: object, topic: str | None = None) -> Explanations:
-        """Explain which partition a key belongs to.
-
-        Args:
-            key: the key, before it is serialised.
-            topic: name of the topic. Default: all topics that the topology reads.
-        """
-        check_arguments(Queries.why_partition, locals())
-        return partitions.why_partition(self.run, key, topic)
+    why_dropped = dropped.why_dropped
+    why_open = windows.why_open
+    why_no_output = outputs.why_no_output
+    why_no_match = joins.why_no_match
+    why_cut = partitions.why_cut
+    why_partition = partitions.why_partition

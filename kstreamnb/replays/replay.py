@@ -21,7 +21,6 @@ from kstreamnb.recording.trace import Recording
 from kstreamnb.replays.analysis.run_profile import RunProfile, run_profile
 from kstreamnb.replays.explain.dropped import stream_times
 from kstreamnb.replays.explain.schedules import CLOCK_REMEDY, never_fired
-from kstreamnb.replays.navigation import Navigation
 from kstreamnb.replays.queries import Queries
 from kstreamnb.runtime.task.task import Task
 from kstreamnb.suggesting import Suggesting
@@ -30,7 +29,7 @@ from kstreamnb.topology.nodes import Sink
 from kstreamnb.topology.topology import Topology
 
 
-class Replay(Navigation, Queries, Suggesting, Displayed):
+class Replay(Queries, Suggesting, Displayed):
     r"""A recorded run, which can be inspected at every step without being run again.
 
     A position moves over the steps: after `seek(n)`, ``position`` is n and ``now`` the state after n steps. Position

@@ -15,7 +15,6 @@ from kstreamnb.errors import KStreamError
 from kstreamnb.recording.read_tracking import stores_to_watch
 from kstreamnb.recording.steps import Drop
 from kstreamnb.recording.trace import Recording
-from kstreamnb.replays.explain.dropped import why_dropped
 from kstreamnb.replays.explain.explanation import Explanation
 from kstreamnb.replays.explain.joins import KEY_REMEDY, key_clash
 from kstreamnb.replays.explain.schedules import CLOCK_REMEDY, never_fired
@@ -190,7 +189,7 @@ def _losses(topology: Topology, result: Replay, records: list[TopicRecord]) -> I
         if reason in ("null key", "null value"):
             remedy = "filter such records out, or give them a key and a value"
         else:
-            answers = (each for each in why_dropped(result.run, node=name) if each.numbers["reason"] == reason)
+            answers = (each for each in result.why_dropped(node=name) if each.numbers["reason"] == reason)
             remedy = max(answers, key=_behind).remedy or ""
         if reason in ("late", "expired"):
             fact = f"{pluralize(count, 'record')} of the sample arrived too late"

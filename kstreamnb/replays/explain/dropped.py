@@ -8,6 +8,7 @@ from collections.abc import Callable
 from itertools import accumulate
 from typing import TypeAlias
 
+from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.formatting import format_interval, format_time
 from kstreamnb.core.time import format_duration
 from kstreamnb.core.windows import SessionWindows, SlidingWindows
@@ -18,10 +19,11 @@ from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.steps import Drop
 from kstreamnb.replays.analysis.node_flow import is_about
 from kstreamnb.replays.explain.explanation import Explanation, Explanations, described
+from kstreamnb.replays.navigation import Navigation
 
 
 def why_dropped(
-    run: RecordedRun,
+    self: Navigation,
     topic: str | None = None,
     partition: int | None = None,
     offset: int | None = None,
@@ -29,7 +31,19 @@ def why_dropped(
     node: str | None = None,
     key: object = None,
 ) -> Explanations:
-    """Explain all drops, or those of one input record, node or key."""
+    """Explain drops: all of them, or those of one input record, node or key.
+
+    Args:
+        topic: name of the input topic. Default: any.
+        partition: number of the partition. Default: any.
+        offset: position in the partition. Default: any.
+        node: name of the node that dropped the record. Default: any.
+        key: key of the record. Default: any.
+
+    Raises: EngineError if the topology has no such node.
+    """
+    check_arguments(why_dropped, locals())
+    run = self.run
     if node is not None and node not in run.topology.nodes:
         known = sorted({drop.node for drop in run.drops()})
         if node not in known:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
+from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.formatting import format_interval, format_time, format_value, join_list, pluralize
 from kstreamnb.core.time import format_duration
 from kstreamnb.core.traits import JoinTraits
@@ -14,6 +15,7 @@ from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.store_rows import stored_rows
 from kstreamnb.replays.analysis.node_flow import NodeArrival, arrivals, is_about, row_at
 from kstreamnb.replays.explain.explanation import Explanation, Explanations, described
+from kstreamnb.replays.navigation import Navigation
 from kstreamnb.state.store import Store
 
 _NEAREST = 3
@@ -23,8 +25,17 @@ Unmatched: TypeAlias = Iterator[tuple[Explanation, object]]
 """Explanations of records that found no partner, each with the record's key."""
 
 
-def why_no_match(run: RecordedRun, node: str | None = None, key: object = None) -> Explanations:
-    """Explain every record that found no partner at a join, or those of one join or key."""
+def why_no_match(self: Navigation, node: str | None = None, key: object = None) -> Explanations:
+    """Explain why records found no partner in joins: the window they searched, and the nearest candidates.
+
+    Args:
+        node: name of the join. Default: all joins.
+        key: key of the record. Default: any.
+
+    Raises: EngineError if the topology has no such join.
+    """
+    check_arguments(why_no_match, locals())
+    run = self.run
     joins = [name for name, each in run.topology.nodes.items() if each.traits.join is not None]
     if node is not None and node not in joins:
         raise unknown("join", node, joins, error=EngineError)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import Any
 
+from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.formatting import format_time, format_value, join_list, pluralize
 from kstreamnb.core.record import Change
 from kstreamnb.core.traits import OperatorTraits
@@ -16,14 +17,22 @@ from kstreamnb.replays.analysis.node_flow import NodeArrival, above, arrivals, d
 from kstreamnb.replays.explain.explanation import Explanation, described
 from kstreamnb.replays.explain.joins import key_clash, unmatched
 from kstreamnb.replays.explain.predicates import unmet
+from kstreamnb.replays.navigation import Navigation
 from kstreamnb.topology.nodes import Node, Sink, Source, grouped
 
 _LOOKED_AT = 1_000
 _NOT_LOOKED_AT = f"only the first {_LOOKED_AT:,} of its records were examined"
 
 
-def why_no_output(run: RecordedRun, topic: str, key: object = None) -> Explanation:
-    """Explain where all records, or those of a key, stopped on their way to a topic."""
+def why_no_output(self: Navigation, topic: str, key: object = None) -> Explanation:
+    """Explain where records stopped on their way to a topic: all of them, or those of one key.
+
+    Args:
+        topic: name of the output topic.
+        key: key of the record, at the node where it stopped or at one before it. Default: any.
+    """
+    check_arguments(why_no_output, locals())
+    run = self.run
     whose = "" if key is None else f" of key {format_value(key)}"
     written = sum(descends(run, position, key) for position in run.output_positions(topic))
     outcome = f"{pluralize(written, 'record')}{whose} went" if written else f"nothing{whose} was written"

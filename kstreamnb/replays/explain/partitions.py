@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.codec import murmur2
 from kstreamnb.core.formatting import format_value, join_list, pluralize
 from kstreamnb.core.serde import Serde
@@ -10,14 +11,23 @@ from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.trace import shown
 from kstreamnb.replays.analysis.node_flow import sinks_of
 from kstreamnb.replays.explain.explanation import Explanation, Explanations, described
+from kstreamnb.replays.navigation import Navigation
 from kstreamnb.topology.nodes import Sink
-from kstreamnb.topology.topology import Topology
 
 _POSITIVE = 0x7FFFFFFF
 
 
-def why_partition(run: RecordedRun, key: object, topic: str | None = None) -> Explanations:
-    """Explain which partition of a topic, or of each input topic, a key belongs to."""
+def why_partition(self: Navigation, key: object, topic: str | None = None) -> Explanations:
+    """Explain which partition a key belongs to.
+
+    Args:
+        key: the key, before it is serialised.
+        topic: name of the topic. Default: all topics that the topology reads.
+
+    Raises: EngineError if the topology does not read the topic.
+    """
+    check_arguments(why_partition, locals())
+    run = self.run
     plan = next(iter(run.tasks.values())).plan
     sources = run.topology.sources()
     known = {plan.topic(name): source.key_serde for source in sources for name in source.topics}
@@ -68,8 +78,16 @@ def _seen(run: RecordedRun, key: object, topic: str) -> list[int]:
     )
 
 
-def why_cut(topology: Topology, topic: str | None = None) -> Explanations:
-    """Explain why a topology has several sub-topologies: one answer per cut, or the one at a topic."""
+def why_cut(self: Navigation, topic: str | None = None) -> Explanations:
+    """Explain why the topology is split into sub-topologies.
+
+    Args:
+        topic: name of the repartition topic. Default: all of them.
+
+    Raises: EngineError if the topology is not split at the topic.
+    """
+    check_arguments(why_cut, locals())
+    topology = self.run.topology
     cuts = topology.description().cuts()
     if topic is not None and topic not in (known := [cut.topic for cut in cuts]):
         raise EngineError(f'no cut is at topic "{topic}"', detail=f"there are {', '.join(known) or 'none'}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.formatting import format_interval, format_time, format_value, join_list
 from kstreamnb.core.time import format_duration
 from kstreamnb.core.windows import SessionWindows, SlidingWindows
@@ -14,14 +15,24 @@ from kstreamnb.replays.analysis.buffered_records import BufferedRecord, buffered
 from kstreamnb.replays.analysis.node_flow import is_about
 from kstreamnb.replays.analysis.open_windows import OpenWindow, open_windows, windowed_nodes
 from kstreamnb.replays.explain.explanation import Explanation, Explanations, described
+from kstreamnb.replays.navigation import Navigation
 from kstreamnb.topology.nodes import walk
 
 
-def why_open(run: RecordedRun, store: str | None = None, key: object = None, *, at: int | None = None) -> Explanations:
-    """Explain every open window and buffered record after ``at`` steps (default: the end), or those of a store or key.
+def why_open(self: Navigation, store: str | None = None, key: object = None, *, at: int | None = None) -> Explanations:
+    """Explain open windows after ``at`` steps (default: the end), and what would close them.
 
-    Buffered records are those of suppressions, joins with grace and outer joins.
+    Records that suppressions, joins with grace and outer joins hold back are explained, too.
+
+    Args:
+        store: name of the store. Default: all stores with windows.
+        key: key of the window. Default: any.
+        at: number of steps. Default: the end of the run.
+
+    Raises: EngineError if the topology has no such store.
     """
+    check_arguments(why_open, locals())
+    run = self.run
     step, stores = len(run.steps) if at is None else at, {name for task in run.tasks.values() for name in task.stores}
     if store is not None and store not in stores:
         raise unknown("store", store, sorted(stores), error=EngineError)
