@@ -29,27 +29,21 @@ from kstreamnb.core.progress import under_way
 from kstreamnb.core.time import Instant, duration_ms, instant_ms
 from kstreamnb.errors import BrokerError, ConfigError, UnknownTopicError, unknown
 from kstreamnb.kafka.batch_offsets import Offsets, PartitionId
-from kstreamnb.kafka.client import Servers, about_topic, client, connection, is_unreachable, kafka_error, shown_servers
+from kstreamnb.kafka.client import (
+    Servers,
+    about_topic,
+    client,
+    codes,
+    connection,
+    is_unreachable,
+    kafka_error,
+    shown_servers,
+)
 
 T = TypeVar("T")
 _PAUSE_S = 0.1
 _UNREACHABLE_S = 3.0
-_FINAL = {KafkaError._AUTHENTICATION, KafkaError._SSL}  # noqa: SLF001 - waiting does not help a client that is refused
-# Of a transaction whose producer may not write to a topic, or not even see it: librdkafka does not say which one.
-_UNNAMED = {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._INCONSISTENT}  # noqa: SLF001
-_PASSING = {
-    KafkaError._TRANSPORT,  # noqa: SLF001 - librdkafka's own codes have such names
-    KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
-    KafkaError._TIMED_OUT,  # noqa: SLF001
-    KafkaError.FENCED_LEADER_EPOCH,  # of a broker that has just restarted
-    KafkaError.UNKNOWN_LEADER_EPOCH,
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.NOT_COORDINATOR,
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.NOT_LEADER_FOR_PARTITION,  # a topic that has just been created
-    KafkaError._NOENT,  # noqa: SLF001 - likewise: "No leaders found"
-}
+_FINAL, _UNNAMED, _PASSING = codes("final"), codes("unnamed"), codes("passing")
 
 
 @dataclass(frozen=True)

@@ -11,33 +11,15 @@ from typing import TypeAlias, TypeVar
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kstreamnb.client_settings import for_librdkafka
+from kstreamnb.data_files import rows_of
 from kstreamnb.errors import AccessDeniedError, BrokerError, ConfigError, RecordRefusedError
 from kstreamnb.masking import without_secrets
 
 Servers: TypeAlias = str | Mapping[str, object]
 """``host:port,…``, or librdkafka's settings with ``bootstrap.servers`` among them."""
 
-_NO_ANSWER = {KafkaError._TRANSPORT, KafkaError._TIMED_OUT}  # noqa: SLF001 - librdkafka's own codes have such names
-_NO_LOGIN = {KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED}  # noqa: SLF001
-_NOT_ALLOWED = {  # by access control
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.GROUP_AUTHORIZATION_FAILED,
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-}
-_REFUSED = {  # a record, which would be the same in a second attempt; with the way out
-    KafkaError.MSG_SIZE_TOO_LARGE: 'write less into one record, or raise "max.message.bytes" of the topic and'
-    ' "message.max.bytes" ("max.request.size" in Java) of the producer: deploy(…, producer={"message.max.bytes": …})',
-    KafkaError.INVALID_TIMESTAMP: 'correct the timestamp, or the topic\'s "message.timestamp.before.max.ms" and'
-    ' "message.timestamp.after.max.ms"',
-    KafkaError.INVALID_RECORD: "give the record a key: its topic is compacted",
-}
-_MISSING = "create it with ks.kafka.Admin(servers).create_topic(…); a topic may also be hidden from this user"
-_HINTS = {
-    **_REFUSED,
-    **dict.fromkeys((KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART), _MISSING),  # noqa: SLF001
-    **dict.fromkeys(_NOT_ALLOWED, "grant the permission; RECIPES.md lists what a deployment needs"),
-}
+_CODES = rows_of(__package__, "error_codes.tsv")
+_HINTS = {getattr(KafkaError, name): hint for names, _, *hints in _CODES for name in names.split() for hint in hints}
 Client = TypeVar("Client")
 _FENCED = re.compile("fence|newer producer|old epoch", re.IGNORECASE)
 LOG = logging.getLogger("kstreamnb.query.kafka")
@@ -54,6 +36,19 @@ def _with_fields(record: logging.LogRecord) -> bool:
     return LOG.isEnabledFor(record.levelno)
 
 
+def codes(meaning: str) -> set[int]:
+    """Return the error codes with a meaning, which is a word of ``error_codes.tsv``.
+
+    Example:
+        >>> sorted(KafkaError(code).name() for code in codes("refused"))
+        ['INVALID_RECORD', 'INVALID_TIMESTAMP', 'MSG_SIZE_TOO_LARGE']
+    """
+    rows = (names.split() for names, meanings, *_ in _CODES if meaning in meanings.split())
+    return {getattr(KafkaError, name) for names in rows for name in names}
+
+
+_REFUSED, _NO_LOGIN, _NO_ANSWER = codes("refused"), codes("no-login"), codes("no-answer")
+_DENIED = _NO_LOGIN | codes("denied")
 LOG.addHandler(logging.NullHandler())
 LOG.addFilter(_with_fields)
 
@@ -137,7 +132,7 @@ def kafka_error(
     where = f' at "{shown_servers(servers)}"' if servers is not None else ""
     text = without_secrets(text if why is None else f"{text}; {why.str()}")
     code = reason.code() if isinstance(reason, KafkaError) else None
-    denied = code in _NOT_ALLOWED or code in _NO_LOGIN or (why is not None and why.code() in _NO_LOGIN)
+    denied = code in _DENIED or (why is not None and why.code() in _NO_LOGIN)
     kind = AccessDeniedError if denied else RecordRefusedError if code in _REFUSED else BrokerError
     hint = hint if hint and kind is BrokerError else _hint(code, why)
     return kind(f"{what} failed{where}", detail=f"Kafka says: {text}", hint=hint)

@@ -11,19 +11,15 @@ from contextlib import closing
 from types import TracebackType
 from typing import Literal, Self
 
-from confluent_kafka import Consumer, KafkaError
+from confluent_kafka import Consumer
 
 from kstreamnb.background import background
 from kstreamnb.errors import EngineError
 from kstreamnb.hints import message_of
 from kstreamnb.kafka.bounded_reader import at_end
-from kstreamnb.kafka.client import Servers, client, connection
+from kstreamnb.kafka.client import Servers, client, codes, connection
 
-_PASSING = {
-    KafkaError._TRANSPORT,  # noqa: SLF001 - librdkafka's own codes have such names
-    KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
-    KafkaError.UNKNOWN_TOPIC_OR_PART,  # the topic may be created after the probe starts
-}
+_RETRIED = codes("retried")
 
 
 class LatencyProbe:
@@ -76,7 +72,7 @@ class LatencyProbe:
                 if message is None:
                     continue
                 error = message.error()
-                if error is not None and error.code() in _PASSING:
+                if error is not None and error.code() in _RETRIED:
                     self.errors[error.name()] += 1
                 elif not at_end(message, self._servers):
                     self.latencies_ms.append(time.time() * 1000 - message.timestamp()[1])  # noqa: TID251 - ages are measured
