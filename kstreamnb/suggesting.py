@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
+from kstreamnb.data_files import rows_of
 from kstreamnb.errors import UnknownNameError
 
 
@@ -16,7 +16,7 @@ class _SuggestingType(type):
         def __getattr__(cls, name):
             if name.startswith("_"):
                 return type.__getattribute__(cls, name)
-            raise UnknownNameError(cls.__name__, name, dir(cls), cls._elsewhere.get(name))
+            raise UnknownNameError(cls.__name__, name, dir(cls), _elsewhere(cls, name))
 
 
 class Suggesting(metaclass=_SuggestingType):
@@ -26,8 +26,6 @@ class Suggesting(metaclass=_SuggestingType):
     """
 
     __slots__ = ()
-    _elsewhere: ClassVar[Mapping[str, str]] = {}
-    """Our name of a method, by the different name that it has in other libraries."""
 
     if not TYPE_CHECKING:  # a type checker would accept every name otherwise
 
@@ -36,4 +34,11 @@ class Suggesting(metaclass=_SuggestingType):
             if name.startswith("_") or any(name in vars(each) for each in kind.__mro__):
                 return object.__getattribute__(self, name)
             article = "an" if kind.__name__[0] in "AEIOU" else "a"
-            raise UnknownNameError(f"{article} {kind.__name__}", name, dir(self), self._elsewhere.get(name))
+            raise UnknownNameError(f"{article} {kind.__name__}", name, dir(self), _elsewhere(kind, name))
+
+
+def _elsewhere(kind: type, name: str) -> str | None:
+    """Return what a class has instead of a method, by the name that the method has in other libraries."""
+    kinds = {each.__name__ for each in kind.__mro__}
+    rows = (row for row in rows_of(__package__, "other_names.tsv") if row[0] in kinds and name in row[1].split())
+    return next((ours.format(name) for _, _, ours in rows), None)

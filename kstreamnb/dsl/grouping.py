@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, Generic, Self, Unpack, overload
+from typing import Generic, Self, Unpack, overload
 
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.signatures import FOLD, RECORD, taking
@@ -113,8 +113,6 @@ class TableGrouping(Handle, Generic[K, V]):
 
 class KGroupedStream(Aggregating[K, V, K], Generic[K, V], kind="grouped"):
     """Records by key: count, reduce or aggregate them, window them, or combine them with other streams."""
-
-    _elsewhere: ClassVar = {"to_stream": "count().to_stream", "to_table": "count", "to": "count().to_stream().to"}
 
     @overload
     def windowed_by(self, windows: SessionWindows) -> SessionWindowedKStream[K, V]: ...

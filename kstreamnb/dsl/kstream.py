@@ -7,7 +7,7 @@ groupings and branches are in modules beside it. The modules that end in ``_grap
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, Unpack, overload
 
 from kstreamnb.core.names import check_resource_name, check_topic_name
 from kstreamnb.core.operator import Operator
@@ -479,5 +479,3 @@ class KStream(
             Sink: KSTREAM-SINK-0000000002 (topic: large)
               <-- KSTREAM-FILTER-0000000001
     """
-
-    _elsewhere: ClassVar = {word: f"group_by_key().{word}" for word in ("aggregate", "count", "reduce", "windowed_by")}

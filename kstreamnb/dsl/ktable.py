@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NotRequired, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, NotRequired, Unpack, cast, overload
 
 from kstreamnb.core.codec import StreamPartitioner
 from kstreamnb.core.names import check_resource_name
@@ -497,8 +497,6 @@ class KTable(TableOperators[K, V], TableJoins[K, V], TableGrouping[K, V], _Query
             Sink: KSTREAM-SINK-0000000004 (topic: dear)
               <-- KTABLE-TOSTREAM-0000000003
     """
-
-    _elsewhere: ClassVar = {word: f"to_stream().{word}" for word in ("foreach", "peek", "print", "process", "to")}
 
 
 class GlobalKTable(_Queryable, Generic[K, V], kind="global_table"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, overload
+from typing import TYPE_CHECKING, overload
 
 from kstreamnb.core.formatting import format_time, pluralize
 from kstreamnb.core.operator import Details
@@ -51,9 +51,6 @@ class Step(Tabular, Suggesting):
     node: str
     _run: RecordedRun = field(repr=False, compare=False)
 
-    _elsewhere: ClassVar = {
-        name: f"record.{name}" for name in ("key", "value", "timestamp", "headers", "topic", "partition", "offset")
-    }
     header = ("what", "where", "to", "key", "value", "time")
 
     @property

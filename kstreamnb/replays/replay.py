@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import ClassVar
 
 from kstreamnb import hooks
 from kstreamnb.core.arguments import expect
@@ -48,14 +47,6 @@ class Replay(Queries, Suggesting, Displayed):
         >>> run.at(1).store("counts")["a"], run.at(2).store("counts")["a"]
         (1, 2)
     """
-
-    _elsewhere: ClassVar = {
-        **dict.fromkeys(("store", "stores"), "now.store"),
-        **dict.fromkeys(("to_pandas", "to_dataframe", "frame"), "output(topic).to_pandas"),
-        **dict.fromkeys(("previous", "undo"), "back"),
-        **dict.fromkeys(("why", "explain", "late"), "why_dropped"),
-        "outputs": "output",
-    }
 
     def __init__(self, run: RecordedRun, error: KStreamError | KeyboardInterrupt | None = None) -> None:
         super().__init__(run)

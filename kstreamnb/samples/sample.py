@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from kstreamnb.core.arguments import expect, expect_number
 from kstreamnb.core.codec import SerializedValue
@@ -64,13 +64,6 @@ class Sample(Suggesting, Framed):
     records: tuple[TopicRecord, ...]
     notes: tuple[str, ...] = field(default=(), compare=False)
     schema: tuple[tuple[str, str], ...] = field(default=(), compare=False)
-
-    _elsewhere: ClassVar = {
-        **dict.fromkeys(("from_pandas", "from_spark", "from_df", "from_frame", "from_csv"), "from_dataframe"),
-        **dict.fromkeys(("to_dataframe", "to_df"), "to_pandas"),
-        **dict.fromkeys(("add", "append", "extend", "concat", "union"), "merge"),
-        "filter": "where",
-    }
 
     def __post_init__(self) -> None:
         expect(self.records, tuple | list, "records")

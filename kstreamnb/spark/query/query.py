@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
-from typing import ClassVar
 
 from kstreamnb.charts import Charts, CostPicture
 from kstreamnb.core.progress import under_way
@@ -59,13 +58,6 @@ class Query(Suggesting):
         ...     query.stop()
         2 0 running
     """
-
-    _elsewhere: ClassVar = {
-        **dict.fromkeys(("cancel", "close", "end", "kill", "shutdown", "terminate"), "stop"),
-        **dict.fromkeys(("join", "wait"), "await_termination"),
-        **dict.fromkeys(("health", "lag", "lastProgress", "progress", "state"), "status"),
-        "alerts": "ks.monitoring.alerts",
-    }
 
     def __init__(self, control: QueryControl) -> None:
         self.control, self.spark, files = control, control.spark, control.files
