@@ -20,12 +20,12 @@ from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from kstreamnb.closing import Closing
 from kstreamnb.core.progress import under_way
 from kstreamnb.data_files import text_of
 from kstreamnb.errors import BrokerError, ConfigError, unknown
@@ -39,7 +39,7 @@ _ANSWER_S = 5.0
 _WATCH = 'exec 3<&0; "$@" 3<&- & p=$!; (cat <&3 >/dev/null; kill $p 2>/dev/null) & wait $p'
 
 
-class LocalBroker:
+class LocalBroker(Closing):
     """One broker process; starts with `start` or a ``with`` block.
 
     A broker that is started again keeps its addresses, and one over the data of an earlier one takes its port
@@ -203,11 +203,6 @@ class LocalBroker:
 
     def __enter__(self) -> Self:
         return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         state = f'at "{self.bootstrap_servers}"' if self.running else "stopped"

@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Mut
 from itertools import islice
 from typing import Any, Generic, Protocol, TypeAlias
 
+from kstreamnb.closing import Closing
 from kstreamnb.core.operator import Details
 from kstreamnb.core.record import Headers, RecordMetadata, ValueAndTimestamp, ValueTimestampHeaders
 from kstreamnb.core.serde import Serde
@@ -75,7 +76,7 @@ class StoreContext(Protocol):
         """Return the serde of values, completed by the application's defaults."""
 
 
-class Rows(Iterator[Item]):
+class Rows(Closing, Iterator[Item]):
     """The result of a range query: an iterator over the store's content at the time of the query.
 
     It can be used as Java's iterators are (``has_next``, ``peek_next_key``, ``close``, ``with``) and in a for loop; it
@@ -121,12 +122,6 @@ class Rows(Iterator[Item]):
     def map(self, change: Callable[[Item], object]) -> Rows:
         """Return the remaining rows, each changed by a function."""
         return Rows(map(change, self))
-
-    def __enter__(self) -> Rows:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class _Hooked:

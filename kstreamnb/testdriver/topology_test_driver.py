@@ -7,8 +7,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from operator import itemgetter
-from typing import Any, ClassVar, Self, TypeAlias, TypeVar, get_args
+from typing import Any, ClassVar, TypeAlias, TypeVar, get_args
 
+from kstreamnb.closing import Closing
 from kstreamnb.core.arguments import expect
 from kstreamnb.core.displayed import Displayed
 from kstreamnb.core.formatting import format_time, pluralize
@@ -55,7 +56,7 @@ StoreOrView: TypeAlias = AnyView | Store
 ViewT = TypeVar("ViewT", bound=AnyView)
 
 
-class TopologyTestDriver(Suggesting, Displayed):
+class TopologyTestDriver(Suggesting, Displayed, Closing):
     """Runs a topology deterministically in this process: feed records, read outputs, query stores, advance clocks.
 
     Args:
@@ -459,12 +460,6 @@ class TopologyTestDriver(Suggesting, Displayed):
     def _refuse_closed(self) -> None:
         if self._closed:
             raise ApplicationStateError("the driver is closed", hint="make a new TopologyTestDriver(topology)")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _pipe_topic(
         self, topic: str, records: list[TopicRecord], key_serde: Serde | None = None, value_serde: Serde | None = None

@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
-from typing import Self, TypeAlias
+from typing import TypeAlias
 from urllib.parse import urlsplit
 
 from kstreamnb.background import background, report
+from kstreamnb.closing import Closing
 from kstreamnb.core.arguments import check_arguments, listening
 from kstreamnb.tools.store_app import HEADERS, ServedApplication, StoreApp
 
@@ -27,7 +28,7 @@ _IDLE_S = 5.0
 _REQUEST_S = 15.0
 
 
-class LocalServer:
+class LocalServer(Closing):
     """An HTTP server, which runs until `close`, the end of its ``with`` block, or the end of the process.
 
     Args:
@@ -46,12 +47,6 @@ class LocalServer:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} at {self.url}>"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
+from kstreamnb.closing import Closing
 from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.codec import encode, key_partitioner, to_bytes
 from kstreamnb.core.record import TopicRecord
@@ -24,7 +25,7 @@ from kstreamnb.testdriver.output_topic import OutputTopic
 from kstreamnb.topology.topology import Topology
 
 
-class ClusterDriver:
+class ClusterDriver(Closing):
     """Runs applications as stream threads do: poll, process, commit, one call at a time.
 
     Unlike `TopologyTestDriver`, which processes each record completely and commits, this driver keeps records in topics
@@ -249,12 +250,6 @@ class ClusterDriver:
         """Close all applications."""
         for application in self.applications.values():
             application.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _append(self, topic: str, records: list[TopicRecord], keys: Serde, values: Serde) -> None:
         self._broker.create(topic, self._partitions)

@@ -1,4 +1,4 @@
-"""What the threads and tasks of an application share, across its restarts."""
+"""Bundles an application's settings and surroundings, which are the same across its restarts."""
 
 from __future__ import annotations
 
