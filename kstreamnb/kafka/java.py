@@ -11,17 +11,12 @@ from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 
+from kstreamnb.data_files import text_of
 from kstreamnb.errors import BrokerError, MissingJavaError, MissingPackageError
 
 KAFKA_VERSION = "4.3.1"
 _CHECKSUMS = {"4.3.1": "d71e2caf5d08cbc9aa65ab331253e938c606206a95007fec12e1d44147ef339a"}  # of all jars, by version
 _FETCH_S = 900.0
-_SETTINGS = """<ivysettings><settings defaultResolver="central"/><resolvers>
-<ibiblio name="central" m2compatible="true" useMavenMetadata="false"/></resolvers></ivysettings>"""
-_MODULE = """<ivy-module version="2.0"><info organisation="kstreamnb" module="broker"/><dependencies>
-<dependency org="org.apache.kafka" name="kafka_2.13" rev="{version}" conf="default->default"/>
-<dependency org="org.slf4j" name="slf4j-simple" rev="1.7.36" conf="default->default"/>
-</dependencies></ivy-module>"""
 
 
 def java() -> str:
@@ -49,8 +44,8 @@ def kafka_jars(version: str = KAFKA_VERSION) -> Path:
         return home
     home.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=home.parent) as work:
-        Path(work, "settings.xml").write_text(_SETTINGS)
-        Path(work, "ivy.xml").write_text(_MODULE.format(version=version))
+        Path(work, "settings.xml").write_text(text_of(__package__, "ivy_settings.xml"))
+        Path(work, "ivy.xml").write_text(text_of(__package__, "ivy.xml").format(version=version))
         command = [java(), "-jar", str(_ivy_jar()), "-settings", "settings.xml", "-ivy", "ivy.xml", "-cache", "cache"]
         command += ["-types", "jar", "bundle", "-retrieve", "lib/[artifact]-[revision].[ext]"]
         failure = run_tool(command, work, _FETCH_S)

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import cloudpickle  # type: ignore[import-untyped]
 
 from kstreamnb import errors
+from kstreamnb.data_files import rows_of
 from kstreamnb.errors import (
     CheckpointError,
     EngineError,
@@ -27,23 +28,13 @@ from kstreamnb.spark.jvm.constants import NO_JVM
 _OWN = re.compile(r"kstreamnb(\.\w+)+Error: ")
 _CAUSE = re.compile(r"^\s*Caused by: (.+)$", re.MULTILINE)
 _PACKAGES = re.compile(r"^([\w$]+\.)+(?=[\w$]+(: |$))")
-# Files of a checkpoint that are damaged, lost or of another size; errors of memory and of threads have the same prefix.
-_DAMAGED = re.compile(
-    r"ChecksumException|Checksum error: |CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED|MALFORMED_LOG_FILE"
-    r"|CANNOT_LOAD_STATE_STORE\.(CANNOT|INVALID|KEY|VALUE|SNAPSHOT|UNEXPECTED|AUTO)_"
-    r"|STATE_STORE_(ROW_CHECKSUM_VERIFICATION_FAILED|UNEXPECTED_EMPTY_FILE_IN_ROCKSDB_ZIP)"
-    r"|STREAMING_CHECKPOINT_MISSING_METADATA_FILE"
-)
+_WORDS = rows_of(__package__, "failure_words.tsv")
+_DAMAGED = re.compile("|".join(word for about, word in _WORDS if about == "damaged"))
+_ABOUT_SYSTEM = {word for about, word in _WORDS if about == "system"}
 _NO_ROOM = re.compile(r"No space left on device|Disk quota exceeded|Read-only file system")
 _NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 # The kind of an error, with the name that Spark has for it.
 _KIND = re.compile(r"\b([A-Z]\w*(?:Error|Exception))(?:: \[[\w.]+\]|(?=: ))")
-_ABOUT_SYSTEM = re.compile(  # kinds whose texts are about code, files, the network or Spark itself
-    r"(Type|Attribute|Name|Index|Import|ModuleNotFound|ZeroDivision|Memory|Recursion|Permission|FileNotFound|OutOfMemory"
-    r"|StackOverflow|NoClassDefFound|NoSuchMethod)Error"
-    r"|(IO|EOF|FileNotFound|NoSuchFile|Connect|Socket|SocketTimeout|UnknownHost|AccessControl|Timeout|Interrupted"
-    r"|ClassNotFound|Spark|IllegalState|Analysis|StreamingQuery|Python|Execution|Checksum)Exception"
-)
 _DIED = "Python worker exited unexpectedly"
 _CLOSED = re.compile(r"EOFException|Connection reset|Broken pipe")  # the worker's connection, if it died during a task
 TWO_WRITERS = "CONCURRENT_STREAM_LOG_UPDATE"
@@ -182,7 +173,7 @@ def is_damage(error: BaseException) -> bool:
 def _without_records(text: str) -> str:
     """Cut a text of Spark's after the first error whose own text may quote a record, and to 300 characters."""
     for kind in _KIND.finditer(text):
-        if not _ABOUT_SYSTEM.fullmatch(kind[1]):
+        if kind[1] not in _ABOUT_SYSTEM:
             text = text[: kind.end()]
             break
     return text if len(text) <= 300 else text[:297] + "..."

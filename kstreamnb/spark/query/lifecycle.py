@@ -6,6 +6,7 @@ import threading
 from collections.abc import Mapping
 from enum import Enum, auto
 
+from kstreamnb.data_files import rows_of
 from kstreamnb.errors import KStreamError
 
 
@@ -67,25 +68,10 @@ class Actor(Enum):
 ACTIVE = frozenset({State.STARTING, State.LAUNCHED, State.RUNNING, State.STOPPING})
 """States in which a stream may be running."""
 
-_RUNS = (State.LAUNCHED, State.RUNNING)
-_USER, _COMPANION, _STREAM, _QUERY = Actor.USER, Actor.COMPANION, Actor.STREAM, Actor.QUERY
-_ROWS: tuple[tuple[tuple[State, ...], LifecycleEvent, State, set[Actor]], ...] = (
-    ((State.CREATED, State.STOPPING, State.STOPPED), LifecycleEvent.START, State.STARTING, {_USER}),
-    (_RUNS, LifecycleEvent.START, State.STARTING, {_USER, _COMPANION, _QUERY}),
-    ((State.FAILED,), LifecycleEvent.START, State.STARTING, {_USER, _COMPANION}),
-    ((State.ABANDONED,), LifecycleEvent.START, State.STARTING, {_USER}),
-    ((State.STARTING,), LifecycleEvent.LAUNCH, State.LAUNCHED, {_QUERY}),
-    ((State.LAUNCHED,), LifecycleEvent.READY, State.RUNNING, {_STREAM}),
-    ((State.STARTING, *_RUNS), LifecycleEvent.FAIL, State.FAILED, {_COMPANION, _STREAM, _QUERY}),
-    ((State.STOPPING,), LifecycleEvent.FAIL, State.ABANDONED, {_STREAM}),
-    ((State.STARTING, *_RUNS), LifecycleEvent.STOP, State.STOPPING, {_USER}),
-    ((State.CREATED,), LifecycleEvent.STOP, State.STOPPED, {_USER}),
-    ((State.FAILED,), LifecycleEvent.STOP, State.ABANDONED, {_USER}),
-    (_RUNS, LifecycleEvent.END, State.STOPPED, {_QUERY}),
-    ((State.STOPPING,), LifecycleEvent.HALT, State.STOPPED, {_QUERY}),
-)
 TRANSITIONS: Mapping[tuple[State, LifecycleEvent], tuple[State, frozenset[Actor]]] = {
-    (state, event): (target, frozenset(actors)) for states, event, target, actors in _ROWS for state in states
+    (State[state], LifecycleEvent[event]): (State[target], frozenset(Actor[actor] for actor in actors.split()))
+    for states, event, target, actors in rows_of(__package__, "transitions.tsv")
+    for state in states.split()
 }
 """Next state by state and event, and the actors that may cause it; every other event is ignored."""
 
