@@ -102,9 +102,10 @@ class Application(ApplicationLifecycle):
 
         Raises: EngineError if the driver was created with ``trace=False``.
         """
-        if self._trace is None:
+        trace = self._cluster.trace
+        if trace is None:
             raise EngineError("nothing was recorded", hint="create the driver with ClusterDriver(…, trace=True)")
-        return Replay(cluster_runs(self._trace, self._broker)[self.id])
+        return Replay(cluster_runs(trace, self._broker)[self.id])
 
     def verify_state(self) -> StateCheck:
         """Compare every store with its changelog, row by row.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from kstreamnb.closing import Closing
 from kstreamnb.core.arguments import check_arguments
@@ -17,7 +17,8 @@ from kstreamnb.replays.replay import Replay
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.simulation.cluster.application import Application
 from kstreamnb.simulation.cluster.broker import Broker, Isolation
-from kstreamnb.simulation.cluster.events import ThreadEvent, ThreadEvents
+from kstreamnb.simulation.cluster.events import ThreadEvents
+from kstreamnb.simulation.cluster.thread_context import Cluster
 from kstreamnb.simulation.cluster.topic_reader import TopicReader
 from kstreamnb.simulation.cluster.trace import ClusterTrace
 from kstreamnb.testdriver.input_topic import InputTopic
@@ -67,13 +68,15 @@ class ClusterDriver(Closing):
         verify: bool | None = None,
     ) -> None:
         check_arguments(ClusterDriver.__init__, locals())
-        start = instant_ms(wall_clock, "start of the wall clock")
-        self.clock = Clock(start)
+        self.clock, self._broker = Clock(instant_ms(wall_clock, "start of the wall clock")), Broker()
         self.applications: dict[str, Application] = {}
-        self._broker, self._events = Broker(), list[ThreadEvent]()
-        self._trace = ClusterTrace() if trace else None
-        self._verify = self.verify_by_default if verify is None else verify
-        self._partitions = partitions if isinstance(partitions, int) else 1
+        self._cluster = Cluster(
+            self._broker,
+            self.clock,
+            default_partitions=partitions if isinstance(partitions, int) else 1,
+            trace=ClusterTrace() if trace else None,
+            verifies=self.verify_by_default if verify is None else verify,
+        )
         for topic, count in (partitions if isinstance(partitions, Mapping) else {}).items():
             self._broker.create(topic, count)
         self.add_application(topology, config)
@@ -86,7 +89,7 @@ class ClusterDriver(Closing):
     @property
     def events(self) -> ThreadEvents:
         """All events, in order."""
-        return ThreadEvents(self._events)
+        return ThreadEvents(self._cluster.events)
 
     def add_application(
         self, topology: Topology, config: Config | Mapping[str, object] | None = None, *, start: bool = True
@@ -105,11 +108,7 @@ class ClusterDriver(Closing):
         name = chosen.application_id or topology.name or "app"
         if name in self.applications:
             raise EngineError(f'application "{name}" already exists', hint="choose another application_id")
-        options: dict[str, Any] = {"default_partitions": self._partitions, "trace": self._trace}
-        made = Application(
-            topology, chosen, self._broker, self.clock, self._events.append, verify=self._verify, start=start, **options
-        )
-        self.applications[name] = made
+        made = self.applications[name] = Application(topology, chosen, self._cluster, start=start)
         return made
 
     def create_input_topic(
@@ -252,7 +251,7 @@ class ClusterDriver(Closing):
             application.close()
 
     def _append(self, topic: str, records: list[TopicRecord], keys: Serde, values: Serde) -> None:
-        self._broker.create(topic, self._partitions)
+        self._broker.create(topic, self._cluster.default_partitions)
         partition_of = key_partitioner(keys, len(self._broker.topics[topic]))
         for _, partition, _, timestamp, key, value, headers in records:
             wire_key, wire_value = encode(keys, key), encode(values, value)
@@ -262,8 +261,8 @@ class ClusterDriver(Closing):
             ]
             chosen = partition_of(wire_key) if partition < 0 else partition
             offset = self._broker.append(topic, chosen, timestamp, data[0], data[1], headers)
-            if self._trace is not None:
-                self._trace.arrives(topic, chosen, offset)
+            if self._cluster.trace is not None:
+                self._cluster.trace.arrives(topic, chosen, offset)
 
     def _read_serdes(self, topic: str) -> tuple[Serde, Serde]:
         for application in self.applications.values():

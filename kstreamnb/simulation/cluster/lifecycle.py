@@ -7,18 +7,15 @@ from dataclasses import replace
 from typing import Literal
 
 from kstreamnb.core.arguments import check_arguments
-from kstreamnb.core.time import Clock
 from kstreamnb.errors import EngineError, StateError
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.handlers import uncaught_answer
-from kstreamnb.simulation.cluster.broker import Broker
 from kstreamnb.simulation.cluster.events import ThreadEvent, ThreadEvents
 from kstreamnb.simulation.cluster.shadow_task import ShadowTask
 from kstreamnb.simulation.cluster.state_check import check_state
 from kstreamnb.simulation.cluster.stream_task import StreamTask
 from kstreamnb.simulation.cluster.stream_thread import InjectedCrash, StreamThread
-from kstreamnb.simulation.cluster.thread_context import ThreadContext
-from kstreamnb.simulation.cluster.trace import ClusterTrace
+from kstreamnb.simulation.cluster.thread_context import Cluster, ThreadContext
 from kstreamnb.topology.partitions import owned_topics
 from kstreamnb.topology.topology import Topology
 
@@ -31,39 +28,20 @@ class ApplicationLifecycle:
     Args:
         topology: the topology to run.
         config: the application's settings.
-        broker: the simulated broker of all applications.
-        clock: the simulated wall clock, in epoch milliseconds.
-        note: function that gets every event.
-        default_partitions: number of partitions of topics that are created automatically.
-        trace: recorder of the steps, or None.
-        verify: run a shadow task beside each task, and compare their stores.
+        cluster: the parts that all applications share.
         start: start the application now. Default: True.
     """
 
-    def __init__(
-        self,
-        topology: Topology,
-        config: Config,
-        broker: Broker,
-        clock: Clock,
-        note: Callable[[ThreadEvent], None],
-        *,
-        default_partitions: int,
-        trace: ClusterTrace | None,
-        verify: bool,
-        start: bool = True,
-    ) -> None:
+    def __init__(self, topology: Topology, config: Config, cluster: Cluster, *, start: bool = True) -> None:
         self.id = config.application_id or topology.name or "app"
         self.topology, self.config = topology, replace(config, application_id=self.id)
         self.status: Status = "created"
-        self._broker, self._clock, self._note = broker, clock, note
-        self._trace, self._verifies, self._events = trace, verify, list[ThreadEvent]()
-        recorder = None if trace is None else trace.recorder(self.id, topology, self.config)
-        self._context = ThreadContext(
-            self.id, self.config, broker, clock, self._log_event, default_partitions, recorder
-        )
+        self._cluster, self._broker, self._clock = cluster, cluster.broker, cluster.clock
+        self._events = list[ThreadEvent]()
+        recorder = None if cluster.trace is None else cluster.trace.recorder(self.id, topology, self.config)
+        self._context = ThreadContext(cluster, self.id, self.config, self._log_event, recorder)
         self._shadow_tasks: dict[str, ShadowTask] = {}
-        self._has_shadow_tasks = verify
+        self._has_shadow_tasks = cluster.verifies
         self._failed: object = ()
         self._thread: StreamThread | None = None
         if start:
@@ -200,7 +178,7 @@ class ApplicationLifecycle:
 
     def _guarded(self, work: Callable[[StreamThread], object]) -> None:
         """Run *work* on the thread; if it fails, crash or restart as the uncaught handler decides."""
-        commits = sum(event.kind == "committed" for event in self._events) if self._verifies else 0
+        commits = sum(event.kind == "committed" for event in self._events) if self._cluster.verifies else 0
         try:
             work(self._running_thread())
         except InjectedCrash as crash:
@@ -213,7 +191,7 @@ class ApplicationLifecycle:
             self.restart()
             self._guarded(work)
             return
-        if self._verifies and sum(event.kind == "committed" for event in self._events) > commits:
+        if self._cluster.verifies and sum(event.kind == "committed" for event in self._events) > commits:
             self._check()
 
     def _continues_after(self, error: Exception) -> bool:
@@ -256,4 +234,4 @@ class ApplicationLifecycle:
     def _log_event(self, kind: str, task: str, subject: str = "", /, **numbers: object) -> None:
         event = ThreadEvent(kind, self.id, task, subject, self._clock.now_ms, numbers)
         self._events.append(event)
-        self._note(event)
+        self._cluster.events.append(event)

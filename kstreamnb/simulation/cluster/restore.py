@@ -29,7 +29,7 @@ def restore_store(task: Task, store: Store, context: ThreadContext) -> None:
         store.restore(rows)
     if topic is None:
         return
-    records, end = _log_of(task, store, topic, context.broker, start)
+    records, end = _log_of(task, store, topic, context.cluster.broker, start)
     store.restore_changelog(_entries(records))
     if end:
         context.log_event("restored", task_id, store.name, records=len(records), from_offset=start, to_offset=end)

@@ -25,7 +25,7 @@ class StreamTask:
         self.positions: dict[InputPartition, int] = {}
         self.needs_commit = False
         self.processed = self.enforced = 0
-        self._config, self._broker, self._isolation = context.config, context.broker, context.isolation
+        self._config, self._broker, self._isolation = context.config, context.cluster.broker, context.isolation
         self._log_event = context.log_event
         self._paused: dict[InputPartition, None] = {}
         self._deadlines: dict[InputPartition, int] = {}

@@ -40,8 +40,8 @@ class StreamThread:
     """
 
     def __init__(self, topology: Topology, context: ThreadContext, *, strict: bool) -> None:
-        config, clock, recorder = context.config, context.clock, context.recorder
-        self.id, self.config, self.broker, self.clock = context.application_id, config, context.broker, clock
+        config, clock, recorder = context.config, context.cluster.clock, context.recorder
+        self.id, self.config, self.broker, self.clock = context.application_id, config, context.cluster.broker, clock
         self.fault: Fault | None = None
         self.shadow_tasks: Mapping[str, ShadowTask] = {}
         self._context, self._recorder, self._log_event = context, recorder, context.log_event
@@ -49,8 +49,8 @@ class StreamThread:
         self._committed_ms, self._turn = clock.now_ms, 0
         self._loop_rounds, self._rounds_left, self._is_loop_empty = 1, 1, True
         self._flushed: dict[tuple[str, str], int] = {}
-        known = partitions_with_sources(topology, self.broker.counts(), context.default_partitions)
-        plans = plan_tasks(topology, config, known, default_partitions=context.default_partitions)
+        known = partitions_with_sources(topology, self.broker.counts(), context.cluster.default_partitions)
+        plans = plan_tasks(topology, config, known, default_partitions=context.cluster.default_partitions)
         for topic, count in {**known, **(plans[0].partitions if plans else {})}.items():
             self._own(topic, count, strict=strict)
         global_plan = plan_global_task(topology, config, known)

@@ -1,4 +1,4 @@
-"""Bundles an application's settings and surroundings, which are the same across its restarts."""
+"""Bundles the parts that applications share, and those that the threads and tasks of one share."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Protocol
 from kstreamnb.core.time import Clock
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.simulation.cluster.broker import Broker, Isolation
+from kstreamnb.simulation.cluster.events import ThreadEvent
 from kstreamnb.simulation.cluster.state_directory import StateDirectory
-from kstreamnb.simulation.cluster.trace import ApplicationRecorder
+from kstreamnb.simulation.cluster.trace import ApplicationRecorder, ClusterTrace
 
 
 class EventLog(Protocol):
@@ -20,26 +21,43 @@ class EventLog(Protocol):
 
 
 @dataclass(frozen=True)
+class Cluster:
+    """The parts of a cluster driver that its applications share.
+
+    Attributes:
+        broker: the topics.
+        clock: the simulated wall clock, in epoch milliseconds.
+        default_partitions: number of partitions of topics that are created automatically.
+        trace: recorder of the steps, or None.
+        verifies: whether a shadow task runs beside each task, and their stores are compared.
+        events: all events, in order.
+    """
+
+    broker: Broker
+    clock: Clock
+    default_partitions: int
+    trace: ClusterTrace | None
+    verifies: bool
+    events: list[ThreadEvent] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
 class ThreadContext:
     """An application's settings and surroundings.
 
     Attributes:
+        cluster: the parts that all applications share.
         application_id: the group, and the prefix of internal topics.
         config: the application's settings.
-        broker: the topics.
-        clock: the wall clock.
         log_event: records an event.
-        default_partitions: partition count of topics that do not exist yet.
         recorder: records what happens within tasks; None for nothing.
         state_directory: flushed stores.
     """
 
+    cluster: Cluster
     application_id: str
     config: Config
-    broker: Broker
-    clock: Clock
     log_event: EventLog
-    default_partitions: int
     recorder: ApplicationRecorder | None
     state_directory: StateDirectory = field(default_factory=StateDirectory)
 
