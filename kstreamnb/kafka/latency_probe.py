@@ -8,7 +8,6 @@ import threading
 import time
 from collections import Counter
 from contextlib import closing
-from types import TracebackType
 from typing import Literal, Self
 
 from confluent_kafka import Consumer
@@ -45,9 +44,7 @@ class LatencyProbe:
         self._thread = background(self._listen, f"latency probe of {self._topic}", died=self._died)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._closing.set()
         if self._thread is not None:
             self._thread.join()

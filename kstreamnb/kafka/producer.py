@@ -10,7 +10,6 @@ from concurrent.futures import Future
 from datetime import timedelta
 from functools import partial
 from itertools import repeat
-from types import TracebackType
 from typing import Self, TypeAlias
 
 import numpy as np
@@ -192,9 +191,7 @@ class RecordProducer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self.flush()
 
