@@ -144,7 +144,7 @@ class Application(ApplicationLifecycle):
             raise EngineError(f'application "{self.id}" is running', hint="close it first")
         tasks = [task.task for task in self._tasks.values()]
         self._context.state_directory.lose()
-        self._shadow_tasks, self._has_shadow_tasks = {}, False
+        self._shadow_tasks = None
         return move_state(tasks, partitions, self._broker, self._clock, self._log_event)
 
     def metrics(self) -> dict[str, dict[str, int]]:

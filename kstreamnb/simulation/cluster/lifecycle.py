@@ -40,8 +40,7 @@ class ApplicationLifecycle:
         self._events = list[ThreadEvent]()
         recorder = None if cluster.trace is None else cluster.trace.recorder(self.id, topology, self.config)
         self._context = ThreadContext(cluster, self.id, self.config, self._log_event, recorder)
-        self._shadow_tasks: dict[str, ShadowTask] = {}
-        self._has_shadow_tasks = cluster.verifies
+        self._shadow_tasks: dict[str, ShadowTask] | None = {} if cluster.verifies else None
         self._failed: object = ()
         self._thread: StreamThread | None = None
         if start:
@@ -85,12 +84,12 @@ class ApplicationLifecycle:
         before = len(self._events)
         thread = self._thread = StreamThread(self.topology, self._context, strict=strict)
         self.status = "running"
-        if self._has_shadow_tasks and not self._shadow_tasks:
+        if self._shadow_tasks == {}:
             self._shadow_tasks = {
                 task_id: ShadowTask(task.task.plan, self._clock, thread.global_task)
                 for task_id, task in thread.tasks.items()
             }
-        thread.shadow_tasks = self._shadow_tasks
+        thread.shadow_tasks = self._shadow_tasks or {}
         return ThreadEvents(self._events[before:])("restored")
 
     def close(self) -> None:
@@ -146,7 +145,7 @@ class ApplicationLifecycle:
         for topic, offset in asked.items():
             for partition, log in enumerate(self._broker.topics[topic]):
                 self._broker.committed[self.id, topic, partition] = min(offset, log.end)
-        self._shadow_tasks, self._has_shadow_tasks = {}, False  # they have processed all of the input
+        self._shadow_tasks = None  # they have processed all of the input
 
     def _take_code(self, topology: Topology) -> None:
         if str(topology.describe()) != str(self.topology.describe()):
@@ -156,7 +155,7 @@ class ApplicationLifecycle:
                 hint="compare them with ks.testing.diff, or add the new one as another application",
             )
         self.topology = topology
-        self._shadow_tasks, self._has_shadow_tasks = {}, False  # the old code made what is in the stores
+        self._shadow_tasks = None  # the old code made what is in the stores
 
     # --- for the driver ---
     @property
@@ -212,7 +211,7 @@ class ApplicationLifecycle:
         """Check that stores, changelogs and input are consistent after a commit."""
         if any(task.needs_commit for task in self._tasks.values()):
             return  # a commit between records; the next one is checked
-        result = check_state(self._tasks, self._broker, self._shadow_tasks)
+        result = check_state(self._tasks, self._broker, self._shadow_tasks or {})
         if result.rows:
             raise StateError(f'state of application "{self.id}" is inconsistent after a commit', detail=str(result))
 
@@ -220,10 +219,10 @@ class ApplicationLifecycle:
         self._running_thread().crash()
         self.status = "crashed"
         if self.config.exactly_once:
-            for shadow_task in self._shadow_tasks.values():
+            for shadow_task in (self._shadow_tasks or {}).values():
                 shadow_task.forget()
         else:
-            self._shadow_tasks, self._has_shadow_tasks = ({}, False)  # reprocessed records count twice
+            self._shadow_tasks = None  # reprocessed records count twice
         self._log_event("crashed", "", when=at)
 
     def _running_thread(self) -> StreamThread:
