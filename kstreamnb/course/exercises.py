@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from html import escape
 
 from kstreamnb.core.arguments import check_arguments
-from kstreamnb.course.answers import Refused
+from kstreamnb.course.answers import Refused, failure
 from kstreamnb.course.content import Exercise, exercises
 from kstreamnb.course.forms import HasForms, box, folded
 from kstreamnb.errors import KStreamError
@@ -83,8 +83,7 @@ def check(name: str, answer: object) -> Verdict:
     except Refused as refused:
         return Verdict(exercise, str(refused))
     except Exception as error:  # whatever the code of an answer raises
-        cause = error.__cause__ or error
-        return Verdict(exercise, f"your answer does not run: {type(cause).__name__}: {cause}.")
+        return Verdict(exercise, f"your answer does not run: {failure(error)}")
 
 
 def hint(name: str, step: int = 1) -> str:

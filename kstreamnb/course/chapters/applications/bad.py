@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import kstreamnb as ks
+from kstreamnb.course.answers import failure
 from kstreamnb.course.judging import called
 
 _PAIRS: tuple[tuple[dict[str, object], str], ...] = (
@@ -33,7 +34,7 @@ def _stopped_by(handler: object, pair: dict[str, object]) -> str:
         try:
             driver.create_input_topic("pairs").pipe_input("k", pair, at=0)
         except ks.KStreamError as error:
-            return str(error)
+            return failure(error).rstrip(".")
     return ""
 
 

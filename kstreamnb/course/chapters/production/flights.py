@@ -14,6 +14,8 @@ _PARTITIONS = 4
 
 def _key(answer: object) -> str:
     keyed = [(called(answer, r.key, r.value), r) for r in new_york_flights(2000)]
+    if any(called(answer, r.key, r.value) != key for key, r in keyed[:100]):
+        return "the function gives the same flight another key each time: choose fields of the flight alone."
     if all(key is None for key, _ in keyed):
         return "every key is None, and a record without a key is left out: what does the function return?"
     if any(key is None for key, _ in keyed):
