@@ -26,6 +26,7 @@ def failure(error: BaseException) -> str:
     return f"{type(cause).__name__}: {cause}." + (hint and f" Hint: {hint}" + ("" if hint[-1] in ".?…" else "."))
 
 
+_NOT = "{answer} is not the answer."
 _NO_FUNCTION = "give the function or class itself, without calling it."
 _NUMBER = re.compile(r"([-+]?(?:\d{1,3}(?:[,_]\d{3})+|\d+)(?:\.\d*)?)[a-z\s-]*")
 _PIECE = re.compile(r"([-+]?\d+(?:\.\d+)?)\s*(ms|mil|s|m|h|d)[a-z]*(?:\s*(?:,|and\b))?\s*")
@@ -85,13 +86,12 @@ def declared(entry: Mapping[str, object]) -> Judge | None:
     ``answer`` is the right answer; for numbers a list of two is the smallest and the greatest that are right, and
     ``unit`` a unit of time; for words ``also`` lists other names of the right one. ``reasons`` are texts by wrong
     answer; for numbers also ``less``, ``more`` and ``other``, for lists ``length`` and ``other``; ``{answer}`` in them
-    is the answer given.
+    is the answer given. Letters are those that have a reason.
     """
-    check = _FORMS.get(str(entry.get("form")))
+    check = FORMS.get(str(entry.get("form"))) if "answer" in entry else None
     options = {name: entry[name] for name in ("unit", "also") if name in entry}
-    return check and partial(
-        check, right=entry["answer"], reasons=cast("Mapping[str, str]", entry["reasons"]), **options
-    )
+    reasons = cast("Mapping[str, str]", entry.get("reasons", {}))
+    return check and partial(check, right=entry["answer"], reasons=reasons, **options)
 
 
 def function_only(judge: Judge) -> Judge:
@@ -107,7 +107,7 @@ def _number(answer: object, *, right: float | list[float], reasons: Mapping[str,
     least, most = right if isinstance(right, list) else (right, right)
     if least <= number <= most:
         return ""
-    side = reasons.get("less" if number < least else "more", reasons.get("other", ""))
+    side = reasons.get("less" if number < least else "more", reasons.get("other", _NOT))
     return reasons.get(f"{number:g}", side).format(answer=answer)
 
 
@@ -127,7 +127,7 @@ def _list(answer: object, *, right: list[object], reasons: Mapping[str, str]) ->
     if not numbers:
         return "give the values as a list, such as [1, 2]."
     reason = "" if numbers == right else "other" if len(numbers) == len(right) else "length"
-    return reason and reasons[reason].format(answer=answer)
+    return reason and reasons.get(reason, _NOT).format(answer=answer)
 
 
 def _letters(answer: object, *, right: str, reasons: Mapping[str, str]) -> str:
@@ -145,4 +145,4 @@ def _letters(answer: object, *, right: str, reasons: Mapping[str, str]) -> str:
     return reasons[wrong[0]] if wrong else ""
 
 
-_FORMS: Mapping[str, Callable[..., str]] = {"number": _number, "word": _word, "list": _list, "letters": _letters}
+FORMS: Mapping[str, Callable[..., str]] = {"number": _number, "word": _word, "list": _list, "letters": _letters}
