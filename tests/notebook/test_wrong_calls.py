@@ -50,10 +50,14 @@ def test_a_missing_argument_is_explained(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("source", "hint"),
     [
-        ("counts.head()", "run the cell that defines counts"),
-        ("print(totals)", "run the cell that defines totals"),
-        ("replays.now", 'did you mean "replay"? Otherwise run the cell that defines replays'),
-        ("deploy(1)", 'write ks.deploy, after "import kstreamnb as ks". Otherwise run the cell that defines deploy'),
+        ("counts.head()", "run the cell that defines counts, or all cells above"),
+        ("print(totals)", "run the cell that defines totals, or all cells above"),
+        ("replays.now", 'did you mean "replay"? Otherwise run the cell that defines replays, or all cells above'),
+        (
+            "deploy(1)",
+            'write ks.deploy, after "import kstreamnb as ks". '
+            "Otherwise run the cell that defines deploy, or all cells above",
+        ),
     ],
 )
 def test_a_name_of_a_skipped_cell_is_answered_with_what_to_run(shell: Shell, source: str, hint: str) -> None:
