@@ -67,9 +67,8 @@ def chapters() -> list[str]:
 
 def questions(chapter: str) -> dict[str, Question]:
     """Return the questions of a chapter by name."""
-    named = {f"{chapter}.{word}": entry for word, entry in _texts(chapter).get("question", {}).items()}
     return {
-        name: Question(
+        (name := f"{chapter}.{word}"): Question(
             name,
             str(entry["text"]),
             str(entry["because"]),
@@ -77,22 +76,21 @@ def questions(chapter: str) -> dict[str, Question]:
             _listed(entry.get("rows")),
             _words(entry.get("overlooked")),
         )
-        for name, entry in named.items()
+        for word, entry in _texts(chapter).get("question", {}).items()
     }
 
 
 def exercises(chapter: str) -> dict[str, Exercise]:
     """Return the exercises of a chapter by name."""
-    named = {f"{chapter}.{number}": entry for number, entry in _texts(chapter).get("exercise", {}).items()}
     return {
-        name: Exercise(
+        (name := f"{chapter}.{number}"): Exercise(
             name,
             declared(entry) or _judge(name, entry),
             str(entry.get("right", "yes.")),
             _listed(entry.get("hints")),
             str(entry.get("solution", "")).strip(),
         )
-        for name, entry in named.items()
+        for number, entry in _texts(chapter).get("exercise", {}).items()
     }
 
 

@@ -31,9 +31,4 @@ def run_stream(builder: ks.StreamsBuilder, made: object, sample: ks.Sample) -> P
         raise Refused("the function uses a stream of your notebook: use its arguments, which are other streams.")
     stream = made.to_stream() if isinstance(made, ks.KTable) else made
     stream.to("output")
-    return pairs_of(ks.replay(builder.build(), sample).output("output"))
-
-
-def pairs_of(records: list[ks.TopicRecord]) -> Pairs:
-    """Return key and value of each record."""
-    return [(record.key, record.value) for record in records]
+    return [(record.key, record.value) for record in ks.replay(builder.build(), sample).output("output")]
