@@ -388,6 +388,7 @@ ANSWERS: dict[str, Answers] = {
             lambda tail, flight: flight["month"],
             lambda tail, flight: flight["airline"],
             lambda tail, flight: object(),
+            lambda tail, flight: str(flight),
             "origin",
         ],
     ),
@@ -565,9 +566,11 @@ ANSWERS: dict[str, Answers] = {
         right=[
             lambda context, error: "continue" if isinstance(error, ZeroDivisionError) else "fail",
             lambda context, error: "continue" if type(error).__name__ == "ZeroDivisionError" else "fail",
-            lambda context, error: "fail" if isinstance(error, KeyError | TypeError) else "continue",
+            lambda context, error: "fail" if not isinstance(error, ZeroDivisionError) else "continue",
         ],
         wrong=[
+            lambda context, error: "fail" if isinstance(error, KeyError | TypeError) else "continue",
+            lambda context, error: "continue" if isinstance(error, ArithmeticError) else "fail",
             lambda context, error: "continue",
             lambda context, error: "fail",
             lambda context, error: None,

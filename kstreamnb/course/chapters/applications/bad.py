@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from reprlib import repr
+
 import kstreamnb as ks
 from kstreamnb.course.answers import failure
 from kstreamnb.course.judging import called
@@ -11,6 +13,7 @@ _PAIRS: tuple[tuple[dict[str, object], str], ...] = (
     ({"a": 1, "b": 0}, "divides by zero"),
     ({"a": 1}, "has no b"),
     ({"a": "one", "b": 2}, "has a word for a number"),
+    ({"a": 10**400, "b": 3}, "has a ratio that is too large"),
 )
 
 
@@ -21,7 +24,7 @@ def _handler(answer: object) -> str:
         if stopped and not bug:
             return f"the application stops at the pair {pair}, which {what}: {stopped}."
         if bug and not stopped:
-            return f"the pair {pair}, which {what}, is skipped in silence: that is a bug, and nobody hears of it."
+            return f"the pair {repr(pair)}, which {what}, is skipped in silence: that is a bug, and nobody hears of it."
     return ""
 
 

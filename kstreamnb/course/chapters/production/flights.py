@@ -8,7 +8,7 @@ import kstreamnb as ks
 from kstreamnb.course.datasets import new_york_flights
 from kstreamnb.course.judging import called
 
-_MOST_SHARE = 0.4
+_MOST_SHARE, _MOST_KEYS = 0.4, 0.9
 _PARTITIONS = 4
 
 
@@ -20,13 +20,15 @@ def _key(answer: object) -> str:
         return "every key is None, and a record without a key is left out: what does the function return?"
     if any(key is None for key, _ in keyed):
         return "some keys are None, and their records are left out: choose fields that every flight has."
+    keys = len({str(key) for key, _ in keyed})
+    if keys > _MOST_KEYS * len(keyed):
+        return f"{len(keyed):,} flights have {keys:,} keys: nothing is grouped. Choose fields that flights share."
     log = ks.simulation.Log()
     log.create_topic("flights", partitions=_PARTITIONS)
     counts = Counter(log.append("flights", str(key), 0).partition for key, _ in keyed)
     shares = [counts[partition] / len(keyed) for partition in range(_PARTITIONS)]
     text = ", ".join(f"{share:.0%}" for share in shares)
     if min(shares) == 0:
-        keys = len({str(key) for key, _ in keyed})
         return f"the partitions have {text} of the records: {keys} keys are not enough for {_PARTITIONS} partitions."
     if max(shares) > _MOST_SHARE:
         return f"the partitions have {text} of the records: one has too much. Add a field that has many values."
