@@ -19,9 +19,18 @@ class Refused(Exception):
     """Ends a check with the reason why an answer is wrong."""
 
 
+def failure(error: BaseException) -> str:
+    """Return what the code of an answer raised, with the hint of an error of kstreamnb."""
+    cause = error.__cause__ or error
+    hint = str(getattr(cause, "hint", None) or "")
+    return f"{type(cause).__name__}: {cause}." + (hint and f" Hint: {hint}" + ("" if hint[-1] in ".?…" else "."))
+
+
+_NOT = "{answer} is not the answer."
 _NO_FUNCTION = "give the function or class itself, without calling it."
 _NUMBER = re.compile(r"([-+]?(?:\d{1,3}(?:[,_]\d{3})+|\d+)(?:\.\d*)?)[a-z\s-]*")
 _PIECE = re.compile(r"([-+]?\d+(?:\.\d+)?)\s*(ms|mil|s|m|h|d)[a-z]*(?:\s*(?:,|and\b))?\s*")
+_UNITS = {"ms": "milliseconds", "s": "seconds", "h": "hours"}
 _LENGTHS = {"ms": 1, "mil": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
@@ -75,13 +84,14 @@ def declared(entry: Mapping[str, object]) -> Judge | None:
     """Return the check that an exercise declares by its ``form``; None if its module has the check.
 
     ``answer`` is the right answer; for numbers a list of two is the smallest and the greatest that are right, and
-    ``unit`` a unit of time. ``reasons`` are texts by wrong answer; for numbers also ``less``, ``more`` and ``other``,
-    for lists ``length`` and ``other``; ``{answer}`` in them is the answer given.
+    ``unit`` a unit of time; for words ``also`` lists other names of the right one. ``reasons`` are texts by wrong
+    answer; for numbers also ``less``, ``more`` and ``other``, for lists ``length`` and ``other``; ``{answer}`` in them
+    is the answer given. Letters are those that have a reason.
     """
-    check = _FORMS.get(str(entry.get("form")))
-    if check is _number:
-        check = partial(_number, unit=str(entry.get("unit", "")))
-    return check and partial(check, right=entry["answer"], reasons=cast("Mapping[str, str]", entry["reasons"]))
+    check = FORMS.get(str(entry.get("form"))) if "answer" in entry else None
+    options = {name: entry[name] for name in ("unit", "also") if name in entry}
+    reasons = cast("Mapping[str, str]", entry.get("reasons", {}))
+    return check and partial(check, right=entry["answer"], reasons=reasons, **options)
 
 
 def function_only(judge: Judge) -> Judge:
@@ -89,23 +99,22 @@ def function_only(judge: Judge) -> Judge:
     return lambda answer: judge(answer) if callable(answer) else _NO_FUNCTION
 
 
-def _number(answer: object, *, right: float | list[float], reasons: Mapping[str, str], unit: str) -> str:
+def _number(answer: object, *, right: float | list[float], reasons: Mapping[str, str], unit: str = "") -> str:
     number = number_of(answer, unit)
     if number is None:
-        return 'give a duration, such as "7m30s".' if unit else "give the answer as a number."
+        duration = f'give a duration with its unit, such as "7m30s", or a number of {_UNITS.get(unit)}.'
+        return duration if unit else "give the answer as a number."
     least, most = right if isinstance(right, list) else (right, right)
     if least <= number <= most:
         return ""
-    side = reasons.get("less" if number < least else "more", reasons.get("other", ""))
+    side = reasons.get("less" if number < least else "more", reasons.get("other", _NOT))
     return reasons.get(f"{number:g}", side).format(answer=answer)
 
 
-def _word(answer: object, *, right: str, reasons: Mapping[str, str]) -> str:
-    named = {_folded(word): word for word in (right, *reasons)}
-    word = named.get(_folded(flat(answer)).removesuffix("join"))
-    if word is None:
-        return f"choose one of {', '.join(sorted(named.values()))}, as text."
-    return reasons.get(word, "")
+def _word(answer: object, *, right: str, reasons: Mapping[str, str], also: Iterable[str] = ()) -> str:
+    named = {_folded(word): reason for word, reason in reasons.items()} | {_folded(word): "" for word in (right, *also)}
+    choose = f"choose one of {', '.join(sorted((right, *reasons)))}, as text."
+    return named.get(_folded(flat(answer)).removesuffix("join"), choose)
 
 
 def _folded(text: str) -> str:
@@ -118,12 +127,14 @@ def _list(answer: object, *, right: list[object], reasons: Mapping[str, str]) ->
     if not numbers:
         return "give the values as a list, such as [1, 2]."
     reason = "" if numbers == right else "other" if len(numbers) == len(right) else "length"
-    return reason and reasons[reason].format(answer=answer)
+    return reason and reasons.get(reason, _NOT).format(answer=answer)
 
 
 def _letters(answer: object, *, right: str, reasons: Mapping[str, str]) -> str:
     """Return the reason of the first letter that is too many, or of the first missing."""
-    text = flat(answer).lower()
+    if isinstance(answer, Mapping):
+        answer = [letter for letter, chosen in answer.items() if chosen]
+    text = flat(answer or "").lower()
     given = set(text if text.isalpha() else re.findall(r"\b[a-z]\b", text))
     if text and not given:
         return "give the letters in a list."
@@ -134,4 +145,4 @@ def _letters(answer: object, *, right: str, reasons: Mapping[str, str]) -> str:
     return reasons[wrong[0]] if wrong else ""
 
 
-_FORMS: Mapping[str, Callable[..., str]] = {"number": _number, "word": _word, "list": _list, "letters": _letters}
+FORMS: Mapping[str, Callable[..., str]] = {"number": _number, "word": _word, "list": _list, "letters": _letters}

@@ -1,20 +1,23 @@
-"""The content of a chapter: a TOML file with its texts, and beside it a module with those checks that need code."""
+"""The content of a chapter: a TOML file with its texts, and beside it a module with those checks that need code.
+
+Files of a teacher are in a folder ``chapters`` beside the notebook. They replace those of the course with their name,
+so a translated chapter keeps the checks of the course.
+"""
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import cast
+from runpy import run_path
 
-from kstreamnb.course.answers import Judge, declared, function_only
+from kstreamnb.course.answers import FORMS, Judge, declared, function_only
 from kstreamnb.errors import KStreamError
 from kstreamnb.hints import unknown
 
-_TEXTS = Path(__file__).parent / "chapters"
+_TEXTS, _OWN = Path(__file__).parent / "chapters", Path("chapters")
 
 
 @dataclass(frozen=True)
@@ -46,8 +49,8 @@ class Exercise:
         name: the chapter and a number, such as ``count.1``.
         judge: its check.
         right: the sentence for a right answer.
-        hints: help in steps, the smallest first.
-        solution: the code of a right answer.
+        hints: help in steps, the smallest first; a teacher's exercise may have none.
+        solution: the code of a right answer; empty if a teacher keeps it.
     """
 
     name: str
@@ -62,12 +65,10 @@ def chapters() -> list[str]:
     return sorted(_files())
 
 
-@cache
 def questions(chapter: str) -> dict[str, Question]:
     """Return the questions of a chapter by name."""
-    named = {f"{chapter}.{word}": entry for word, entry in _texts(chapter).get("question", {}).items()}
     return {
-        name: Question(
+        (name := f"{chapter}.{word}"): Question(
             name,
             str(entry["text"]),
             str(entry["because"]),
@@ -75,43 +76,51 @@ def questions(chapter: str) -> dict[str, Question]:
             _listed(entry.get("rows")),
             _words(entry.get("overlooked")),
         )
-        for name, entry in named.items()
+        for word, entry in _texts(chapter).get("question", {}).items()
     }
 
 
-@cache
 def exercises(chapter: str) -> dict[str, Exercise]:
     """Return the exercises of a chapter by name."""
-    named = {f"{chapter}.{number}": entry for number, entry in _texts(chapter).get("exercise", {}).items()}
     return {
-        name: Exercise(
+        (name := f"{chapter}.{number}"): Exercise(
             name,
             declared(entry) or _judge(name, entry),
-            str(entry["right"]),
-            _listed(entry["hints"]),
-            str(entry["solution"]).strip(),
+            str(entry.get("right", "yes.")),
+            _listed(entry.get("hints")),
+            str(entry.get("solution", "")).strip(),
         )
-        for name, entry in named.items()
+        for number, entry in _texts(chapter).get("exercise", {}).items()
     }
 
 
 def _judge(name: str, entry: Mapping[str, object]) -> Judge:
     """Return the check of an exercise from the module beside the texts of its chapter."""
     chapter = name.partition(".")[0]
-    module = import_module(f"kstreamnb.course.chapters.{_files()[chapter].parent.name}.{chapter}")
-    judge = cast("Mapping[str, Judge]", module.JUDGES)[name]
-    return function_only(judge) if entry.get("form") == "function" else judge
+    own, courses = _OWN / f"{chapter}.py", list(_TEXTS.rglob(f"{chapter}.py"))
+    judges: Mapping[str, Judge] = {}
+    if own.exists():
+        judges = run_path(str(own)).get("JUDGES", {})
+    elif courses:
+        judges = import_module(f"kstreamnb.course.chapters.{courses[0].parent.name}.{chapter}").JUDGES
+    if name not in judges:
+        hint = f"give it a form ({', '.join(FORMS)}) and an answer in {chapter}.toml, or a check in JUDGES of {own}"
+        raise KStreamError(f'exercise "{name}" has no check', hint=hint)
+    return function_only(judges[name]) if entry.get("form") == "function" else judges[name]
 
 
-@cache
 def _files() -> dict[str, Path]:
-    return {path.stem: path for path in _TEXTS.rglob("*.toml")}
+    return {path.stem: path for path in (*_TEXTS.rglob("*.toml"), *_OWN.glob("*.toml"))}
 
 
 def _texts(chapter: str) -> dict[str, dict[str, dict[str, object]]]:
-    if chapter not in _files():
+    path = _files().get(chapter)
+    if path is None:
         raise unknown("chapter", chapter, chapters(), error=KStreamError)
-    return tomllib.loads(_files()[chapter].read_text(encoding="utf-8"))
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise KStreamError(f"{path} is not TOML in UTF-8", detail=str(error)) from error
 
 
 def _listed(value: object) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from html import escape
 
 from kstreamnb.core.arguments import check_arguments
-from kstreamnb.course.answers import Refused
+from kstreamnb.course.answers import Refused, failure
 from kstreamnb.course.content import Exercise, exercises
 from kstreamnb.course.forms import HasForms, box, folded
 from kstreamnb.errors import KStreamError
@@ -37,9 +37,9 @@ class Verdict(HasForms):
         return f"Not yet: {self.reason}" if self.reason else f"Right: {self.exercise.right}"
 
     def __repr__(self) -> str:
-        name = self.exercise.name
-        help_line = f'\nHelp: ks.course.hint("{name}"), ks.course.solution("{name}")' if self.reason else ""
-        return self.sentence + help_line
+        have = {"hint": self.exercise.hints, "solution": self.exercise.solution}
+        calls = [f'ks.course.{call}("{self.exercise.name}")' for call, texts in have.items() if texts and self.reason]
+        return self.sentence + (f"\nHelp: {', '.join(calls)}" if calls else "")
 
     def forms(self) -> dict[str, str]:
         """Return the verdict as text, and as HTML with the hints and the solution folded."""
@@ -48,7 +48,8 @@ class Verdict(HasForms):
     def _html(self) -> str:
         if not self.reason:
             return box(_GREEN, f"✔ {self.sentence}")
-        help_text = folded("Solution", f"<pre>{escape(self.exercise.solution)}</pre>")
+        solution = self.exercise.solution
+        help_text = folded("Solution", f"<pre>{escape(solution)}</pre>") if solution else ""
         for number, text in reversed(list(enumerate(self.exercise.hints, 1))):
             help_text = folded(f"Hint {number} of {len(self.exercise.hints)}", f"<p>{escape(text)}</p>", help_text)
         return box(_AMBER, f"✎ {self.sentence}", help_text)
@@ -83,8 +84,7 @@ def check(name: str, answer: object) -> Verdict:
     except Refused as refused:
         return Verdict(exercise, str(refused))
     except Exception as error:  # whatever the code of an answer raises
-        cause = error.__cause__ or error
-        return Verdict(exercise, f"your answer does not run: {type(cause).__name__}: {cause}.")
+        return Verdict(exercise, f"your answer does not run: {failure(error)}")
 
 
 def hint(name: str, step: int = 1) -> str:
@@ -102,7 +102,7 @@ def hint(name: str, step: int = 1) -> str:
         'A count reports every change; how many records change one?'
     """
     check_arguments(hint, locals())
-    hints = _named(name).hints
+    hints = _named(name).hints or (f'exercise "{name}" has no hints',)
     return hints[min(max(step, 1), len(hints)) - 1]
 
 
@@ -120,7 +120,7 @@ def solution(name: str) -> str:
         answer = [("x", 1), ("y", 1), ("x", 2), ("y", 2)]
     """
     check_arguments(solution, locals())
-    return _named(name).solution
+    return _named(name).solution or f'exercise "{name}" has no solution here'
 
 
 def _named(name: str) -> Exercise:

@@ -18,16 +18,17 @@ def called(answer: object, *arguments: object) -> object:
 
 def run_step(answer: object, sample: ks.Sample, topic: str = "input") -> Pairs:
     """Run an answer that is a function from a stream to a stream or table; return the keys and values it writes."""
-    builder = ks.StreamsBuilder("answer")
-    made = called(answer, builder.stream(topic))
+    builder = ks.StreamsBuilder("exercise")
+    return run_stream(builder, called(answer, builder.stream(topic)), sample)
+
+
+def run_stream(builder: ks.StreamsBuilder, made: object, sample: ks.Sample) -> Pairs:
+    """Run the stream or table that an answer returned; return the keys and values it writes."""
     if not isinstance(made, ks.KStream | ks.KTable):
         what = "nothing: is there a return" if made is None else f"type {type(made).__name__}: is the last step missing"
         raise Refused(f"the function has to return a stream or a table, and returns {what}?")
+    if made.declaration_log is not builder.declaration_log:
+        raise Refused("the function uses a stream of your notebook: use its arguments, which are other streams.")
     stream = made.to_stream() if isinstance(made, ks.KTable) else made
     stream.to("output")
-    return pairs_of(ks.replay(builder.build(), sample).output("output"))
-
-
-def pairs_of(records: list[ks.TopicRecord]) -> Pairs:
-    """Return key and value of each record."""
-    return [(record.key, record.value) for record in records]
+    return [(record.key, record.value) for record in ks.replay(builder.build(), sample).output("output")]

@@ -41,12 +41,12 @@ class Prediction(HasForms):
         Raises: KStreamError if the question has options and the answer is none of them.
         """
         options = self.question.options
-        if type(answer) is int and 1 <= answer <= len(options):
-            answer = options[answer - 1]
-        if options and answer not in options:
+        named = {_folded(name): option for at, option in enumerate(options, 1) for name in (at, option)}
+        if options and _folded(answer) not in named:
             raise KStreamError(
                 f"expected one of the options 1 to {len(options)}, got {format_value(answer)}", hint=self._call()
             )
+        answer = named.get(_folded(answer), answer)
         _given[self.question.name] = answer
 
     def __repr__(self) -> str:

@@ -76,6 +76,8 @@ class Tracebacks:
         users = _up_to_user(trace)
         line = ["", *(frame.line or "" for frame in traceback.extract_tb(users))][-1]
         hint = for_python(error, line, dir(ks))
+        if type(error) is NameError and users is not None and error.name != "ks":
+            hint = _undefined(error.name, shell.user_ns, hint)
         if users is not trace:
             shell.kstreamnb_error = error
         notes = [f"Hint: {hint}"] if hint else _call_notes(users) if isinstance(error, TypeError) else ()
@@ -105,6 +107,13 @@ class Tracebacks:
         if cause is not None:
             lines += ["", "Caused by:", *_frames(cause), f"{type(cause).__name__}: {message_of(cause)}"]
         return [*_frames(error), *lines]
+
+
+def _undefined(name: object, known: Iterable[str], hint: str | None) -> str:
+    """Return the hint for a name that no cell has defined: it was skipped, or ran before the kernel was restarted."""
+    run = f"run the cell that defines {name}, or all cells above"
+    hint = hint or did_you_mean(str(name), [each for each in known if not each.startswith("_")])
+    return f"{hint}{'' if hint.endswith('?') else '.'} Otherwise {run}" if hint else run
 
 
 def _up_to_user(trace: TracebackType | None) -> TracebackType | None:

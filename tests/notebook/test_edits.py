@@ -99,3 +99,14 @@ def test_a_chapter_runs_to_its_end_after_an_edit(notebook: str, number: int) -> 
         for source in sources:
             result = shell.ip.run_cell(source, store_history=True)
             assert result.success, f"{edit} breaks the cell\n{source}"
+
+
+@pytest.mark.parametrize("notebook", COURSE)
+def test_a_cell_of_a_chapter_runs_again(notebook: str) -> None:
+    """Each cell twice, as after an edit of it; then all cells once more, from the last to the first."""
+    sources = [source.replace(*_SMALLER) for source in code_of(notebook)]
+    with loaded_shell() as shell:
+        cells = list(enumerate(sources))
+        for cell, source in [*(each for each in cells for _ in range(2)), *reversed(cells)]:
+            ran = shell.ip.run_cell(source, store_history=True, cell_id=str(cell))
+            assert ran.success, f"the cell does not run again\n{source}"

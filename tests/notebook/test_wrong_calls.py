@@ -47,6 +47,24 @@ def test_a_missing_argument_is_explained(shell: Shell) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("source", "hint"),
+    [
+        ("counts.head()", "run the cell that defines counts, or all cells above"),
+        ("print(totals)", "run the cell that defines totals, or all cells above"),
+        ("replays.now", 'did you mean "replay"? Otherwise run the cell that defines replays, or all cells above'),
+        (
+            "deploy(1)",
+            'write ks.deploy, after "import kstreamnb as ks". '
+            "Otherwise run the cell that defines deploy, or all cells above",
+        ),
+    ],
+)
+def test_a_name_of_a_skipped_cell_is_answered_with_what_to_run(shell: Shell, source: str, hint: str) -> None:
+    """Also after a restart of the kernel; a name of the kit may be the notebook's own."""
+    assert _notes(shell, source) == [f"Hint: {hint}"]
+
+
 def test_a_missing_argument_of_a_method_is_explained(shell: Shell) -> None:
     """Also at the end of a chain, which is not evaluated again, and across lines."""
     assert _notes(shell, "replay.output()") == [

@@ -264,6 +264,7 @@ ANSWERS: dict[str, Answers] = {
             "topic | key | value | time\nt | a |  | 0\nt | a | 1 | 1",
             "topic | key | value | time\nt | a | 1 | 0\nt | a |  | 1\nt | b | 1 | 2\nt | b |  | 3",
             "topic | key | value | time\nu | a | 1 | 0\nu | a |  | 1",
+            "topic | key | value | time\nt |  | 1 | 0",
             3,
         ],
     ),
@@ -295,7 +296,9 @@ ANSWERS: dict[str, Answers] = {
         ],
         wrong=["5m", "5m1ms", "11m", "12m", "24h", 11, "soon", timedelta(minutes=11), "660 s", None],
     ),
-    "sales.2": Answers(right=[None, {}.get("sale"), "None", [None]], wrong=[6, 9, 10, 8, 0, 99, "6", "sale 9", True]),
+    "sales.2": Answers(
+        right=[None, {}.get("sale"), "None", [None], "no sale"], wrong=[6, 9, 10, 8, 0, 99, "6", "sale 9", True]
+    ),
     "hopping.1": Answers(right=[6, 6.0, "6", "6 actions", Decimal(6)], wrong=[4, 5, 3, 7, 9, "six", None]),
     "hopping.2": Answers(right=[4, 4.0, "4", " 4 windows", Fraction(4)], wrong=[3, 10 / 3, 5, 1, 10, "10/3", True]),
     "captcha.1": Answers(
@@ -362,6 +365,7 @@ ANSWERS: dict[str, Answers] = {
             {"acks": "all"},
             "all",
             {"acks": "all", "min.insync.replicas": "many"},
+            {"acks": all, "min.insync.replicas": 2},
         ],
     ),
     "guarantees.2": Answers(right=[2, 2.0, "2", "2 mails"], wrong=[1, 0, 3, "exactly one", None]),
@@ -383,6 +387,8 @@ ANSWERS: dict[str, Answers] = {
             lambda tail, flight: tail,
             lambda tail, flight: flight["month"],
             lambda tail, flight: flight["airline"],
+            lambda tail, flight: object(),
+            lambda tail, flight: str(flight),
             "origin",
         ],
     ),
@@ -391,8 +397,8 @@ ANSWERS: dict[str, Answers] = {
         wrong=["exactly_once", "exactly_once_v2", "at most once", 2, None, ["exactly_once"]],
     ),
     "deployed.2": Answers(
-        right=["both", "Both", "BOTH", " both "],
-        wrong=["latency", "throughput", "neither", 2, None, ["latency", "throughput"]],
+        right=["both", "Both", "BOTH", " both ", ["latency", "throughput"], "throughput and latency"],
+        wrong=["latency", "throughput", "neither", 2, None],
     ),
     "groups.1": Answers(right=[2, 2.0, "2", "2 members"], wrong=[0, 1, 6, 8, "two", None]),
     "groups.2": Answers(
@@ -414,6 +420,7 @@ ANSWERS: dict[str, Answers] = {
             {"orders": 0, "cents": 0},
             6000,
             {"FR": 2},
+            {"orders": 6000, "cents": 2},
         ],
     ),
     "boxes.2": Answers(
@@ -534,24 +541,36 @@ ANSWERS: dict[str, Answers] = {
             lambda orders, payments: orders.left_join(
                 payments, lambda order, payment: (payment, order), ks.JoinWindows.of(difference="10m")
             ),
-            lambda orders, payments: orders.left_join(
-                payments, lambda order, payment: (order, payment), ks.JoinWindows.of(difference="10s")
+            *(
+                lambda orders, payments, windows=windows: orders.left_join(
+                    payments, lambda order, payment: (order, payment), windows
+                )
+                for windows in (
+                    ks.JoinWindows.of(difference="10s"),
+                    ks.JoinWindows.of(difference="5m"),
+                    ks.JoinWindows.of(before="0s", after="10m"),
+                    ks.JoinWindows.of(before="10m", after="0s"),
+                )
             ),
+            lambda orders, payments: orders.to_table().left_join(payments.to_table(), lambda *both: both),
+            lambda orders, payments: "joined",
             lambda orders, payments: None,
             "left",
         ],
     ),
     "joins.2": Answers(
-        right=["foreign key", "foreign-key", "Foreign key join", "FOREIGN_KEY", "foreign-key join"],
+        right=["foreign key", "foreign-key", "FOREIGN_KEY", "foreign-key join", "table – table by foreign key"],
         wrong=["stream-stream", "stream-table", "table-table", "global table", "outer", None],
     ),
     "bad.1": Answers(
         right=[
             lambda context, error: "continue" if isinstance(error, ZeroDivisionError) else "fail",
             lambda context, error: "continue" if type(error).__name__ == "ZeroDivisionError" else "fail",
-            lambda context, error: "fail" if isinstance(error, KeyError | TypeError) else "continue",
+            lambda context, error: "fail" if not isinstance(error, ZeroDivisionError) else "continue",
         ],
         wrong=[
+            lambda context, error: "fail" if isinstance(error, KeyError | TypeError) else "continue",
+            lambda context, error: "continue" if isinstance(error, ArithmeticError) else "fail",
             lambda context, error: "continue",
             lambda context, error: "fail",
             lambda context, error: None,

@@ -114,6 +114,25 @@ def test_a_function_without_a_return_or_a_last_step_is_told_what_is_missing() ->
     assert "returns type KGroupedStream: is the last step missing?" in grouped.reason
 
 
+def test_the_hint_of_an_error_is_part_of_the_verdict() -> None:
+    """As the error has it outside an exercise."""
+    for answer, hint in (
+        (lambda events: events.groupBy(lambda person, color: color).count(), 'did you mean "group_by"?'),
+        (lambda events: events.group_by(lambda color: color).count(), "write it as lambda key, value: …"),
+    ):
+        assert ks.course.check("count.2", answer).reason.endswith(f" Hint: {hint}")
+    assert 'Hint: answer "fail", "continue" or an Error' in ks.course.check("bad.1", lambda context, error: None).reason
+
+
+@pytest.mark.parametrize("name", ["count.2", "stateless.1", "joins.1", "storms.2"])
+def test_a_stream_of_the_notebook_is_refused_and_left_as_it_is(name: str) -> None:
+    """A function that ignores its argument would add a sink to the learner's own topology."""
+    builder = ks.StreamsBuilder("exercise")
+    events = builder.stream("input")
+    assert "uses a stream of your notebook" in ks.course.check(name, lambda *given: events.filter(print)).reason
+    assert "Sink" not in str(builder.build().describe())
+
+
 @pytest.mark.parametrize(
     "error", [NotImplementedError("later"), AssertionError("no"), RuntimeError("stuck"), OSError("?")]
 )

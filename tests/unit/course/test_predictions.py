@@ -28,6 +28,7 @@ def test_an_answer_is_kept_until_it_is_compared() -> None:
 def test_the_number_of_an_option_stands_for_its_text() -> None:
     """A choice can be answered without a form."""
     assert ks.course.predict("count.pieces", 2).answer == "two"
+    assert [ks.course.predict("count.pieces", answer).answer for answer in ("2", " Two ")] == ["two", "two"]
     assert ks.course.compare("count.pieces", "two").right
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from reprlib import repr
+
 import kstreamnb as ks
+from kstreamnb.course.answers import failure
 from kstreamnb.course.judging import called
 
 _PAIRS: tuple[tuple[dict[str, object], str], ...] = (
@@ -10,6 +13,7 @@ _PAIRS: tuple[tuple[dict[str, object], str], ...] = (
     ({"a": 1, "b": 0}, "divides by zero"),
     ({"a": 1}, "has no b"),
     ({"a": "one", "b": 2}, "has a word for a number"),
+    ({"a": 10**400, "b": 3}, "has a ratio that is too large"),
 )
 
 
@@ -20,7 +24,7 @@ def _handler(answer: object) -> str:
         if stopped and not bug:
             return f"the application stops at the pair {pair}, which {what}: {stopped}."
         if bug and not stopped:
-            return f"the pair {pair}, which {what}, is skipped in silence: that is a bug, and nobody hears of it."
+            return f"the pair {repr(pair)}, which {what}, is skipped in silence: that is a bug, and nobody hears of it."
     return ""
 
 
@@ -33,7 +37,7 @@ def _stopped_by(handler: object, pair: dict[str, object]) -> str:
         try:
             driver.create_input_topic("pairs").pipe_input("k", pair, at=0)
         except ks.KStreamError as error:
-            return str(error)
+            return failure(error).rstrip(".")
     return ""
 
 

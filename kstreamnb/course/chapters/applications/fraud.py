@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import kstreamnb as ks
-from kstreamnb.course.judging import called
+from kstreamnb.course.judging import called, run_step
 
 _STEPS_MS = 10
 _TRANSACTIONS = 5
 
 
 def _once(answer: object) -> str:
-    builder = ks.StreamsBuilder("answer")
-    windows = ks.SessionWindows.of(gap="5m", grace="30s")
-    counts = builder.stream("suspicious").group_by_key().windowed_by(windows).count().to_stream()
-    counts.filter(lambda session, count: bool(called(answer, session, count))).to("alerts")
-    five = ks.Sample.from_records(
-        [("suspicious", 0, n, n * _STEPS_MS, "userA", {"amount": 1500}) for n in range(_TRANSACTIONS)]
-    )
-    alerts = [record.value for record in ks.replay(builder.build(), five).output("alerts")]
+    def alarm(suspicious: ks.KStream[object, object]) -> object:
+        windows = ks.SessionWindows.of(gap="5m", grace="30s")
+        counts = suspicious.group_by_key().windowed_by(windows).count().to_stream()
+        return counts.filter(lambda session, count: bool(called(answer, session, count)))
+
+    records = [("input", 0, n, n * _STEPS_MS, "userA", {"amount": 1500}) for n in range(_TRANSACTIONS)]
+    alerts = [value for _, value in run_step(alarm, ks.Sample.from_records(records))]
     if alerts == [3]:
         return ""
     if None in alerts:

@@ -12,10 +12,10 @@ _GERMANY = (("paid", 3000), ("cancelled", 9000), ("paid", 5000))
 
 
 def _france(answer: object) -> str:
-    row = sorted(numbers_in(answer))
+    row = numbers_in([answer.get("orders"), answer.get("cents")] if isinstance(answer, dict) else answer)
     if len(row) != 2:
         return 'give a row of the store, such as {"orders": 1, "cents": 4000}.'
-    orders, cents = row
+    orders, cents = row if isinstance(answer, dict) else sorted(row)
     if orders != 2:
         return f"not {orders:g} orders: count those of c2 that came while its row in `customers` said FR."
     return "" if cents == 6000 else "the number of orders is right; add up the cents of just those."

@@ -10,6 +10,8 @@ _SETTINGS = re.compile(r"(acks|replicas)[^\w-]*(all|-?\w+)")
 
 
 def _durable(answer: object) -> str:
+    if "built-in function all" in flat(answer):
+        return 'write "all" in quotes: without them it is a function of Python.'
     settings = dict(_SETTINGS.findall(flat(answer).lower()))
     if len(settings) != 2:
         return 'give both settings, such as {"acks": "1", "min.insync.replicas": 1}.'

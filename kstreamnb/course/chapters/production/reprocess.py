@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import zip_longest
 from typing import cast
 
 import kstreamnb as ks
-from kstreamnb.course.judging import pairs_of
+from kstreamnb.course.judging import run_step
 
 _MOVEMENTS = (
     ("in", 5, 5, "5 pieces came in"),
@@ -20,16 +21,13 @@ _MOVEMENTS = (
 
 
 def _stock(answer: object) -> str:
-    builder = ks.StreamsBuilder("answer")
     moved = cast("Callable[[object, object, object], object]", answer)
-    builder.stream("movements").group_by_key().aggregate(int, moved, store="on-hand").to_stream().to("inventory")
-    driver = ks.TopologyTestDriver(builder.build())
-    output = driver.create_output_topic("inventory")
-    for at, (kind, pieces, expected, what) in enumerate(_MOVEMENTS):
-        driver.create_input_topic("movements").pipe_input("shoe", {"type": kind, "qty": pieces}, at=at)
-        values = [value for _, value in pairs_of(output.read_records())]
-        if values != [expected]:
-            return f"{what}, and the stock is {', '.join(map(str, values)) or 'not reported'}."
+    records = [("input", 0, n, n, "shoe", {"type": move[0], "qty": move[1]}) for n, move in enumerate(_MOVEMENTS)]
+    sample = ks.Sample.from_records(records)
+    stocks = run_step(lambda stream: stream.group_by_key().aggregate(int, moved, store="on-hand"), sample)
+    for (*_, expected, what), (_, stock) in zip_longest(_MOVEMENTS, stocks, fillvalue=("", "not reported")):
+        if stock != expected:
+            return f"{what}, and the stock is {stock}."
     return ""
 
 

@@ -21,7 +21,7 @@ def _updates(answer: object) -> str:
     actual = run_step(lambda stream: stream.group_by_key().count(), _FOUR)
     updates = [(key, int(count)) for key, count in re.findall(r"\b([xy])\W*(\d+)", flat(answer).lower())]
     if not updates:
-        return 'give a list of pairs, such as [("x", 1)], in the order in which they come out.'
+        return 'give pairs of a key, "x" or "y", and its count, such as [("x", 1)], in their order.'
     if len(updates) != len(actual):
         return f"four records go in, and each changes a count; a list of {len(updates)} is not right."
     for number, (given, real) in enumerate(zip(updates, actual, strict=True), 1):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias, cast
-
 import kstreamnb as ks
+from kstreamnb.course.judging import called, run_stream
 
 _EVENTS = ks.Sample.from_text("""
 topic    | key | value | time
@@ -15,21 +13,19 @@ orders   | o2  | boot  | 120000
 payments | o9  | 99    | 180000
 orders   | o3  | hat   | 300000
 payments | o3  | 12    | 900001
+payments | o5  | 20    | 1000000
+orders   | o5  | coat  | 1600000
+orders   | o6  | belt  | 2000000
+payments | o6  | 8     | 2600000
 orders   | o4  | sock  | 4000000
 """)
-_PAID = {"o1": ["shoe", 30], "o2": ["boot", None], "o3": ["hat", None]}
-_Stream: TypeAlias = "ks.KStream[object, object]"
+_PAID = {"o1": ["shoe", 30], "o2": ["boot", None], "o3": ["hat", None], "o5": ["coat", 20], "o6": ["belt", 8]}
 
 
 def _joined(answer: object) -> str:
-    builder = ks.StreamsBuilder("answer")
-    orders, payments = builder.stream("orders"), builder.stream("payments")
-    made = cast("Callable[[_Stream, _Stream], _Stream | None]", answer)(orders, payments)
-    if made is None:
-        return "the function returns nothing: return the joined stream."
-    made.to("paid")
-    rows = ks.replay(builder.build(), _EVENTS).output("paid")
-    joined = {record.key: list(record.value) for record in rows if isinstance(record.value, list | tuple)}
+    builder = ks.StreamsBuilder("exercise")
+    rows = run_stream(builder, called(answer, builder.stream("orders"), builder.stream("payments")), _EVENTS)
+    joined = {key: list(value) for key, value in rows if isinstance(value, list | tuple)}
     if len(joined) < len(rows):
         return "each value is a pair of an order and its payment, such as (order, payment)."
     if "o9" in joined:
@@ -38,6 +34,9 @@ def _joined(answer: object) -> str:
         return "the order o2 was never paid, and it does not come out: an inner join drops it."
     if joined.get("o3") != _PAID["o3"]:
         return "the payment of o3 came ten minutes and a millisecond after its order, and was joined."
+    for order, item, when in (("o5", "coat", "before"), ("o6", "belt", "after")):
+        if joined.get(order) == [item, None]:
+            return f"the payment of {order} came exactly ten minutes {when} its order, and is not joined."
     return "" if joined == _PAID else f"the results are {joined}, and not {_PAID}."
 
 

@@ -27,6 +27,8 @@ def _empty(answer: object) -> str:
         return 'all records belong to the topic "t".'
     if len(sample) > _MOST_RECORDS:
         return f"{len(sample)} records are more than three."
+    if any(record.key is None for record in sample):
+        return "a table leaves out records without a key: give each record one."
     builder = ks.StreamsBuilder("table")
     builder.table("t", store="rows")
     left = ks.replay(builder.build(), sample).now.store("rows").to_dict()
