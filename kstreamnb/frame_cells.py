@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from math import floor
@@ -72,6 +73,20 @@ def expect_order(name: str, value: object) -> object:
             hint=f'make lists of the sets: frame["{name}"] = frame["{name}"].map(sorted)',
         )
     return value
+
+
+@contextmanager
+def sorting(columns: Sequence[str]) -> Iterator[None]:
+    """Raise ConfigError if values of columns cannot be compared, such as dicts, or numbers and text."""
+    try:
+        yield
+    except TypeError as error:
+        names = ", ".join(f'"{name}"' for name in columns)
+        raise ConfigError(
+            f"order_by= needs values that can be compared, got columns {names}",
+            detail=str(error),
+            hint="order by columns of one type: numbers, text or times",
+        ) from error
 
 
 def _numpy_value(value: Any, other: Callable[[object], Any]) -> Any:

@@ -11,7 +11,7 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import Instant, instant_ms
 from kstreamnb.errors import ConfigError, extra
-from kstreamnb.frame_cells import expect_json_type, expect_order, pandas_times, pandas_values, spark_times
+from kstreamnb.frame_cells import expect_json_type, expect_order, pandas_times, pandas_values, sorting, spark_times
 from kstreamnb.frames import TIMES
 from kstreamnb.samples.arrow import records_of_table, schema_of_table
 from kstreamnb.samples.columns import Roles, cells_by_role, make_records, number_offsets
@@ -45,7 +45,8 @@ def records_of_pandas(
         raise ConfigError(f'"{roles.timestamp}" is the index of the frame', hint="pass frame.reset_index()")
     roles.check(list(frame.columns), order_by)
     if order_by:
-        frame = frame.sort_values(list(order_by), kind="stable")
+        with sorting(order_by):
+            frame = frame.sort_values(list(order_by), kind="stable")
     with collector_paused():
         cells = cells_by_role(
             roles,
@@ -73,7 +74,8 @@ def records_of_arrow(
     if order_by:  # not by Arrow, which cannot sort the texts of Polars
         cells = zip(*(table.column(name).to_pylist() for name in order_by), strict=True)
         ranks = [[(1, 0) if cell is None or cell != cell else (0, cell) for cell in row] for row in cells]
-        records = number_offsets(records[row] for row in sorted(range(len(ranks)), key=ranks.__getitem__))
+        with sorting(order_by):
+            records = number_offsets(records[row] for row in sorted(range(len(ranks)), key=ranks.__getitem__))
     return records, schema_of_table(table)
 
 
