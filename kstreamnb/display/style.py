@@ -17,7 +17,7 @@ PLAIN = 'fill="#1f2328" font-family="Helvetica,Arial,sans-serif" font-size="10"'
 """Attributes of a whole picture, from which texts inherit if a viewer removes the style sheet."""
 _RULE, _CLASS = re.compile(r"([^{}]+){([^{}]+)}"), re.compile(r"\.(ks-[\w-]+)(?:>\w+|>:is\(.*?\))?(?:,|$)")
 _COLOUR, _CLASSES = re.compile(r"var\(--ks-(ground|ink)\)"), re.compile(r'class="([^"]+)"')
-_LIGHT = {"ground": "#ffffff", "ink": "#1f2328"}
+_PROPERTY, _LIGHT = re.compile(r"([\w-]+):([^;]+)"), {"ground": "#ffffff", "ink": "#1f2328"}
 
 
 @cache
@@ -33,7 +33,7 @@ def _paint(*kinds: str) -> dict[str, dict[str, str]]:
     for selectors, body in _RULE.findall(css(*kinds).replace("\n", "")):
         body = _COLOUR.sub(lambda colour: _LIGHT[colour[1]], body)
         for name in _CLASS.findall(selectors):
-            paint.setdefault(name, {}).update(rule.split(":") for rule in body.split(";"))
+            paint.setdefault(name, {}).update(_PROPERTY.findall(body))
     return paint
 
 

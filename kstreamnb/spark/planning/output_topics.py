@@ -32,7 +32,7 @@ def at_source(plan: TaskPlan, topic: str) -> Iterator[None]:
         yield
     except SerdeError as error:
         source = plan.source_of(topic)
-        error.at(source and source.origin)
+        error.at(None if source is None else source.origin)
         raise
 
 

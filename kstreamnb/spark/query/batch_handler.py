@@ -99,7 +99,7 @@ class BatchAction:
         self.slow: SlowBatch | None = None
         self._clock_ahead = False
         self._failure: KStreamError | None = None
-        self._gaps_end: dict[PartitionId, int] = {}
+        self._gaps_end: tuple[int, dict[PartitionId, int]] = -1, {}  # of one batch, by its number
         self._read: Offsets = {}  # the input positions after the last batch that Spark computed
         self._check = check  # raises if a batch must not be published
 
@@ -208,10 +208,13 @@ class BatchAction:
         planned = json.loads(batch.source).get("skipped", {}) if '"skipped"' in batch.source else {}
         gaps = {(topic, int(part), gap[0]): gap[1] for topic, parts in planned.items() for part, gap in parts.items()}
         gaps |= {gap[:3]: gap[3] for gap in batch.output.removed}  # a read finds the gap of the plan, and maybe more
+        if batch.number != self._gaps_end[0]:
+            self._gaps_end = batch.number, {}
+        ends = self._gaps_end[1]
         for (topic, partition, first), after in sorted(gaps.items()):
-            counted = max(first, self._gaps_end.get((topic, partition), first))
+            counted = max(first, ends.get((topic, partition), first))
             if after > counted:
-                self._gaps_end[topic, partition] = after
+                ends[topic, partition] = after
                 self.book.skipped += after - counted
                 self.log.warn("offsets skipped", topic=topic, partition=partition, first=first, after=after)
 

@@ -26,10 +26,13 @@ _MAGIC = b"crc\0"
 def roll_back(checkpoint: CheckpointFiles) -> range | None:
     """Take a checkpoint back to the last readable state; return the batches to repeat.
 
-    None if no file is damaged, or if the log of offsets does not reach back far enough: nothing was changed then.
+    None if no file is damaged, or if the log of offsets, or the time since a rescaling, does not reach back far enough:
+    nothing was changed then.
     """
     begun, done = last_begun(checkpoint), last_batch(checkpoint)
-    version = next(v for v in range(done + 1, -1, -1) if all(_readable(s, v, checkpoint) for s in _stores(checkpoint)))
+    version = _last_readable(checkpoint, done)
+    if version is None:
+        return None
     entries = {batch: f"offsets/{batch}" for batch in range(version, begun + 1)}
     if version == done + 1 or not all(map(checkpoint.exists, entries.values())):
         return None
@@ -37,6 +40,33 @@ def roll_back(checkpoint: CheckpointFiles) -> range | None:
     _write_plan(checkpoint, {**_read_plan(checkpoint), **plan, _BACK_TO: version})
     finish(checkpoint)
     return range(version, begun + 1)
+
+
+def _last_readable(checkpoint: CheckpointFiles, done: int) -> int | None:
+    """Return the last version of which all partitions can be read that the last committed batch has; None without one.
+
+    Folders of partitions that a rescaling gave up stay; versions before it have other partitions.
+    """
+    attempts = _attempts(checkpoint, done)
+    stores = [f"state/{operator}/{part}" for operator, each in attempts.items() for part in range(len(each))]
+    for version in range(done + 1, -1, -1):
+        before = _attempts(checkpoint, version - 1)
+        if before and _sizes(before) != _sizes(attempts):
+            return None
+        if all(_readable(store, version, checkpoint) for store in stores):
+            return version
+    return None
+
+
+def _attempts(checkpoint: CheckpointFiles, batch: int) -> dict[str, Any]:
+    """Return the tokens of the attempts that wrote a batch's state, a list for each operator; none before a commit."""
+    if not checkpoint.exists(f"commits/{batch}"):
+        return {}
+    return json.loads(checkpoint.last_line(f"commits/{batch}")).get("stateUniqueIds") or {}
+
+
+def _sizes(attempts: dict[str, Any]) -> dict[str, int]:
+    return {operator: len(each) for operator, each in attempts.items()}
 
 
 def finish(checkpoint: CheckpointFiles) -> None:
@@ -106,11 +136,8 @@ def _readable(store: str, version: int, checkpoint: CheckpointFiles) -> bool:
 
 def _name(store: str, version: int, checkpoint: CheckpointFiles) -> str | None:
     """Return the names of a version's files: with the token of the attempt that the log of commits names."""
-    if not checkpoint.exists(f"commits/{version - 1}"):
-        return None
-    plan: dict[str, Any] = json.loads(checkpoint.last_line(f"commits/{version - 1}")).get("stateUniqueIds") or {}
     _, operator, partition = store.split("/")
-    attempts = plan.get(operator, [])
+    attempts = _attempts(checkpoint, version - 1).get(operator, [])
     if int(partition) >= len(attempts):
         return None
     return f"{version}_{attempts[int(partition)][0]}"
