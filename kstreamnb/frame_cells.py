@@ -81,11 +81,9 @@ def sorting(columns: Sequence[str]) -> Iterator[None]:
     try:
         yield
     except TypeError as error:
-        names = ", ".join(f'"{name}"' for name in columns)
+        fact = f"order_by= needs values that can be compared, got columns {', '.join(columns)}"
         raise ConfigError(
-            f"order_by= needs values that can be compared, got columns {names}",
-            detail=str(error),
-            hint="order by columns of one type: numbers, text or times",
+            fact, detail=str(error), hint="order by columns of one type: numbers, text or times"
         ) from error
 
 

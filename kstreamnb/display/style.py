@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from functools import cache
 
@@ -16,8 +17,7 @@ from kstreamnb.data_files import text_of
 PLAIN = 'fill="#1f2328" font-family="Helvetica,Arial,sans-serif" font-size="10"'
 """Attributes of a whole picture, from which texts inherit if a viewer removes the style sheet."""
 _RULE, _CLASS = re.compile(r"([^{}]+){([^{}]+)}"), re.compile(r"\.(ks-[\w-]+)(?:>\w+|>:is\(.*?\))?(?:,|$)")
-_COLOUR, _CLASSES = re.compile(r"var\(--ks-(ground|ink)\)"), re.compile(r'class="([^"]+)"')
-_PROPERTY, _LIGHT = re.compile(r"([\w-]+):([^;]+)"), {"ground": "#ffffff", "ink": "#1f2328"}
+_PROPERTY, _CLASSES = re.compile(r"([\w-]+):([^;]+)"), re.compile(r'class="([^"]+)"')
 
 
 @cache
@@ -27,13 +27,13 @@ def css(*kinds: str) -> str:
 
 
 @cache
-def _paint(*kinds: str) -> dict[str, dict[str, str]]:
+def _paint(*kinds: str) -> dict[str, list[tuple[str, str]]]:
     """Return the properties of each class of some kinds of pictures, in light colours."""
-    paint: dict[str, dict[str, str]] = {}
-    for selectors, body in _RULE.findall(css(*kinds).replace("\n", "")):
-        body = _COLOUR.sub(lambda colour: _LIGHT[colour[1]], body)
+    paint = defaultdict[str, list[tuple[str, str]]](list)
+    sheet = css(*kinds).replace("\n", "").replace("var(--ks-ground)", "#ffffff").replace("var(--ks-ink)", "#1f2328")
+    for selectors, body in _RULE.findall(sheet):
         for name in _CLASS.findall(selectors):
-            paint.setdefault(name, {}).update(_PROPERTY.findall(body))
+            paint[name] += _PROPERTY.findall(body)
     return paint
 
 
@@ -48,7 +48,7 @@ def painted(shapes: str, *kinds: str) -> str:
     """
 
     def with_paint(classes: re.Match[str]) -> str:
-        rules = {name: value for each in classes[1].split() for name, value in _paint(*kinds).get(each, {}).items()}
+        rules = dict(rule for each in classes[1].split() for rule in _paint(*kinds).get(each, ()))
         return classes[0] + "".join(f' {name}="{value}"' for name, value in rules.items())
 
     return _CLASSES.sub(with_paint, shapes)

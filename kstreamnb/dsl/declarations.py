@@ -371,17 +371,13 @@ class Handle(Suggesting):
         return f"{type(self).__name__} from {self.declaration.word} ({self.declaration.origin})"
 
 
-_MAKES = {
-    "stream": "pass a stream, such as builder.stream(…) or table.to_stream()",
-    "table": "pass a table, such as builder.table(…) or stream.to_table()",
-}
-
-
 def check_kind(handle: object, kind: str, word: str) -> None:
     """Raise TopologyError when an argument of a method is not a handle of a kind."""
     if getattr(type(handle), "kind", "") != kind:
         fact = f'"{word}" takes a {_CLASSES[kind].__name__}, got type "{type(handle).__name__}"'
-        raise TopologyError(fact, hint=_MAKES.get(kind))
+        raise TopologyError(
+            fact, hint=f"pass a {kind}, such as builder.{kind}(…)" if kind in ("stream", "table") else None
+        )
 
 
 @dataclass(frozen=True)

@@ -152,8 +152,7 @@ def _frames(
         serdes, count = reader_serdes(application.plan, topic), application.partitions.get(topic, 1)
         with at_source(application.plan, topic):
             if not is_frames:
-                partitioned = all(record.partition >= 0 for record in given)
-                given = frame_of_records(session, given, serdes, partitioned=partitioned)
+                given = frame_of_records(session, given, serdes)
             frames[topic] = uniform(session, topic, given, serdes=serdes, partitions=count, cuts=cuts)
     return frames, any("o0" in frames[topic].columns for topic in application.external if topic in frames)
 

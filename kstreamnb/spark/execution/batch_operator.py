@@ -116,18 +116,14 @@ def packed_rows(plan: BatchPlan, topic: str, serde: Serde, about: Mapping[str, s
         count = deployment.application.partitions.get(topic, 1)
         ranks = [deployment.input_ranks[0, topic, partition] for partition in range(count)]
         targets = {rank: deployment.readers[0, topic, partition] for partition, rank in enumerate(ranks)}
-        for arrow in arrows:
-            parts = by_partition(arrow, ranks, serde, sort=not plan.arrival)
-            try:
-                with at_source(deployment.application.plan, topic):
-                    rows = [
-                        _row(deployment, -1, targets[each.rank], each.rank, 0, each.pack(), each.first())
-                        for each in parts
-                    ]
-            except SerdeError as error:
-                error.add_note(f'Detail: it is a key of input "{topic}", column "{about["column"]}"')
-                rows = [_failed(plan, None, error)]
-            yield _batch(rows)
+        try:
+            with at_source(deployment.application.plan, topic):
+                for arrow in arrows:
+                    parts = by_partition(arrow, ranks, serde, sort=not plan.arrival)
+                    yield _batch([_row(deployment, -1, targets[p.rank], p.rank, 0, p.pack(), p.first()) for p in parts])
+        except SerdeError as error:
+            error.add_note(f'Detail: it is a key of input "{topic}", column "{about["column"]}"')
+            yield _batch([_failed(plan, None, error)])
 
     return run
 

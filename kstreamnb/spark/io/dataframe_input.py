@@ -6,7 +6,7 @@ records keep their own order. Binary columns hold Kafka's bytes, as Spark's own 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from operator import attrgetter
@@ -119,15 +119,10 @@ def uniform(
 
 
 def frame_of_records(
-    spark: SparkSession,
-    records: Iterable[TopicRecord],
-    serdes: tuple[Serde, Serde],
-    *,
-    partitioned: bool,
-    chosen: FrameInput | None = None,
+    spark: SparkSession, records: Sequence[TopicRecord], serdes: tuple[Serde, Serde], chosen: FrameInput | None = None
 ) -> FrameInput:
     """Return records as a frame of Kafka's bytes, in their own order; rows of ``chosen`` if it is given."""
-    records = list(records)
+    partitioned = all(record.partition >= 0 for record in records) if chosen is None else chosen.partition is not None
     columns = {
         "key": _bytes_of(records, "key", serdes[0], chosen),
         "value": _bytes_of(records, "value", serdes[1], chosen),
@@ -159,10 +154,9 @@ def _bytes_of(records: Sequence[TopicRecord], role: str, serde: Serde, chosen: F
             data.append(to_bytes(serde, write(each)))
     except SerdeError as error:
         topic, _, number, *_ = records[len(data)]
-        column = getattr(chosen, role, None)
-        within = f', column "{column}"' if isinstance(column, str) else ""
-        place = "offset" if chosen is None else "row"
-        error.add_note(f'Detail: it is the {role} at {place} {number} of input "{topic}"{within}')
+        within = f', column "{column}"' if isinstance(column := getattr(chosen, role, None), str) else ""
+        place = f'{"offset" if chosen is None else "row"} {number} of input "{topic}"{within}'
+        error.add_note(f"Detail: it is the {role} at {place}")
         raise
     return pa.array(data, pa.binary())
 
@@ -181,7 +175,7 @@ def _spark_frame(
     if package == "pandas":
         _check_columns(topic, list(chosen.frame.columns), chosen)
         records = list(_pandas_records(topic, chosen))
-        own = frame_of_records(spark, records, serdes, partitioned=chosen.partition is not None, chosen=chosen)
+        own = frame_of_records(spark, records, serdes, chosen)
         return own.frame, own
     hint = "give a Spark or pandas DataFrame, or ks.spark.FrameInput(frame, key=…, value=…, timestamp=…)"
     if hasattr(type(chosen.frame), "content_hash"):  # a sample, whose records name their topics
