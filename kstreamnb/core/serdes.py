@@ -458,9 +458,6 @@ def serde_named(name: str) -> Serde:
         return (TimeWindowedSerde if inner[2] == "time" else SessionWindowedSerde)(serde_named(inner[1]))
     word = _ALIASES.get(word, word)
     if word not in _NAMED:
-        raise ConfigError(
-            f'no built-in serde is called "{name}"',
-            detail=f"there are {', '.join(_NAMED)}, list<…>, windowed<…> time and windowed<…> session",
-            hint=did_you_mean(word, _NAMED),
-        )
+        detail = f"there are {', '.join(_NAMED)}, list<…>, windowed<…> time and windowed<…> session"
+        raise ConfigError(f'no built-in serde is called "{name}"', detail=detail, hint=did_you_mean(word, _NAMED))
     return _NAMED[word]

@@ -239,10 +239,8 @@ class JoinWindows(Suggesting):
         expect_number(self.before_ms, "before", hint=_OF)
         expect_number(self.after_ms, "after", hint=_OF)
         if self.before_ms + self.after_ms < 0:
-            raise ConfigError(
-                f"a join window must not be negative, got {self.before_ms} ms before and {self.after_ms} ms after",
-                java="Window interval (ie, beforeMs+afterMs) must not be negative.",
-            )
+            fact = f"a join window must not be negative, got {self.before_ms} ms before and {self.after_ms} ms after"
+            raise ConfigError(fact, java="Window interval (ie, beforeMs+afterMs) must not be negative.")
         _check_not_negative(self.grace_ms, "grace", "Grace period must not be negative.")
 
     @property

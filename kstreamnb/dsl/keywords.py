@@ -160,10 +160,8 @@ def by_keyword(options: Iterable[object], keywords: Mapping[str, object], **kind
         name = next((name for name, kind in kinds.items() if isinstance(option, kind)), None)
         if name is None:
             expected = " or ".join(kind.__name__ for kind in kinds.values())
-            raise ConfigError(
-                f'expected {expected} options, got type "{type(option).__name__}"',
-                hint='pass the name of a store as store="…", that of an operator as name="…"',
-            )
+            fact = f'expected {expected} options, got type "{type(option).__name__}"'
+            raise ConfigError(fact, hint='pass the name of a store as store="…", that of an operator as name="…"')
         if name in merged:
             raise ConfigError(f"{name} was passed twice", hint="remove one of them")
         merged[name] = option

@@ -81,10 +81,8 @@ def records_of_arrow(
 
 def _refuse_value(name: str, value: object) -> NoReturn:
     expect_order(name, value)
-    raise ConfigError(
-        f'column "{name}" has a value of type "{type(value).__name__}", which a sample cannot hold',
-        hint=f'convert it first, for example to text: frame["{name}"] = frame["{name}"].map(str)',
-    )
+    fact = f'column "{name}" has a value of type "{type(value).__name__}", which a sample cannot hold'
+    raise ConfigError(fact, hint=f'convert it first, for example to text: frame["{name}"] = frame["{name}"].map(str)')
 
 
 def records_of_spark(

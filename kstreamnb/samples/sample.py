@@ -453,10 +453,8 @@ def _roles(topic: str | None, columns: dict[str, Any]) -> tuple[Roles | None, di
     options: dict[str, Any] = {name: columns.pop(name) for name in ("partitions", "key_serde") if name in columns}
     unknown = columns.keys() - {"timestamp", "key", "value", "partition"}
     if unknown:
-        raise ConfigError(
-            f'unknown option "{min(unknown)}"',
-            detail="options are key, key_serde, partition, partitions, timestamp and value",
-        )
+        fact = f'unknown option "{min(unknown)}"'
+        raise ConfigError(fact, detail="options are key, key_serde, partition, partitions, timestamp and value")
     if topic is None:
         if columns:
             raise ConfigError("column names need a topic", hint="add topic=")

@@ -85,7 +85,7 @@ SLIPS: dict[str, Callable[[Any], object]] = {
     "write join(stream, joiner, windows)": lambda stream: stream.join(stream, lambda left, right: left),
     "pass a handle": lambda stream: stream.join("prices", lambda left, right: left),
     "pass a stream, such as builder.stream(…)": lambda stream: stream.merge("prices"),
-    'windowed_by(TimeWindows.of("5m"))': lambda stream: stream.group_by_key().windowed_by("5m"),
+    'TimeWindows.of("5m"), or SessionWindows.of("5m")': lambda stream: stream.group_by_key().windowed_by("5m"),
     'give durations to of(), such as TimeWindows.of("5m")': lambda stream: ks.TimeWindows("5m"),  # type: ignore[arg-type]
     'SessionWindows.of("5m") or JoinWindows': lambda stream: ks.SessionWindows("5m"),  # type: ignore[arg-type]
     'write it as lambda key, value: value["user"]': lambda stream: stream.group_by("user"),

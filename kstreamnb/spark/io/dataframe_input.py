@@ -106,12 +106,11 @@ def uniform(
     if isinstance(frame.schema[chosen.timestamp].dataType, T.TimestampType):
         cuts.append((chosen.timestamp, Observation()))
         frame = frame.observe(cuts[-1][1], F.bool_or(F.unix_micros(chosen.timestamp) % 1000 != 0).alias(CUT))
+    key = F.lit(None).cast("string") if chosen.key is None else _cell(frame, chosen.key)
     return frame.select(
         partition.cast("int").alias("p"),
         times.alias("ts"),
-        (F.lit(None).cast("string") if chosen.key is None else _cell(frame, chosen.key)).alias(
-            "k", metadata={"column": chosen.key}
-        ),
+        key.alias("k", metadata={"column": chosen.key}),
         _value(frame, chosen).alias("v"),
         *(() if chosen.headers is None else (F.col(chosen.headers).alias("h"),)),  # nulls alone cost 20 µs a row
         *(F.col(name).alias(f"o{number}") for number, name in enumerate(chosen.columns())),
@@ -167,10 +166,8 @@ def _spark_frame(
     package = type(chosen.frame).__module__.partition(".")[0]
     if package == "pyspark":
         if chosen.frame.isStreaming:
-            raise ConfigError(
-                f'expected a static DataFrame for input "{topic}", got a streaming one',
-                hint="read it with spark.read; ks.deploy processes topics continuously",
-            )
+            fact = f'expected a static DataFrame for input "{topic}", got a streaming one'
+            raise ConfigError(fact, hint="read it with spark.read; ks.deploy processes topics continuously")
         return move_frame(chosen.frame, spark), chosen  # read with that session's settings
     if package == "pandas":
         _check_columns(topic, list(chosen.frame.columns), chosen)
@@ -274,10 +271,8 @@ def _check_columns(topic: str, columns: Sequence[str], chosen: FrameInput) -> No
 def _check_order(topic: str, frame: DataFrame, chosen: FrameInput) -> None:
     for name in chosen.columns():
         if isinstance(kind := frame.schema[name].dataType, (T.StructType, T.ArrayType, T.MapType, T.VariantType)):
-            raise ConfigError(
-                f'column "{name}" of input "{topic}" has type "{kind.simpleString()}" and cannot order rows',
-                hint="order by its parts: select them as columns",
-            )
+            fact = f'column "{name}" of input "{topic}" has type "{kind.simpleString()}" and cannot order rows'
+            raise ConfigError(fact, hint="order by its parts: select them as columns")
 
 
 def _existing(number: Column, topic: str, partitions: int) -> Column:
