@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from math import floor
@@ -67,11 +68,21 @@ def _utc_text(instant: datetime) -> str:
 def expect_order(name: str, value: object) -> object:
     """Return a value of a column; raise ConfigError for a set, whose order changes from process to process."""
     if isinstance(value, set | frozenset):
-        raise ConfigError(
-            f'column "{name}" has a value of type "{type(value).__name__}", which has no order',
-            hint=f'make lists of the sets: frame["{name}"] = frame["{name}"].map(sorted)',
-        )
+        fact = f'column "{name}" has a value of type "{type(value).__name__}", which has no order'
+        raise ConfigError(fact, hint=f'make lists of the sets: frame["{name}"] = frame["{name}"].map(sorted)')
     return value
+
+
+@contextmanager
+def sorting(columns: Sequence[str]) -> Iterator[None]:
+    """Raise ConfigError if values of columns cannot be compared, such as dicts, or numbers and text."""
+    try:
+        yield
+    except TypeError as error:
+        fact = f"order_by= needs values that can be compared, got columns {', '.join(columns)}"
+        raise ConfigError(
+            fact, detail=str(error), hint="order by columns of one type: numbers, text or times"
+        ) from error
 
 
 def _numpy_value(value: Any, other: Callable[[object], Any]) -> Any:
@@ -118,10 +129,8 @@ def pandas_times(series: Any, name: str) -> list[int]:
         )
     if series.dtype.kind == "M":
         if gaps := int(series.isna().sum()):
-            raise ConfigError(
-                f'column "{name}" has no time in {gaps:,} of {len(series):,} rows',
-                hint=f'drop them: frame.dropna(subset=["{name}"])',
-            )
+            fact = f'column "{name}" has no time in {gaps:,} of {len(series):,} rows'
+            raise ConfigError(fact, hint=f'drop them: frame.dropna(subset=["{name}"])')
         cut = series.dt.as_unit("ms")
         if (cut != series).any():
             warn_of_cut(name)
@@ -157,10 +166,8 @@ def expect_json_type(name: str, kind: Any) -> None:
     from pyspark.sql import types as T
 
     if isinstance(kind, (T.YearMonthIntervalType, T.CalendarIntervalType, T.VariantType)):
-        raise ConfigError(
-            f'column "{name}" has type "{kind.simpleString()}", of which JSON has no values',
-            hint="convert it to text or a number first; Spark's to_json makes a variant text",
-        )
+        fact = f'column "{name}" has type "{kind.simpleString()}", of which JSON has no values'
+        raise ConfigError(fact, hint="convert it to text or a number first; Spark's to_json makes a variant text")
     parts = [getattr(kind, part) for part in ("keyType", "valueType", "elementType") if hasattr(kind, part)]
     for part in [field.dataType for field in kind] if isinstance(kind, T.StructType) else parts:
         expect_json_type(name, part)

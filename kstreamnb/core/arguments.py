@@ -53,10 +53,10 @@ def _shown(value: object) -> str:
     return repr(value) if isinstance(value, str | int | float) or value is None else f'type "{type(value).__name__}"'
 
 
-def expect_number(value: object, what: str) -> None:
-    """Raise ConfigError when an argument is not a whole number."""
+def expect_number(value: object, what: str, *, hint: str | None = None) -> None:
+    """Raise ConfigError, with a hint what to write instead, when an argument is not a whole number."""
     if not isinstance(value, int) or isinstance(value, bool):
-        raise ConfigError(f"{what} must be int, got {_shown(value)}", hint=_hint(value))
+        raise ConfigError(f"{what} must be int, got {_shown(value)}", hint=hint or _hint(value))
 
 
 def at_least(least: int, value: int, what: str) -> None:

@@ -257,11 +257,8 @@ class _FixedKeyContext(ProcessorContext):
     def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
         """Forward a record made from an input record; raises ProcessingError for any other."""
         if not isinstance(record, FixedKeyRecord):
-            raise ProcessingError(
-                f'processor "{self.node}" of process_values forwarded a newly created record',
-                detail="its key may differ from the key of the input record",
-                hint=_USE_PROCESS,
-            )
+            fact = f'processor "{self.node}" of process_values forwarded a newly created record'
+            raise ProcessingError(fact, detail="its key may differ from the key of the input record", hint=_USE_PROCESS)
         super().forward(record, child)
 
 

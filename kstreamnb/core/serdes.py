@@ -18,6 +18,7 @@ from kstreamnb.core.serde import (
     BOOLEAN,
     BYTES,
     DOUBLE,
+    FITTING,
     FLOAT,
     INTEGER,
     LONG,
@@ -436,7 +437,8 @@ def serde_of(value: object) -> Serde:
     """Return a serde as it is, or the built-in one of a name; raise ConfigError for anything else."""
     if isinstance(value, str):
         return serde_named(value)
-    expect(value, Serde, "a serde", hint='write for example "long", or Serdes.long()')
+    fitting = FITTING.get(value, "long") if isinstance(value, type) else "long"
+    expect(value, Serde, "a serde", hint=f'write for example "{fitting}", or Serdes.{fitting}()')
     assert isinstance(value, Serde)
     return value
 
@@ -456,9 +458,6 @@ def serde_named(name: str) -> Serde:
         return (TimeWindowedSerde if inner[2] == "time" else SessionWindowedSerde)(serde_named(inner[1]))
     word = _ALIASES.get(word, word)
     if word not in _NAMED:
-        raise ConfigError(
-            f'no built-in serde is called "{name}"',
-            detail=f"there are {', '.join(_NAMED)}, list<…>, windowed<…> time and windowed<…> session",
-            hint=did_you_mean(word, _NAMED),
-        )
+        detail = f"there are {', '.join(_NAMED)}, list<…>, windowed<…> time and windowed<…> session"
+        raise ConfigError(f'no built-in serde is called "{name}"', detail=detail, hint=did_you_mean(word, _NAMED))
     return _NAMED[word]

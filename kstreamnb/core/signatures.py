@@ -34,8 +34,9 @@ def taking(
     expect(key, bool, "with_key")
     arguments = ("key", *arguments) if key else arguments
     wanted = f"expected a {what} taking ({', '.join(arguments)})"
-    hint = hint or f"write it as {' '.join(('lambda', ', '.join(arguments))).strip()}: …"
+    start = f"write it as {' '.join(('lambda', ', '.join(arguments))).strip()}: "
     if not callable(function):
+        hint = hint or start + _result(function, arguments)
         raise ConfigError(f'{wanted}, got type "{type(function).__name__}"', hint=hint)
     check_runs(function, many=many)
     try:
@@ -48,11 +49,18 @@ def taking(
     except TypeError:
         takes = inspect.Signature([each.replace(annotation=each.empty) for each in signature.parameters.values()])
         keyed = arguments == ("value",) and len(takes.parameters) == 2
-        hint = "with_key=True gives it the key as well" if keyed else hint
+        hint = "with_key=True gives it the key as well" if keyed else hint or f"{start}…"
         if arguments[:1] == ("self",):
             raise _other_method(function, takes, arguments[1:]) from None
         raise ConfigError(f"{wanted}, but this one takes {takes}", hint=hint) from None
     return function
+
+
+def _result(given: object, arguments: tuple[str, ...]) -> str:
+    """Return what a function probably has to return if this was given instead of it: the value, or its field."""
+    if isinstance(given, str) and arguments in (RECORD, ("value",)):
+        return f'value["{given}"]' if given.isidentifier() else "…"
+    return f"{given!r:.30}" if not arguments and isinstance(given, int | float | list | dict) else "…"
 
 
 def check_runs(function: object, *, many: bool = False) -> None:

@@ -90,6 +90,9 @@ class StoreSpec(NamesSerdes):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.name is None:
+            raise ConfigError("a store needs a name", java="name cannot be null")
+        expect(self.name, str, "name of a store")
         if self.max_entries is not None and self.max_entries < 0:
             fact = f"max_entries must be at least 0, got {self.max_entries}"
             raise ConfigError(fact, java="maxCacheSize cannot be negative")
@@ -483,9 +486,6 @@ def with_times(supplier: StoreSpec, **fields: Any) -> StoreSpec:
 
 
 def _spec(name: str, kind: StoreKind, options: StoreOptions, **fields: Any) -> StoreSpec:
-    if name is None:
-        raise ConfigError("a store needs a name", java="name cannot be null")
-    expect(name, str, "name of a store")
     for option in options:
         if option not in StoreOptions.__annotations__:
             raise unknown("option", option, StoreOptions.__annotations__, error=ConfigError)

@@ -15,11 +15,12 @@ from kstreamnb.errors import ConfigError
 from kstreamnb.suggesting import Suggesting
 
 _NO_GRACE = "0ms"
+_OF = 'give durations to of(), such as TimeWindows.of("5m"), SessionWindows.of("5m") or JoinWindows.of("5m")'
 _LEGACY_GRACE_MS = 24 * 60 * 60 * 1000
 
 
 def _check_not_negative(ms: int, what: str, java: str) -> None:
-    expect_number(ms, what)
+    expect_number(ms, what, hint=_OF)
     if ms < 0:
         raise ConfigError(f"{what} must not be negative, got {ms} ms", java=java)
 
@@ -44,8 +45,8 @@ class TimeWindows(Suggesting):
     advance_ms: int = 0
 
     def __post_init__(self) -> None:
-        expect_number(self.size_ms, "window size")
-        expect_number(self.advance_ms, "advance")
+        expect_number(self.size_ms, "window size", hint=_OF)
+        expect_number(self.advance_ms, "advance", hint=_OF)
         if self.size_ms <= 0:
             java = "Window size (sizeMs) must be larger than zero."
             raise ConfigError(f"window size must be positive, got {self.size_ms} ms", java=java)
@@ -235,13 +236,11 @@ class JoinWindows(Suggesting):
     eager: bool = False
 
     def __post_init__(self) -> None:
-        expect_number(self.before_ms, "before")
-        expect_number(self.after_ms, "after")
+        expect_number(self.before_ms, "before", hint=_OF)
+        expect_number(self.after_ms, "after", hint=_OF)
         if self.before_ms + self.after_ms < 0:
-            raise ConfigError(
-                f"a join window must not be negative, got {self.before_ms} ms before and {self.after_ms} ms after",
-                java="Window interval (ie, beforeMs+afterMs) must not be negative.",
-            )
+            fact = f"a join window must not be negative, got {self.before_ms} ms before and {self.after_ms} ms after"
+            raise ConfigError(fact, java="Window interval (ie, beforeMs+afterMs) must not be negative.")
         _check_not_negative(self.grace_ms, "grace", "Grace period must not be negative.")
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from html import escape
 
 from kstreamnb.core.formatting import clean
-from kstreamnb.display.style import css
+from kstreamnb.display.style import PLAIN, css, painted
 
 
 class Canvas:
@@ -36,12 +36,12 @@ class Canvas:
 
     def framed(self, kind: str, title: str, words: str, width: int, height: int) -> str:
         """Return the picture as an SVG element with a title, a description in words and the style of its kind."""
-        title = escape(clean(title))
+        title, shapes = escape(clean(title)), painted("".join(self.parts), kind)
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" class="ks-graph ks-{kind}" role="img" aria-label="{title}" '
-            f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"{self.style}>'
+            f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"{self.style} {PLAIN}>'
             f"<title>{title}</title><desc>{escape(clean(words))}</desc><style>{css(kind)}</style>"
-            f'<rect class="ks-ground" width="100%" height="100%"/>{"".join(self.parts)}</svg>'
+            f'<rect class="ks-ground" width="100%" height="100%" fill="#ffffff"/>{shapes}</svg>'
         )
 
 

@@ -96,7 +96,5 @@ def _check_edges(subs: list[DescribedSubtopology]) -> None:
         for node in sub.nodes:
             for other in (*node.successors, *node.predecessors):
                 if other not in nodes:
-                    raise TopologyError(
-                        f'node "{node.name}" is connected to "{other}", which is not in sub-topology {sub.id}',
-                        hint="check that the description is complete",
-                    )
+                    fact = f'node "{node.name}" is connected to "{other}", which is not in sub-topology {sub.id}'
+                    raise TopologyError(fact, hint="check that the description is complete")

@@ -7,16 +7,51 @@ light or dark preference. Kinds differ by shape, label and translucent tint, so 
 from __future__ import annotations
 
 import html
+import re
+from collections import defaultdict
 from collections.abc import Sequence
 from functools import cache
 
 from kstreamnb.data_files import text_of
+
+PLAIN = 'fill="#1f2328" font-family="Helvetica,Arial,sans-serif" font-size="10"'
+"""Attributes of a whole picture, from which texts inherit if a viewer removes the style sheet."""
+_RULE, _CLASS = re.compile(r"([^{}]+){([^{}]+)}"), re.compile(r"\.(ks-[\w-]+)(?:>\w+|>:is\(.*?\))?(?:,|$)")
+_PROPERTY, _CLASSES = re.compile(r"([\w-]+):([^;]+)"), re.compile(r'class="([^"]+)"')
 
 
 @cache
 def css(*kinds: str) -> str:
     """Return the style of a picture: that of every picture, and that of its kinds, such as "graph" and "heat"."""
     return "".join(text_of(__package__, f"{kind}.css") for kind in ("page", *kinds)).rstrip()
+
+
+@cache
+def _paint(*kinds: str) -> dict[str, list[tuple[str, str]]]:
+    """Return the properties of each class of some kinds of pictures, in light colours."""
+    paint = defaultdict[str, list[tuple[str, str]]](list)
+    sheet = css(*kinds).replace("\n", "").replace("var(--ks-ground)", "#ffffff").replace("var(--ks-ink)", "#1f2328")
+    for selectors, body in _RULE.findall(sheet):
+        for name in _CLASS.findall(selectors):
+            paint[name] += _PROPERTY.findall(body)
+    return paint
+
+
+def painted(shapes: str, *kinds: str) -> str:
+    """Return SVG elements with the style of their classes also as attributes, for viewers that remove style sheets.
+
+    If a viewer keeps the style sheet, it overrides them.
+
+    Args:
+        shapes: the elements; none has an attribute that the style of its class names.
+        kinds: the kinds of picture, such as "charts".
+    """
+
+    def with_paint(classes: re.Match[str]) -> str:
+        rules = dict(rule for each in classes[1].split() for rule in _paint(*kinds).get(each, ()))
+        return classes[0] + "".join(f' {name}="{value}"' for name, value in rules.items())
+
+    return _CLASSES.sub(with_paint, shapes)
 
 
 _PILL = '<path d="M5,1H13A5,5 0 0 1 18,6V8A5,5 0 0 1 13,13H5A5,5 0 0 1 0,8V6A5,5 0 0 1 5,1Z"/>'
@@ -38,6 +73,6 @@ def legend(kinds: Sequence[str]) -> tuple[str, float]:
     parts, x = [], 0.0
     for kind in kinds:
         text = f'<text x="{_SHAPE}" y="11" font-size="10">{html.escape(kind)}</text>'
-        parts.append(f'<g transform="translate({x:g} 0)">{_SHAPES[kind]}{text}</g>')
+        parts.append(f'<g transform="translate({x:g} 0)">{painted(_SHAPES[kind], "graph", "heat")}{text}</g>')
         x += round(_SHAPE + _LETTER * len(kind) + _GAP, 1)
     return "".join(parts), x

@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 from kstreamnb.core.formatting import clean, pluralize
 from kstreamnb.display.dot import large_lines, to_dot
 from kstreamnb.display.graph import GraphView
-from kstreamnb.display.style import css, legend
+from kstreamnb.display.style import PLAIN, css, legend
 from kstreamnb.display.titles import place_title
 from kstreamnb.errors import EngineError
 
@@ -196,8 +196,8 @@ def _framed(view: GraphView, body: str, shapes: str, *, width: float, height: fl
     size = f'width="{width * scale:.0f}" height="{total * scale:.0f}" viewBox="0 0 {width:g} {total:g}"'
     body = re.sub(r"transform=\"[^\"]*translate\(([^)]*)\)\"", r'transform="translate(\1)"', body, count=1)
     return (
-        f'<svg xmlns="{_SVG}" class="ks-graph" role="img" aria-label="{label}" {size}>'
+        f'<svg xmlns="{_SVG}" class="ks-graph" role="img" aria-label="{label}" {size} {PLAIN}>'
         f"<title>{label}</title><desc>{html.escape(clean(words))}</desc><style>{style}</style>"
-        f'<rect class="ks-ground" width="100%" height="100%" fill="none"/>{_below(body, notice, above)}'
+        f'<rect class="ks-ground" width="100%" height="100%" fill="#ffffff"/>{_below(body, notice, above)}'
         f'<g transform="translate({_MARGIN:g} {above + height + 6:g})" class="ks-legend">{shapes}</g></svg>'
     )

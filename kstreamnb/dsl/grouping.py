@@ -263,5 +263,5 @@ class TimeWindowedCogroupedKStream(CogroupAggregating[A, Windowed[K]], Generic[K
 
 def _kind_of(windows: GroupWindows) -> str:
     """Return the kind of the windowed stream; raise ConfigError for anything that is not windows to group by."""
-    expect(windows, GroupWindows, "give TimeWindows, SlidingWindows, SessionWindows or UnlimitedWindows")
+    expect(windows, GroupWindows, 'write for example TimeWindows.of("5m"), or SessionWindows.of("5m")')
     return "session_windowed" if isinstance(windows, SessionWindows) else "time_windowed"

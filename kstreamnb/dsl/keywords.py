@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from types import UnionType
 from typing import Generic, TypeAlias, TypedDict, TypeVar
 
+import attrs
+
 from kstreamnb.core.codec import StreamPartitioner
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.stores import StoreSpec
@@ -123,7 +125,8 @@ def expect(value: object, kind: type | UnionType, hint: str) -> None:
     """Raise ConfigError when a value is not of a type."""
     if not isinstance(value, kind):
         expected = " | ".join(each.__name__ for each in (kind.__args__ if isinstance(kind, UnionType) else (kind,)))
-        raise ConfigError(f'expected {expected}, got type "{type(value).__name__}"', hint=hint)
+        got = f"the class {value.__name__}" if isinstance(value, type) else f'type "{type(value).__name__}"'
+        raise ConfigError(f"expected {expected}, got {got}", hint=hint)
 
 
 def combined(kind: type[O], options: O | None, **keywords: object) -> O:
@@ -134,7 +137,7 @@ def combined(kind: type[O], options: O | None, **keywords: object) -> O:
     if options is not None and not isinstance(options, kind):
         raise ConfigError(
             f'expected {kind.__name__} options, got type "{type(options).__name__}"',
-            hint=f"write {kind.__name__}(…), or give the settings as keywords",
+            hint=f"write {kind.__name__}(…), or give keywords: {', '.join(each.name for each in attrs.fields(kind))}",
         )
     base = kind() if options is None else options
     check_known(kind, keywords)
@@ -157,10 +160,8 @@ def by_keyword(options: Iterable[object], keywords: Mapping[str, object], **kind
         name = next((name for name, kind in kinds.items() if isinstance(option, kind)), None)
         if name is None:
             expected = " or ".join(kind.__name__ for kind in kinds.values())
-            raise ConfigError(
-                f'expected {expected} options, got type "{type(option).__name__}"',
-                hint='pass the name of a store as store="…", that of an operator as name="…"',
-            )
+            fact = f'expected {expected} options, got type "{type(option).__name__}"'
+            raise ConfigError(fact, hint='pass the name of a store as store="…", that of an operator as name="…"')
         if name in merged:
             raise ConfigError(f"{name} was passed twice", hint="remove one of them")
         merged[name] = option

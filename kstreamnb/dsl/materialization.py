@@ -161,10 +161,8 @@ def window_store(
         extra = dict(with_times(supplier).extra)
         retention = kept if options.retention is None else retention
     if retention < least:
-        raise ConfigError(
-            f'store "{name}" retains windows for {retention} ms, less than {reason} ({least} ms)',
-            java=f"{java}, retention=[{retention}]",
-        )
+        fact = f'store "{name}" retains windows for {retention} ms, less than {reason} ({least} ms)'
+        raise ConfigError(fact, java=f"{java}, retention=[{retention}]")
     if emit_on_close and isinstance(windows, SlidingWindows | SessionWindows):
         fields["cached"] = False
     headers = _headers(supplier, fields)

@@ -573,10 +573,8 @@ class Suppressed(Options):
         if not isinstance(self.buffer, BufferConfig):
             raise ConfigError(f'buffer must be a BufferConfig, got type "{type(self.buffer).__name__}"')
         if self.until_close and self.buffer.emit_early:
-            raise ConfigError(
-                "a buffer that emits early cannot wait for windows to close",
-                hint="use BufferConfig.unbounded(), or shut_down_when_full()",
-            )
+            fact = "a buffer that emits early cannot wait for windows to close"
+            raise ConfigError(fact, hint="use BufferConfig.unbounded(), or shut_down_when_full()")
 
     @classmethod
     def until_time_limit(cls, wait: Duration, buffer: BufferConfig | None = None, *, name: str | None = None) -> Self:

@@ -328,10 +328,8 @@ def _declare(
     fields = by_keyword(options, keywords, joined=NamedOptions, name=Named)
     free = [name for name in names if name not in fields]
     if len(positional) > len(free):
-        raise TopologyError(
-            f'"{word}" takes {" and ".join(names)} after the other side, got {len(positional)} arguments',
-            hint=_call(word, kind),
-        )
+        fact = f'"{word}" takes {" and ".join(names)} after the other side, got {len(positional)} arguments'
+        raise TopologyError(fact, hint=_call(word, kind))
     fields |= zip(free, positional, strict=False)
     for name in names:
         if name not in fields:

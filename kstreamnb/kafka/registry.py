@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -47,14 +48,14 @@ class RegistrySerde(Serde):
         try:
             data: bytes = _serializer(self)(value, _context(self.topic, is_key=self.is_key))
         except Exception as error:
-            raise self._unwritable(value, _words(error), hint="compare the value with the schema") from error
+            raise self._unwritable(value, _words(error, value), hint="compare the value with the schema") from error
         return data
 
     def _read(self, data: bytes) -> Any:
         try:
             return _deserializer(self)(bytes(data), _context(self.topic, is_key=self.is_key))
         except Exception as error:
-            raise self._unreadable(data, _words(error)) from error
+            raise self._unreadable(data, _words(error, None)) from error
 
 
 class SchemaRegistry:
@@ -145,10 +146,25 @@ def _dotted(options: Mapping[str, object]) -> Settings:
     return tuple(sorted((name.replace("_", "."), value) for name, value in options.items()))
 
 
-def _words(error: Exception) -> str:
+def _words(error: Exception, value: object) -> str:
+    """Return the words of the registry's client, without the values of the record that it refuses."""
     if isinstance(error, SerdeError):
         return str(error)
-    return without_secrets(f"the registry's client says: {type(error).__name__}: {error}")
+    text, refused = f"{type(error).__name__}: {error}", error.__cause__ or error.__context__
+    path = getattr(refused, "json_path", "")  # of an error of JSON Schema, which quotes the part at that path alone
+    parts = [repr(refused.instance)] if path else map(repr, _parts(value))  # type: ignore[union-attr] # it has one
+    for part in sorted(parts, key=len, reverse=True):
+        text = re.sub(rf"(?<![\w.]){re.escape(part)}(?![\w.])", "a value", text, count=1)
+    return without_secrets(f"the registry's client says: {text}{f' at {path}' if path else ''}")
+
+
+def _parts(value: object) -> Iterator[object]:
+    """Yield a value and all its parts."""
+    yield value
+    inner = vars(value) if hasattr(value, "__dict__") else value
+    if isinstance(inner, Mapping | list | tuple):
+        for each in inner.values() if isinstance(inner, Mapping) else inner:
+            yield from _parts(each)
 
 
 @cache

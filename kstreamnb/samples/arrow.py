@@ -12,7 +12,7 @@ from kstreamnb.core.heap import collector_paused
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.errors import ConfigError
 from kstreamnb.frame_cells import dicts, plain_value, timestamps_ms, warn_of_cut
-from kstreamnb.samples.columns import Roles, cells_by_role, make_records
+from kstreamnb.samples.columns import JOIN_FILES, Roles, cells_by_role, make_records, missing_file
 from kstreamnb.samples.text import parse_cell, stored_cell
 
 if TYPE_CHECKING:  # an optional dependency
@@ -157,17 +157,24 @@ def read_parquet(
     import pyarrow.parquet as pq
 
     expect(path, str | Path, "path")
+    if (
+        roles is None and Path(path).is_dir()
+    ):  # each file of a sample has its own offsets, and says which cells are text
+        hint = f"name the columns with topic=, key= and timestamp=; of files of to_parquet {JOIN_FILES}"
+        raise ConfigError(f'"{path}" is a folder', hint=hint)
     try:
         table = pq.read_table(path)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, NotImplementedError) as error:  # the last one: the files have other types
         if isinstance(error, FileNotFoundError):
-            raise ConfigError(f'file "{path}" does not exist') from error
+            raise missing_file(path) from error
         foreign = isinstance(error, pa.ArrowInvalid)
         raise ConfigError(
             f'file "{Path(path).name}" {"is not a Parquet file" if foreign else "cannot be read"}',
             detail=str(error),
             hint="read it with pandas, and pass the frame to Sample.from_dataframe()" if foreign else None,
         ) from error
+    if not table.column_names and Path(path).is_dir():
+        raise ConfigError(f'folder "{path}" has no Parquet file')
     # pandas writes the index of rows that were filtered or sorted as such columns
     named, names = roles.read(()) if roles else [], table.column_names
     table = table.select([name for name in names if name in named or not name.startswith("__index_level_")])

@@ -19,6 +19,7 @@ from kstreamnb.errors import ConfigError
 from kstreamnb.frame_cells import dicts, expect_text_name, warn_of_times
 from kstreamnb.hints import unknown
 
+JOIN_FILES = "read each file, and join the samples: first + second"
 UNASSIGNED = -1
 """The partition of a record that goes to its key's partition wherever it is replayed."""
 
@@ -72,6 +73,12 @@ class Roles:
             expect_text_name(name)
             if list(columns).count(name) > 1:
                 raise ConfigError(f'column name "{name}" is not unique', detail=f"columns are {names}")
+
+
+def missing_file(path: object) -> ConfigError:
+    """Return the error about a path at which no file exists, such as a pattern of paths."""
+    hint = f"patterns are not expanded: {JOIN_FILES}" if "*" in str(path) else None
+    return ConfigError(f'file "{path}" does not exist', hint=hint)
 
 
 def cells_by_role(

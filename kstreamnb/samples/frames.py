@@ -9,7 +9,7 @@ from kstreamnb.core.heap import collector_paused
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.time import Instant, instant_ms
 from kstreamnb.errors import ConfigError, extra
-from kstreamnb.frame_cells import expect_json_type, expect_order, pandas_times, pandas_values, spark_times
+from kstreamnb.frame_cells import expect_json_type, expect_order, pandas_times, pandas_values, sorting, spark_times
 from kstreamnb.frames import TIMES
 from kstreamnb.samples.arrow import records_of_table, schema_of_table
 from kstreamnb.samples.columns import Roles, cells_by_role, make_records, number_offsets
@@ -36,7 +36,8 @@ def records_of_pandas(frame: Any, roles: Roles) -> tuple[tuple[TopicRecord, ...]
         raise ConfigError(f'"{roles.timestamp}" is the index of the frame', hint="pass frame.reset_index()")
     roles.check(list(frame.columns), roles.order_by)
     if roles.order_by:
-        frame = frame.sort_values(list(roles.order_by), kind="stable")
+        with sorting(roles.order_by):
+            frame = frame.sort_values(list(roles.order_by), kind="stable")
     with collector_paused():
         cells = cells_by_role(
             roles,
@@ -57,16 +58,15 @@ def records_of_arrow(frame: Any, roles: Roles) -> tuple[tuple[TopicRecord, ...],
     if roles.order_by:  # not by Arrow, which cannot sort the texts of Polars
         cells = zip(*(table.column(name).to_pylist() for name in roles.order_by), strict=True)
         ranks = [[(1, 0) if cell is None or cell != cell else (0, cell) for cell in row] for row in cells]
-        records = number_offsets(records[row] for row in sorted(range(len(ranks)), key=ranks.__getitem__))
+        with sorting(roles.order_by):
+            records = number_offsets(records[row] for row in sorted(range(len(ranks)), key=ranks.__getitem__))
     return records, schema_of_table(table)
 
 
 def _refuse_value(name: str, value: object) -> NoReturn:
     expect_order(name, value)
-    raise ConfigError(
-        f'column "{name}" has a value of type "{type(value).__name__}", which a sample cannot hold',
-        hint=f'convert it first, for example to text: frame["{name}"] = frame["{name}"].map(str)',
-    )
+    fact = f'column "{name}" has a value of type "{type(value).__name__}", which a sample cannot hold'
+    raise ConfigError(fact, hint=f'convert it first, for example to text: frame["{name}"] = frame["{name}"].map(str)')
 
 
 def records_of_spark(

@@ -23,7 +23,7 @@ from kstreamnb.errors import ConfigError, KStreamError, extra
 from kstreamnb.frame_cells import timestamp_ms, whole_with_gaps
 from kstreamnb.frames import Framed
 from kstreamnb.samples import display, json_lines, privacy, reshape
-from kstreamnb.samples.columns import UNASSIGNED, Roles, number_offsets, partitioned
+from kstreamnb.samples.columns import UNASSIGNED, Roles, missing_file, number_offsets, partitioned
 from kstreamnb.samples.description import SampleDescription, describe_records
 from kstreamnb.samples.statistics import SampleStatistics, statistics_of
 from kstreamnb.samples.text import columns_of, format_records, parse_rows, record_cells
@@ -183,7 +183,7 @@ class Sample(Suggesting, Framed):
         `from_dataframe`.
 
         Args:
-            path: path of the file or folder.
+            path: path of the file, or of the folder of a data set, whose files are read in the order of their names.
             topic: name of the topic of a file of values. Default: None, the file was written by `to_parquet`.
             columns: the arguments of `from_dataframe` that are named above.
 
@@ -433,7 +433,7 @@ def _file(path: Path | str) -> Path:
     """Return the path of a file; raise ConfigError when it does not exist."""
     expect(path, str | Path, "path")
     if not os.path.exists(path):
-        raise ConfigError(f'file "{path}" does not exist')
+        raise missing_file(path)
     return Path(path)
 
 
@@ -442,10 +442,8 @@ def _roles(topic: str | None, columns: dict[str, Any]) -> Roles | None:
     options = columns.keys() & {"partitions", "key_serde"}
     unknown = columns.keys() - {"timestamp", "key", "value", "partition"} - options
     if unknown:
-        raise ConfigError(
-            f'unknown option "{min(unknown)}"',
-            detail="options are key, key_serde, partition, partitions, timestamp and value",
-        )
+        fact = f'unknown option "{min(unknown)}"'
+        raise ConfigError(fact, detail="options are key, key_serde, partition, partitions, timestamp and value")
     if topic is None:
         if columns.keys() - options:
             raise ConfigError("column names need a topic", hint="add topic=")

@@ -224,10 +224,8 @@ def parse_rows(text: str, *, topic: str | None = None) -> list[dict[str, Any]]:
                 hint="fill in the first time, or omit the column: all times are then 0",
             )
         if len(cells) > len(names):
-            raise ConfigError(
-                f"line {number} of the table has {len(cells)} cells but {len(names)} columns",
-                hint="escape a bar within a cell as \\|",
-            )
+            fact = f"line {number} of the table has {len(cells)} cells but {len(names)} columns"
+            raise ConfigError(fact, hint="escape a bar within a cell as \\|")
         row: dict[str, Any] = {"topic": topic} if topic is not None else {}
         try:
             row.update(_parse_row(dict(zip(names, cells, strict=False))))

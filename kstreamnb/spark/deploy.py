@@ -402,10 +402,8 @@ def _start(
     if isinstance(starting, Mapping):
         unknown = sorted(set(starting) - set(application.external))
         if unknown:
-            raise ConfigError(
-                f'offsets are given for topic "{unknown[0]}", which is not read',
-                detail=f"input topics: {', '.join(application.external)}",
-            )
+            fact = f'offsets are given for topic "{unknown[0]}", which is not read'
+            raise ConfigError(fact, detail=f"input topics: {', '.join(application.external)}")
         for topic, offsets in starting.items():
             _refuse_no_offsets(topic, offsets, application.partitions.get(topic, 1))
         return (starting, own) if own else starting
@@ -416,9 +414,7 @@ def _start(
 def _refuse_no_offsets(topic: str, offsets: object, partitions: int) -> None:
     for partition, offset in offsets.items() if isinstance(offsets, Mapping) else ():
         if partition not in range(partitions):
-            raise ConfigError(
-                f'an offset is given for partition {partition} of topic "{topic}"',
-                detail=f"its partitions are 0 to {partitions - 1}",
-            )
+            fact = f'an offset is given for partition {partition} of topic "{topic}"'
+            raise ConfigError(fact, detail=f"its partitions are 0 to {partitions - 1}")
         if not isinstance(offset, int) or offset < 0:
             raise ConfigError(f'partition {partition} of topic "{topic}" cannot begin at offset {offset}')

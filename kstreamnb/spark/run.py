@@ -40,7 +40,7 @@ from kstreamnb.spark.io.dataframe_input import CUT, frame_of_records, uniform
 from kstreamnb.spark.jvm.session import refuse_connect, run_session, spark_session
 from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment
 from kstreamnb.spark.planning.deployment_plan import warn_of_uneven_stores
-from kstreamnb.spark.planning.output_topics import reader_serdes
+from kstreamnb.spark.planning.output_topics import at_source, reader_serdes
 from kstreamnb.spark.planning.placement import plan_application, plan_deployment
 from kstreamnb.spark.planning.preflight import refuse_what_cannot_run
 from kstreamnb.spark.run_result import RunResult
@@ -150,20 +150,21 @@ def _frames(
         if topic not in wanted:
             raise unknown("input topic", topic, sorted(wanted), error=ConfigError)
         serdes, count = reader_serdes(application.plan, topic), application.partitions.get(topic, 1)
-        if not is_frames:
-            partitioned = all(record.partition >= 0 for record in given)
-            given = frame_of_records(session, given, serdes, partitioned=partitioned)
-        frames[topic] = uniform(session, topic, given, serdes=serdes, partitions=count, cuts=cuts)
+        with at_source(application.plan, topic):
+            if not is_frames:
+                given = frame_of_records(session, given, serdes)
+            frames[topic] = uniform(session, topic, given, serdes=serdes, partitions=count, cuts=cuts)
     return frames, any("o0" in frames[topic].columns for topic in application.external if topic in frames)
 
 
 def _levels(frames: Mapping[str, DataFrame], plan: BatchPlan) -> DataFrame:
     deployment, application = plan.deployment, plan.deployment.application
     serdes = {topic: reader_serdes(application.plan, topic)[0] for topic in application.external}
-    frame = reduce(
-        DataFrame.union,
-        (frames[topic].mapInArrow(packed_rows(plan, topic, serde), BATCH_SCHEMA) for topic, serde in serdes.items()),
+    packed = (
+        frames[topic].mapInArrow(packed_rows(plan, topic, serde, frames[topic].schema["k"].metadata), BATCH_SCHEMA)
+        for topic, serde in serdes.items()
     )
+    frame = reduce(DataFrame.union, packed)
     later = deployment.levels if plan.arrival else deployment.levels[1:]
     for work in (first_level(plan), *(next_level(plan, level.number) for level in later)):
         ordered = frame.repartition(deployment.spark_partitions, "g").sortWithinPartitions("g", *ORDER, "source", "seq")

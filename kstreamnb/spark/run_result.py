@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -76,10 +77,15 @@ class RunResult(Displayed):
         """Release the outcome from the session."""
         self._rows.unpersist()
 
+    @property
+    def dropped(self) -> dict[tuple[str, str], int]:
+        """Numbers of dropped records by node and reason, the most first; a replay of a part explains each record."""
+        return dict(sum((Counter(report["dropped"]) for report in self.reports), Counter()).most_common())
+
     def counts(self) -> dict[str, int]:
         """Return records consumed, produced and dropped by all tasks together."""
         totals = {name: sum(report[name] for report in self.reports) for name in ("consumed", "produced")}
-        return {**totals, "dropped": sum(sum(report["dropped"].values()) for report in self.reports)}
+        return {**totals, "dropped": sum(self.dropped.values())}
 
     def __repr__(self) -> str:
         counts = self.counts()

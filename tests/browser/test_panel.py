@@ -116,7 +116,7 @@ def test_long_work_says_what_it_waits_for(notebook: Notebook, opened: Locator) -
         "starting a Kafka broker on this machine: 00:0",
         "starting Spark: 00:0",
         " engines",
-        'waiting for the first batch of "prices", which restores its state: 00:0',
+        'waiting for the first batch of "prices": 00:0',
         "20 records [00:0",
         "waiting for Kafka at localhost:1, listing topics: 00:0",
         'starting "prices"',

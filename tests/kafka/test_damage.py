@@ -104,6 +104,24 @@ def test_damaged_state_is_rebuilt(bench: Bench, name: str, how_much: str, caplog
     assert lost or len(chosen) <= sum(1 for _ in (query.checkpoint / "damaged").rglob("*.changelog"))
 
 
+def test_state_that_was_damaged_after_a_rescaling_is_rebuilt(
+    bench: Bench, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Folders of the partitions that were given up remain in the checkpoint, and count as neither read nor damaged."""
+    records = bench.fill(f"{name}-in", 20, 2)
+    query = bench.run(counting(name), spark_partitions=3)
+    ks.spark.rescale(query.checkpoint, 1, spark=bench.spark)
+    records += bench.fill(f"{name}-in", 20, 2, begin=20)
+    last = bench.run(counting(name), max_records=10).status(lag=False).batch
+    damage(newest(query.checkpoint / "state" / "0" / "0"))
+    as_a_new_process(bench)
+    records += bench.fill(f"{name}-in", 10, 2, begin=40)
+    with caplog.at_level("WARNING", "kstreamnb.query"):
+        again = bench.run(counting(name), max_records=10)
+    assert f"rebuilds damaged state (batches {last} to {last + 1})" in caplog.text
+    assert counts(records) == final(bench.read(f"{name}-out")) == dict(again.store("counts").all())
+
+
 def killed(program: str, *arguments: object) -> None:
     """Run a program that is killed."""
     done = subprocess.run([sys.executable, "-c", program, *map(str, arguments)], capture_output=True, check=False)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import TopicPartition
 
 import kstreamnb as ks
 from tests.kafka.apps import PATIENCE_S, Bench, counting, counts, final
@@ -75,6 +76,35 @@ def test_a_topic_that_was_created_anew_is_not_taken_for_the_old_one(bench: Bench
     bench.fill("anew-in", 4, 2, begin=30)
     bench.run(counting("anew"))  # the new topic is now the query's own
     assert 34 == len(bench.read("anew-out"))
+
+
+def test_gaps_of_a_topic_that_was_created_again_are_logged(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    """The query goes back to the end of the new topic, whose offsets are below those of the gap before."""
+
+    def continues() -> None:
+        query.restart()
+        assert query.await_input(PATIENCE_S)
+        query.stop()
+
+    def removed(first: int) -> None:
+        place = TopicPartition("gaps-in", 0, first)
+        bench.admin.client.delete_records([place])[place].result(10)
+
+    bench.fill("gaps-in", 20)
+    query = bench.deploy(counting("gaps"), fail_on_loss=False)
+    assert query.await_input(PATIENCE_S)
+    query.stop()
+    bench.fill("gaps-in", 10, begin=20)
+    removed(25)
+    continues()
+    bench.admin.delete_topics("gaps-in")
+    bench.fill("gaps-in", 5)
+    continues()
+    bench.fill("gaps-in", 10)
+    removed(9)
+    continues()
+    told = [each.partition("partition 0, ")[2] for each in caplog.messages if "offsets skipped" in each]
+    assert ["first 20, after 25)", "first 5, after 9)"] == told
 
 
 def test_a_query_whose_checkpoint_is_moved_ends_and_publishes_nothing(bench: Bench, name: str) -> None:

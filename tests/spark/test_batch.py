@@ -209,6 +209,41 @@ def test_a_failure_is_the_users_own(spark: Any) -> None:
     assert ("in", 0, 0, 5) == caught.value.coordinates
 
 
+@pytest.mark.parametrize("kind", ["pandas", "spark"])
+def test_a_key_or_value_of_another_type_is_named_with_its_column_and_the_users_line(spark: Any, kind: str) -> None:
+    """A row is named by its position in the user's frame, which rows of Spark do not have; a record by its offset."""
+    pandas = pytest.importorskip("pandas")
+    builder = ks.StreamsBuilder("typed")
+    builder.stream("in", key_serde="string", value_serde="long").to("out")  # here
+    rows = pandas.DataFrame({"user": ["a", "b", "c"], "number": [1, 2, 3], "at": [3, 1, 2], "name": ["x", "y", "z"]})
+    frame = rows if kind == "pandas" else spark.createDataFrame(rows)
+    by_number = FrameInput(frame, key="number", value="number", timestamp="at", order_by="at")
+    first = "a key of" if kind == "spark" else "the key at row 1 of"
+    inputs: list[tuple[Any, str]] = [({"in": by_number}, f'{first} input "in", column "number"')]
+    if kind == "pandas":
+        by_name = FrameInput(frame.set_index("user", drop=False), key="user", value="name", timestamp="at")
+        inputs.append(({"in": by_name}, 'the value at row 0 of input "in", column "name"'))
+        inputs.append(([ks.TopicRecord("in", 0, 7, 5, "a", "b")], 'the value at offset 7 of input "in"'))
+    for given, expected in inputs:
+        with pytest.raises(ks.errors.SerdeError, match="cannot write a value of type") as caught:
+            ks.run(builder.build(), spark=spark, inputs=given)
+        assert f"Detail: it is {expected}" in caught.value.__notes__
+        assert "# here" in str(caught.value.origin)
+
+
+def test_a_result_says_how_many_records_each_node_dropped_and_why(spark: Any) -> None:
+    """As the driver counts them, by node and reason."""
+    builder = ks.StreamsBuilder("late")
+    windows = ks.TimeWindows.of("10ms", grace="0ms")
+    builder.stream("in").group_by_key().windowed_by(windows).count(name="counts").to_stream().to("out")
+    records = [
+        ks.TopicRecord("in", 0, at, time, key, 1) for at, (key, time) in enumerate([("a", 50), ("a", 3), (None, 51)])
+    ]
+    result = ks.run(builder.build(), spark=spark, inputs=records)
+    assert {("counts", "late"): 1, ("counts", "null key"): 1} == result.dropped
+    assert 2 == result.counts()["dropped"]
+
+
 def test_a_store_that_uneven_topics_reach_is_warned_of(spark: Any) -> None:
     """As in a plan and a deployment, at the user's line."""
     builder = ks.StreamsBuilder("uneven")

@@ -78,12 +78,20 @@ SLIPS: dict[str, Callable[[Any], object]] = {
     "call it before to_stream()": lambda stream: stream.suppress(ks.Suppressed.until_window_closes()),
     "ks.BufferConfig has it": lambda stream: ks.Suppressed.BufferConfig,  # type: ignore[attr-defined]
     "write a ks.Processor": lambda stream: ks.Transformer,  # type: ignore[attr-defined]
-    "write it as lambda: …": lambda stream: stream.group_by_key().aggregate(0, lambda key, value, total: total),
+    "write it as lambda: 0": lambda stream: stream.group_by_key().aggregate(0, lambda key, value, total: total),
     "write join(table, joiner); only two streams": (
         lambda stream: stream.join(stream.to_table(), lambda left, right: left, ks.JoinWindows.of("5m"))
     ),
     "write join(stream, joiner, windows)": lambda stream: stream.join(stream, lambda left, right: left),
     "pass a handle": lambda stream: stream.join("prices", lambda left, right: left),
+    "pass a stream, such as builder.stream(…)": lambda stream: stream.merge("prices"),
+    'TimeWindows.of("5m"), or SessionWindows.of("5m")': lambda stream: stream.group_by_key().windowed_by("5m"),
+    'give durations to of(), such as TimeWindows.of("5m")': lambda stream: ks.TimeWindows("5m"),  # type: ignore[arg-type]
+    'SessionWindows.of("5m") or JoinWindows': lambda stream: ks.SessionWindows("5m"),  # type: ignore[arg-type]
+    'write it as lambda key, value: value["user"]': lambda stream: stream.group_by("user"),
+    "write it as lambda key, value: …": lambda stream: stream.filter("price > 10"),
+    "give keywords: name, key_serde, value_serde, partitioner, partitions": lambda stream: stream.repartition(4),
+    'write for example "double", or Serdes.double()': lambda stream: stream.to("copies", value_serde=float),
     "pass the names as separate arguments": lambda stream: stream.process(Tagged, ["seen", "told"]),
 }
 

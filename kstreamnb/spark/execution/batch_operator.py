@@ -19,7 +19,7 @@ from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.heap import gc_relaxed
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import Clock
-from kstreamnb.errors import KStreamError
+from kstreamnb.errors import KStreamError, SerdeError
 from kstreamnb.runtime.context.event_time import EventTimes
 from kstreamnb.runtime.task.task import GlobalTask
 from kstreamnb.spark.execution.event_times import event_times_of
@@ -33,6 +33,7 @@ from kstreamnb.spark.execution.stateful_operator import addressed, report_of
 from kstreamnb.spark.execution.task_batch import Counters, commit, run_batches
 from kstreamnb.spark.execution.worker_cache import CachedTask, new_task, output_format, worker_state
 from kstreamnb.spark.planning.deployment import Deployment, TaskPlacement
+from kstreamnb.spark.planning.output_topics import at_source
 
 BATCH_SCHEMA = (
     "g int, target int, source int, seq int, "
@@ -100,19 +101,29 @@ class _TaskRun:
         return _row(self.plan.deployment, self.placed.level, target, self.source, self.seq, blob, first)
 
 
-def packed_rows(plan: BatchPlan, topic: str, serde: Serde) -> Work:
-    """Return the function that packs the rows of a topic for the first level; ``serde`` is that of its keys."""
+def packed_rows(plan: BatchPlan, topic: str, serde: Serde, about: Mapping[str, str]) -> Work:
+    """Return the function that packs the rows of a topic for the first level.
+
+    Args:
+        plan: the plan of the run.
+        topic: the topic.
+        serde: the serde of its keys.
+        about: the name of the keys' column, if they have one, as "column".
+    """
 
     def run(arrows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         deployment = plan.deployment
         count = deployment.application.partitions.get(topic, 1)
         ranks = [deployment.input_ranks[0, topic, partition] for partition in range(count)]
         targets = {rank: deployment.readers[0, topic, partition] for partition, rank in enumerate(ranks)}
-        for arrow in arrows:
-            parts = by_partition(arrow, ranks, serde, sort=not plan.arrival)
-            yield _batch(
-                [_row(deployment, -1, targets[each.rank], each.rank, 0, each.pack(), each.first()) for each in parts]
-            )
+        try:
+            with at_source(deployment.application.plan, topic):
+                for arrow in arrows:
+                    parts = by_partition(arrow, ranks, serde, sort=not plan.arrival)
+                    yield _batch([_row(deployment, -1, targets[p.rank], p.rank, 0, p.pack(), p.first()) for p in parts])
+        except SerdeError as error:
+            error.add_note(f'Detail: it is a key of input "{topic}", column "{about["column"]}"')
+            yield _batch([_failed(plan, None, error)])
 
     return run
 
@@ -131,7 +142,10 @@ class _FirstLevel:
 
     def add(self, row: Row9) -> Iterator[Row9]:
         """Add packed rows; yields what the rows before them cause."""
-        group, _, rank, _, *first, blob = row
+        group, target, rank, _, *first, blob = row
+        if target == FAILURE:
+            yield row
+            return
         if group != self._group:
             yield from self._process(self._merge.rest())
             self._group = group

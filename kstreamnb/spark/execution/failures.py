@@ -39,7 +39,7 @@ _DIED = "Python worker exited unexpectedly"
 _CLOSED = re.compile(r"EOFException|Connection reset|Broken pipe")  # the worker's connection, if it died during a task
 TWO_WRITERS = "CONCURRENT_STREAM_LOG_UPDATE"
 TOO_SLOW = "Python worker failed to connect back"  # Spark waits 10 s for its Python processes, whatever its settings
-_NOISE = re.compile(r"^\s*(at |File \"|\.\.\. \d+ more|Caused by|Traceback|\^)")
+_NOISE = re.compile(r"^\s*(An error occurred while calling |at |File \"|\.\.\. \d+ more|Caused by|Traceback|\^)")
 
 
 def pack_failure(task: str, error: KStreamError) -> bytes:
@@ -127,7 +127,7 @@ def spark_failure(what: str, error: BaseException) -> EngineError:
         )
     python = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Interrupt)\b", line)]
     causes = [_PACKAGES.sub("", cause) for cause in _CAUSE.findall(text)]
-    first = causes[0] if causes else lines[0] if lines else type(error).__name__
+    first = causes[0] if causes else _PACKAGES.sub("", lines[0].lstrip(": ")) if lines else type(error).__name__
     detail: Any = causes[-1] if causes else python[-1] if python else None
     shown = None if detail is None or detail == first else _without_records(detail)
     message = f"{what} failed: {_without_records(first)}"

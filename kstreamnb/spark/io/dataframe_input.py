@@ -6,9 +6,10 @@ records keep their own order. Binary columns hold Kafka's bytes, as Spark's own 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from operator import attrgetter
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ from pyspark.sql import types as T
 from kstreamnb.core.codec import encoder, to_bytes
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
-from kstreamnb.errors import ConfigError, EngineError, PartitionError
+from kstreamnb.errors import ConfigError, EngineError, PartitionError, SerdeError
 from kstreamnb.frame_cells import (
     dicts,
     expect_json_type,
@@ -27,6 +28,7 @@ from kstreamnb.frame_cells import (
     expect_text_name,
     pandas_times,
     pandas_values,
+    sorting,
     spark_times,
 )
 from kstreamnb.spark.jvm.session import move_frame
@@ -104,10 +106,11 @@ def uniform(
     if isinstance(frame.schema[chosen.timestamp].dataType, T.TimestampType):
         cuts.append((chosen.timestamp, Observation()))
         frame = frame.observe(cuts[-1][1], F.bool_or(F.unix_micros(chosen.timestamp) % 1000 != 0).alias(CUT))
+    key = F.lit(None).cast("string") if chosen.key is None else _cell(frame, chosen.key)
     return frame.select(
         partition.cast("int").alias("p"),
         times.alias("ts"),
-        (F.lit(None).cast("string") if chosen.key is None else _cell(frame, chosen.key)).alias("k"),
+        key.alias("k", metadata={"column": chosen.key}),
         _value(frame, chosen).alias("v"),
         *(() if chosen.headers is None else (F.col(chosen.headers).alias("h"),)),  # nulls alone cost 20 µs a row
         *(F.col(name).alias(f"o{number}") for number, name in enumerate(chosen.columns())),
@@ -115,14 +118,13 @@ def uniform(
 
 
 def frame_of_records(
-    spark: SparkSession, records: Iterable[TopicRecord], serdes: tuple[Serde, Serde], *, partitioned: bool
+    spark: SparkSession, records: Sequence[TopicRecord], serdes: tuple[Serde, Serde], chosen: FrameInput | None = None
 ) -> FrameInput:
-    """Return records as a frame of Kafka's bytes, in their own order."""
-    records = list(records)
-    write_key, write_value = map(encoder, serdes)
+    """Return records as a frame of Kafka's bytes, in their own order; rows of ``chosen`` if it is given."""
+    partitioned = all(record.partition >= 0 for record in records) if chosen is None else chosen.partition is not None
     columns = {
-        "key": pa.array([to_bytes(serdes[0], write_key(record.key)) for record in records], pa.binary()),
-        "value": pa.array([to_bytes(serdes[1], write_value(record.value)) for record in records], pa.binary()),
+        "key": _bytes_of(records, "key", serdes[0], chosen),
+        "value": _bytes_of(records, "value", serdes[1], chosen),
         "timestamp": pa.array([record.timestamp for record in records], pa.int64()),
         "partition": pa.array([record.partition for record in records], pa.int32()),
         _ROW: pa.array(range(len(records)), pa.int64()),
@@ -143,21 +145,34 @@ def frame_of_records(
     )
 
 
+def _bytes_of(records: Sequence[TopicRecord], role: str, serde: Serde, chosen: FrameInput | None) -> pa.Array:
+    """Return Kafka's bytes of keys or values; an error names the record, which of a frame is a row and a column."""
+    write, data = encoder(serde), list[bytes | None]()
+    try:
+        for each in map(attrgetter(role), records):
+            data.append(to_bytes(serde, write(each)))
+    except SerdeError as error:
+        topic, _, number, *_ = records[len(data)]
+        within = f', column "{column}"' if isinstance(column := getattr(chosen, role, None), str) else ""
+        place = f'{"offset" if chosen is None else "row"} {number} of input "{topic}"{within}'
+        error.add_note(f"Detail: it is the {role} at {place}")
+        raise
+    return pa.array(data, pa.binary())
+
+
 def _spark_frame(
     spark: SparkSession, topic: str, chosen: FrameInput, serdes: tuple[Serde, Serde]
 ) -> tuple[DataFrame, FrameInput]:
     package = type(chosen.frame).__module__.partition(".")[0]
     if package == "pyspark":
         if chosen.frame.isStreaming:
-            raise ConfigError(
-                f'expected a static DataFrame for input "{topic}", got a streaming one',
-                hint="read it with spark.read; ks.deploy processes topics continuously",
-            )
+            fact = f'expected a static DataFrame for input "{topic}", got a streaming one'
+            raise ConfigError(fact, hint="read it with spark.read; ks.deploy processes topics continuously")
         return move_frame(chosen.frame, spark), chosen  # read with that session's settings
     if package == "pandas":
         _check_columns(topic, list(chosen.frame.columns), chosen)
         records = list(_pandas_records(topic, chosen))
-        own = frame_of_records(spark, records, serdes, partitioned=chosen.partition is not None)
+        own = frame_of_records(spark, records, serdes, chosen)
         return own.frame, own
     hint = "give a Spark or pandas DataFrame, or ks.spark.FrameInput(frame, key=…, value=…, timestamp=…)"
     if hasattr(type(chosen.frame), "content_hash"):  # a sample, whose records name their topics
@@ -167,7 +182,9 @@ def _spark_frame(
 
 def _pandas_records(topic: str, chosen: FrameInput) -> Iterator[TopicRecord]:
     order = list(chosen.columns())
-    frame = chosen.frame.sort_values(order, kind="stable") if order else chosen.frame
+    frame = chosen.frame.reset_index(drop=True)
+    with sorting(order):
+        frame = frame.sort_values(order, kind="stable") if order else frame
     names = _value_names(list(frame.columns), chosen)
     read = cache(lambda name: pandas_values(frame[name], partial(expect_order, name)))
     count = len(frame)
@@ -175,8 +192,8 @@ def _pandas_records(topic: str, chosen: FrameInput) -> Iterator[TopicRecord]:
     values = read(names) if isinstance(names, str) else dicts(names, [read(name) for name in names], count)
     times = pandas_times(frame[chosen.timestamp], chosen.timestamp)
     numbers = [-1] * count if chosen.partition is None else read(chosen.partition)
-    for at, (key, value, timestamp, partition) in enumerate(zip(keys, values, times, numbers, strict=True)):
-        yield TopicRecord(topic, partition, at, timestamp, key, value)
+    for row, key, value, timestamp, partition in zip(frame.index, keys, values, times, numbers, strict=True):
+        yield TopicRecord(topic, partition, row, timestamp, key, value)
 
 
 def _value_names(columns: Sequence[str], chosen: FrameInput) -> str | list[str]:
@@ -254,10 +271,8 @@ def _check_columns(topic: str, columns: Sequence[str], chosen: FrameInput) -> No
 def _check_order(topic: str, frame: DataFrame, chosen: FrameInput) -> None:
     for name in chosen.columns():
         if isinstance(kind := frame.schema[name].dataType, (T.StructType, T.ArrayType, T.MapType, T.VariantType)):
-            raise ConfigError(
-                f'column "{name}" of input "{topic}" has type "{kind.simpleString()}" and cannot order rows',
-                hint="order by its parts: select them as columns",
-            )
+            fact = f'column "{name}" of input "{topic}" has type "{kind.simpleString()}" and cannot order rows'
+            raise ConfigError(fact, hint="order by its parts: select them as columns")
 
 
 def _existing(number: Column, topic: str, partitions: int) -> Column:

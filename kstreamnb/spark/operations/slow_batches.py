@@ -43,6 +43,8 @@ class SlowBatches:
     def _phase(self) -> str:
         """Return what a batch does while no task is at work."""
         action = self._query.control.action
+        if not self._query.book.broker_reachable:
+            return "waiting for Kafka, which cannot be reached"
         if action.busy.locked():
             return "publishing to Kafka" if action.sink.kafka else "publishing to the sink"
         return "starting" if positions_folder(self._query.control.files) is not None else "positions unknown"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from kstreamnb.core.serde import Serde
-from kstreamnb.errors import ConfigError
+from kstreamnb.errors import ConfigError, SerdeError
 from kstreamnb.runtime.codegen.sinks import topic_serdes
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.planning.deployment import ApplicationPlan
@@ -20,6 +23,17 @@ def reader_serdes(plan: TaskPlan, topic: str) -> tuple[Serde, Serde]:
     if source is None:
         raise ConfigError(f'no source reads topic "{topic}"')
     return plan.serdes(source)
+
+
+@contextmanager
+def at_source(plan: TaskPlan, topic: str) -> Iterator[None]:
+    """Add the line that declares the source of a topic to an error of its serdes."""
+    try:
+        yield
+    except SerdeError as error:
+        source = plan.source_of(topic)
+        error.at(None if source is None else source.origin)
+        raise
 
 
 def writer_serdes(application: ApplicationPlan, topic: str) -> tuple[Serde, Serde]:

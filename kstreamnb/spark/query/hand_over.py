@@ -58,10 +58,8 @@ def hand_over(query: Query, timeout_s: float) -> HandOver:
     """Process what the input topics have now, stop, and commit offsets with stream times for Kafka Streams."""
     sink = query.control.action.sink
     if not isinstance(sink, KafkaSink) or not query.deployment.options.changelogs:
-        raise ApplicationStateError(
-            f'the query of "{query.application}" writes no changelogs, from which Java would restore',
-            hint="deploy(…, changelogs=True) on the same checkpoint, then hand it over",
-        )
+        fact = f'the query of "{query.application}" writes no changelogs, from which Java would restore'
+        raise ApplicationStateError(fact, hint="deploy(…, changelogs=True) on the same checkpoint, then hand it over")
     _drain(query, timeout_s)
     query.control.action.resume(query.control.files)
     tasks = single_tasks(read_tasks(query.spark, query.deployment, query.control.files).values())

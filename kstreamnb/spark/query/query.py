@@ -126,7 +126,7 @@ class Query(Suggesting):
             KStreamError: the error that ended the query.
         """
         goal, end = self.control.source.end(), time.monotonic() + timeout_s
-        with under_way(f'waiting for the first batch of "{self.application}", which restores its state'):
+        with under_way(f'waiting for the first batch of "{self.application}"'):
             while self.control.action.last.number < 0 and self.is_active() and time.monotonic() < end:
                 time.sleep(0.01)
         begun = count_between(self.control.action.last.positions, goal)

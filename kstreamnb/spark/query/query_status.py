@@ -143,7 +143,8 @@ class QueryDescription(Tabular):
 def flow_text(metrics: Iterable[Metric], name: str) -> str:
     """Return the total and the rate of records that some metrics count under a name."""
     value = {each.name: each.value for each in metrics}
-    return f"{pluralize(int(value.get(f'{name}-total', 0)), 'record')}, {value.get(f'{name}-rate', 0.0):,.1f}/s"
+    rate = value.get(f"{name}-rate", 0.0)
+    return f"{pluralize(int(value.get(f'{name}-total', 0)), 'record')}, {rate:,.{int(rate < 100)}f}/s"
 
 
 def failure_line(error: KStreamError) -> str:

@@ -26,17 +26,27 @@ _MAGIC = b"crc\0"
 def roll_back(checkpoint: CheckpointFiles) -> range | None:
     """Take a checkpoint back to the last readable state; return the batches to repeat.
 
-    None if no file is damaged, or if the log of offsets does not reach back far enough: nothing was changed then.
+    None if no file is damaged, or if the log of offsets, or the time since a rescaling, does not reach back far enough:
+    nothing was changed then.
     """
     begun, done = last_begun(checkpoint), last_batch(checkpoint)
-    version = next(v for v in range(done + 1, -1, -1) if all(_readable(s, v, checkpoint) for s in _stores(checkpoint)))
+    stores = _stores(checkpoint, done)
+    version = next(v for v in range(done + 1, -1, -1) if all(_readable(store, v, checkpoint) for store in stores))
+    rescaled = _stores(checkpoint, max(0, version - 1)) != stores  # earlier batches ran with other partitions
     entries = {batch: f"offsets/{batch}" for batch in range(version, begun + 1)}
-    if version == done + 1 or not all(map(checkpoint.exists, entries.values())):
+    if version == done + 1 or rescaled or not all(map(checkpoint.exists, entries.values())):
         return None
     plan = {str(batch): checkpoint.last_line(name) for batch, name in entries.items()}
     _write_plan(checkpoint, {**_read_plan(checkpoint), **plan, _BACK_TO: version})
     finish(checkpoint)
     return range(version, begun + 1)
+
+
+def _attempts(checkpoint: CheckpointFiles, batch: int) -> dict[str, Any]:
+    """Return the tokens of the attempts that wrote a batch's state, a list for each operator; none before a commit."""
+    if not checkpoint.exists(f"commits/{batch}"):
+        return {}
+    return json.loads(checkpoint.last_line(f"commits/{batch}")).get("stateUniqueIds") or {}
 
 
 def finish(checkpoint: CheckpointFiles) -> None:
@@ -79,10 +89,10 @@ def _write_plan(checkpoint: CheckpointFiles, plan: dict[str, Any]) -> None:
     checkpoint.write(_FILE, json.dumps(plan).encode())
 
 
-def _stores(checkpoint: CheckpointFiles) -> list[str]:
-    """Return the folders of all partitions of all operators."""
-    operators = checkpoint.numbers("state")
-    return [f"state/{operator}/{part}" for operator in operators for part in checkpoint.numbers(f"state/{operator}")]
+def _stores(checkpoint: CheckpointFiles, batch: int) -> list[str]:
+    """Return the folders of the partitions that operators have after a batch; those before a rescaling stay as well."""
+    attempts = _attempts(checkpoint, batch)
+    return [f"state/{operator}/{part}" for operator in attempts for part in range(len(attempts[operator]))]
 
 
 def _readable(store: str, version: int, checkpoint: CheckpointFiles) -> bool:
@@ -106,11 +116,8 @@ def _readable(store: str, version: int, checkpoint: CheckpointFiles) -> bool:
 
 def _name(store: str, version: int, checkpoint: CheckpointFiles) -> str | None:
     """Return the names of a version's files: with the token of the attempt that the log of commits names."""
-    if not checkpoint.exists(f"commits/{version - 1}"):
-        return None
-    plan: dict[str, Any] = json.loads(checkpoint.last_line(f"commits/{version - 1}")).get("stateUniqueIds") or {}
     _, operator, partition = store.split("/")
-    attempts = plan.get(operator, [])
+    attempts = _attempts(checkpoint, version - 1).get(operator, [])
     if int(partition) >= len(attempts):
         return None
     return f"{version}_{attempts[int(partition)][0]}"
@@ -142,8 +149,9 @@ def _given_up(checkpoint: CheckpointFiles, version: int) -> Iterator[str]:
     """
     for folder, first in (("offsets", version + 1), ("commits", version)):
         yield from _numbered(checkpoint, folder, first)
-    for store in _stores(checkpoint):
-        yield from _numbered(checkpoint, store, version + 1)
+    for operator in checkpoint.numbers("state"):
+        for part in checkpoint.numbers(f"state/{operator}"):
+            yield from _numbered(checkpoint, f"state/{operator}/{part}", version + 1)
 
 
 def _numbered(checkpoint: CheckpointFiles, folder: str, first: int) -> Iterator[str]:

@@ -168,11 +168,8 @@ class HadoopFiles(CheckpointFiles):
                 else "check the address, the settings spark.hadoop.* of the session, and the rights of its user",
             ) from error
         except (Py4JError, OSError) as error:
-            raise JvmGoneError(
-                f'the JVM that accesses checkpoint "{self.address}" has ended',
-                detail=NO_JVM,
-                hint="spark_session() starts another one",
-            ) from error
+            fact = f'the JVM that accesses checkpoint "{self.address}" has ended'
+            raise JvmGoneError(fact, detail=NO_JVM, hint="spark_session() starts another one") from error
 
 
 class ManifestPresence:

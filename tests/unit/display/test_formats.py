@@ -314,3 +314,19 @@ def test_a_picture_a_little_wider_than_a_page_is_drawn_to_its_width() -> None:
 
     assert width(3) < 1080
     assert width(8) == pytest.approx(1080, abs=1)
+
+
+def test_shapes_keep_their_colours_if_a_viewer_removes_style_sheets() -> None:
+    """Each shape of a chart, a timeline and the legend of a graph has the colours of its class as attributes."""
+    builder = ks.StreamsBuilder("clicks")
+    windows = ks.TimeWindows.of("10s", grace="5s")
+    builder.stream("clicks").group_by_key().windowed_by(windows).count(store="counts").to_stream().to("out")
+    sample = ks.Sample.from_text("topic | key | time\nclicks | a | 0\nclicks | b | 21s\nclicks | a | 3s")
+    replay = ks.replay(builder.build(), sample)
+    legend = ".//{}g[@class='ks-legend']"
+    for model, within in ((sample.statistics(), "{}*"), (replay.timeline("counts"), "{}*"), (builder.build(), legend)):
+        root = ElementTree.fromstring(mimebundle(model)["image/svg+xml"])
+        shapes = [each for part in root.findall(within.format(SVG)) for each in part.iter() if each.get("class")]
+        drawn = [each for each in shapes if each.tag != f"{SVG}text" and each.get("class") != "ks-legend"]
+        assert [each.get("class") for each in drawn if not {"fill", "stroke"} & set(each.attrib)] == []
+        assert len(drawn) > 2

@@ -82,6 +82,43 @@ def test_json_schema_is_checked_on_both_ways():
     assert "minimum" in caught.value.detail
 
 
+CARD = "4111-1111"
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (["null", "int"], "ValueError: a value (type <class 'str'>) do not match ['null', 'int'] on field sku"),
+        ({"type": "enum", "name": "Sku", "symbols": ["A"]}, "ValueError: a value is not in list"),
+        ("double", "could not convert string to float: a value"),
+    ],
+)
+def test_an_error_of_the_registrys_client_quotes_no_value(kind, said):
+    """Logs keep errors; a field and a type are enough to find the record."""
+    schema = {"type": "record", "name": "Order", "fields": [{"name": "sku", "type": kind}]}
+    for convert, value in ((None, {"sku": CARD}), (_as_sku, Order(CARD, 1))):
+        serde = SchemaRegistry(f"mock://quiet-{len(said)}").avro("orders", json.dumps(schema), to_dict=convert)
+        with pytest.raises(SerdeError) as caught:
+            serde.serialize(value)
+        assert said in caught.value.detail
+        assert CARD not in "".join(caught.value.__notes__)
+
+
+def test_an_error_of_json_schema_names_the_field_and_quotes_no_value():
+    """Of what is written and of what is read."""
+    serde = SchemaRegistry("mock://quiet").json_schema("orders", JSON_SCHEMA)
+    head = serde.serialize({"sku": "shoe"})[:5]
+    for call in (serde.serialize, lambda value: serde.deserialize(head + json.dumps(value).encode())):
+        with pytest.raises(SerdeError) as caught:
+            call({"sku": CARD, "quantity": CARD})
+        assert "SerializationError: a value is not of type 'integer' at $.quantity" in caught.value.detail
+        assert CARD not in "".join(caught.value.__notes__)
+
+
+def _as_sku(order, _context):
+    return {"sku": order.sku}
+
+
 def test_protobuf_messages_survive():
     """A generated class, built here from its description."""
     pytest.importorskip("google.protobuf")

@@ -268,3 +268,25 @@ def test_a_million_records_load_in_two_seconds(tmp_path):
     sample = Sample.from_parquet(tmp_path / "f.parquet", topic="t", key="key", timestamp="t")
     assert count == len(sample)
     assert time.process_time() - began < 2.0
+
+
+def test_a_folder_of_parquet_files_is_read_in_the_order_of_their_names(tmp_path):
+    """As pyarrow reads a data set; folders of samples' own files, patterns and empty folders are refused."""
+    named = {"topic": "t", "timestamp": "at", "value": "n"}
+    for name, number in (("b", 1), ("a", 2)):
+        pq.write_table(pa.table({"at": [number], "n": [number]}), tmp_path / f"{name}.parquet")
+    assert [record.value for record in Sample.from_parquet(tmp_path, **named)] == [2, 1]
+    with pytest.raises(ConfigError, match="does not exist") as caught:
+        Sample.from_parquet(tmp_path / "*.parquet", **named)
+    assert "first + second" in caught.value.hint
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ConfigError, match="has no Parquet file"):
+        Sample.from_parquet(tmp_path / "empty", **named)
+    (tmp_path / "own").mkdir()
+    PLAIN.to_parquet(tmp_path / "own" / "a.parquet")
+    ODD.to_parquet(tmp_path / "own" / "b.parquet")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        Sample.from_parquet(tmp_path / "own", topic="t", timestamp="timestamp")
+    with pytest.raises(ConfigError, match="is a folder") as caught:
+        Sample.from_parquet(tmp_path / "own")
+    assert "first + second" in caught.value.hint

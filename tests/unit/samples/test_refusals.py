@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas
+import pyarrow
 import pytest
 
 import kstreamnb as ks
@@ -99,3 +100,16 @@ def test_a_frame_is_ordered_by_columns_that_it_has() -> None:
     frame = pandas.DataFrame({"time": [1], "key": ["a"]})
     with pytest.raises(ConfigError, match='column "tyme" does not exist'):
         ks.Sample.from_dataframe(frame, topic="t", timestamp="time", order_by="tyme")
+
+
+@pytest.mark.parametrize("cells", [[{"a": 1}, {"a": 0}], [1, "a"], [pandas.Timestamp("2026-01-01", tz="UTC"), 5]])
+def test_values_that_cannot_be_compared_order_no_rows(cells: list[Any]) -> None:
+    """Dicts, and columns of several types: the error names the column and the types."""
+    frame = pandas.DataFrame({"time": [1, 2], "rank": pandas.Series(cells, dtype=object)})
+    frames: list[Any] = (
+        [frame, pyarrow.table({"time": [1, 2], "rank": cells})] if cells == [{"a": 1}, {"a": 0}] else [frame]
+    )
+    for each in frames:
+        with pytest.raises(ConfigError, match="values that can be compared, got columns rank") as caught:
+            ks.Sample.from_dataframe(each, topic="t", timestamp="time", order_by="rank")
+        assert "not supported between instances of" in (caught.value.detail or "")

@@ -83,6 +83,19 @@ def test_batches_behind_the_last_readable_state_run_again(checkpoint: Path, dama
     assert roll_back(LocalFiles(checkpoint)) is None
 
 
+@pytest.mark.parametrize(("damaged", "first"), [("3_a2.changelog", 2), ("1_a0.changelog", None)])
+def test_after_a_rescaling_state_goes_back_at_most_to_it(checkpoint: Path, damaged: str, first: int | None) -> None:
+    """The folder of a partition that was given up is not asked for; earlier batches ran with other partitions."""
+    tokens = {"0": [["a0"], ["b0"], ["c0"]]}
+    keep(checkpoint / "commits" / "0", f"v1\n{json.dumps({'stateUniqueIds': tokens})}".encode())
+    keep(checkpoint / "state/0/2/1_c0.changelog", b"given up")
+    assert roll_back(LocalFiles(checkpoint)) is None
+    damage(checkpoint / "state/0/0" / damaged)
+    if first is None:
+        damage(checkpoint / "state/0/0/1_a0.zip")
+    assert (None if first is None else range(first, 4)) == roll_back(LocalFiles(checkpoint))
+
+
 def test_a_whole_state_stands_for_the_changes_before_it(checkpoint: Path) -> None:
     """S4-47: a change that is no longer read can be lost."""
     damage(checkpoint / "state/0/0/1_a0.changelog")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kstreamnb.errors import ProcessingError
-from kstreamnb.spark.execution.failures import name_input
+from kstreamnb.spark.execution.failures import name_input, spark_failure
 
 
 def test_a_record_inside_the_query_is_traced_to_the_input() -> None:
@@ -16,3 +16,9 @@ def test_a_record_inside_the_query_is_traced_to_the_input() -> None:
     outside = ProcessingError("failed", coordinates=("orders", 1, 7, 90_000), detail="task 0_1")
     name_input(outside, {"by-product-repartition"}, ("orders", "prices"))
     assert "task 0_1" == outside.detail
+
+
+def test_an_error_begins_with_what_spark_says() -> None:
+    """Py4J's sentence about the call, and the package of Spark's exception, say nothing to a user."""
+    said = "An error occurred while calling o42.start.\n: org.apache.spark.SparkException: Job aborted\n\tat a.B.c(D)"
+    assert "the run failed: SparkException: Job aborted" == str(spark_failure("the run", RuntimeError(said)))

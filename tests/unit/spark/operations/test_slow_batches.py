@@ -17,11 +17,16 @@ from kstreamnb.spark.telemetry.query_log import QueryLog
 
 
 @pytest.mark.parametrize(
-    ("publishes", "kafka", "phase"),
-    [(True, True, "publishing to Kafka"), (True, False, "publishing to the sink"), (False, True, "starting")],
+    ("publishes", "kafka", "reachable", "phase"),
+    [
+        (True, True, True, "publishing to Kafka"),
+        (True, False, True, "publishing to the sink"),
+        (False, True, True, "starting"),
+        (False, True, False, "waiting for Kafka, which cannot be reached"),
+    ],
 )
 def test_a_batch_without_tasks_publishes_or_starts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, publishes: bool, kafka: bool, phase: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, publishes: bool, kafka: bool, reachable: bool, phase: str
 ) -> None:
     """It is not stuck at a record: health must not fail because a broker is slow."""
     monkeypatch.setattr(slow_batches, "last_begun", lambda files: 4)
@@ -30,7 +35,10 @@ def test_a_batch_without_tasks_publishes_or_starts(
         busy.acquire()
     sink, last = SimpleNamespace(kafka=kafka), SimpleNamespace(number=3)
     action = SimpleNamespace(busy=busy, sink=sink, last=last, log=QueryLog("shop", "q"))
-    query: Any = SimpleNamespace(control=SimpleNamespace(action=action, files=LocalFiles(tmp_path)))
+    query: Any = SimpleNamespace(
+        book=SimpleNamespace(broker_reachable=reachable),
+        control=SimpleNamespace(action=action, files=LocalFiles(tmp_path)),
+    )
     watch = SlowBatches(query, "1m")
     assert watch._look(0.0) is None
     slow = watch._look(100.0)
@@ -50,7 +58,9 @@ def test_tasks_of_the_next_batch_are_not_those_of_the_batch_that_is_published(
     action = SimpleNamespace(
         busy=busy, sink=SimpleNamespace(kafka=True), last=SimpleNamespace(number=3), log=QueryLog("shop", "q")
     )
-    query: Any = SimpleNamespace(control=SimpleNamespace(action=action, files=LocalFiles(tmp_path)))
+    query: Any = SimpleNamespace(
+        book=SimpleNamespace(broker_reachable=True), control=SimpleNamespace(action=action, files=LocalFiles(tmp_path))
+    )
     watch = SlowBatches(query, "1m")
     assert watch._look(0.0) is None
     assert 'batch 4 is stuck for 1m40s: task 0_1, node "map", record in-1@7' == str(watch._look(100.0))

@@ -87,6 +87,19 @@ def test_a_batch_that_runs_again_counts_only_the_records_that_were_removed_since
     assert ["after 14", "after 16"] == [each.partition("first 10, ")[2].rstrip(")") for each in told]
 
 
+def test_removed_records_of_a_topic_that_was_created_again_are_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its offsets start again below those of earlier gaps."""
+    query = query_without_spark(tmp_path, Fine())
+    launch(query, None)
+    for number, gap in enumerate(([100, 150], [3, 7])):
+        source = json.dumps({"skipped": {"in": {"0": gap}}})
+        query.control.action.publish(QueryBatch(number, source, {}, 0, BatchOutput()))
+    assert 54 == query.book.skipped
+    assert "again: offsets skipped (topic in, partition 0, first 3, after 7)" in caplog.messages
+
+
 def test_ages_of_output_are_right_for_event_times_of_any_size(tmp_path: Path) -> None:
     """Milliseconds were expected, but the times are microseconds, or 1970: least, mean and greatest stay in order."""
     query = query_without_spark(tmp_path, Fine())

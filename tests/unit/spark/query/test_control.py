@@ -203,6 +203,7 @@ def test_a_status_shows_the_figures_of_each_task() -> None:
     of_task = (client, ("task-id", "0_1"))
     metrics = (
         Metric("consumer-fetch-manager-metrics", "records-consumed-rate", (client,), 40.0),
+        Metric("producer-metrics", "record-send-rate", (client,), 2000.04),
         Metric("consumer-fetch-manager-metrics", "records-consumed-total", (client,), 1200.0),
         Metric("stream-state-metrics", "state-bytes", of_task, 2500.0),
         Metric("stream-task-metrics", "dropped-records-total", of_task, 3.0),
@@ -216,6 +217,6 @@ def test_a_status_shows_the_figures_of_each_task() -> None:
         "task | records | dropped | state  | stream time",
         "-----+---------+---------+--------+---------------------",
         "0_1  | 1,200   | 3       | 2.5 kB | 2026-01-01T00:00:00Z",
-        "in 1,200 records, 40.0/s; out 0 records, 0.0/s; lag 5 records",
+        "in 1,200 records, 40.0/s; out 0 records, 2,000/s; lag 5 records",
         "last batch: 100 records in, 2 out, 250 ms; state 2.5 kB",
     ]
