@@ -111,7 +111,7 @@ def test_with_grace_a_left_join_fails_for_a_click_without_a_key() -> None:
 
 
 def test_a_click_whose_joiner_fails_stays_in_the_buffer() -> None:
-    """It is joined again with the next click, as in Kafka Streams; the failure belongs to the click that released it."""
+    """It is joined again with the next click, as in Kafka Streams; the click that released it is the one that fails."""
     context, _, _ = stream_and_table(left=True, grace=5, versioned=True)
     fails = [True]
 
@@ -145,7 +145,9 @@ def test_a_global_table_is_asked_for_a_chosen_key(left: bool) -> None:
     context = FakeContext(StoreSpec("countries", "timestamped_key_value"))
     context.store("countries").put("de", ("Germany", 0))
     view = MaterializedView("countries", False)
-    order = context.bind(StreamTableJoin(view, pair, left=left, key_selector=lambda key, value: (value or "")[:2] or None))
+    order = context.bind(
+        StreamTableJoin(view, pair, left=left, key_selector=lambda key, value: (value or "")[:2] or None)
+    )
     assert order(None, "de-1", 3, HEADERS) == [(None, "de-1/Germany", 3, HEADERS)]
     assert order("k", "fr-1", 3) == ([("k", "fr-1/-", 3)] if left else [])
     assert order("k", "", 3) == ([("k", "/-", 3)] if left else [])
