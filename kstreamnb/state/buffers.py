@@ -229,10 +229,7 @@ class JoinBuffer(_TimedStore[JoinKey, Any]):
         """Yield records that have waited long enough: timestamp, key, value, headers and metadata of each. Each one
         is removed when the next is asked for, so it stays if the caller fails.
         """
-        due = list(self._times.between(0, self._clock()[0] - self.grace_ms))
-        if len(due) > 1:
-            due.sort(key=self._key_bytes)
-        for raw_key in due:
+        for raw_key in sorted(self._times.between(0, self._clock()[0] - self.grace_ms), key=self._key_bytes):
             value, headers, metadata = self.raw[raw_key]
             yield raw_key[0], self.keys.decode(raw_key[1]), self.values.decode(value), headers, metadata
             self.write(raw_key, None)
