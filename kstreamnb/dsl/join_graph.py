@@ -167,7 +167,8 @@ def emit_join_table(
         if options.name is None:
             graph.note_unnamed_store(buffer.name)
     own = () if buffer is None else (buffer,)
-    operator = StreamTableJoin(view, join.joiner, join.with_key, join.is_left, grace_ms, *(each.name for each in own))
+    store = None if buffer is None else buffer.name
+    operator = StreamTableJoin(view, join.joiner, join.with_key, join.is_left, grace_ms, store)
     node = graph.step(name, operator, this.node, stores=view.stores, own=own, uses=(table.node,))
     return StreamFlow(node.id, name, key_serde, None, sources)
 
