@@ -16,6 +16,7 @@ CANNOT_READ = (
     "streaming pipeline continue after a deserialization error, please set the deserialization.exception.handler "
     "appropriately."
 )
+EXTRACTOR_FAILED = "Fatal user code error in TimestampExtractor callback for record"
 NOT_COMPUTED = (
     "Failed to compute number of partitions for all repartition topics, make sure all user input topics are created "
     "and all Pattern subscriptions match at least one topic in the cluster"

@@ -59,6 +59,7 @@ IDIOMS = {
 EXCEPTIONS = {
     "pass trust=True if you know who wrote the checkpoint": "a person",
     "global store: every task sees all of its topic, so it is kept apart and has no tasks of its own": "idiomatic here",
+    "There is no concept of stream-time for a global processor.": "text of Kafka Streams",
 }
 """Beginnings of texts that may contain an idiom, with the reason."""
 

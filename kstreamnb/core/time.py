@@ -42,6 +42,9 @@ def duration_ms(value: object, what: str = "duration") -> int:
         return value // _MS
     if isinstance(value, str) and (match := _TEXT.fullmatch(value)):
         total = sum(int(count) * _UNITS[unit] for count, unit in _PIECE.findall(match[2]))
+        if total > MAX_TIME_MS:
+            java = f'Invalid value for parameter "{what}" (value was: {value}). It can\'t be converted to milliseconds.'
+            raise ConfigError(f"{what} must be at most {MAX_TIME_MS} ms, got {value}", java=java)
         return -total if match[1] else total
     shown = f'"{value}"' if isinstance(value, str) else f'of type "{type(value).__name__}"'
     raise ConfigError(

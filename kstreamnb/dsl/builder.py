@@ -35,7 +35,7 @@ from kstreamnb.logical.optimizer.rewrites import optimise, rules_of
 from kstreamnb.operators.tables import TableSource
 from kstreamnb.suggesting import Suggesting
 from kstreamnb.topology.topology import Topology
-from kstreamnb.topology.validation import check_supplier
+from kstreamnb.topology.validation import check_supplier, refuse
 
 
 class StreamsBuilder(Suggesting):
@@ -326,10 +326,10 @@ class StreamsBuilder(Suggesting):
         if props:
             raise ConfigError("build() takes no settings", hint=hints.without_settings(props[0]))
         graph = self.graph()
-        if self.ensure_explicit_names:
-            graph.check_names()
         optimised, explained = optimise(graph, rules_of(optimize))
         topology = lower(optimised, name=self.name, wrap=self.processor_wrapper)
+        if self.ensure_explicit_names:
+            graph.check_names()
         before = lower(optimise(graph, ())[0], name=self.name) if explained else topology
         topology.explained = BeforeAfter(explained, before, topology)
         topology.built_from = BuiltVersion.of(self.declaration_log)
@@ -363,7 +363,7 @@ def _topics(topic: str | Sequence[str]) -> tuple[str, ...]:
     names = (topic,) if isinstance(topic, str) else topic
     topics = tuple(dict.fromkeys(check_topic_name(name) for name in names))
     if not topics:
-        raise TopologyError("a stream needs at least one topic", hint="pass the name of a topic")
+        raise refuse("a stream needs at least one topic", "topics cannot be empty", hint="pass the name of a topic")
     return topics
 
 

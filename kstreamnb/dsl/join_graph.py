@@ -157,20 +157,19 @@ def emit_join_table(
     view = look_up(graph, table.node)
     key_serde = options.key_serde or this.key_serde
     grace_ms: int | None = None
-    buffers: tuple[str, ...] = ()
+    buffer: StoreSpec | None = None
     if options.grace is not None:
         grace_ms = duration_ms(options.grace, "grace")
         check_history(graph, table.node, grace_ms)
         extra = {"type": "join_buffer", "grace_ms": grace_ms}
         value_serde = options.value_serde or this.value_serde
-        spec = StoreSpec(f"{name}-Buffer", "internal", key_serde, value_serde, extra=extra)
-        buffers = (graph.add(StateStore(name=spec.name, store=spec)).name,)
+        buffer = StoreSpec(f"{name}-Buffer", "internal", key_serde, value_serde, extra=extra)
         if options.name is None:
-            graph.note_unnamed_store(spec.name)
-    buffer = buffers[0] if buffers else None
-    operator = StreamTableJoin(view, join.joiner, join.with_key, join.is_left, grace_ms, buffer)
-    stores = (*buffers, *view.stores)
-    node = graph.step(name, operator, this.node, stores=stores, uses=(table.node,))
+            graph.note_unnamed_store(buffer.name)
+    own = () if buffer is None else (buffer,)
+    store = None if buffer is None else buffer.name
+    operator = StreamTableJoin(view, join.joiner, join.with_key, join.is_left, grace_ms, store)
+    node = graph.step(name, operator, this.node, stores=view.stores, own=own, uses=(table.node,))
     return StreamFlow(node.id, name, key_serde, None, sources)
 
 

@@ -228,7 +228,7 @@ class StreamJoins(Handle, Generic[K, V]):
             of pending records; repartition: as `join`.
         Units: windows and ``grace``: stream time.
         Late: a miss of a stream-stream join is emitted when its window has closed: when stream time passes its end
-            and the grace. A null value is dropped; a null key has no partner.
+            and the grace. A null value is dropped; a null key has no partner, and raises if a table has a grace.
 
         Args:
             other: the other stream, table or global table, of the same builder.

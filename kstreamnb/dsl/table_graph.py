@@ -12,7 +12,7 @@ from kstreamnb.dsl.options import Suppressed
 from kstreamnb.dsl.stream_graph import transform
 from kstreamnb.errors import TopologyError
 from kstreamnb.logical.builder import GraphBuilder, is_versioned, send_old, view_of
-from kstreamnb.logical.nodes import Table
+from kstreamnb.logical.nodes import Repartition, Table
 from kstreamnb.operators.derived_tables import (
     DerivedTable,
     DerivedView,
@@ -124,7 +124,10 @@ def _grace(graph: GraphBuilder, node: int, below: str = "") -> int:
     above = graph.nodes[node]
     if isinstance(above, Table) and above.grace_ms is not None:
         return above.grace_ms
-    chain = f"{above.name}->{below}" if below else above.name
+    names = [above.name, *filter(None, (below,))]
+    if isinstance(above, Repartition) and above.topic.endswith("-topic"):  # of a foreign-key join: two nodes in Java
+        names.insert(0, above.sink_name)
+    chain = "->".join(names)
     if not above.parents or (isinstance(above, Table) and above.topic):
         raise TopologyError(
             "suppressing until windows close requires a windowed aggregation upstream",

@@ -240,13 +240,14 @@ class StreamTableJoin(Operator):
     Units: ``grace_ms``: stream time in ms; a record waits that long before it looks up a versioned table as of its
     time.
     Late: with grace, a record older than stream time - grace looks up at once. A null value is dropped; a null
-        key, or chosen key, is dropped by an inner join and joined with nothing by a left one.
+        key, or chosen key, is dropped by an inner join and joined with nothing by a left one, which with grace raises
+        ProcessingError. If the joiner raises, the record stays in the buffer and is joined again.
 
     Args:
-        key_selector: ``(key, value)`` to the key of a global table; None for the record's own key.
+        key_selector: ``(key, value)`` to the key of a global table, called for null values, too; None for the
+            record's own key.
 
-    Source: Kafka Streams `KStreamKTableJoin`, `KStreamGlobalKTableJoin`, KIP-914, KIP-923, KIP-962; differences:
-        with grace, a left join gives records of null key at once instead of failing.
+    Source: Kafka Streams `KStreamKTableJoin`, `KStreamGlobalKTableJoin`, KIP-914, KIP-923, KIP-962.
     """
 
     view: TableView
@@ -271,10 +272,10 @@ class StreamTableJoin(Operator):
         combine = combiner(self.joiner, with_key=self.with_key)
 
         def join(key: object, value: object, timestamp: int, headers: Headers) -> None:
+            chosen = key if select is None else select(key, value)
             if value is None:
                 drop("null value", key, value, timestamp)
                 return
-            chosen = key if select is None else select(key, value)
             row = None if chosen is None else lookup(chosen, timestamp)
             if row is not None and row[0] is not None:
                 forward(key, combine(key, value, row[0]), timestamp, headers)
@@ -287,15 +288,19 @@ class StreamTableJoin(Operator):
 
     def _bind_buffer(self, context: BindContext, join: Process) -> Process:
         buffer = context.store(str(self.buffer_store))
-        put, evict, metadata, resume = buffer.put, buffer.evict, context.metadata, context.resume
+        put, evict, metadata, resume, left = buffer.put, buffer.evict, context.metadata, context.resume, self.left
 
         def wait(key: object, value: object, timestamp: int, headers: Headers) -> None:
-            if key is None or value is None or not put(timestamp, key, value, headers, metadata()):
+            waits = value is not None and (left or key is not None)
+            if not (waits and put(timestamp, key, value, headers, metadata())):
                 join(key, value, timestamp, headers)
+                return
             for at, kept_key, kept_value, kept_headers, kept_metadata in evict():
                 current = resume(kept_metadata)
-                join(kept_key, kept_value, at, kept_headers)
-                resume(current)
+                try:
+                    join(kept_key, kept_value, at, kept_headers)
+                finally:
+                    resume(current)
 
         return wait
 

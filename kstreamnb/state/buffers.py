@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from kstreamnb.core.record import Headers, RecordMetadata
 from kstreamnb.core.stores import StoreSpec
+from kstreamnb.errors import ProcessingError
 from kstreamnb.state.codec import LoggedBytes, context_bytes, context_size, optional_bytes, value_codec
 from kstreamnb.state.store import ChangelogRecord, RawKey, Row, Store, StoreContext
 from kstreamnb.state.timed import TimeIndex
@@ -206,7 +207,13 @@ class JoinBuffer(_TimedStore[JoinKey, Any]):
         return clock
 
     def put(self, time: int, key: object, value: object, headers: Headers, metadata: RecordMetadata | None) -> bool:
-        """Add a record; return False if it is too old to wait and must be joined now."""
+        """Add a record; return False if it is too old to wait and must be joined now. Raise for a null key."""
+        if key is None:
+            raise ProcessingError(
+                "a left join with grace expected a record with a key, got a null key",
+                hint="filter out records without a key before the join",
+                java="key cannot be null",
+            )
         observed_ms, sequence = self._clock()
         if time < observed_ms - self.grace_ms:
             return False
@@ -218,19 +225,14 @@ class JoinBuffer(_TimedStore[JoinKey, Any]):
         self.write((time, self.keys.encode(key), sequence), row)
         return True
 
-    def evict(self) -> list[tuple[int, object, object, Headers, RecordMetadata | None]]:
-        """Remove and yield records that have waited long enough: timestamp, key, value, headers and metadata of
-        each.
+    def evict(self) -> Iterator[tuple[int, object, object, Headers, RecordMetadata | None]]:
+        """Yield records that have waited long enough: timestamp, key, value, headers and metadata of each. Each one
+        is removed when the next is asked for, so it stays if the caller fails.
         """
-        due = list(self._times.between(0, self._clock()[0] - self.grace_ms))
-        if len(due) > 1:
-            due.sort(key=self._key_bytes)
-        evicted = []
-        for raw_key in due:
+        for raw_key in sorted(self._times.between(0, self._clock()[0] - self.grace_ms), key=self._key_bytes):
             value, headers, metadata = self.raw[raw_key]
-            evicted.append((raw_key[0], self.keys.decode(raw_key[1]), self.values.decode(value), headers, metadata))
+            yield raw_key[0], self.keys.decode(raw_key[1]), self.values.decode(value), headers, metadata
             self.write(raw_key, None)
-        return evicted
 
     def count(self) -> int:
         """Number of waiting records."""

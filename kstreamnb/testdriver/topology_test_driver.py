@@ -23,7 +23,7 @@ from kstreamnb.recording.events import Event
 from kstreamnb.recording.trace import Recording
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.task.initial_state import InitialState
-from kstreamnb.runtime.task.task import Changelog
+from kstreamnb.runtime.task.task import Changelog, Task
 from kstreamnb.state import Store
 from kstreamnb.state.query_views import Detail, detail
 from kstreamnb.suggesting import Suggesting
@@ -275,8 +275,10 @@ class TopologyTestDriver(Suggesting, Displayed, Closing):
         return view
 
     def get_all_state_stores(self) -> dict[str, StoreOrView]:
-        """Return a view of every store by name."""
-        return {name: self.get_state_store(name) for name in (*self.topology.stores, *self.topology.global_stores)}
+        """Return a view of every store by name; stores that no processor uses do not exist."""
+        used = {name for task in self._all_tasks for name in task.stores}
+        names = (*self.topology.stores, *self.topology.global_stores)
+        return {name: self.get_state_store(name) for name in names if name in used}
 
     def get_state_store(self, name: str) -> StoreOrView:
         """Return a view of a store with timestamps and headers; if the store only serves an operator, the store itself.
@@ -478,15 +480,17 @@ class TopologyTestDriver(Suggesting, Displayed, Closing):
             raise EngineError(f'records of changelog "{topic}" are not kept', hint=hint)
         return log
 
+    @property
+    def _all_tasks(self) -> list[Task]:
+        return [*self.tasks.by_id.values(), *filter(None, (self.tasks.global_task,))]
+
     def _stores(self, name: str) -> list[Store]:
         """Return the stores of all partitions; raise StateError if no store has this name."""
         expect(name, str, "name of a store")
-        topology, tasks = self.topology, list(self.tasks.by_id.values())
-        if self.tasks.global_task is not None:
-            tasks.append(self.tasks.global_task)
-        stores = [task.stores[name] for task in tasks if name in task.stores]
+        stores = [task.stores[name] for task in self._all_tasks if name in task.stores]
         if not stores:
-            raise unknown("store", name, [*topology.stores, *topology.global_stores], error=StateError)
+            known = [*self.topology.stores, *self.topology.global_stores]
+            raise unknown("store", name, known, error=StateError)
         return stores
 
     def _view_of(self, name: str, show: Detail) -> AnyView | None:

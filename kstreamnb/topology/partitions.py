@@ -67,8 +67,8 @@ def check_fixed_partitions(topology: NodeGraph) -> None:
 
     Raises: TopologyError when they differ; this is known before any topic exists.
     """
-    for group in _copartition_groups(topology, ()):
-        fixed = {topic: _fixed(topology, topic) for topic in group}
+    for sources in topology.copartitioned:
+        fixed = {topic: _fixed(topology, topic) for topic in source_topics(topology, sources)}
         if None not in fixed.values():
             _same({topic: count for topic, count in fixed.items() if count is not None}, *_REPARTITIONED)
 

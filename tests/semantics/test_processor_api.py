@@ -220,6 +220,23 @@ def test_processors_are_initialized_and_closed_in_the_order_of_the_topology() ->
     assert told == [f"{what} {name}" for what in ("init", "close") for name in ("first", "child", "second")]
 
 
+def test_processors_are_closed_although_one_fails() -> None:
+    """As in Kafka Streams, the failure is reported after the others are closed."""
+    told: list[str] = []
+
+    class Fails(Telling):
+        def close(self) -> None:
+            super().close()
+            raise ValueError(self.name)
+
+    topology = ks.Topology().add_source("source", "in").add_processor("bad", partial(Fails, "bad", told), "source")
+    topology.add_processor("good", partial(Telling, "good", told), "source")
+    with pytest.raises(ks.errors.ProcessingError, match='close of node "bad" failed with ValueError') as caught:
+        ks.TopologyTestDriver(topology).close()
+    assert told[2:] == ["close bad", "close good"]
+    assert caught.value.java == "failed to close processor bad"
+
+
 class Reorder(ks.Processor[str, str, str, str]):
     """Keeps records for ten seconds of stream time and forwards them by time; late ones go to another sink."""
 
@@ -368,3 +385,16 @@ def test_a_processor_that_fills_a_global_store_has_no_punctuators() -> None:
     builder.add_global_store(ks.Stores.key_value_store_builder(supplier, "string", "string"), "in", Ticks)
     with pytest.raises(ks.errors.ProcessingError, match="fills a global store, so it has no punctuators"):
         ks.TopologyTestDriver(builder.build())
+
+
+def test_a_processor_that_fills_a_global_store_has_no_stream_time() -> None:
+    """Kafka Streams refuses the question, as global records belong to no task."""
+
+    class Asks(ks.Processor):
+        def process(self, record: Any) -> None:
+            self.context.current_stream_time_ms()
+
+    builder = ks.StreamsBuilder("global")
+    builder.add_global_store(ks.Stores.in_memory_key_value_store("all"), "in", Asks)
+    with pytest.raises(ks.errors.ProcessingError, match="fills a global store, so it has no stream time"):
+        ks.TopologyTestDriver(builder.build()).create_input_topic("in").pipe_input("a", "1")

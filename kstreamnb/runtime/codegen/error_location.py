@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sysconfig
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dis import opmap
 from traceback import walk_stack, walk_tb
 from types import CodeType, FrameType, FunctionType, TracebackType
@@ -92,10 +92,10 @@ class ErrorLocations:
         """
         self._nodes[id(code)] = (code, nodes, source)
 
-    def find(self, trace: TracebackType | None) -> str | None:
-        """Return the innermost node on a traceback."""
+    def find(self, trace: TracebackType | None, among: Container[str] | None = None) -> str | None:
+        """Return the innermost node on a traceback, or the innermost of some nodes."""
         nodes = [node for frame, line in walk_tb(trace) if (node := self._node_at(frame, line)) is not None]
-        return nodes[-1] if nodes else None
+        return next((node for node in reversed(nodes) if among is None or node in among), None)
 
     def at_work(self, frame: FrameType | None) -> str | None:
         """Return the innermost node on the stack of a thread, given its innermost frame."""
@@ -132,7 +132,10 @@ def processing_error(
     record = context.record_context
     (offset, timestamp, *_), topic, partition = record.record(), record.topic, record.partition
     node, task_id = node or record.source, context.plan.task_id
-    position = f"taskId={task_id}, processor={node}, topic={topic}, partition={partition}, offset={offset}"
+    above, sink = node, context.plan.topology.nodes.get(node)
+    if isinstance(sink, Sink):  # in Kafka Streams, the node above has failed
+        above = locations.find(error.__traceback__, sink.parents) or sink.parents[0]
+    position = f"taskId={task_id}, processor={above}, topic={topic}, partition={partition}, offset={offset}"
     where = f"record {topic}-{partition}@{offset}, timestamp {timestamp} ms, task {task_id}"
     if isinstance(error, SerdeError) and isinstance(context.plan.topology.nodes.get(node), Source):
         java = java or CANNOT_READ

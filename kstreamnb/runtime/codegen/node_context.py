@@ -27,7 +27,7 @@ class NodeContext:
         plan = context.plan
         self.node, self.task_id, self.partition = node, plan.task_id, plan.partition
         self.application_id, self.configs = plan.application_id, plan.config.dotted
-        self.metadata, self.resume, self.on_close = context.metadata, context.resume, context.closers.append
+        self.metadata, self.resume = context.metadata, context.resume
         self.timestamp, self.headers = context.timestamp, context.headers
         self.key_serde, self.value_serde = context.key_serde, context.value_serde
         self.drop = partial(context.drop, node)
@@ -61,8 +61,21 @@ class NodeContext:
             raise ProcessingError(f'node "{self.node}" has no child "{child}"', detail=detail, java=java)
         return self._hop(child)
 
+    def on_close(self, callback: Callable[[], None]) -> None:
+        """Call a processor's ``close`` when the task is closed."""
+
+        def close() -> None:
+            try:
+                callback()
+            except Exception as error:
+                fact, java = f"failed with {type(error).__name__}", f"failed to close processor {self.node}"
+                raise ProcessingError(f'close of node "{self.node}" {fact}', node=self.node, java=java) from error
+
+        self._task_context.closers.append(close)
+
     def stream_time_ms(self) -> int:
         """Return the stream time of the task, -1 before the first record."""
+        self._refuse_global("stream time", "There is no concept of stream-time for a global processor.")
         return int(self._task_context.stream_time[0])
 
     def wall_clock_ms(self) -> int:
@@ -72,9 +85,7 @@ class NodeContext:
     def schedule(self, interval_ms: int, kind: str, punctuate: Punctuate, start_ms: int | None = None) -> Cancellable:
         """Call ``punctuate`` every ``interval_ms`` of "stream_time" or "wall_clock_time"."""
         context, name = self._task_context, f"schedule {self._scheduled}"
-        if context.plan.is_global:
-            java = "schedule() not supported in global processors."
-            raise ProcessingError(f'node "{self.node}" fills a global store, so it has no punctuators', java=java)
+        self._refuse_global("punctuators", "schedule() not supported in global processor context.")
         stream = kind == PunctuationType.STREAM_TIME
         due = first_due(interval_ms, kind, start_ms, context.stream_time[0] if stream else context.clock.now_ms)
         is_new = (self.node, name) not in context.state_vars and (self.node, name) not in context.restored
@@ -85,6 +96,10 @@ class NodeContext:
         schedule = Schedule(self.node, interval_ms, punctuate, state_var)
         (context.stream_schedules if stream else context.wall_schedules).add(schedule)
         return schedule
+
+    def _refuse_global(self, what: str, java: str) -> None:
+        if self._task_context.plan.is_global:
+            raise ProcessingError(f'node "{self.node}" fills a global store, so it has no {what}', java=java)
 
     @contextmanager
     def reading_row(self, timestamp: int, headers: Headers) -> Iterator[None]:

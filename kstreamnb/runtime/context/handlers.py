@@ -219,18 +219,19 @@ def answer_of(
     Raises: ConfigError when a handler fails, from its error and at its line, or does not answer.
     """
     answer: object = handler
+    java = f"Fatal user code error in {context.stage.replace('punctuation', 'processing')} error callback"
     if not isinstance(handler, str):
         try:
             answer = handler(context, error)
         except Exception as own:
             fact = f'error handler "{name_of(handler)}" failed with {type(own).__name__}'
             fact += f", asked about {type(error).__name__}"
-            raise ConfigError(fact, hint="fix the handler").with_traceback(own.__traceback__) from own
+            raise ConfigError(fact, hint="fix the handler", java=java).with_traceback(own.__traceback__) from own
     if isinstance(answer, ErrorResponse):
         return answer
     if answer not in ("fail", "continue"):
         shown = f'"{answer}"' if isinstance(answer, str) else type(answer).__name__  # it may be the record
         fact = f'error handler "{name_of(handler)}" answered {shown} about {type(error).__name__}'
-        raise ConfigError(fact, hint='answer "fail", "continue" or an ErrorResponse')
+        raise ConfigError(fact, hint='answer "fail", "continue" or an ErrorResponse', java=java)
     letters = () if dead_letter_topic is None else (context.dead_letter(dead_letter_topic, error),)
     return ErrorResponse(answer, letters)

@@ -16,9 +16,9 @@ from kstreamnb.core.extractors import TimestampExtractor, extractor_of
 from kstreamnb.core.operator import Process
 from kstreamnb.core.record import Record, TopicRecord
 from kstreamnb.core.time import time_ms
-from kstreamnb.errors import ProcessingError
+from kstreamnb.errors import KStreamError, ProcessingError
 from kstreamnb.hints import detailed, reason_of
-from kstreamnb.java_texts import CANNOT_READ
+from kstreamnb.java_texts import CANNOT_READ, EXTRACTOR_FAILED
 from kstreamnb.runtime.context.event_time import has_own_extractor, source_extractor
 from kstreamnb.runtime.context.handlers import ErrorContext, answer_of
 from kstreamnb.runtime.context.record_context import RecordContext, WireRecord
@@ -150,7 +150,8 @@ def reader_of(source: Source, partition: int, context: TaskContext, time: list[i
         try:
             timestamp = time_ms(extractor.extract(event, time[0]), "extracted time")
         except Exception as error:
-            java = "Malformed Record" if plan.is_global else None
+            java = None if isinstance(error, KStreamError) else EXTRACTOR_FAILED
+            java = "Malformed Record" if plan.is_global else java
             fact = f"the timestamp extractor failed: {reason_of(error)}"
             raise _failure(source, plan.task_id, event, fact, error, java=java) from error
         if timestamp < 0:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable
+from contextlib import ExitStack
 from operator import attrgetter, itemgetter
 from types import FrameType
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -355,11 +356,11 @@ class Task(Checkpointed, Queued):
         return self._executor.generated_source()
 
     def close(self) -> None:
-        """Close the users' processors; stores stay as they are."""
-        closers = self.context.closers[::-1]
-        self.context.closers.clear()
-        for close in closers:
-            close()
+        """Close the users' processors in the order of the topology, also if one fails; stores stay as they are."""
+        with ExitStack() as last_first:
+            for close in self.context.closers:
+                last_first.callback(close)
+            self.context.closers.clear()
 
     def _connect(self, global_state: Task | None) -> None:
         """Bind all nodes to the global stores of another task."""

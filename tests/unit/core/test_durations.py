@@ -38,6 +38,14 @@ def test_other_durations_are_refused(value):
     assert '"5m"' in caught.value.hint
 
 
+def test_durations_have_64_bits():
+    """A longer one is refused, as in Java."""
+    assert 2**63 - 1 == duration_ms(f"{2**63 - 1}ms")
+    with pytest.raises(ConfigError, match=r"size must be at most 9223372036854775807 ms") as caught:
+        duration_ms(f"{2**63}ms", "size")
+    assert "It can't be converted to milliseconds." in caught.value.java
+
+
 def test_parts_of_a_millisecond_are_refused():
     """Stream time counts whole milliseconds."""
     with pytest.raises(ConfigError, match="must be a whole number of milliseconds"):

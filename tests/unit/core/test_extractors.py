@@ -82,5 +82,6 @@ def test_an_extractor_that_fails_is_reported_with_its_cause():
     builder = StreamsBuilder("times")
     builder.stream("trips", timestamp_extractor=lambda record, _: record.value["at"]).to("out")
     topic = TopologyTestDriver(builder.build()).create_input_topic("trips")
-    with pytest.raises(ProcessingError, match="the timestamp extractor failed: KeyError: 'at'"):
+    with pytest.raises(ProcessingError, match="the timestamp extractor failed: KeyError: 'at'") as caught:
         topic.pipe_input("a", {"km": 1})
+    assert caught.value.java == "Fatal user code error in TimestampExtractor callback for record"

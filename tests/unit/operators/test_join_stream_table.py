@@ -9,6 +9,7 @@ import pytest
 from kstreamnb.core.operator import BindContext, Forward, Process
 from kstreamnb.core.record import Headers, RecordMetadata
 from kstreamnb.core.stores import StoreSpec
+from kstreamnb.errors import ProcessingError
 from kstreamnb.operators.stream_joins import StreamTableJoin
 from kstreamnb.operators.tables import MaterializedView, TableSource
 from tests.unit.operators.fake_context import FakeContext, Fed
@@ -98,10 +99,44 @@ def test_a_click_that_waited_still_knows_where_it_came_from() -> None:
     assert context.metadata() == RecordMetadata("in", 0, 1)
 
 
-def test_with_grace_a_click_without_a_key_does_not_wait() -> None:
-    """A left join emits a click without a key at once: it cannot match a plan."""
+def test_with_grace_a_left_join_fails_for_a_click_without_a_key() -> None:
+    """The buffer needs a key, as in Kafka Streams; an inner join drops the click."""
     _, click, _ = stream_and_table(left=True, grace=5, versioned=True)
-    assert click(None, "c", 3) == [(None, "c/-", 3)]
+    with pytest.raises(ProcessingError, match="expected a record with a key, got a null key") as caught:
+        click(None, "c", 3)
+    assert caught.value.java == "key cannot be null"
+    context, click, _ = stream_and_table(left=False, grace=5, versioned=True)
+    assert click(None, "c", 3) == click(None, None, 3) == []
+    assert context.reasons() == ["null key", "null value"]
+
+
+def test_a_click_whose_joiner_fails_stays_in_the_buffer() -> None:
+    """It is joined again with the next click, as in Kafka Streams; the click that released it is the one that fails."""
+    context, _, _ = stream_and_table(left=True, grace=5, versioned=True)
+    fails = [True]
+
+    def joiner(left: Any, right: Any) -> str:
+        if fails.pop():
+            raise ValueError(left)
+        return str(left)
+
+    join = StreamTableJoin(MaterializedView("plans", True), joiner, left=True, grace_ms=5, buffer_store="buffer")
+    click = context.bind(join)
+    click("a", "first", 1)
+    with pytest.raises(ValueError, match="first"):
+        click("a", "second", 9)
+    assert context.metadata() == RecordMetadata("in", 0, 1)
+    fails[:] = [False]
+    assert click("a", "third", 9) == [("a", "first", 1)]
+
+
+def test_the_key_of_a_global_table_is_chosen_for_null_values_too() -> None:
+    """The key selector sees every record, as in Kafka Streams, so one that cannot read null fails."""
+    context = FakeContext(StoreSpec("countries", "timestamped_key_value"))
+    view = MaterializedView("countries", False)
+    order = context.bind(StreamTableJoin(view, pair, key_selector=lambda key, value: value[:2]))
+    with pytest.raises(TypeError):
+        order("k", None, 3)
 
 
 @pytest.mark.parametrize("left", [False, True])
@@ -110,7 +145,9 @@ def test_a_global_table_is_asked_for_a_chosen_key(left: bool) -> None:
     context = FakeContext(StoreSpec("countries", "timestamped_key_value"))
     context.store("countries").put("de", ("Germany", 0))
     view = MaterializedView("countries", False)
-    order = context.bind(StreamTableJoin(view, pair, left=left, key_selector=lambda key, value: value[:2] or None))
+    order = context.bind(
+        StreamTableJoin(view, pair, left=left, key_selector=lambda key, value: (value or "")[:2] or None)
+    )
     assert order(None, "de-1", 3, HEADERS) == [(None, "de-1/Germany", 3, HEADERS)]
     assert order("k", "fr-1", 3) == ([("k", "fr-1/-", 3)] if left else [])
     assert order("k", "", 3) == ([("k", "/-", 3)] if left else [])

@@ -262,7 +262,10 @@ def test_a_handler_that_fails_is_named_with_its_line_and_the_error_it_was_asked_
         run(driver(**others), bad)
     assert node == error.value.node
     assert "context.nothing" in str(error.value.origin)
-    own = error.value.__cause__.__cause__  # type: ignore[union-attr]
+    refused = error.value.__cause__
+    assert isinstance(refused, ConfigError)
+    assert refused.java == f"Fatal user code error in {setting.partition('_')[0]} error callback"
+    own = refused.__cause__
     assert isinstance(own, AttributeError)
     assert asked == type(own.__context__).__name__
     with pytest.raises(ProcessingError, match=f'error handler "_silent" answered NoneType about {asked}') as error:
@@ -549,6 +552,15 @@ def test_the_production_handler_decides_about_bytes_and_the_processing_handler_a
     topic.pipe_input("k", "y", at=3)
     out = driver.create_output_topic("out", value_serde=Serdes.string())
     assert ["x", "y"] == out.read_values_to_list()
+
+
+@pytest.mark.parametrize("kind", ["topic", "partition", "bytes"])
+def test_a_failure_at_a_sink_names_it_and_kafka_streams_would_name_the_node_above(kind: str) -> None:
+    """In Java, the node above calls its sink, so the failure is its own."""
+    with pytest.raises(ProcessingError) as error:
+        sink_that_fails(kind).create_input_topic("in", value_serde=Serdes.string()).pipe_input("k", "bad", at=2)
+    assert "KSTREAM-SINK-0000000002" == error.value.node
+    assert "processor=KSTREAM-MAPVALUES-0000000001, topic=in" in str(error.value.java)
 
 
 def test_a_handler_gets_the_record_at_the_node_and_the_topic_of_the_sink() -> None:

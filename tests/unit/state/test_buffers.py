@@ -77,7 +77,7 @@ def test_a_stream_record_waits_for_the_grace_of_the_table() -> None:
     buffer = StoreTask().make("internal", extra={"type": "join_buffer", "grace_ms": 10})
     for time, key in ((5, "b"), (5, "a"), (3, "z"), (5, "a")):
         assert buffer.put(time, key, f"{key}{time}", (), HERE)
-    assert [] == buffer.evict()
+    assert [] == [*buffer.evict()]
     assert buffer.put(15, "q", "q15", (), HERE)
     assert [(3, "z"), (5, "a"), (5, "a"), (5, "b")] == [found[:2] for found in buffer.evict()]
     assert not buffer.put(4, "late", "x", (), HERE)

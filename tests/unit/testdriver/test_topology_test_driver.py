@@ -192,6 +192,14 @@ def test_stores_are_seen_by_kind() -> None:
     assert driver.store("windows").fetch("b", 0) == 1
 
 
+def test_a_store_that_no_processor_uses_is_not_among_all_stores() -> None:
+    """It is never made, as in Kafka Streams."""
+    builder = StreamsBuilder("unused")
+    builder.add_state_store(StoreSpec("unused", "key_value"))
+    builder.table("in", store="used")
+    assert ["used"] == list(TopologyTestDriver(builder.build()).get_all_state_stores())
+
+
 def read_mistyped_output(driver: TopologyTestDriver) -> None:
     """Read a topic whose name nearly matches that of a written one."""
     driver.create_input_topic("in").pipe_input("a", 1)

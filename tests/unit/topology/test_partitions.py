@@ -73,6 +73,13 @@ def test_joined_repartition_topics_agree() -> None:
     check_fixed_partitions(joined(left=2))
 
 
+def test_repartition_topics_agree_although_one_is_also_joined_with_a_topic_of_the_user() -> None:
+    """Counts are compared group by group, as in Kafka Streams: the count of another group's topic may be unknown."""
+    topology = joined(left=2, right=3).add_source("from-user", "prices").co_partition(["from-l", "from-user"])
+    with pytest.raises(TopologyError, match="must have the same number of partitions"):
+        check_fixed_partitions(topology)
+
+
 def test_topics_of_the_user_must_be_co_partitioned() -> None:
     """Joined topics with different partition counts are refused with Kafka's text."""
     topology = Topology().add_source("l", "left").add_source("r", "right").co_partition(["l", "r"])
