@@ -65,7 +65,7 @@ def _finite(text: str) -> float:
 
 
 _DECODER = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
-_scan = _DECODER.scan_once
+_scan = _DECODER.scan_once  # type: ignore[attr-defined] # typeshed lacks it
 
 
 def _decode(text: str) -> Any:

@@ -89,7 +89,8 @@ class WindowRows(TimedRows[int]):
                 self._sequence = self._newest = (self._sequence + 1) & _SEQUENCE_MASK
                 position = window_start << bits | self._newest
             if is_newer or bits:
-                clock = self._clock(retention.observed_ms)
+                observed_ms, sequence = retention.observed_ms, self._sequence
+                clock = (observed_ms, sequence, sequence) if bits else (observed_ms, sequence)
                 if watched[0]:
                     self._note(None, raw.get(None), clock)
                 raw[None] = clock

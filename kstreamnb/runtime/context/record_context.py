@@ -47,6 +47,11 @@ class Batch:
         """Return the position of a record."""
         return *self._position, None if self._first is None else self._first + index
 
+    def metadata_of(self, index: int) -> RecordMetadata:
+        """Return topic, partition and offset of a record."""
+        topic, partition, _, offset = self.position_of(index)
+        return RecordMetadata(topic, partition, self.records[index][0] if offset is None else offset)
+
 
 class RecordContext:
     """The record that a task is processing; ``raw`` is its form before it was decoded, if that differs."""
@@ -107,9 +112,7 @@ class RecordContext:
         batch = self._batch
         if batch is None or (index := batch.last - length_hint(batch.iterator)) < 0:
             return RecordMetadata(self.topic, self.partition, self._record[0])
-        topic, partition, _, offset = batch.position_of(index)
-        position = topic, partition, batch.records[index][0] if offset is None else offset
-        return tuple.__new__(RecordMetadata, position)
+        return batch.metadata_of(index)
 
     def save(self) -> tuple[Any, ...]:
         """Return everything that `restore` needs."""

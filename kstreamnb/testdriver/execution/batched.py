@@ -21,6 +21,7 @@ from operator import call, itemgetter, lt, sub
 from typing import Any, NamedTuple
 
 from kstreamnb.core.heap import collector_paused
+from kstreamnb.core.record import RecordMetadata
 from kstreamnb.errors import ProcessingError
 from kstreamnb.runtime.context.record_context import Batch, Partition, RecordPosition
 from kstreamnb.runtime.task.task import Task
@@ -306,6 +307,11 @@ class _LevelBatch(Batch):
     def position_of(self, index: int) -> RecordPosition:
         """Return topic, partition, source node and offset of a record."""
         return *self._positions[self._numbers[index] if self._numbers else 0], self._offsets[index]
+
+    def metadata_of(self, index: int) -> RecordMetadata:
+        """Return topic, partition and offset of a record."""
+        topic, partition, _ = self._positions[self._numbers[index] if self._numbers else 0]
+        return tuple.__new__(RecordMetadata, (topic, partition, self._offsets[index]))
 
     @cached_property
     def counts(self) -> Mapping[Partition, int]:
