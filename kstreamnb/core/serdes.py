@@ -66,16 +66,16 @@ def _finite(text: str) -> float:
 
 
 _DECODER = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
-_read_first = _DECODER.raw_decode
+_scan = _DECODER.scan_once  # type: ignore[attr-defined] # typeshed lacks it
 
 
 def _decode(text: str) -> Any:
     """Decode a text; the standard decoder looks for whitespace around every value, which rarely exists."""
-    if text[:1] not in " \t\n\r":
-        value, end = _read_first(text)
-        if end == len(text):
-            return value
-    return _DECODER.decode(text)
+    try:
+        value, end = _scan(text, 0)
+    except StopIteration:  # it begins with whitespace, or with no value
+        end = -1
+    return value if end == len(text) else _DECODER.decode(text)
 
 
 _NUMBERS = frozenset({int, float})

@@ -282,7 +282,7 @@ class SessionAggregate(WindowedFold):
 
         def fold(key: object, value: object, timestamp: int, headers: Headers, close_ms: int) -> bool:
             start = end = timestamp
-            aggregate, merged = initializer(), list(rows_between(key, timestamp - gap, timestamp + gap))
+            aggregate, merged = initializer(), rows_between(key, timestamp - gap, timestamp + gap)
             for (_, first, last), other in merged:
                 aggregate = merger(key, aggregate, other)
                 start, end = first if first < start else start, last if last > end else end

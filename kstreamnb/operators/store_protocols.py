@@ -66,9 +66,7 @@ class WindowStore(RowStore, Protocol):
 class SessionStore(RowStore, Protocol):
     """Aggregates by session."""
 
-    def rows_between(
-        self, key: object, earliest_end: int, latest_start: int
-    ) -> Iterable[tuple[Windowed[object], object]]:
+    def rows_between(self, key: object, earliest_end: int, latest_start: int) -> list[tuple[Windowed[object], object]]:
         """Return the sessions of a key that reach into a time range (ms), by end."""
 
     def put(self, session: Windowed[object], aggregate: object) -> None:

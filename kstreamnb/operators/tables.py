@@ -222,7 +222,7 @@ class Suppress(Operator):
         """Build the closure of one task."""
         store, wait, window_end = context.store(self.store), self.wait_ms, self.window_end
         seen = context.state_var("stream_time_ms", -1)
-        put, min_time, metadata = store.put, store.min_time, context.metadata
+        put, is_due, metadata = store.put, store.is_due, context.metadata
         emit_first, enforce = self._bind_emit(context, store, forward), None
         if self.max_records is not None or self.max_bytes is not None:
             enforce = self._bind_enforce(context, store, emit_first)
@@ -232,7 +232,7 @@ class Suppress(Operator):
                 seen[0] = timestamp
             put(key[2] if window_end else timestamp, key, change[0], change[1], timestamp, headers, metadata())
             due_ms = seen[0] - wait
-            while (first := min_time()) is not None and first <= due_ms:
+            while is_due(due_ms):
                 emit_first()
             if enforce is not None:
                 enforce()

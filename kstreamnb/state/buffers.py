@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from kstreamnb.core.record import Headers, RecordMetadata
 from kstreamnb.core.stores import StoreSpec
+from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.errors import ProcessingError
 from kstreamnb.state.codec import LoggedBytes, context_bytes, context_size, optional_bytes, value_codec
 from kstreamnb.state.store import ChangelogRecord, RawKey, Row, Store, StoreContext
@@ -48,8 +49,9 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
         self, at: int, key: object, new: object, old: object, timestamp: int, headers: Headers, metadata: RecordMetadata
     ) -> None:
         """Buffer a change of a key; its place in time (ms) counts only if none is buffered yet."""
-        encode, raw = self.values.encode, self.raw
-        new, old = encode(new), encode(old)
+        encode, raw, small = self.values.encode, self.raw, self.values.small
+        if not (type(new) is type(old) is int and -small < old < small and -small < new < small):
+            new, old = encode(new), encode(old)
         buffered = raw.get(key) if self.keys.direct else None
         if buffered is not None and self.watched[0] is None and self._size_bytes is None:
             raw[key] = (buffered[0], new, old, buffered[3], timestamp, headers, metadata)
@@ -59,22 +61,21 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
             at, prior = buffered[0], buffered[3]
         self.write(raw_key, (at, new, old, prior, timestamp, headers, metadata))
 
-    def min_time(self) -> int | None:
-        """Return the least time of a buffered change, or None."""
+    def is_due(self, time: int) -> bool:
+        """Return whether a buffered change is not after a time (ms)."""
         heap, raw = self._heap, self.raw
-        while heap:
-            time, _, raw_key = heap[0]
-            row = raw.get(raw_key)
-            if row is not None and row[0] == time:
-                return time
+        while heap and heap[0][0] <= time:
+            row = raw.get(heap[0][2])
+            if row is not None and row[0] == heap[0][0]:
+                return True
             heappop(heap)
-        return None
+        return False
 
     def first(self) -> tuple[object, object, object, int, Headers, RecordMetadata | None]:
         """Return the first change by (time, key bytes) without removing it: key, new, old, timestamp, headers,
         metadata.
         """
-        if self.min_time() is None:
+        if not self.is_due(MAX_TIME_MS):
             raise IndexError(f'buffer "{self.name}" is empty')
         raw_key = self._heap[0][2]
         _, new, old, _, timestamp, headers, metadata = self.raw[raw_key]

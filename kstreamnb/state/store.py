@@ -153,6 +153,8 @@ class Store(Generic[RawKey, Row]):
         self._forgets_times, self._written_ms = bool(spec.extra.get("forgets_times")), 0
         self.keeps_headers, self._logs_headers = spec.headers == "kept", spec.headers in ("kept", "logged")
         self.raw: MutableMapping[RawKey | None, Any] = rows_of(spec)
+        if type(self)._row is Store._row:  # noqa: SLF001 - its own method
+            self._row = self.raw.get  # type: ignore[method-assign,assignment] # one call less
         self._key_serde, self._value_serde = context.key_serde(spec.key_serde), context.value_serde(spec.value_serde)
         self.keys, self.values = key_codec(self._key_serde), value_codec(self._value_serde)
         if self.keeps_headers and not self.timestamped:

@@ -7,7 +7,9 @@ hide rows older than the retention from every read, so both can expire by segmen
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
+from collections import deque
 from collections.abc import Callable, Hashable, Iterator
+from operator import itemgetter
 from sys import getsizeof
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -38,7 +40,7 @@ class Retention:
     def __init__(self, spec: StoreSpec, *, clamp_ms: int = 1) -> None:
         self.retention_ms = spec.retention_ms or 0
         self.segment_ms = spec.segment_ms or max(self.retention_ms // 2, _LEAST_SEGMENT_MS)
-        self._exact, self._clamp_ms = not spec.persistent, clamp_ms
+        self._exact, self._hidden_ms = not spec.persistent, self.retention_ms - clamp_ms
         self.observe(NO_TIME)
 
     def observe(self, observed_ms: int) -> None:
@@ -51,10 +53,9 @@ class Retention:
     def advance(self, observed_ms: int) -> None:
         """Recompute what changes before the next segment expires."""
         self.observed_ms = observed_ms
-        oldest = observed_ms - self.retention_ms
-        self.visible_from = oldest + self._clamp_ms
+        self.visible_from = observed_ms - self._hidden_ms
         if self._exact:
-            self.accepted_from = oldest + 1
+            self.accepted_from = observed_ms - self.retention_ms + 1
 
 
 class TimeIndex(dict[int, dict[Hashable, None]]):
@@ -84,6 +85,13 @@ class TimeIndex(dict[int, dict[Hashable, None]]):
             if not bucket:
                 del self[time_ms]
                 del self._times[bisect_left(self._times, time_ms)]
+
+    def drop_before(self, time_ms: int) -> None:
+        """Remove the rows before a time."""
+        end = bisect_left(self._times, time_ms)
+        for gone in self._times[:end]:
+            del self[gone]
+        del self._times[:end]
 
     def between(self, from_ms: int, to_ms: int) -> Iterator[Any]:
         """Yield raw keys of a range of time, both ends inclusive, by time and then by insertion."""
@@ -126,6 +134,13 @@ class KeyIndex(dict[Hashable, list[P]], Generic[P]):
             del positions[-1 if positions[-1] == position else bisect_left(positions, position)]
             if not positions:
                 del self[key]
+
+    def drop_before(self, key: Hashable, position: Any) -> None:
+        """Remove the rows of a key that are before a position."""
+        positions = self[key]
+        del positions[: bisect_left(positions, position)]
+        if not positions:
+            del self[key]
 
 
 _NO_CLOCK = (-1, 0)
@@ -232,15 +247,17 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         """Advance observed time and sequence; drop the segments that are now too old."""
         retention, self._sequence = self.retention, sequence
         clock = self._clock(observed_ms)
-        self._note(None, self.raw.get(None), clock)
+        if self._journal is not None:
+            self._note(None, self.raw.get(None), clock)
         self.raw[None] = clock
         if observed_ms < retention.next_expiry:
             retention.advance(observed_ms)
             return
         retention.observe(observed_ms)
-        for raw_key in self._expired():
+        expired = self._expired()
+        for raw_key in expired if self._journal is not None else ():
             self._note(raw_key, self.raw[raw_key], None)
-            self.apply(raw_key, None)
+        self._drop(expired)
 
     def _clock(self, observed_ms: int) -> StoreClock:
         return observed_ms, self._sequence
@@ -255,6 +272,23 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         if self._table is not None:
             return self._table.keys_between(0, live_from - 1)
         return [raw_key for first in sorted(self._segments) if first < live_from for raw_key in self._segments[first]]
+
+    def _drop(self, expired: list[TimedKey[P]]) -> None:
+        """Remove all rows of the segments that are too old, silently."""
+        deque(map(self.raw.pop, expired), maxlen=0)
+        live_from = self.retention.live_from
+        for first in [first for first in self._segments if first < live_from]:
+            del self._segments[first]
+        if self._positions:
+            begin = self._first_at(live_from)
+            for key in dict.fromkeys(map(itemgetter(0), expired)):
+                self._positions.drop_before(key, begin)
+        if self._times:
+            self._times.drop_before(live_from)
+
+    def _first_at(self, time: int) -> Any:
+        """Return what sorts before all positions of a time, and after all earlier ones."""
+        return (time,) if self._bits < 0 else time << self._bits
 
     def apply(self, raw_key: TimedKey[P] | None, row: Any) -> None:
         """Change one row silently; None deletes."""
@@ -275,15 +309,16 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
 
     def _positions_from(self, raw_key: Hashable, time: int) -> list[P]:
         """Return the visible positions of a key that are not before a time, ascending."""
-        time = max(time, self.retention.visible_from)
+        visible_from = self.retention.visible_from
+        if time < visible_from:
+            time = visible_from
         if self._table is not None:
             return self._table.positions(raw_key, self.keys.to_bytes(raw_key), time)
         if not self._positions:
             for key, position in sorted((k for k in self.raw if k is not None), key=lambda raw_key: raw_key[1]):
                 self._positions.add(key, position)
         positions = self._positions.get(raw_key)
-        first: Any = (time,) if self._bits < 0 else time << self._bits  # before all positions of that time
-        return [] if positions is None else positions[bisect_left(positions, first) :]
+        return [] if positions is None else positions[bisect_left(positions, self._first_at(time)) :]
 
     def _between(self, from_: int, to: int) -> list[TimedKey[P]]:
         """Return raw keys of a range of times that are visible, unordered."""
@@ -327,5 +362,4 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
 
     def _observe_silently(self, time: int) -> None:
         self.apply(None, self._clock(max(time, self.retention.observed_ms)))
-        for raw_key in self._expired():
-            self.apply(raw_key, None)
+        self._drop(self._expired())

@@ -82,12 +82,17 @@ class WindowRows(TimedRows[int]):
             if not (type(key) is key_text and key.isascii()):
                 key = encode_key(key)
             position = window_start
+            is_newer = window_start > retention.observed_ms
+            if is_newer:
+                retention.advance(window_start)
             if bits:
                 self._sequence = self._newest = (self._sequence + 1) & _SEQUENCE_MASK
                 position = window_start << bits | self._newest
-            if bits or window_start > retention.observed_ms:
-                retention.advance(max(window_start, retention.observed_ms))
-                self._note(None, raw.get(None), clock := self._clock(retention.observed_ms))
+            if is_newer or bits:
+                observed_ms, sequence = retention.observed_ms, self._sequence
+                clock = (observed_ms, sequence, sequence) if bits else (observed_ms, sequence)
+                if watched[0]:
+                    self._note(None, raw.get(None), clock)
                 raw[None] = clock
             raw_key = key, position
             old = raw.get(raw_key)
@@ -146,7 +151,7 @@ class WindowRows(TimedRows[int]):
         """Return the rows of `fetch_between`, for operators: a list, unless each read is noted when it happens."""
         raw_key = self.keys.encode(key)
         positions = self._of_key(raw_key, from_, to)
-        return self._starts(raw_key, positions[::-1] if newest_first else positions)
+        return self._starts(raw_key, positions[::-1] if newest_first else positions) if positions else ()
 
     def backward_fetch(self, key: object, from_: int, to: int) -> Rows:
         """Return the rows of `fetch_between`, descending."""
@@ -253,16 +258,17 @@ class SessionRows(TimedRows[tuple[int, int]]):
 
     def remove(self, session: Windowed[object]) -> None:
         """Remove a session."""
-        raw_key = self._raw_key(session)
-        if self.spec.persistent and session.end > self.retention.observed_ms:
-            self._advance(session.end, 0)
+        key, start, end = session
+        raw_key = self.keys.encode(key), (end, start)
+        if end > self.retention.observed_ms and self.spec.persistent:
+            self._advance(end, 0)
         old = self.raw.pop(raw_key, None)
         if old is not None:
             self._forget(raw_key)
         if self.watched[0]:
             self.watched[0](raw_key, old, None)
 
-    def rows_between(self, key: object, earliest_end: int, latest_start: int) -> Iterable[tuple[Windowed[Any], object]]:
+    def rows_between(self, key: object, earliest_end: int, latest_start: int) -> list[tuple[Windowed[Any], object]]:
         """Return the rows of `find_sessions`, for operators."""
         decode_key, decode, row, make = self.keys.decode, self.values.decode, self._row, tuple.__new__
         sessions = self._of_key(key, earliest_end, latest_start)

@@ -41,7 +41,7 @@ FEWER = {"sliding count": 20_000}
 """Records of cases that take Kafka's test driver more than a quarter of an hour otherwise."""
 PEER = Path(__file__).with_name("peer_bytewax.py")
 JAVA = Path(__file__).with_name("java")
-KIT, BYTEWAX, KAFKA = "kstreamnb", "bytewax", "Kafka's driver"
+KIT, BYTEWAX, KAFKA, PYTHON = "kstreamnb", "bytewax", "Kafka's driver", "least Python"
 
 
 def main() -> int:
@@ -57,7 +57,7 @@ def main() -> int:
             kit = [sys.executable, "-m", "tests.bench.driver", "--measure", case, "--repeats", str(options.repeats)]
             found.setdefault((KIT, case), []).append(_run(kit))
             for name, command in peers.items():
-                if case in CASES or (case in KAFKA_CASES and name == KAFKA):
+                if case in (CASES if name == BYTEWAX else KAFKA_CASES if name == PYTHON else (*CASES, *KAFKA_CASES)):
                     found.setdefault((name, case), []).append(_run([*command, case, str(options.repeats)]))
     for case in KAFKA_CASES:
         outputs = {number for (_, of), runs in found.items() if of == case for _, number in runs}
@@ -78,7 +78,7 @@ def measure(case: str, repeats: int) -> None:
 
 
 @cache
-def _records(case: str) -> list[Any]:
+def input_of(case: str) -> list[Any]:
     """Return the input of a case; `Peer.java` makes the same."""
     from kstreamnb.core.record import TopicRecord
 
@@ -100,7 +100,7 @@ def _prepared(case: str, **options: Any) -> Callable[[], int]:
     from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 
     driver = TopologyTestDriver(topology(case), **options)
-    records = _records(case)
+    records = input_of(case)
 
     def run() -> int:
         driver.pipe(records)
@@ -121,7 +121,7 @@ def topology(case: str) -> Any:
     builder = StreamsBuilder("bench")
     if case == "foreign-key join":
         joined = builder.table("in").join(
-            builder.table("other"), _with_other, foreign_key=lambda value: f"f{value['value'] % 10}"
+            builder.table("other"), with_other, foreign_key=lambda value: f"f{value['value'] % 10}"
         )
         joined.to_stream().to("out")
         return builder.build()
@@ -130,7 +130,7 @@ def topology(case: str) -> Any:
         even = stream.filter(lambda key, value: value["value"] % 2 == 0)
         even.map_values(lambda value: {**value, "v2": value["value"] * 2}).to("out", value_serde=values)
     elif case == "stream-stream join":
-        stream.join(builder.stream("other"), _with_other, JoinWindows.of("100ms")).to("out")
+        stream.join(builder.stream("other"), with_other, JoinWindows.of("100ms")).to("out")
     elif case == REGROUPED:
         stream.group_by(lambda key, _: key[-1]).count().to_stream().to("out", value_serde=Serdes.long())
     elif case.startswith("keyed count"):
@@ -146,7 +146,8 @@ def topology(case: str) -> Any:
     return builder.build()
 
 
-def _with_other(value: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+def with_other(value: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """Join two values."""
     return {**value, "other": other["value"]}
 
 
@@ -172,7 +173,7 @@ def _run(command: list[str]) -> tuple[float, int]:
 
 def _peers(options: argparse.Namespace) -> dict[str, list[str]]:
     """Return the commands that run a peer, given a case and a number of repeats."""
-    peers = {}
+    peers = {PYTHON: [sys.executable, "-m", "tests.bench.peer_python"]}
     if options.peers:
         peers[BYTEWAX] = [str(_peer_python(Path(options.peers))), str(PEER)]
     if options.java:

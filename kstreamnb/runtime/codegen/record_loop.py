@@ -19,6 +19,7 @@ Loop: TypeAlias = Callable[[Iterator[Any] | None, int], Any]
 WIRE_RECORDS = "offset, timestamp, key, value, headers"
 TOPIC_RECORDS = "_, partition, _, timestamp, key, value, headers"
 ROWS = "_, _, timestamp, key, value, headers"
+PUNCTUATE = "if now >= due[0]: punctuate(now)"
 
 
 class NegativeTimestamp(Exception):
@@ -30,7 +31,7 @@ def record_loop(
     shape: str,
     serdes: tuple[Serde, Serde],
     stream_time: list[int],
-    due: list[int],
+    due: list[int] | None,
     punctuate: Callable[[int], object],
     end_lines: EndLines | None,
     first: list[int] | None,
@@ -44,7 +45,7 @@ def record_loop(
         shape: the names to which a record is unpacked: one of the constants of this module.
         serdes: key and value serde of the source.
         stream_time: holds the stream time of the task.
-        due: holds the time of the next punctuator.
+        due: holds the time of the next punctuator; None if no node of the task can have one.
         punctuate: runs the punctuators that are due.
         end_lines: writes the lines for the end of each record.
         first: holds the offset of the first record, if offsets are counted.
@@ -59,7 +60,7 @@ def record_loop(
         stream_time=stream_time, due=due, punctuate=punctuate, first=first, negative=_negative, misplaced=_misplaced
     )
     # Due punctuators run at the head of the loop, for the record before: `continue` may skip the end of the body.
-    lines = ["if now >= due[0]: punctuate(now)"]
+    lines = [] if due is None else [PUNCTUATE]
     if end_lines is not None:
         lines += ["if begun:", *(" " + line for line in end_lines(builder)), "begun = True"]
     if sent:

@@ -20,7 +20,7 @@ from kstreamnb.runtime.codegen.error_location import ErrorLocations, Guard, Hand
 from kstreamnb.runtime.codegen.event_lines import add_consumed, add_forwarded
 from kstreamnb.runtime.codegen.function_builder import FunctionBuilder
 from kstreamnb.runtime.codegen.node_context import NodeContext
-from kstreamnb.runtime.codegen.record_loop import WIRE_RECORDS, EndLines, Loop, record_loop
+from kstreamnb.runtime.codegen.record_loop import PUNCTUATE, WIRE_RECORDS, EndLines, Loop, record_loop
 from kstreamnb.runtime.codegen.serde_lines import read_expression
 from kstreamnb.runtime.codegen.sinks import add_sink, bind_sink, is_plain_sink
 from kstreamnb.runtime.context.record_queue import RecordQueue
@@ -82,7 +82,8 @@ class TaskCompiler:
     ) -> Loop:
         """Return the loop that takes records of a shape from a queue through all nodes below its source."""
         context, source = self._context, queue.source
-        clocks = context.stream_time, context.stream_schedules.due
+        punctuates = any(isinstance(node, ProcessorNode) and node.traits.user_code for node in self._nodes.values())
+        clocks = context.stream_time, context.stream_schedules.due if punctuates else None
         serdes, recorder = self._serdes(source), context.recorder
         counts = first if recorder is not None and shape != WIRE_RECORDS else None
         builder = record_loop(source, shape, serdes, *clocks, punctuate, end_lines, counts, sent=sent)
@@ -93,7 +94,7 @@ class TaskCompiler:
             add_consumed(builder, recorder, (context.plan.task_id, source, queue.topic, queue.partition), lasting)
         builder = self._continue(builder, source)
         if end_lines is not None:
-            for line in ("if now >= due[0]: punctuate(now)", "if begun:", *(" " + line for line in end_lines(builder))):
+            for line in (*[PUNCTUATE] * punctuates, "if begun:", *(" " + line for line in end_lines(builder))):
                 builder.end(line)
         builder.end("return now")
         return builder.compile(self._locations)

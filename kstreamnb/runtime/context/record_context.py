@@ -32,12 +32,12 @@ class Batch:
     """
 
     def __init__(self, records: Sequence[Any], topic: str, partition: int, source: str, first: int | None) -> None:
-        self.records, self.iterator = records, iter(records)
+        self.records, self.iterator, self.last = records, iter(records), len(records) - 1
         self._position, self._first = (topic, partition, source), first
 
     def index(self) -> int:
         """Index of the record that was taken last; -1 before the first."""
-        return len(self.records) - length_hint(self.iterator) - 1
+        return self.last - length_hint(self.iterator)
 
     def taken(self, topic: str, partition: int) -> int:
         """Return how many records of a partition were taken."""
@@ -46,6 +46,11 @@ class Batch:
     def position_of(self, index: int) -> RecordPosition:
         """Return the position of a record."""
         return *self._position, None if self._first is None else self._first + index
+
+    def metadata_of(self, index: int) -> RecordMetadata:
+        """Return topic, partition and offset of a record."""
+        topic, partition, _, offset = self.position_of(index)
+        return RecordMetadata(topic, partition, self.records[index][0] if offset is None else offset)
 
 
 class RecordContext:
@@ -105,11 +110,9 @@ class RecordContext:
     def metadata(self) -> RecordMetadata:
         """Return topic, partition and offset of the current record."""
         batch = self._batch
-        if batch is None or (index := batch.index()) < 0:
+        if batch is None or (index := batch.last - length_hint(batch.iterator)) < 0:
             return RecordMetadata(self.topic, self.partition, self._record[0])
-        topic, partition, _, offset = batch.position_of(index)
-        position = topic, partition, batch.records[index][0] if offset is None else offset
-        return tuple.__new__(RecordMetadata, position)
+        return batch.metadata_of(index)
 
     def save(self) -> tuple[Any, ...]:
         """Return everything that `restore` needs."""

@@ -21,6 +21,7 @@ from operator import call, itemgetter, lt, sub
 from typing import Any, NamedTuple
 
 from kstreamnb.core.heap import collector_paused
+from kstreamnb.core.record import RecordMetadata
 from kstreamnb.errors import ProcessingError
 from kstreamnb.runtime.context.record_context import Batch, Partition, RecordPosition
 from kstreamnb.runtime.task.task import Task
@@ -296,7 +297,8 @@ class _LevelBatch(Batch):
         super().__init__(arrivals.records, "", -1, "", None)
         self.readers, self.arrivals, self.first = readers, arrivals, first
         present = {number: arrivals.partitions[number] for number in readers}
-        self._sources = {number: readers[number].queue_of(*partition).source for number, partition in present.items()}
+        self._positions = {n: (*partition, readers[n].queue_of(*partition).source) for n, partition in present.items()}
+        self._numbers = arrivals.numbers
 
     def taken(self, topic: str, partition: int) -> int:
         """Return how many records of a partition were taken; correct only after the last one."""
@@ -304,8 +306,12 @@ class _LevelBatch(Batch):
 
     def position_of(self, index: int) -> RecordPosition:
         """Return topic, partition, source node and offset of a record."""
-        number = self.arrivals.numbers[index] if self.arrivals.numbers else 0
-        return *self.arrivals.partitions[number], self._sources[number], self._offsets[index]
+        return *self._positions[self._numbers[index] if self._numbers else 0], self._offsets[index]
+
+    def metadata_of(self, index: int) -> RecordMetadata:
+        """Return topic, partition and offset of a record."""
+        topic, partition, _ = self._positions[self._numbers[index] if self._numbers else 0]
+        return tuple.__new__(RecordMetadata, (topic, partition, self._offsets[index]))
 
     @cached_property
     def counts(self) -> Mapping[Partition, int]:
@@ -317,5 +323,7 @@ class _LevelBatch(Batch):
     @cached_property
     def _offsets(self) -> Sequence[int]:
         """The offset of every record; computed only for processors that ask for it."""
+        if len(self.arrivals.partitions) == 1:
+            return range(first := self.first[self.arrivals.partitions[0]], first + len(self.records))
         counters = [count(self.first[partition]) for partition in self.arrivals.partitions]
         return [next(counters[number]) for number in self.arrivals.each()]

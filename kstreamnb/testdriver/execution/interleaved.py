@@ -37,13 +37,10 @@ class _Current(Batch):
 
     def __init__(self, row: OutputRow, offsets: dict[Partition, int]) -> None:
         super().__init__([row], "", -1, "", None)
+        self.iterator = iter(())
         self.first: dict[Partition, int] = {}
         self.sources: dict[Partition, str] = {}
         self._offsets = offsets
-
-    def index(self) -> int:
-        """Index of the only record."""
-        return 0
 
     def taken(self, topic: str, partition: int) -> int:
         """Return how many records of a partition were taken."""

@@ -69,6 +69,21 @@ def branches() -> ks.Topology:
     return builder.build()
 
 
+class Forward(ks.Processor):
+    """Passes records on; it could punctuate."""
+
+    def process(self, record: ks.Record) -> None:
+        """Forward a record."""
+        self.context.forward(record)
+
+
+def processor() -> ks.Topology:
+    """A user's processor, so that the loop looks for due punctuators."""
+    builder = ks.StreamsBuilder("processor")
+    builder.stream("in").process(Forward).to("out")
+    return builder.build()
+
+
 CASES: dict[str, tuple[Callable[[], ks.Topology], int, bool]] = {
     "stateless": (stateless, 1, False),
     "stateless-partitions": (stateless, 2, False),
@@ -77,6 +92,8 @@ CASES: dict[str, tuple[Callable[[], ks.Topology], int, bool]] = {
     "count-recorded": (counting, 1, True),
     "windows": (windows, 1, False),
     "branches": (branches, 1, False),
+    "processor": (processor, 1, False),
+    "processor-recorded": (processor, 1, True),
 }
 
 

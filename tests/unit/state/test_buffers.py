@@ -25,11 +25,11 @@ def test_a_change_keeps_the_place_of_the_first_one_of_its_key() -> None:
     buffer.put(5, "a", "a1", None, 5, (), HERE)
     buffer.put(20, "b", "b2", "b1", 20, (("h", b"x"),), HERE)
     buffer.put(5, "Z", "z1", "z0", 5, (), HERE)
-    assert (5, 3) == (buffer.min_time(), buffer.count())
+    assert (False, True, 3) == (buffer.is_due(4), buffer.is_due(5), buffer.count())
     assert [(True, None), (True, "z0"), (False, None)] == [buffer.prior(key) for key in ("b", "Z", "q")]
     assert ["Z", "a"] == [buffer.take()[0], buffer.take()[0]]
     assert ("b", "b2", "b1", 20, (("h", b"x"),), HERE) == buffer.first() == buffer.take()
-    assert buffer.min_time() is None
+    assert not buffer.is_due(20)
     with pytest.raises(IndexError):
         buffer.take()
 
@@ -57,9 +57,9 @@ def test_a_buffer_can_be_undone() -> None:
     buffer.put(7, "a", "z", None, 7, (), HERE)
     for raw_key, old, _ in reversed(buffer.journal):
         buffer.apply(raw_key, old)
-    assert (before, size, 3) == (buffer.snapshot(), buffer.size_bytes(), buffer.min_time())
+    assert (before, size, False, True) == (buffer.snapshot(), buffer.size_bytes(), buffer.is_due(2), buffer.is_due(3))
     assert "x" == buffer.take()[1]
-    assert buffer.min_time() is None
+    assert not buffer.is_due(7)
 
 
 def test_many_changes_of_one_key_cost_no_memory() -> None:

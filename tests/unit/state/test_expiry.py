@@ -67,6 +67,27 @@ def test_old_rows_are_forgotten(persistent: bool) -> None:
     assert [(999_900, 1)] == list(store.fetch_between("a", 0, 10**7))
 
 
+@pytest.mark.parametrize("duplicates", [True, False])
+def test_rows_of_expired_segments_leave_every_index_and_an_undo_brings_them_back(duplicates: bool) -> None:
+    """Reads by key and by time find what is left, and after the journal is undone what was there."""
+
+    def values() -> tuple[list[int], list[int]]:
+        return [row[1] for row in store.fetch_between("a", 0, 300_000)], [row[1] for row in store.fetch_all(0, 300_000)]
+
+    _, store = window_store(retain_duplicates=duplicates)
+    for at, key in enumerate("abab"):
+        store.put(key, at, at * 31_000)
+    before = store.snapshot()
+    assert ([0, 2], [0, 1, 2, 3]) == values()
+    store.journal = journal = list[Any]()
+    store.put("b", 4, 161_000)
+    assert ([2], [2, 3, 4]) == values()
+    for raw_key, old, _ in reversed(journal):
+        store.apply(raw_key, old)
+    assert before == store.snapshot()
+    assert ([0, 2], [0, 1, 2, 3]) == values()
+
+
 def test_a_time_ordered_store_shows_rows_one_ms_longer() -> None:
     """The store behind aggregations that emit on window close."""
     for extra, shown in (({}, []), ({"time_ordered": True}, [100_000])):
