@@ -10,13 +10,16 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Hashable, Iterator, Sequence
 from functools import cached_property
-from itertools import chain
+from itertools import chain, compress, count
+from operator import itemgetter
 from typing import Any, Literal, TypeAlias
 
-from kstreamnb.recording.trace import NOTHING, Code, Entry, Recording, numbers_of, positions_of
+from kstreamnb.recording.trace import NOTHING, Code, Entry, Recording
 from kstreamnb.state import InCache
 
 StepKind: TypeAlias = Literal["record", "punctuation", "commit", "crash", "restart"]
+
+_NUMBER = itemgetter(0)
 
 BEGINNINGS: dict[str, StepKind] = {
     "consumed": "record",
@@ -38,10 +41,9 @@ class TraceIndex:
     def __init__(self, recording: Recording, foreign: Collection[str] = ()) -> None:
         self._foreign = frozenset(foreign)
         self.recording, self.log, self.codes = recording, recording.log, recording.codes
-        self._entries = numbers_of(self.log, len(self.codes))
-        self.starts = array("q", positions_of([code.kind in BEGINNINGS for code in self.codes], self._entries))
+        begins = [code.kind in BEGINNINGS for code in self.codes]
+        self.starts = array("q", compress(count(), map(begins.__getitem__, map(_NUMBER, self.log))))
         self._numbers = {code: number for number, code in enumerate(self.codes)}
-        self._positions: dict[int, array[int]] = {}
         self._rows: dict[int, _Track] = {}
         self._writes: dict[tuple[str, str], dict[Hashable, list[int]]] = {}
 
@@ -65,12 +67,13 @@ class TraceIndex:
         """Return the log positions of a step."""
         return range(self.starts[step - 1], self.end(step))
 
-    def positions(self, number: int) -> array[int]:
-        """Return the log positions of a code's entries; computed on first use."""
-        result = self._positions.get(number)
-        if result is None:
-            wanted = [other == number for other in range(len(self.codes))]
-            result = self._positions[number] = array("q", positions_of(wanted, self._entries))
+    @cached_property
+    def _positions(self) -> list[array[int]]:
+        """For each code, the log positions of its entries: one pass finds all, however many codes there are."""
+        result: list[array[int]] = [array("q") for _ in self.codes]
+        notes = [positions.append for positions in result]
+        for position, number in enumerate(map(_NUMBER, self.log)):
+            notes[number](position)
         return result
 
     def of_kind(self, kind: str, **about: object) -> Iterator[tuple[Code, array[int]]]:
@@ -78,7 +81,7 @@ class TraceIndex:
         for number, code in enumerate(self.codes):
             wanted = code.kind == kind and code.task not in self._foreign
             if wanted and all(getattr(code, name) == value for name, value in about.items()):
-                yield code, self.positions(number)
+                yield code, self._positions[number]
 
     def positions_of(self, kind: str, **about: object) -> list[int]:
         """Return the positions of all entries of a kind, in order."""
@@ -98,7 +101,7 @@ class TraceIndex:
             return {}
         track = self._rows.get(number)
         if track is None:
-            track = self._rows[number] = _Track(self.log, self.positions(number))
+            track = self._rows[number] = _Track(self.log, self._positions[number])
         return dict(track.at(self.end(step)))
 
     def writes(self, task: str, store: str) -> dict[Any, list[int]]:
