@@ -108,10 +108,11 @@ class TraceIndex:
         """Return the log positions at which each row of a store was written, cached or not."""
         result = self._writes.get((task, store))
         if result is None:
-            result = self._writes[task, store] = {}
+            result = {}
             for position in self.positions_of("written", task=task, node=store):
                 raw_key = self.log[position][1]
                 result.setdefault(raw_key.raw_key if type(raw_key) is InCache else raw_key, []).append(position)
+            self._writes[task, store] = result  # complete: an interrupt may have ended the loop
         return result
 
     def state_vars(self, task: str, step: int) -> dict[tuple[str, str], Any]:
@@ -173,14 +174,14 @@ class _Track:
     def at(self, end: int) -> dict[Hashable, object]:
         """Return the content at a log length."""
         wanted = bisect_left(self._positions, end)
-        if wanted < self._done // 2:
-            self._done, self._rows = 0, {}
-        log, positions, rows = self._log, self._positions, self._rows
-        for position in positions[self._done : wanted]:
+        done, rows = (0, {}) if wanted < self._done // 2 else (self._done, self._rows)
+        self._done, self._rows = 0, {}  # an interrupt leaves no rows of a position between
+        log, positions = self._log, self._positions
+        for position in positions[done:wanted]:
             _set(rows, log[position][1], log[position][3])
-        for position in reversed(positions[wanted : self._done]):
+        for position in reversed(positions[wanted:done]):
             _set(rows, log[position][1], log[position][2])
-        self._done = wanted
+        self._done, self._rows = wanted, rows
         return rows
 
 

@@ -119,4 +119,7 @@ def _size(value: object) -> int:
         plain = plain.new
     if isinstance(plain, Windowed):
         return _size(plain.key) + 16  # start and end, eight bytes each
-    return len(json.dumps(plain, default=repr, ensure_ascii=False).encode())
+    return len(_to_json(plain).encode())
+
+
+_to_json = json.JSONEncoder(default=repr, ensure_ascii=False).encode

@@ -447,3 +447,36 @@ def test_an_interrupted_replay_leaves_the_run_until_then(regrouped: bool) -> Non
     assert whole.at(complete).store("counts") == run.at(complete).store("counts")
     stop.discard(60)
     assert str(whole) == str(replay(topology, records))
+
+
+class InterruptedLog(list[Any]):
+    """A log that raises KeyboardInterrupt once, after some reads."""
+
+    left = -1
+
+    def __getitem__(self, position: Any) -> Any:
+        self.left -= 1
+        if not self.left:
+            raise KeyboardInterrupt
+        return super().__getitem__(position)
+
+
+@pytest.mark.parametrize("reads", [1, 4, 9])
+@pytest.mark.parametrize(("first", "then"), [(200, 3), (150, 200)])
+def test_an_interrupt_leaves_no_rows_of_another_step(reads: int, first: int, then: int) -> None:
+    """Ctrl-C while a state is computed, forwards or backwards: other steps and questions answer as if never asked."""
+    builder = ks.StreamsBuilder("rows")
+    builder.stream("in").group_by_key().count(store="counts").to_stream().to("out")
+    run = replay(builder.build(), sample(*(("in", f"k{at}", 1, at) for at in range(200)))).run
+    fresh, task = TraceIndex(run.index.recording), next(iter(run.tasks))
+    recording = Recording()
+    recording.codes, recording.log = run.index.codes, (log := InterruptedLog(run.index.log))
+    index = TraceIndex(recording)
+    index.rows(task, "counts", then)
+    for ask in (lambda: index.rows(task, "counts", first), lambda: index.writes(task, "counts")):
+        log.left = reads
+        with pytest.raises(KeyboardInterrupt):
+            ask()
+    for step in (then, first):
+        assert fresh.rows(task, "counts", step) == index.rows(task, "counts", step)
+    assert fresh.writes(task, "counts") == index.writes(task, "counts")
