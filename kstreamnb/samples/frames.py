@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, NoReturn
 
+from kstreamnb.core.formatting import join_list
 from kstreamnb.core.heap import collector_paused
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
@@ -41,11 +43,13 @@ def records_of_pandas(
 ) -> tuple[tuple[TopicRecord, ...], Schema]:
     """Return the rows of a pandas frame in its own order, or sorted by columns."""
     schema = tuple((str(name), str(kind)) for name, kind in frame.dtypes.items())
-    if roles.timestamp not in frame.columns and roles.timestamp in frame.index.names:
-        raise ConfigError(f'"{roles.timestamp}" is the index of the frame', hint="pass frame.reset_index()")
+    for name in (*roles.named().values(), *order_by):
+        if name not in frame.columns and name in frame.index.names:
+            raise ConfigError(f'"{name}" is the index of the frame', hint="pass frame.reset_index()")
     roles.check(list(frame.columns), order_by)
     if order_by:
-        frame = frame.sort_values(list(order_by), kind="stable")
+        with _sorting(order_by):
+            frame = frame.sort_values(list(order_by), kind="stable")
     with collector_paused():
         cells = cells_by_role(
             roles,
@@ -73,8 +77,21 @@ def records_of_arrow(
     if order_by:  # not by Arrow, which cannot sort the texts of Polars
         cells = zip(*(table.column(name).to_pylist() for name in order_by), strict=True)
         ranks = [[(1, 0) if cell is None or cell != cell else (0, cell) for cell in row] for row in cells]
-        records = number_offsets(records[row] for row in sorted(range(len(ranks)), key=ranks.__getitem__))
+        with _sorting(order_by):
+            rows = sorted(range(len(ranks)), key=ranks.__getitem__)
+        records = number_offsets(map(records.__getitem__, rows))
     return records, schema_of_table(table)
+
+
+@contextmanager
+def _sorting(order_by: Sequence[str]) -> Iterator[None]:
+    """Raise ConfigError if values of the columns cannot be compared, such as numbers with texts."""
+    try:
+        yield
+    except TypeError as error:
+        names = join_list([f'"{name}"' for name in order_by])
+        hint = "sort by columns of one type, or pass a sorted frame"
+        raise ConfigError(f"rows cannot be sorted by {names}", detail=str(error), hint=hint) from error
 
 
 def _refuse_value(name: str, value: object) -> NoReturn:
