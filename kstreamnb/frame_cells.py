@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from math import floor
 from typing import Any, SupportsIndex, cast
 from uuid import UUID
 
+from kstreamnb.core.formatting import join_list
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.time import MAX_TIME_MS, instant_ms, time_ms
 from kstreamnb.errors import ConfigError
@@ -35,6 +36,8 @@ def plain_value(value: object, other: Callable[[object], Any] = _unchanged) -> A
         {'price': '1.50', 'wait': 60.0, 'rate': None}
     """
     kind = type(value).__name__
+    if type(value).__module__ == "numpy":  # before Python's types, of which some of NumPy's are subclasses
+        return _numpy_value(value, other)
     if value is None or isinstance(value, _KEPT):
         return value
     if kind in _MISSING:
@@ -55,7 +58,7 @@ def plain_value(value: object, other: Callable[[object], Any] = _unchanged) -> A
         return {str(name): plain_value(item, other) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain_value(item, other) for item in value]
-    return _numpy_value(value, other) if type(value).__module__.startswith("numpy") else other(value)
+    return other(value)
 
 
 def _utc_text(instant: datetime) -> str:
@@ -79,10 +82,9 @@ def sorting(columns: Sequence[str]) -> Iterator[None]:
     try:
         yield
     except TypeError as error:
-        fact = f"order_by= needs values that can be compared, got columns {', '.join(columns)}"
-        raise ConfigError(
-            fact, detail=str(error), hint="order by columns of one type: numbers, text or times"
-        ) from error
+        fact = "rows cannot be sorted by " + join_list([f'"{name}"' for name in columns])
+        hint = "sort by columns of one type, or pass a sorted frame"
+        raise ConfigError(fact, detail=str(error), hint=hint) from error
 
 
 def _numpy_value(value: Any, other: Callable[[object], Any]) -> Any:
@@ -135,11 +137,7 @@ def pandas_times(series: Any, name: str) -> list[int]:
         if (cut != series).any():
             warn_of_cut(name)
         return cast("list[int]", cut.astype("int64").tolist())
-    cells = without_gaps(series)
-    if any(isinstance(cell, datetime) and cell.microsecond % 1000 for cell in cells):
-        warn_of_cut(name)
-        cells = [aware_ms(cell) if isinstance(cell, datetime) and cell.tzinfo else cell for cell in cells]
-    return timestamps_ms(cells, name)
+    return timestamps_ms(without_gaps(series), name)
 
 
 def spark_times(frame: Any, name: str) -> Any:
@@ -212,8 +210,24 @@ def expect_text_name(name: object) -> None:
 
 
 def timestamps_ms(values: Iterable[object], column: str) -> list[int]:
-    """Convert a column of ms, ISO texts or aware datetimes to ms; raise ConfigError for a row without a time."""
-    return [timestamp_ms(value, f'row {row} of column "{column}"') for row, value in enumerate(values)]
+    """Convert a column of ms, ISO texts or aware datetimes to ms; raise ConfigError for a row without a time.
+
+    Warns if a time is between two milliseconds, and cuts it.
+    """
+    cells = [_finer(value) for value in values]
+    if any(isinstance(cell, datetime) and cell.microsecond % 1000 for cell in cells):
+        warn_of_cut(column)
+        cells = [aware_ms(cell) if isinstance(cell, datetime) and cell.tzinfo else cell for cell in cells]
+    return [timestamp_ms(cell, f'row {row} of column "{column}"') for row, cell in enumerate(cells)]
+
+
+def _finer(value: object) -> object:
+    """Return ISO text with a fraction finer than milliseconds and a zone as a datetime, any other value unchanged."""
+    if isinstance(value, str) and "." in value:
+        with suppress(ValueError):  # `timestamp_ms` reports it with its row
+            moment = datetime.fromisoformat(value.strip())
+            return moment if moment.tzinfo is not None and moment.microsecond % 1000 else value
+    return value
 
 
 def timestamp_ms(value: object, what: str) -> int:

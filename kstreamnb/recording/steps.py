@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from kstreamnb.core.formatting import format_time, pluralize
 from kstreamnb.core.operator import Details
@@ -56,8 +56,7 @@ class Step(Tabular, Suggesting):
     @property
     def events(self) -> tuple[Event, ...]:
         """All events of the step in order: consumed, forwarded, read, written, produced, dropped, committed."""
-        index = self._run.index
-        return tuple(index.recording.event(index.log[position]) for position in index.span(self.number))
+        return self._events()
 
     @property
     def elsewhere(self) -> bool:
@@ -72,12 +71,12 @@ class Step(Tabular, Suggesting):
     @property
     def forwarded(self) -> tuple[Forwarded, ...]:
         """The records forwarded along each edge, in order."""
-        return tuple(event for event in self.events if isinstance(event, Forwarded))
+        return self._events("forwarded")
 
     @property
     def writes(self) -> tuple[StoreWritten, ...]:
         """Store changes in raw form; `Replay.diff` shows them as rows."""
-        return tuple(event for event in self.events if isinstance(event, StoreWritten))
+        return self._events("written")
 
     @property
     def produced(self) -> tuple[TopicRecord, ...]:
@@ -93,6 +92,12 @@ class Step(Tabular, Suggesting):
     def dropped(self) -> tuple[Drop, ...]:
         """Records that were dropped."""
         return tuple(self._run.drops(self.number))
+
+    def _events(self, kind: str | None = None) -> tuple[Any, ...]:
+        """Return the events of one kind of entry, or of all: only these are decoded."""
+        index = self._run.index
+        positions = (at for at in index.span(self.number) if kind in (None, index.code(at).kind))
+        return tuple(index.recording.event(index.log[at]) for at in positions)
 
     @property
     def title(self) -> str:

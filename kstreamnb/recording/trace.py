@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import marshal
 import pickle
-import re
-from array import array
-from collections.abc import Callable, Collection, Mapping, Sequence
-from operator import itemgetter
+from collections.abc import Callable, Collection, Mapping
 from types import NoneType
 from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
@@ -30,9 +27,6 @@ Entry: TypeAlias = tuple[Any, ...]
 
 ATOMS: frozenset[type] = frozenset({int, str, float, bool, bytes, NoneType, SerializedValue, UUID})
 """Types of values that never change."""
-
-
-_NUMBER = itemgetter(0)
 
 
 class _Nothing:
@@ -109,24 +103,6 @@ class Code(NamedTuple):
     task: str
     node: str = ""
     other: Any = None  # a name, a topic and partition, or nothing: the kind decides
-
-
-_BYTES = 256
-
-
-def numbers_of(log: list[Entry], codes: int) -> bytes | array[int]:
-    """Return the leading number of each log entry as a compact array; ``codes`` is how many numbers exist."""
-    numbers = map(_NUMBER, log)
-    return bytes(numbers) if codes <= _BYTES else array("H", numbers)
-
-
-def positions_of(wanted: Sequence[bool], numbers: bytes | array[int]) -> list[int]:
-    """Return the positions of wanted numbers. The search runs over bytes, which is fast when matches are rare."""
-    if isinstance(numbers, bytes):
-        marks = numbers.translate(bytes(wanted).ljust(_BYTES, b"\0"))
-    else:
-        marks = bytes(map(wanted.__getitem__, numbers))
-    return [result.start() for result in re.finditer(b"\1", marks)]
 
 
 class Recording:

@@ -10,13 +10,16 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Hashable, Iterator, Sequence
 from functools import cached_property
-from itertools import chain
+from itertools import chain, compress, count
+from operator import itemgetter
 from typing import Any, Literal, TypeAlias
 
-from kstreamnb.recording.trace import NOTHING, Code, Entry, Recording, numbers_of, positions_of
+from kstreamnb.recording.trace import NOTHING, Code, Entry, Recording
 from kstreamnb.state import InCache
 
 StepKind: TypeAlias = Literal["record", "punctuation", "commit", "crash", "restart"]
+
+_NUMBER = itemgetter(0)
 
 BEGINNINGS: dict[str, StepKind] = {
     "consumed": "record",
@@ -38,10 +41,9 @@ class TraceIndex:
     def __init__(self, recording: Recording, foreign: Collection[str] = ()) -> None:
         self._foreign = frozenset(foreign)
         self.recording, self.log, self.codes = recording, recording.log, recording.codes
-        self._entries = numbers_of(self.log, len(self.codes))
-        self.starts = array("q", positions_of([code.kind in BEGINNINGS for code in self.codes], self._entries))
+        begins = [code.kind in BEGINNINGS for code in self.codes]
+        self.starts = array("q", compress(count(), map(begins.__getitem__, map(_NUMBER, self.log))))
         self._numbers = {code: number for number, code in enumerate(self.codes)}
-        self._positions: dict[int, array[int]] = {}
         self._rows: dict[int, _Track] = {}
         self._writes: dict[tuple[str, str], dict[Hashable, list[int]]] = {}
 
@@ -65,12 +67,13 @@ class TraceIndex:
         """Return the log positions of a step."""
         return range(self.starts[step - 1], self.end(step))
 
-    def positions(self, number: int) -> array[int]:
-        """Return the log positions of a code's entries; computed on first use."""
-        result = self._positions.get(number)
-        if result is None:
-            wanted = [other == number for other in range(len(self.codes))]
-            result = self._positions[number] = array("q", positions_of(wanted, self._entries))
+    @cached_property
+    def _positions(self) -> list[array[int]]:
+        """For each code, the log positions of its entries: one pass finds all, however many codes there are."""
+        result: list[array[int]] = [array("q") for _ in self.codes]
+        notes = [positions.append for positions in result]
+        for position, number in enumerate(map(_NUMBER, self.log)):
+            notes[number](position)
         return result
 
     def of_kind(self, kind: str, **about: object) -> Iterator[tuple[Code, array[int]]]:
@@ -78,7 +81,7 @@ class TraceIndex:
         for number, code in enumerate(self.codes):
             wanted = code.kind == kind and code.task not in self._foreign
             if wanted and all(getattr(code, name) == value for name, value in about.items()):
-                yield code, self.positions(number)
+                yield code, self._positions[number]
 
     def positions_of(self, kind: str, **about: object) -> list[int]:
         """Return the positions of all entries of a kind, in order."""
@@ -98,17 +101,18 @@ class TraceIndex:
             return {}
         track = self._rows.get(number)
         if track is None:
-            track = self._rows[number] = _Track(self.log, self.positions(number))
+            track = self._rows[number] = _Track(self.log, self._positions[number])
         return dict(track.at(self.end(step)))
 
     def writes(self, task: str, store: str) -> dict[Any, list[int]]:
         """Return the log positions at which each row of a store was written, cached or not."""
         result = self._writes.get((task, store))
         if result is None:
-            result = self._writes[task, store] = {}
+            result = {}
             for position in self.positions_of("written", task=task, node=store):
                 raw_key = self.log[position][1]
                 result.setdefault(raw_key.raw_key if type(raw_key) is InCache else raw_key, []).append(position)
+            self._writes[task, store] = result  # complete: an interrupt may have ended the loop
         return result
 
     def state_vars(self, task: str, step: int) -> dict[tuple[str, str], Any]:
@@ -170,14 +174,14 @@ class _Track:
     def at(self, end: int) -> dict[Hashable, object]:
         """Return the content at a log length."""
         wanted = bisect_left(self._positions, end)
-        if wanted < self._done // 2:
-            self._done, self._rows = 0, {}
-        log, positions, rows = self._log, self._positions, self._rows
-        for position in positions[self._done : wanted]:
+        done, rows = (0, {}) if wanted < self._done // 2 else (self._done, self._rows)
+        self._done, self._rows = 0, {}  # an interrupt leaves no rows of a position between
+        log, positions = self._log, self._positions
+        for position in positions[done:wanted]:
             _set(rows, log[position][1], log[position][3])
-        for position in reversed(positions[wanted : self._done]):
+        for position in reversed(positions[wanted:done]):
             _set(rows, log[position][1], log[position][2])
-        self._done = wanted
+        self._done, self._rows = wanted, rows
         return rows
 
 

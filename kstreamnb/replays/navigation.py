@@ -8,6 +8,7 @@ from typing import Never, Protocol
 from weakref import WeakSet
 
 from kstreamnb.core.arguments import expect, expect_number
+from kstreamnb.core.progress import pieces
 from kstreamnb.core.signatures import taking
 from kstreamnb.errors import EngineError
 from kstreamnb.hints import unknown
@@ -158,11 +159,12 @@ class Navigation:
             taking(predicate, "step")
         start = self.position
         try:
-            while self._position < len(self.run.steps):
-                step = self.run.steps[self._position]
-                self._position += 1
-                if (predicate is not None and predicate(step)) or any(stop.hits(step) for stop in self.breakpoints):
-                    return step
+            for numbers in pieces(range(start, len(self.run.steps)), "steps"):
+                for number in numbers:
+                    step = self.run.steps[number]
+                    self._position = number + 1
+                    if (predicate is not None and predicate(step)) or any(stop.hits(step) for stop in self.breakpoints):
+                        return step
         except BaseException:
             self._position = start  # as if it had not been called: the corrected predicate meets the same steps
             raise

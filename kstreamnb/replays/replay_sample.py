@@ -71,8 +71,18 @@ def replay(
 def least_partitions(numbers: Iterable[int]) -> int:
     """Return the least number of partitions per topic that has all these; -1 stands for any partition.
 
+    Raises: ConfigError for so great a number that it was probably read from a wrong column.
+
     Example:
         >>> least_partitions([0, 3, -1]), least_partitions([])
         (4, 1)
     """
-    return max([0, *numbers]) + 1
+    count = max([0, *numbers]) + 1
+    if count > _MOST_PARTITIONS:
+        fact = f"a record is in partition {count - 1}, so a replay would need {count:,} partitions"
+        raise ConfigError(fact, hint="name the column that holds partition numbers, or pass partitions=")
+    return count
+
+
+_MOST_PARTITIONS = 10_000
+"""More are replayed only on request: each one has its own tasks."""

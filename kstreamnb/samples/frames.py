@@ -32,8 +32,9 @@ def frame_kind(frame: object) -> str:
 def records_of_pandas(frame: Any, roles: Roles) -> tuple[tuple[TopicRecord, ...], Schema]:
     """Return the rows of a pandas frame in its own order, or sorted by columns."""
     schema = tuple((str(name), str(kind)) for name, kind in frame.dtypes.items())
-    if roles.timestamp not in frame.columns and roles.timestamp in frame.index.names:
-        raise ConfigError(f'"{roles.timestamp}" is the index of the frame', hint="pass frame.reset_index()")
+    for name in (*roles.named().values(), *roles.order_by):
+        if name not in frame.columns and name in frame.index.names:
+            raise ConfigError(f'"{name}" is the index of the frame', hint="pass frame.reset_index()")
     roles.check(list(frame.columns), roles.order_by)
     if roles.order_by:
         with sorting(roles.order_by):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, NamedTuple
 
 from kstreamnb.core.record import Windowed
@@ -68,19 +68,31 @@ def is_about(have: object, key: object) -> bool:
     return key is None or key in ((have, have.key) if isinstance(have, Windowed) else (have,))
 
 
-def descends(run: RecordedRun, position: int, key: object) -> bool:
-    """Return whether a record in the log has this key, or had it at a node or topic on its way there."""
-    at: int | None = position
-    while at is not None and key is not None:
-        run = run.owner(at)
-        while (code := run.index.code(at)).kind not in ("forwarded", "consumed"):
-            at -= 1  # the hop to the sink is just before what it wrote
-        entry = run.index.log[at]
-        have = shown(entry[3] if code.kind == "consumed" else entry[1])
-        if is_about(have, key):
-            return True
-        at = run.causes.get(at) if code.kind == "consumed" else _came(run, code.node, at, have)
-    return key is None
+def descent(run: RecordedRun, key: object) -> Callable[[int], bool]:
+    """Return a function that tells whether a record in the log has this key, or had it at a node or topic before.
+
+    It examines each record once, however many records descend from it.
+    """
+    known = bytearray(len(run.index.log))  # 1: no, 2: yes
+
+    def descends(position: int) -> bool:
+        at: int | None = position
+        own, path, found = run, list[int](), False
+        while at is not None and not found and not known[at]:
+            own = own.owner(at)
+            path.append(at)
+            while (code := own.index.code(at)).kind not in ("forwarded", "consumed"):
+                at -= 1  # the hop to the sink is just before what it wrote
+            entry = own.index.log[at]
+            have = shown(entry[3] if code.kind == "consumed" else entry[1])
+            found = is_about(have, key)
+            at = own.causes.get(at) if code.kind == "consumed" else _came(own, code.node, at, have)
+        found = found or (at is not None and known[at] == 2)
+        for each in path:
+            known[each] = 1 + found
+        return found
+
+    return (lambda position: True) if key is None else descends
 
 
 def _came(run: RecordedRun, node: str, position: int, key: object) -> int | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kstreamnb.core.formatting import pluralize
+from kstreamnb.core.progress import under_way
 from kstreamnb.core.record import Change, Windowed
 from kstreamnb.core.tables import Tabular
 from kstreamnb.recording.recorded_run import RecordedRun
@@ -85,12 +86,14 @@ class RunProfile(Tabular):
 def run_profile(run: RecordedRun, seconds: Mapping[str, float] | None) -> RunProfile:
     """Return the profile of a run; ``seconds`` is measured CPU time by node."""
     records, sizes, index = Counter[str](), Counter[str](), run.index
-    for kind, at in (("consumed", 3), ("forwarded", 1)):
-        for code, positions in index.of_kind(kind):
-            node = code.node if kind == "consumed" else code.other
-            records[node] += len(positions)
-            content = (index.log[position][at : at + 2] for position in positions)
-            sizes[node] += sum(_size(key) + _size(value) for key, value in content)
+    with under_way("records") as done:
+        for kind, at in (("consumed", 3), ("forwarded", 1)):
+            for code, positions in index.of_kind(kind):
+                node = code.node if kind == "consumed" else code.other
+                records[node] += len(positions)
+                content = (index.log[position][at : at + 2] for position in positions)
+                sizes[node] += sum(_size(key) + _size(value) for key, value in content)
+                done(len(positions))
     total = sum(seconds.values()) or 1 if seconds else 1
     nodes = tuple(
         NodeCost(name, records[name], sizes[name], None if seconds is None else seconds.get(name, 0) / total)
@@ -119,4 +122,7 @@ def _size(value: object) -> int:
         plain = plain.new
     if isinstance(plain, Windowed):
         return _size(plain.key) + 16  # start and end, eight bytes each
-    return len(json.dumps(plain, default=repr, ensure_ascii=False).encode())
+    return len(_to_json(plain).encode())
+
+
+_to_json = json.JSONEncoder(default=repr, ensure_ascii=False).encode

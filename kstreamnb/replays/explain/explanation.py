@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, overload
 
 from kstreamnb.core.displayed import Displayed
-from kstreamnb.core.tables import FrozenSequence
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.source_location import SourceLocation
 from kstreamnb.topology.nodes import ProcessorNode
@@ -47,12 +46,30 @@ class Explanation(Displayed):
         return "\n".join(lines)
 
 
-class Explanations(FrozenSequence[Explanation], Displayed):
-    """Answers in the order of the run, of which the first are displayed; ``nothing`` is the text if there are none."""
+class Explanations(Sequence[Explanation], Displayed):
+    """Answers in the order of the run, of which the first are displayed; ``nothing`` is the text if there are none.
 
-    def __init__(self, result: Iterable[Explanation], nothing: str) -> None:
-        self._items: tuple[Explanation, ...] = tuple(result)
+    A function among them returns an answer that is expensive to compute; it is called when the answer is looked at.
+    """
+
+    def __init__(self, result: Iterable[Explanation | Callable[[], Explanation]], nothing: str) -> None:
+        self._answers = list(result)
         self.nothing = nothing
+
+    @overload
+    def __getitem__(self, index: int) -> Explanation: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Explanation, ...]: ...
+    def __getitem__(self, index: int | slice) -> Explanation | tuple[Explanation, ...]:
+        if isinstance(index, slice):
+            return tuple(self[at] for at in range(*index.indices(len(self))))
+        answer = self._answers[index]
+        if not isinstance(answer, Explanation):
+            answer = self._answers[index] = answer()
+        return answer
+
+    def __len__(self) -> int:
+        return len(self._answers)
 
     def __str__(self) -> str:
         return "\n".join(map(str, (*self.shown, *self.more()))) or self.nothing
@@ -60,13 +77,14 @@ class Explanations(FrozenSequence[Explanation], Displayed):
     @property
     def shown(self) -> tuple[Explanation, ...]:
         """The answers that are displayed."""
-        return self._items[:_SHOWN]
+        return self[:_SHOWN]
 
     def more(self) -> list[str]:
         """Return a line about the answers that are not displayed, with the numbers of all reasons."""
         if len(self) <= _SHOWN:
             return []
-        reasons = Counter(str(each.numbers["reason"]) for each in self if "reason" in each.numbers)
+        known = (each.numbers for each in self._answers if isinstance(each, Explanation))
+        reasons = Counter(str(numbers["reason"]) for numbers in known if "reason" in numbers)
         counts = ", ".join(f"{reason} {count:,}" for reason, count in reasons.most_common())
         return [f"{_SHOWN} of {len(self):,}{f' ({counts})' if counts else ''}; iterate over the result for all of them"]
 

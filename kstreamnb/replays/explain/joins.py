@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple, TypeAlias
+from bisect import bisect_left
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from functools import cached_property, partial
+from operator import attrgetter
+from typing import NamedTuple
 
 from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.formatting import format_interval, format_time, format_value, join_list, pluralize
@@ -13,16 +16,23 @@ from kstreamnb.errors import EngineError
 from kstreamnb.hints import unknown
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.store_rows import stored_rows
+from kstreamnb.recording.trace import ATOMS
 from kstreamnb.replays.analysis.node_flow import NodeArrival, arrivals, is_about, row_at
 from kstreamnb.replays.explain.explanation import Explanation, Explanations, described
 from kstreamnb.replays.navigation import Navigation
 from kstreamnb.state.store import Store
+from kstreamnb.topology.nodes import grouped
 
 _NEAREST = 3
 KEY_REMEDY = 'give both one type, such as frame["id"] = frame["id"].astype("Int64") for whole numbers with gaps'
 
-Unmatched: TypeAlias = Iterator[tuple[Explanation, object]]
-"""Explanations of records that found no partner, each with the record's key."""
+
+class Unmatched(NamedTuple):
+    """A record that found no partner: the step in which it reached the join, its key, and what explains it."""
+
+    step: int
+    key: object
+    explain: Callable[[], Explanation]
 
 
 def why_no_match(self: Navigation, node: str | None = None, key: object = None) -> Explanations:
@@ -40,14 +50,14 @@ def why_no_match(self: Navigation, node: str | None = None, key: object = None) 
     if node is not None and node not in joins:
         raise unknown("join", node, joins, error=EngineError)
     chosen = [name for name in joins if node in (None, name)]
-    result = [answer for name in chosen for answer, about in unmatched(run, name) if is_about(about, key)]
+    result = [each for name in chosen for each in unmatched(run, name) if is_about(each.key, key)]
     reached = any(run.index.positions_of("forwarded", other=name) for name in chosen)
     nothing = "every record that reached a join found a partner" if reached else "no record reached a join"
-    return Explanations(sorted(result, key=lambda each: each.steps), nothing)
+    return Explanations([each.explain for each in sorted(result, key=attrgetter("step"))], nothing)
 
 
-def unmatched(run: RecordedRun, node: str) -> Unmatched:
-    """Yield every record that found no partner at a join, explained, with its key."""
+def unmatched(run: RecordedRun, node: str) -> Iterator[Unmatched]:
+    """Yield every record that found no partner at a join."""
     traits = run.topology.nodes[node].traits
     if traits.join is not None:
         buffer = None if traits.buffer is None else traits.buffer.store
@@ -55,27 +65,60 @@ def unmatched(run: RecordedRun, node: str) -> Unmatched:
 
 
 # --- stream and stream ------------------------------------------------------------------------------------------------
-def _without_partner(run: RecordedRun, node: str, join: JoinTraits, buffer: str | None) -> Unmatched:
-    back, pending = join.before_ms, join.after_ms
-    others = _other_side(run, join.store)
+class _OtherSide:
+    """The records that were put into the other side's window store, by key and task."""
+
+    def __init__(self, run: RecordedRun, store: str) -> None:
+        keepers = [name for name, node in run.topology.nodes.items() if node.traits.store == store]
+        came = [arrival for name in keepers for arrival in arrivals(run, name)]
+        same_key = grouped(came, _identity)
+        self._of = {key: grouped(sorted(each, key=_TIME), attrgetter("task")) for key, each in same_key.items()}
+        self._keys = grouped((each[0].key for each in same_key.values()), type)
+
+    def nearest(self, arrival: NodeArrival, reach: tuple[int, int]) -> list[NodeArrival]:
+        """Return at most three records of a record's key in its task, those nearest to an interval first."""
+        same_key = self._of.get(_identity(arrival), {}).get(arrival.task, [])
+        at = bisect_left(same_key, reach[0], key=_TIME)
+        around = same_key[max(at - _NEAREST, 0) : at + _NEAREST]
+        return sorted(around, key=lambda other: _distance(other.timestamp, reach))[:_NEAREST]
+
+    def tasks(self, arrival: NodeArrival) -> list[str]:
+        """Return the tasks that have a record's key."""
+        return list(self._of.get(_identity(arrival), ()))
+
+    @cached_property
+    def content(self) -> str:
+        """The keys in words."""
+        keys = dict.fromkeys(format_value(key) for keys in self._keys.values() for key in keys)
+        return f"its keys are {join_list(keys)}" if keys else "it received no record"
+
+    def clash(self, key: object) -> str:
+        """Say which key reads like this one and is of another type."""
+        return key_clash(key, (other for kind, keys in self._keys.items() if kind is not type(key) for other in keys))
+
+
+_TIME = attrgetter("timestamp")
+
+
+def _identity(arrival: NodeArrival) -> tuple[type, Hashable]:
+    """Return what equal keys share: 1 and 1.0 have other bytes, and a list cannot be looked up."""
+    return type(arrival.key), arrival.key if type(arrival.key) in ATOMS else repr(arrival.key)
+
+
+def _without_partner(run: RecordedRun, node: str, join: JoinTraits, buffer: str | None) -> Iterator[Unmatched]:
+    others = _OtherSide(run, join.store)
     for arrival in arrivals(run, node):
         if arrival.key is None or arrival.value is None:
             continue
-        own = arrival.task, type(arrival.key), arrival.key
-        same_key = [other for other in others if (other.task, type(other.key), other.key) == own]
-        low, high = arrival.timestamp - back, arrival.timestamp + pending
-        if not any(low <= other.timestamp <= high for other in same_key):
-            yield _far(run, node, arrival, (low, high), same_key, others), arrival.key
+        reach = arrival.timestamp - join.before_ms, arrival.timestamp + join.after_ms
+        nearest = others.nearest(arrival, reach)
+        if not nearest or _distance(nearest[0].timestamp, reach):
+            step = run.index.step_of(arrival.position)
+            yield Unmatched(step, arrival.key, partial(_far, run, node, arrival, reach, nearest, others))
 
 
 def _subject(arrival: NodeArrival, noun: str = "record") -> str:
     return f"the {noun} of key {format_value(arrival.key)} at {format_time(arrival.timestamp)}"
-
-
-def _other_side(run: RecordedRun, store: str) -> list[NodeArrival]:
-    """Return the records that were put into the other side's window store."""
-    keepers = [name for name, node in run.topology.nodes.items() if node.traits.store == store]
-    return [arrival for name in keepers for arrival in arrivals(run, name)]
 
 
 def _far(
@@ -83,16 +126,13 @@ def _far(
     node: str,
     arrival: NodeArrival,
     reach: tuple[int, int],
-    same_key: list[NodeArrival],
-    others: list[NodeArrival],
+    nearest: list[NodeArrival],
+    others: _OtherSide,
 ) -> Explanation:
-    low, high = reach
-    step = run.index.step_of(arrival.position)
     what = f"{_subject(arrival)} found no partner at {described(run, node)}"
-    window = f"it looked for one in {format_interval(low, high, closed=True)}"
-    numbers = {"timestamp_ms": arrival.timestamp, "earliest_ms": low, "latest_ms": high}
-    if same_key:
-        nearest = sorted(same_key, key=lambda other: _distance(other.timestamp, reach))[:_NEAREST]
+    window = f"it looked for one in {format_interval(*reach, closed=True)}"
+    numbers = {"timestamp_ms": arrival.timestamp, "earliest_ms": reach[0], "latest_ms": reach[1]}
+    if nearest:
         facts = [_near(other, reach) for other in nearest]
         numbers |= {"nearest_ms": nearest[0].timestamp, "distance_ms": _distance(nearest[0].timestamp, reach)}
         answer = f"{what}: {window}, and the nearest of its key is at {format_time(nearest[0].timestamp)}, {facts[0]}"
@@ -101,15 +141,14 @@ def _far(
         )
         remedy = f"a window wider by {format_duration(numbers['distance_ms'])} would have found it"
     else:
-        keys = dict.fromkeys(format_value(other.key) for other in others)
-        theirs = f"its keys are {join_list(keys)}" if keys else "it received no record"
-        clash = key_clash(arrival.key, (other.key for other in others))
+        clash = others.clash(arrival.key)
         answer, because = (
-            f"{what}: {window}, and no record of its key arrived on the other side; {theirs}{clash and f'; {clash}'}",
+            f"{what}: {window}, and no record of its key arrived on the other side; "
+            f"{others.content}{clash and f'; {clash}'}",
             _elsewhere(arrival, others),
         )
         remedy = KEY_REMEDY if clash else ""
-    steps = (step, *(run.index.step_of(other.position) for other in same_key[:_NEAREST]))
+    steps = tuple(run.index.step_of(each.position) for each in (arrival, *nearest))
     origin = run.topology.nodes[node].origin
     return Explanation(answer, because, numbers, node, arrival.task, steps, origin, remedy or None)
 
@@ -133,13 +172,13 @@ def _near(other: NodeArrival, reach: tuple[int, int]) -> str:
     return f"{format_duration(_distance(other.timestamp, reach))} too {side}"
 
 
-def _elsewhere(arrival: NodeArrival, others: list[NodeArrival]) -> tuple[str, ...]:
+def _elsewhere(arrival: NodeArrival, others: _OtherSide) -> tuple[str, ...]:
     """Report the same key in another task: the two topics are partitioned differently."""
-    result = dict.fromkeys(other.task for other in others if other.key == arrival.key and other.task != arrival.task)
-    if not result:
+    tasks = others.tasks(arrival)
+    if not tasks:
         return ()
     return (
-        f"records of key {format_value(arrival.key)} are in task {join_list(result)}, but this one is in task "
+        f"records of key {format_value(arrival.key)} are in task {join_list(tasks)}, but this one is in task "
         f"{arrival.task}: the topics are partitioned differently",
     )
 
@@ -155,7 +194,7 @@ class _Look(NamedTuple):
     position: int
 
 
-def _without_row(run: RecordedRun, node: str, join: JoinTraits, buffer: str | None) -> Unmatched:
+def _without_row(run: RecordedRun, node: str, join: JoinTraits, buffer: str | None) -> Iterator[Unmatched]:
     """Yield a stream's records without a row in their table; buffered records have not looked yet."""
     store, selector, came = join.store, join.key_selector, list(arrivals(run, node))
     looked = {} if buffer is None else _looks_from_buffer(run, came, buffer)
@@ -166,7 +205,7 @@ def _without_row(run: RecordedRun, node: str, join: JoinTraits, buffer: str | No
             continue
         row = row_at(run, arrival.task, store, key, position, arrival.timestamp)
         if row is None or not (join.keeps_unmatched or buffer is not None or arrival.went_on):
-            yield _absent(run, node, _Look(_subject(arrival), arrival, store, key, position)), arrival.key
+            yield _absent(run, node, _Look(_subject(arrival), arrival, store, key, position), arrival.key)
 
 
 def _looks_from_buffer(run: RecordedRun, came: list[NodeArrival], store: str) -> dict[int, int | None]:
@@ -186,7 +225,7 @@ def _looks_from_buffer(run: RecordedRun, came: list[NodeArrival], store: str) ->
     return result
 
 
-def _without_other_row(run: RecordedRun, node: str, join: JoinTraits, buffer: str | None) -> Unmatched:
+def _without_other_row(run: RecordedRun, node: str, join: JoinTraits, buffer: str | None) -> Iterator[Unmatched]:
     """Yield a table's rows without a counterpart in the other table."""
     store = join.store
     for arrival in arrivals(run, node):
@@ -196,10 +235,10 @@ def _without_other_row(run: RecordedRun, node: str, join: JoinTraits, buffer: st
         row = row_at(run, arrival.task, store, arrival.key, arrival.position)
         if row is None or not (join.keeps_unmatched or arrival.went_on):
             look = _Look(_subject(arrival, "row"), arrival, store, arrival.key, arrival.position)
-            yield _absent(run, node, look), arrival.key
+            yield _absent(run, node, look, arrival.key)
 
 
-def _without_foreign_row(run: RecordedRun, node: str, join: JoinTraits, buffer: str | None) -> Unmatched:
+def _without_foreign_row(run: RecordedRun, node: str, join: JoinTraits, buffer: str | None) -> Iterator[Unmatched]:
     """Yield a table's rows whose foreign key matches no row."""
     store = join.store
     for arrival in arrivals(run, node):
@@ -208,19 +247,21 @@ def _without_foreign_row(run: RecordedRun, node: str, join: JoinTraits, buffer: 
         if asks and foreign is not None and row_at(run, arrival.task, store, foreign, arrival.position) is None:
             keys = f"key {format_value(primary)} with foreign key {format_value(foreign)}"
             who = f"the row of {keys} at {format_time(arrival.timestamp)}"
-            yield _absent(run, node, _Look(who, arrival, store, foreign, arrival.position)), primary
+            yield _absent(run, node, _Look(who, arrival, store, foreign, arrival.position), primary)
 
 
-def _without_subscriber(run: RecordedRun, node: str, join: JoinTraits, buffer: str | None) -> Unmatched:
+def _without_subscriber(run: RecordedRun, node: str, join: JoinTraits, buffer: str | None) -> Iterator[Unmatched]:
     """Yield rows of the other table that no foreign key refers to."""
     for arrival in arrivals(run, node):
         if arrival.key is not None and not arrival.went_on:
-            key, row = format_value(arrival.key), _subject(arrival, "row")
-            answer = f"no row had the foreign key {key} when {row} reached {described(run, node)}"
-            steps = (run.index.step_of(arrival.position),)
-            origin = run.topology.nodes[node].origin
-            numbers = {"timestamp_ms": arrival.timestamp}
-            yield Explanation(answer, (), numbers, node, arrival.task, steps, origin), arrival.key
+            yield Unmatched(run.index.step_of(arrival.position), arrival.key, partial(_unwanted, run, node, arrival))
+
+
+def _unwanted(run: RecordedRun, node: str, arrival: NodeArrival) -> Explanation:
+    row, steps = _subject(arrival, "row"), (run.index.step_of(arrival.position),)
+    answer = f"no row had the foreign key {format_value(arrival.key)} when {row} reached {described(run, node)}"
+    origin = run.topology.nodes[node].origin
+    return Explanation(answer, (), {"timestamp_ms": arrival.timestamp}, node, arrival.task, steps, origin)
 
 
 _UNMATCHED = {
@@ -232,7 +273,11 @@ _UNMATCHED = {
 }
 
 
-def _absent(run: RecordedRun, node: str, look: _Look) -> Explanation:
+def _absent(run: RecordedRun, node: str, look: _Look, key: object) -> Unmatched:
+    return Unmatched(run.index.step_of(look.arrival.position), key, partial(_absence, run, node, look))
+
+
+def _absence(run: RecordedRun, node: str, look: _Look) -> Explanation:
     task = look.arrival.task
     owner = task if look.store in run.tasks[task].stores else "global"
     table, at = run.tasks[owner].stores[look.store], run.index.step_of(look.position)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import islice
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.formatting import format_time, format_value, join_list, pluralize
+from kstreamnb.core.progress import under_way
 from kstreamnb.core.record import Change
 from kstreamnb.core.traits import OperatorTraits
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.steps import Drop
-from kstreamnb.replays.analysis.buffered_records import buffered_records
-from kstreamnb.replays.analysis.node_flow import NodeArrival, above, arrivals, descends, is_about, row_at, sinks_of
+from kstreamnb.replays.analysis.buffered_records import BufferedRecord, buffered_records
+from kstreamnb.replays.analysis.node_flow import NodeArrival, above, arrivals, descent, is_about, row_at, sinks_of
 from kstreamnb.replays.explain.explanation import Explanation, described
 from kstreamnb.replays.explain.joins import key_clash, unmatched
 from kstreamnb.replays.explain.predicates import unmet
@@ -22,6 +24,17 @@ from kstreamnb.topology.nodes import Node, Sink, Source, grouped
 
 _LOOKED_AT = 1_000
 _NOT_LOOKED_AT = f"only the first {_LOOKED_AT:,} of its records were examined"
+
+
+class _Question(NamedTuple):
+    """A question with what its answer looks up for each node: its drops, and the records that it holds back."""
+
+    run: RecordedRun
+    path: list[str]
+    key: object
+    descends: Callable[[int], bool]
+    dropped: dict[str, list[Drop]]
+    waiting: dict[str, list[BufferedRecord]]
 
 
 def why_no_output(self: Navigation, topic: str, key: object = None) -> Explanation:
@@ -34,18 +47,25 @@ def why_no_output(self: Navigation, topic: str, key: object = None) -> Explanati
     check_arguments(why_no_output, locals())
     run = self.run
     whose = "" if key is None else f" of key {format_value(key)}"
-    written = sum(descends(run, position, key) for position in run.output_positions(topic))
+    descends = descent(run, key)
+    written = sum(map(descends, run.output_positions(topic)))
     outcome = f"{pluralize(written, 'record')}{whose} went" if written else f"nothing{whose} was written"
     outcome += f' to "{topic}"'
     sinks = sinks_of(run, topic)
     if not sinks:
         return _nobody_writes(run, outcome, written)
     path = above(run, sinks)
-    stops = [stop for name in path for stop in _stops(run, name, path, key)]
-    came = [] if key is not None and (written or stops) else [fact for name in path for fact in _silent(run, name, key)]
+    waiting = grouped(buffered_records(run, len(run.steps)), attrgetter("node"))
+    about = _Question(run, path, key, descends, grouped(run.drops(), attrgetter("node")), waiting)
+    stops: list[Explanation] = []
+    with under_way("nodes", len(path)) as done:
+        for name in path:
+            stops += _stops(about, name)
+            done(1)
+    came = [] if key is not None and (written or stops) else [fact for name in path for fact in _silent(about, name)]
     silent = list(dict.fromkeys(came))
     last = stops[-1] if stops else None
-    facts = [*_lonely(run, path, key), *silent]
+    facts = [*_lonely(about), *silent]
     unseen = run.unseen(topic) if key is None else 0
     if unseen:
         facts.append(f"{pluralize(unseen, 'record')} more in transactions that were aborted or are not committed yet")
@@ -77,27 +97,28 @@ def _nobody_writes(run: RecordedRun, outcome: str, written: int) -> Explanation:
     return Explanation(f"{outcome}: {why}", numbers={"written": written})
 
 
-def _stops(run: RecordedRun, name: str, path: list[str], key: object) -> Iterator[Explanation]:
+def _stops(about: _Question, name: str) -> Iterator[Explanation]:
     """Yield explanations of what a node did not forward, by reason."""
-    node = run.topology.nodes[name]
+    run, node = about.run, about.run.topology.nodes[name]
     if isinstance(node, Sink):
         return
-    about: dict[str, Any] = {"node": name, "origin": node.origin}
-    for refusal, drops in _refused(run, name, key).items():
+    place: dict[str, Any] = {"node": name, "origin": node.origin}
+    for refusal, drops in _refused(about, name).items():
         answer = (
             f"{pluralize(len(drops), 'record')} did not get past {described(run, name)}: {refusal} (see why_dropped)"
         )
-        yield Explanation(answer, numbers={"stopped": len(drops)}, **about)
-    children = [child for child in run.topology.children(name) if child in path]
-    came = [arrival for arrival in arrivals(run, name, children) if descends(run, arrival.position, key)]
+        yield Explanation(answer, numbers={"stopped": len(drops)}, **place)
+    children = [child for child in run.topology.children(name) if child in about.path]
+    came = [arrival for arrival in arrivals(run, name, children) if about.descends(arrival.position)]
     stopped = [arrival for arrival in came if not arrival.went_on]
-    for reason, result in _by_reason(run, name, node, children, stopped).items():
+    for reason, result in _by_reason(about, node, children, stopped).items():
         steps = tuple(dict.fromkeys(run.index.step_of(arrival.position) for arrival in result[:5]))
         answer = f"{pluralize(len(result), 'record')} stopped at {described(run, name)}: {reason}"
-        yield Explanation(answer, numbers={"stopped": len(result)}, steps=steps, **about)
-    waiting = [buffered for buffered in buffered_records(run, len(run.steps)) if buffered.node == name]
-    if key is not None:
-        waiting = [buffered for buffered in waiting if any(arrival.key == buffered.key for arrival in came)]
+        yield Explanation(answer, numbers={"stopped": len(result)}, steps=steps, **place)
+    waiting = about.waiting.get(name, [])
+    if about.key is not None:
+        keys = [arrival.key for arrival in came]
+        waiting = [buffered for buffered in waiting if buffered.key in keys]
     if waiting:
         first = min(waiting, key=lambda buffered: buffered.due_ms)
         answer = (
@@ -105,20 +126,20 @@ def _stops(run: RecordedRun, name: str, path: list[str], key: object) -> Iterato
             f"{described(run, name)}: the first is due at stream time {format_time(first.due_ms)} ({first.rule}); "
             f"stream time there is {format_time(first.stream_time_ms)} (see why_open)"
         )
-        yield Explanation(answer, numbers={"stopped": len(waiting)}, **about)
+        yield Explanation(answer, numbers={"stopped": len(waiting)}, **place)
 
 
-def _refused(run: RecordedRun, name: str, key: object) -> dict[str, list[Drop]]:
+def _refused(about: _Question, name: str) -> dict[str, list[Drop]]:
     """Return records that a source dropped before a task consumed them, by reason."""
-    refused = (drop for drop in run.drops() if drop.node == name and "topic" in drop.details)
-    return grouped((drop for drop in refused if is_about(drop.key, key)), attrgetter("reason"))
+    refused = (drop for drop in about.dropped.get(name, ()) if "topic" in drop.details)
+    return grouped((drop for drop in refused if is_about(drop.key, about.key)), attrgetter("reason"))
 
 
 def _by_reason(
-    run: RecordedRun, name: str, node: Node, children: list[str], stopped: list[NodeArrival]
+    about: _Question, node: Node, children: list[str], stopped: list[NodeArrival]
 ) -> dict[str, list[NodeArrival]]:
-    drops = {drop.step: drop.reason for drop in run.drops() if drop.node == name}
-    traits = node.traits
+    run, traits = about.run, node.traits
+    drops = {drop.step: drop.reason for drop in about.dropped.get(node.name, ())}
     holds = traits.buffer is not None  # what it keeps is counted separately
     result: dict[str, list[NodeArrival]] = {}
     for number, arrival in enumerate(stopped):
@@ -133,7 +154,7 @@ def _by_reason(
             reason = _NOT_LOOKED_AT
         result.setdefault(reason, []).append(arrival)
     if traits.buffer is not None and traits.buffer.kind == "row":
-        alone = {answer.steps[0] for answer, _ in unmatched(run, name)}
+        alone = {each.step for each in unmatched(run, node.name)}
         for arrival in stopped:
             if run.index.step_of(arrival.position) in alone:
                 result.setdefault(_NO_ROW, []).append(arrival)
@@ -168,8 +189,9 @@ _JOINS = {
 }
 
 
-def _silent(run: RecordedRun, name: str, key: object) -> Iterator[str]:
+def _silent(about: _Question, name: str) -> Iterator[str]:
     """Yield topics without records, or any of a key, on the path: of sources, and of tables that a join looks up."""
+    run, key = about.run, about.key
     node = run.topology.nodes[name]
     join = node.traits.join
     sources = [node] if isinstance(node, Source) else []
@@ -177,7 +199,7 @@ def _silent(run: RecordedRun, name: str, key: object) -> Iterator[str]:
         sources = _sources_of(run, join.store)
     for source in sources:
         keys = [arrival.key for arrival in arrivals(run, source.name)]
-        if not any(is_about(have, key) for have in keys) and not _refused(run, source.name, key):
+        if not any(is_about(have, key) for have in keys) and not _refused(about, source.name):
             fact = "got no record" if key is None else f"got no record of key {format_value(key)}"
             clash = key_clash(key, keys)
             for topic in source.topics or (str(source.pattern),):
@@ -192,14 +214,15 @@ def _sources_of(run: RecordedRun, store: str) -> list[Source]:
     return [each for name in above(run, keepers) if isinstance(each := topology.nodes[name], Source)]
 
 
-def _lonely(run: RecordedRun, path: list[str], key: object) -> Iterator[str]:
+def _lonely(about: _Question) -> Iterator[str]:
     """Yield joins on the path that forwarded records without a row of their table."""
-    for name in path:
+    run = about.run
+    for name in about.path:
         join = run.topology.nodes[name].traits.join
         if join is None or join.kind != "lookup" or not join.keeps_unmatched:
             continue
         store, selector = join.store, join.key_selector
-        came = [each for each in arrivals(run, name) if descends(run, each.position, key)][:_LOOKED_AT]
+        came = list(islice((each for each in arrivals(run, name) if about.descends(each.position)), _LOOKED_AT))
         keys = [each.key if selector is None else selector(each.key, each.value) for each in came]
         alone = sum(
             row_at(run, each.task, store, key, each.position) is None for each, key in zip(came, keys, strict=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -355,3 +357,61 @@ def test_a_key_asked_for_is_not_taken_for_the_start_of_another() -> None:
     run = joined(("l", "kx", "A", 0), ("r", "z", "B", 0))
     assert list(run.why_no_match(key="k")) == []
     assert len(list(run.why_no_match(key="kx"))) == 1
+
+
+def joined_over(count: int) -> Replay:
+    """Join streams of a few keys, of which every other record has a partner, with a table that has none of its keys."""
+    builder = ks.StreamsBuilder("many")
+    left, right = builder.stream("l"), builder.stream("r")
+    left.join(right, lambda a, b: a + b, ks.JoinWindows.of(difference="2ms")).to("pairs")
+    left.join(builder.table("t"), lambda a, b: a + b).to("out")
+    rows = [("l", f"k{at % 7}", 1, 20 * at) for at in range(count)]
+    rows += [("r", f"k{at % 7}", 1, 20 * at + at % 4) for at in range(count)]
+    return replay(builder.build(), sample(*rows, ("t", "other", 1, 0)))
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda run: list(run.why_no_match("KSTREAM-JOINTHIS-0000000004")),
+        lambda run: str(run.why_no_match()),
+        lambda run: run.why_no_match(key="k3"),
+        lambda run: run.why_no_output("pairs"),
+        lambda run: run.why_no_output("out", key="k3"),
+    ],
+)
+def test_an_answer_takes_work_in_proportion_to_the_records(ask: Callable[[Replay], object]) -> None:
+    """Four times the records take four times as many calls of functions, and not sixteen times."""
+
+    def calls(count: int) -> int:
+        run, events = joined_over(count), []
+        sys.setprofile(lambda frame, event, _: events.append(event))
+        try:
+            ask(run)
+        finally:
+            sys.setprofile(None)
+        return len(events)
+
+    assert calls(1_200) < 5 * calls(300)
+
+
+def test_of_many_candidates_the_nearest_are_named_with_their_steps() -> None:
+    """Three of five, the nearest first; the steps to look at are those of the record and of the candidates."""
+    candidates = [("r", "k", "B", time) for time in (10, 40, 90, 130, 300)]
+    run = joined(*candidates[:3], ("l", "k", "A", 110), *candidates[3:])
+    found = run.why_no_match("KSTREAM-JOINTHIS-0000000004")[0]
+    named = [run.steps[step - 1].record for step in found.steps]
+    assert [110, 90, 130, 40] == [record.timestamp for record in named if record is not None]
+
+
+def test_a_list_is_a_key_like_any_other() -> None:
+    """Lists cannot be looked up in a dict, but their records find partners and are found."""
+    builder, json = ks.StreamsBuilder("lists"), ks.Serdes.json()
+    left, right = builder.stream("l", key_serde=json), builder.stream("r", key_serde=json)
+    windows = ks.JoinWindows.of(difference="10ms")
+    left.join(right, lambda a, b: a + b, windows).to("out", key_serde=json)
+    run = replay(builder.build(), sample(("l", ["k"], "A", 0), ("l", ["k"], "C", 50), ("r", ["k"], "B", 5)))
+    (found,) = run.why_no_match()
+    assert {"timestamp_ms": 50, "nearest_ms": 5, "distance_ms": 35} == {
+        name: found.numbers[name] for name in ("timestamp_ms", "nearest_ms", "distance_ms")
+    }

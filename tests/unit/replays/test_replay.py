@@ -6,14 +6,15 @@ import gc
 import signal
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 import kstreamnb as ks
 from kstreamnb.errors import EngineError, ProcessingError, StateError, UnknownNameError
-from kstreamnb.recording.trace import keep, numbers_of, positions_of, shown
+from kstreamnb.recording.trace import Code, Recording, keep, shown
+from kstreamnb.recording.trace_index import TraceIndex
 from kstreamnb.replays.replay import Replay
 from kstreamnb.replays.replay_sample import replay
 
@@ -280,13 +281,25 @@ def test_displays_hold_the_same_facts_in_text_and_html(run: Replay) -> None:
 
 
 @pytest.mark.parametrize("codes", [3, 300])
-def test_entries_are_found_by_their_numbers_however_many_there_are(codes: int) -> None:
-    """S0-25: the steps of a run are found with many nodes and partitions as with few."""
-    log = [(place % codes, "entry") for place in range(2 * codes)]
-    numbers = numbers_of(log, codes)
-    assert [number for number, _ in log] == list(numbers)
-    wanted = [n in (1, codes - 1) for n in range(codes)]
-    assert [1, codes - 1, codes + 1, 2 * codes - 1] == positions_of(wanted, numbers)
+def test_a_log_is_read_twice_however_many_nodes_and_partitions_it_has(codes: int) -> None:
+    """S0-25: once for the steps, and once for the entries of all nodes and partitions."""
+
+    class CountedLog(list[Any]):
+        passes = 0
+
+        def __iter__(self) -> Iterator[Any]:
+            self.passes += 1
+            return super().__iter__()
+
+    recording = Recording()
+    recording.log = CountedLog((place % codes, "entry") for place in range(2 * codes))
+    recording.codes = [Code("consumed" if n in (1, codes - 1) else "forwarded", f"0_{n}") for n in range(codes)]
+    index = TraceIndex(recording)
+    assert [1, codes - 1, codes + 1, 2 * codes - 1] == list(index.starts) == index.positions_of("consumed")
+    assert {code.task: [n, n + codes] for n, code in enumerate(index.codes)} == {
+        code.task: list(positions) for kind in ("consumed", "forwarded") for code, positions in index.of_kind(kind)
+    }
+    assert 2 == recording.log.passes
 
 
 def test_a_preview_that_dropped_says_over_how_many_partitions_it_ran() -> None:
@@ -434,3 +447,36 @@ def test_an_interrupted_replay_leaves_the_run_until_then(regrouped: bool) -> Non
     assert whole.at(complete).store("counts") == run.at(complete).store("counts")
     stop.discard(60)
     assert str(whole) == str(replay(topology, records))
+
+
+class InterruptedLog(list[Any]):
+    """A log that raises KeyboardInterrupt once, after some reads."""
+
+    left = -1
+
+    def __getitem__(self, position: Any) -> Any:
+        self.left -= 1
+        if not self.left:
+            raise KeyboardInterrupt
+        return super().__getitem__(position)
+
+
+@pytest.mark.parametrize("reads", [1, 4, 9])
+@pytest.mark.parametrize(("first", "then"), [(200, 3), (150, 200)])
+def test_an_interrupt_leaves_no_rows_of_another_step(reads: int, first: int, then: int) -> None:
+    """Ctrl-C while a state is computed, forwards or backwards: other steps and questions answer as if never asked."""
+    builder = ks.StreamsBuilder("rows")
+    builder.stream("in").group_by_key().count(store="counts").to_stream().to("out")
+    run = replay(builder.build(), sample(*(("in", f"k{at}", 1, at) for at in range(200)))).run
+    fresh, task = TraceIndex(run.index.recording), next(iter(run.tasks))
+    recording = Recording()
+    recording.codes, recording.log = run.index.codes, (log := InterruptedLog(run.index.log))
+    index = TraceIndex(recording)
+    index.rows(task, "counts", then)
+    for ask in (lambda: index.rows(task, "counts", first), lambda: index.writes(task, "counts")):
+        log.left = reads
+        with pytest.raises(KeyboardInterrupt):
+            ask()
+    for step in (then, first):
+        assert fresh.rows(task, "counts", step) == index.rows(task, "counts", step)
+    assert fresh.writes(task, "counts") == index.writes(task, "counts")

@@ -6,7 +6,9 @@ import datetime as dt
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import kstreamnb as ks
@@ -31,6 +33,10 @@ FRAMES: dict[str, tuple[pd.DataFrame, dict[str, Any], str]] = {
     "a wrong column": (column(v=[1]), {"timestamp": "when"}, 'column "when" does not exist'),
     "no columns at all": (pd.DataFrame(), {}, 'column "ts" does not exist'),
     "times in the index": (column(v=[1]).set_index("ts"), {}, '"ts" is the index of the frame'),
+    "keys in the index": (column(v=[1]).set_index("k", append=True), {}, '"k" is the index of the frame'),
+    "an order of words and numbers": (
+        column(v=[1, "x"]), {"order_by": "v"}, 'rows cannot be sorted by "v"',
+    ),
     "two columns of one name": (pd.DataFrame([["a", 1, 2, 0]], columns=["k", "v", "v", "ts"]), {}, "is not unique"),
     "a missing time": (
         column(ts=pd.to_datetime(["2024-01-01", None], utc=True)), {}, 'column "ts" has no time in 1 of 2 rows',
@@ -60,6 +66,31 @@ def test_a_frame_that_cannot_be_read_says_why(case: str) -> None:
     assert said in str(raised.value)
 
 
+def test_an_arrow_table_is_not_sorted_by_structures() -> None:
+    """The error is the one of a pandas frame."""
+    table = pa.table({"k": ["a", "b"], "ts": [0, 1], "v": [{"a": 1}, {"a": 2}]})
+    with pytest.raises(ConfigError, match='rows cannot be sorted by "v"'):
+        framed(table, order_by="v")
+
+
+def test_scalars_of_numpy_become_values_of_python() -> None:
+    """Texts, bytes, numbers and truth values in a column of objects are those that JSON and serdes know."""
+    scalars = [np.str_("a"), np.bytes_(b"x"), np.float64(1.5), np.int8(1), np.bool_(True), np.float64("nan")]
+    values = [row.value for row in framed(column(v=[scalars, *scalars]), value="v")]
+    assert [["a", b"x", 1.5, 1, True, None], "a", b"x", 1.5, 1, True, None] == values
+    assert [list, str, bytes, float, int, bool, type(None)] == list(map(type, values))
+    assert [str, bytes, float, int, bool, type(None)] == list(map(type, values[0]))
+
+
+def test_a_replay_refuses_a_partition_that_was_read_from_a_wrong_column() -> None:
+    """A hundred thousand tasks would take hours to begin with."""
+    builder = ks.StreamsBuilder("wrong")
+    builder.stream("t").to("out")
+    sample = framed(column(p=[0, 99_999]), partition="p")
+    with pytest.raises(ConfigError, match="a record is in partition 99999, so a replay would need 100,000 partitions"):
+        ks.replay(builder.build(), sample)
+
+
 def test_odd_frames_are_read_as_they_are() -> None:
     """Mixed types, numbers of 70 bits, nanoseconds, zones, no rows: only fractions of a millisecond are lost."""
     mixed = framed(column(k=["a", 1, None, 2.5], v=[1, "x", [1], {"a": 2**70}]), value="v")
@@ -67,6 +98,9 @@ def test_odd_frames_are_read_as_they_are() -> None:
     with pytest.warns(UserWarning, match='times of column "ts" are cut to whole milliseconds'):
         nanos = framed(column(ts=pd.to_datetime([1_704_067_200_123_456_789], utc=True)))
     assert 1_704_067_200_123 == nanos[0].timestamp
+    with pytest.warns(UserWarning, match='times of column "ts" are cut to whole milliseconds'):
+        texts = framed(column(ts=["2024-01-01T00:00:00.123456Z", "2024-01-01T01:00:00.5+01:00", 7]))
+    assert [1_704_067_200_123, 1_704_067_200_500, 7] == [row.timestamp for row in texts]
     berlin = framed(column(ts=pd.to_datetime(["2024-01-01"]).tz_localize("Europe/Berlin")))
     assert dt.datetime(2023, 12, 31, 23, tzinfo=UTC).timestamp() * 1000 == berlin[0].timestamp
     assert 0 == len(framed(pd.DataFrame(columns=["k", "v", "ts"])))
