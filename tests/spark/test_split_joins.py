@@ -10,6 +10,7 @@ import pytest
 
 import kstreamnb as ks
 from kstreamnb.errors import CheckpointError
+from kstreamnb.spark.jvm.profiles import profile_settings
 from kstreamnb.spark.state.checkpoint_manifest import Manifest, check_compatible, manifest_of
 from tests.spark.level_runs import forget, ran
 from tests.spark.streams import Output, Row, driven, placed
@@ -240,9 +241,22 @@ def test_a_checkpoint_continues_in_the_layout_that_it_began_with() -> None:
 
 
 def test_the_plan_shows_the_copy_and_which_join_is_split() -> None:
-    """With one state partition nothing can run side by side, so the join stays whole."""
+    """Its levels are those of the split topology."""
     planned = str(ks.plan(one_join(), 4, spark_partitions=4))
     assert "max parallelism: 4 of sub-topology 0, 4 of sub-topology 1, 4 of sub-topology 2" in planned
     assert "split: the sides of the foreign-key join at KTABLE-FK-JOIN-SUBSCRIPTION-RESPONSE-RESOLVER" in planned
     assert "-rows (a copy of the left table's rows)" in planned
-    assert "in one place: sub-topologies 0, 1" in str(ks.plan(one_join(), 4, spark_partitions=1))
+
+
+@pytest.mark.parametrize(
+    ("partitions", "spark_partitions", "whole"),
+    [(4, int(profile_settings("latency")["spark.default.parallelism"]), True), (1, 4, True), (2, 2, False)],
+)
+def test_a_join_stays_one_task_if_its_sides_could_not_run_at_the_same_time(
+    partitions: int, spark_partitions: int, whole: bool
+) -> None:
+    """As in a session of the profile "latency": two more levels would only make each batch longer."""
+    planned = ks.plan(one_join(), partitions, spark_partitions=spark_partitions)
+    reason = "is one task, because at most one task of each level could run at a time"
+    assert whole == bool(planned.cycles) == (reason in str(planned))
+    assert whole != bool(planned.deployment.application.split)
