@@ -183,7 +183,7 @@ def deploy(
     as_given = {**_with_prefix(settings, "producer."), **(producer or {})}  # without the limits that the plan adds
     limited = settings if sink is not None else with_limits(settings, topology, admin, {**servers, **as_given})
     over = partial(application_over, topology, limited, topics | missing)
-    application = over(old and old.split)
+    application = over(None if old is None else old.split)
     refuse_what_cannot_run(application)
     _refuse_loops(application, sink)
     is_new = last_begun(folder) < 0  # an earlier deployment may have got no further than its manifest
