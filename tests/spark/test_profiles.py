@@ -44,7 +44,7 @@ def test_small_batches_have_both_compilers_and_one_partition_a_level() -> None:
     assert "-Xmn160m" in found["spark.driver.extraJavaOptions"].split()  # short pauses
     for profile in ("local", "notebook"):
         others = profile_settings(profile)
-        assert "-XX:TieredStopAtLevel=1" in others["spark.driver.extraJavaOptions"].split()
+        assert {"-XX:TieredStopAtLevel=1", "-XX:MetaspaceSize=160m"} <= set(others["spark.driver.extraJavaOptions"].split())
         assert "spark.default.parallelism" not in others
 
 
