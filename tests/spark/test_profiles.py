@@ -223,6 +223,21 @@ def test_sessions_start_from_the_classes_that_were_archived(tmp_path: Path) -> N
 
 
 @pytest.mark.spark
+def test_a_class_path_of_the_user_leaves_the_classes_of_the_kit_there(tmp_path: Path) -> None:
+    """Spark would not find the class that writes its files."""
+    code = (
+        "import kstreamnb as ks; from pathlib import Path;"
+        f"spark = ks.spark.spark_session(settings={{'spark.driver.extraClassPath': {str(tmp_path)!r}}});"
+        f"spark.range(3).write.parquet({str(tmp_path / 'rows')!r});"
+        "print(spark.conf.get('spark.driver.extraClassPath')); print(ks.spark.spark_report())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert 0 == done.returncode, done.stderr
+    assert str(tmp_path) in done.stdout.splitlines()[0].split(os.pathsep)
+    assert "patch batch-classes = on" in done.stdout
+
+
+@pytest.mark.spark
 @pytest.mark.parametrize("name", ["short", "a-name-that-is-too-long-for-the-address-of-a-socket"])
 def test_a_session_leaves_no_files_behind(name: str) -> None:
     """Spark never removes the files of its sockets; a path that is too long for one gets sockets of the network."""
