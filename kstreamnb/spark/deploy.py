@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pyspark.sql import SparkSession
@@ -40,7 +41,7 @@ from kstreamnb.spark.operations.slow_batches import SlowBatches
 from kstreamnb.spark.operations.topic_discovery import TopicDiscovery, application_over
 from kstreamnb.spark.operations.topic_watcher import PATIENCE_S, TopicWatcher, refuse_replaced_topics
 from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment, WorkerOptions
-from kstreamnb.spark.planning.deployment_plan import warn_of_uneven_stores
+from kstreamnb.spark.planning.deployment_plan import ONE_AT_A_TIME, warn_of_uneven_stores
 from kstreamnb.spark.planning.placement import plan_deployment, useful_partitions
 from kstreamnb.spark.planning.preflight import refuse_what_cannot_run, refuse_what_is_too_large
 from kstreamnb.spark.query.control import QueryControl
@@ -122,7 +123,8 @@ def deploy(
             any size through in batches whose transactions end in time.
         tick: how often wall-clock punctuators are checked, if the topology has users' processors. Default: "1s".
         spark_partitions: state partitions of the query, fixed by its first start until `ks.spark.rescale`; by default
-            as many as cores, but no more than the widest level has tasks. With 1, a foreign-key join stays one task.
+            as many as cores, but no more than the widest level has tasks. With 1, the default in a session of the
+            profile "latency", a foreign-key join stays one task.
         memory_limit: bytes of memory that state may take in all Python workers of an executor; state beyond it is in
             files in the executor's local folder. Default: 1 GiB.
         fail_on_loss: end the query when records were removed before they were read. Default: True.
@@ -166,7 +168,6 @@ def deploy(
         ...     [(record.key, record.value) for record in Sample.capture(servers, "large")]
         [('b', 3)]
     """
-    _refuse_other_kinds(topology, spark, sink)
     _refuse_nonsense(locals())
     settings, discover_ms = _settings(config, topology, application_id), duration_ms(discover, "discover")
     if spark is None and SparkSession.getActiveSession() is None:
@@ -181,10 +182,10 @@ def deploy(
     missing = missing_outputs(topology, settings, topics, create=create_topics) if sink is None else {}
     as_given = {**_with_prefix(settings, "producer."), **(producer or {})}  # without the limits that the plan adds
     limited = settings if sink is not None else with_limits(settings, topology, admin, {**servers, **as_given})
-    application = application_over(topology, limited, topics | missing, _split(old, spark_partitions))
+    over = partial(application_over, topology, limited, topics | missing)
+    application = over(None if old is None else old.split)
     refuse_what_cannot_run(application)
-    if sink is not None:
-        _refuse_loops(application)
+    _refuse_loops(application, sink)
     is_new = last_begun(folder) < 0  # an earlier deployment may have got no further than its manifest
     adopted, reset = _origin(admin, application, folder, is_new=is_new)
     start = _start(application, starting, adopted or reset)
@@ -193,6 +194,7 @@ def deploy(
     spark_partitions = spark_partitions or (
         old.spark_partitions if old else useful_partitions(application, session.sparkContext.defaultParallelism)
     )
+    application = over(()) if old is None and useful_partitions(application, spark_partitions) == 1 else application
     slots = 0 if publish == "driver" else (old and old.slots) or spark_partitions
     sink = sink or _kafka_sink(servers, application, name, guarantee, as_given, slots)
     options = WorkerOptions(sink.kafka, memory_limit, verify=verify, changelogs=changelogs, slots=slots, live=live)
@@ -226,21 +228,27 @@ def deploy(
     return query
 
 
-def _split(old: Manifest | None, spark_partitions: int | None) -> Collection[str] | None:
-    """Return the foreign-key joins to split: those of the checkpoint, else all (None) if tasks can run side by side."""
-    return old.split if old is not None else () if spark_partitions == 1 else None
-
-
 def _launch(query: Query, folder: CheckpointFiles, manifest: Manifest, old: Manifest | None, *, is_new: bool) -> None:
     """Start a query; if its sink has batches of another checkpoint, a new folder is left as it was."""
     if old is not None and (empty := starts_empty(old, manifest)):
         query.control.action.log.note("has new state", empty=", ".join(empty))
+    _note_joins(query, old)
     try:
         query.restart()
     except CheckpointError:
         if old is None and is_new and last_begun(folder) < 0:
             withdraw_manifest(folder)
         raise
+
+
+def _note_joins(query: Query, old: Manifest | None) -> None:
+    """Log which foreign-key joins that can be split are, and why."""
+    application = query.deployment.application
+    chosen = "its sides run at the same time" if application.split else ONE_AT_A_TIME
+    because = chosen if old is None else "the checkpoint began with it"
+    for join in (*application.split, *application.whole):
+        layout = "split" if join in application.split else "one task"
+        query.control.action.log.note("foreign-key join", node=join, layout=layout, because=because)
 
 
 def _discovery(
@@ -257,8 +265,8 @@ def _of_checkpoint(options: WorkerOptions, folder: CheckpointFiles, *, adopts: b
     return replace(options, positions=positions_folder(folder), seed=seed)
 
 
-def _refuse_loops(application: ApplicationPlan) -> None:
-    if application.looped:
+def _refuse_loops(application: ApplicationPlan, sink: QuerySink | None) -> None:
+    if sink is not None and application.looped:
         raise ConfigError(f'topic "{application.looped[0]}" is written and read back: that needs Kafka as its sink')
 
 
@@ -291,6 +299,7 @@ def _origin(
 
 
 def _refuse_nonsense(arguments: Mapping[str, Any]) -> None:
+    _refuse_other_kinds(arguments["topology"], arguments["spark"], arguments["sink"])
     for name in ("max_records", "spark_partitions", "memory_limit"):
         number = arguments[name]
         if number is not None and not (isinstance(number, int) and number >= 0):

@@ -48,15 +48,14 @@ class _FewRecords(OffsetSource):
 def archive_classes() -> Path:
     """Start a session, run a topology and a stream, and archive the loaded classes; return the path of the archive.
 
-    Call it in a process without a session, because the JVM ends. Java cannot archive classes while an agent is loaded,
-    so this session has none.
+    Call it in a process without a session, because the JVM ends.
 
     Raises: FileNotFoundError if Java wrote no archive.
     """
     archive = Launch(local=True, submitted=False, folder=temp_dir("spark")).archive
     with TemporaryDirectory(dir=archive.parent) as work:  # beside the archive: a rename there is atomic
         new = Path(work, "classes.jsa")
-        os.environ |= {OPTIONS: f'"-XX:ArchiveClassesAtExit={new}"', DISABLED_VARIABLE: "class-archive,batch-agent"}
+        os.environ |= {OPTIONS: f'"-XX:ArchiveClassesAtExit={new}"', DISABLED_VARIABLE: "class-archive"}
         spark = spark_session("classes")
         _load_classes(spark, Path(work))
         jvm = spark.sparkContext._gateway.proc  # noqa: SLF001

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+
 import pytest
 
 import kstreamnb as ks
@@ -51,3 +54,38 @@ def test_a_split_join_is_rescaled_and_its_copy_compared_with_its_log(bench: Benc
     table = ks.spark.read_store(_joined(name), "joined", query.checkpoint, spark=bench.spark)
     assert expected == dict(table.all())
     assert not [topic for topic in bench.admin.topics() if "-rows" in topic]
+
+
+@pytest.fixture
+def one_slot(bench: Bench) -> Iterator[None]:
+    """The parallelism that the profile "latency" sets."""
+    settings = bench.spark.sparkContext._jsc.sc().conf()
+    settings.set("spark.default.parallelism", "1")
+    yield
+    settings.remove("spark.default.parallelism")
+
+
+@pytest.mark.usefixtures("one_slot")
+@pytest.mark.parametrize(
+    ("given", "layout", "because"),
+    [
+        (None, "one task", "at most one task of each level could run at a time"),
+        (2, "split", "its sides run at the same time"),
+    ],
+)
+def test_deploy_says_which_layout_a_join_has_and_a_checkpoint_keeps_it(
+    bench: Bench, caplog: pytest.LogCaptureFixture, given: int | None, layout: str, because: str
+) -> None:
+    """With one state partition, the default there, the join is one task; with more it is split."""
+    name = f"layout-{given}"
+    for topic in ("orders", "customers", "out"):
+        bench.admin.create_topic(f"{name}-{topic}", partitions=3)
+    for number, reason in enumerate((because, "the checkpoint began with it")):
+        expected = _round(bench, name, number)
+        caplog.clear()
+        with caplog.at_level(logging.INFO, "kstreamnb.query"):
+            query = bench.run(_joined(name), spark_partitions=None if number else given)
+        assert expected == dict(query.store("joined").all())
+        assert bool(query.deployment.application.cycles) == (layout == "one task")
+        said = f"layout {layout}, because {reason})"
+        assert [said in text for text in caplog.messages if "foreign-key join" in text] == [True]

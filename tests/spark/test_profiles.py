@@ -44,7 +44,8 @@ def test_small_batches_have_both_compilers_and_one_partition_a_level() -> None:
     assert "-Xmn160m" in found["spark.driver.extraJavaOptions"].split()  # short pauses
     for profile in ("local", "notebook"):
         others = profile_settings(profile)
-        assert "-XX:TieredStopAtLevel=1" in others["spark.driver.extraJavaOptions"].split()
+        options = others["spark.driver.extraJavaOptions"].split()
+        assert {"-XX:TieredStopAtLevel=1", "-XX:MetaspaceSize=160m"} <= {*options}
         assert "spark.default.parallelism" not in others
 
 
@@ -79,7 +80,7 @@ def test_hadoop_notes_no_origins_and_keeps_its_settings(spark: SparkSession) -> 
 
 @pytest.mark.spark
 def test_spark_binds_equal_encoders_of_plain_types_once(spark: SparkSession) -> None:
-    """The agent keeps their results, because every batch asks for them again; those of other types are made again."""
+    """The cache keeps their results, because every batch asks for them again; those of other types are made again."""
     java = spark._jvm
     assert java is not None
     cache = java.kstreamnb.BatchCache
@@ -102,7 +103,7 @@ def test_spark_binds_equal_encoders_of_plain_types_once(spark: SparkSession) -> 
 
 @pytest.mark.spark
 def test_batches_for_python_keep_their_limit_of_bytes(spark: SparkSession) -> None:
-    """The agent has their size asked for every sixteenth row only, so a batch has at most fifteen rows too many."""
+    """Their size is asked for every sixteenth row only, so a batch has at most fifteen rows too many."""
     session = spark.newSession()
     session.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", "100000")
 
@@ -217,8 +218,23 @@ def test_sessions_start_from_the_classes_that_were_archived(tmp_path: Path) -> N
     assert [archive] == list((tmp_path / "kstreamnb").glob("spark-*/classes-*"))
     after = output("-c", ARCHIVED)
     assert f"-XX:SharedArchiveFile={archive}" in after
-    assert "patch batch-agent = on" in after
+    assert "patch batch-classes = on" in after
     assert "rows: 3" in after
+
+
+@pytest.mark.spark
+def test_a_class_path_of_the_user_leaves_the_classes_of_the_kit_there(tmp_path: Path) -> None:
+    """Spark would not find the class that writes its files."""
+    code = (
+        "import kstreamnb as ks; from pathlib import Path;"
+        f"spark = ks.spark.spark_session(settings={{'spark.driver.extraClassPath': {str(tmp_path)!r}}});"
+        f"spark.range(3).write.parquet({str(tmp_path / 'rows')!r});"
+        "print(spark.conf.get('spark.driver.extraClassPath')); print(ks.spark.spark_report())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert 0 == done.returncode, done.stderr
+    assert str(tmp_path) in done.stdout.splitlines()[0].split(os.pathsep)
+    assert "patch batch-classes = on" in done.stdout
 
 
 @pytest.mark.spark

@@ -10,6 +10,7 @@ import pytest
 
 import kstreamnb as ks
 from kstreamnb.errors import CheckpointError
+from kstreamnb.spark.jvm.profiles import profile_settings
 from kstreamnb.spark.state.checkpoint_manifest import Manifest, check_compatible, manifest_of
 from tests.spark.level_runs import forget, ran
 from tests.spark.streams import Output, Row, driven, placed
@@ -192,7 +193,7 @@ def _left_table_below(builder: ks.StreamsBuilder) -> None:
     ("build", "circles"),
     [
         (_self_join, [{0}]),
-        (_right_table_twice, [{1, 2}]),
+        (_right_table_twice, [{0, 1}]),
         (_one_input_for_both, [{0, 1}]),
         (_windows_below, [{0, 1}]),
         (_left_table_below, [{0, 1}]),
@@ -202,10 +203,21 @@ def _left_table_below(builder: ks.StreamsBuilder) -> None:
     ],
 )
 def test_joins_whose_results_would_depend_on_the_split_stay_in_one_task(build: Any, circles: list[set[int]]) -> None:
-    """Both sides share an input or stores, what follows depends on stream time, or a left row on when it is asked."""
+    """Both sides share an input or stores, what follows depends on stream time, or a left row on when it is asked.
+
+    A join of the result with the same right table keeps the first join's sides together, too.
+    """
     builder = ks.StreamsBuilder("shop")
     build(builder)
     assert circles == [set(cycle) for cycle in placed(builder.build(), 3).application.cycles]
+
+
+def test_a_join_that_was_split_beside_a_cycle_stays_so_in_its_checkpoint() -> None:
+    """Earlier versions split a join although the task of its right table ran its answers, too."""
+    builder = ks.StreamsBuilder("shop")
+    _right_table_twice(builder)
+    first = next(name for name in builder.build().nodes if "RESPONSE-RESOLVER" in name)
+    assert [{1, 2}] == [set(cycle) for cycle in placed(builder.build(), 3, split=[first]).application.cycles]
 
 
 def test_a_split_keeps_the_ids_of_sub_topologies_and_numbers_new_ones_after_them() -> None:
@@ -240,9 +252,22 @@ def test_a_checkpoint_continues_in_the_layout_that_it_began_with() -> None:
 
 
 def test_the_plan_shows_the_copy_and_which_join_is_split() -> None:
-    """With one state partition nothing can run side by side, so the join stays whole."""
+    """Its levels are those of the split topology."""
     planned = str(ks.plan(one_join(), 4, spark_partitions=4))
     assert "max parallelism: 4 of sub-topology 0, 4 of sub-topology 1, 4 of sub-topology 2" in planned
     assert "split: the sides of the foreign-key join at KTABLE-FK-JOIN-SUBSCRIPTION-RESPONSE-RESOLVER" in planned
     assert "-rows (a copy of the left table's rows)" in planned
-    assert "in one place: sub-topologies 0, 1" in str(ks.plan(one_join(), 4, spark_partitions=1))
+
+
+@pytest.mark.parametrize(
+    ("partitions", "spark_partitions", "whole"),
+    [(4, int(profile_settings("latency")["spark.default.parallelism"]), True), (1, 4, True), (2, 2, False)],
+)
+def test_a_join_stays_one_task_if_its_sides_could_not_run_at_the_same_time(
+    partitions: int, spark_partitions: int, whole: bool
+) -> None:
+    """As in a session of the profile "latency": two more levels would only make each batch longer."""
+    planned = ks.plan(one_join(), partitions, spark_partitions=spark_partitions)
+    reason = "is one task, because at most one task of each level could run at a time"
+    assert whole == bool(planned.cycles) == (reason in str(planned))
+    assert whole != bool(planned.deployment.application.split)

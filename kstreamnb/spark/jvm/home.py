@@ -18,7 +18,6 @@ import pyspark
 from kstreamnb.kafka.java import cache_folder
 
 _CLASSES = Path(__file__).with_name("java")
-_MANIFEST = "Manifest-Version: 1.0\nPremain-Class: kstreamnb.BatchAgent\n\n"
 JAR, HOME = "kstreamnb.jar", "home"
 
 
@@ -49,7 +48,6 @@ def jvm_folder(session: Path) -> Path:
 
 def _fill(folder: Path, spark: Path, classes: list[Path]) -> None:
     with zipfile.ZipFile(folder / JAR, "w") as jar:
-        jar.writestr("META-INF/MANIFEST.MF", _MANIFEST)
         for path in classes:
             jar.write(path, path.relative_to(_CLASSES))
     (folder / HOME).mkdir()

@@ -9,6 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pyspark
+from py4j.clientserver import ClientServer  # type: ignore[import-untyped]
 
 from kstreamnb.kafka.java import java
 from kstreamnb.spark.jvm.home import HOME, JAR, jvm_folder
@@ -28,6 +29,7 @@ class Launch:
         settings: Spark settings that patches add.
         environment: variables of the JVM's process that patches set.
         options: options of the JVM that patches add.
+        gateway: the connection to the JVM once it runs.
     """
 
     local: bool
@@ -36,6 +38,7 @@ class Launch:
     settings: dict[str, str] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
     options: list[str] = field(default_factory=list)
+    gateway: ClientServer | None = None
 
     @cached_property
     def lasting(self) -> Path:
@@ -93,19 +96,25 @@ def _use_class_archive(launch: Launch) -> None:
     launch.options.append(f"-XX:SharedArchiveFile={launch.archive}")
 
 
-def _use_batch_agent(launch: Launch) -> None:
-    """Load `java/kstreamnb/BatchAgent.java` into the JVM, which spares Spark work that it repeats for every batch."""
-    launch.options.append(f"-javaagent:{launch.lasting / JAR}")
+def _use_batch_classes(launch: Launch) -> None:
+    """Have `java/kstreamnb/BatchClasses.java` spare Spark work that it repeats for every batch.
+
+    It defines classes that Spark's start has not loaded yet, so this must precede the Spark context.
+    """
+    assert launch.gateway is not None
+    launch.gateway.jvm.kstreamnb.BatchClasses.define()
 
 
 LAUNCH_PATCHES = (
     Patch("local-files", "saves a chmod process for each file that Spark writes", _needs_own_jvm, _use_local_files),
     Patch("worker-home", "Python workers start up to a second sooner", _has_other_home, _use_home_without_zip),
     Patch("class-archive", "a session starts in half the time", _lacks_archive, _use_class_archive),
+)
+JVM_PATCHES = (
     Patch(
-        "batch-agent",
+        "batch-classes",
         "skips steps that took a fifth of the samples of a profile of small batches",
         _needs_own_jvm,
-        _use_batch_agent,
+        _use_batch_classes,
     ),
 )

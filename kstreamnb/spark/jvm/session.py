@@ -34,7 +34,7 @@ from kstreamnb.errors import ConfigError, JvmGoneError, SparkError
 from kstreamnb.kafka.java import java
 from kstreamnb.kafka.storage.temp_dirs import temp_dir
 from kstreamnb.spark.jvm.constants import LOCAL_MASTER, NO_JVM, WORKER_SETTINGS
-from kstreamnb.spark.jvm.launch_patches import LAUNCH_PATCHES, OPTIONS, Launch
+from kstreamnb.spark.jvm.launch_patches import JVM_PATCHES, LAUNCH_PATCHES, OPTIONS, Launch
 from kstreamnb.spark.jvm.patches import DISABLED_SETTING, apply_patches, disabled_patches
 from kstreamnb.spark.jvm.profiles import SETTINGS, Profile, profile_settings
 from kstreamnb.spark.jvm.session_patches import (
@@ -50,7 +50,8 @@ from kstreamnb.spark.jvm.warm_up import end_warm_up
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 _ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _MASTER, _NAME, _PYTHON = "spark.master", "spark.app.name", "spark.pyspark.python"
-_JVM_SETTINGS = {"spark.driver.memory", "spark.driver.extraJavaOptions", "spark.driver.extraClassPath"}
+_CLASS_PATH = "spark.driver.extraClassPath"
+_JVM_SETTINGS = {"spark.driver.memory", "spark.driver.extraJavaOptions", _CLASS_PATH}
 _LONGEST_FOLDER = 60  # of a socket: systems allow paths of 103 bytes, and Spark's names have 43
 _GATEWAY_PORT = "PYSPARK_GATEWAY_PORT"  # set by spark-submit, which starts the JVM before Python
 
@@ -60,9 +61,10 @@ QUERY_SETTINGS: dict[str, str] = SETTINGS["query"]
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 """Spark's setting of the class that writes checkpoints."""
 
+_STREAM_PATCHES = (*STREAMING_PATCHES, *STREAM_PATCHES, *END_PATCHES)
 PATCHES = tuple(
     (patch.name, patch.benefit)
-    for patches in (LAUNCH_PATCHES, SESSION_PATCHES, QUERY_PATCHES, STREAMING_PATCHES, STREAM_PATCHES, END_PATCHES)
+    for patches in (LAUNCH_PATCHES, JVM_PATCHES, SESSION_PATCHES, QUERY_PATCHES, _STREAM_PATCHES)
     for patch in patches
 )
 """Name and benefit of every patch."""
@@ -140,9 +142,11 @@ def _new_session(
         chosen = _with_executors_python(chosen)
     if submitted:  # its JVM already has its memory, options and classes: setting them now would have no effect
         defaults = {name: value for name, value in defaults.items() if name not in _JVM_SETTINGS}
+    if own := chosen.get(_CLASS_PATH):  # the kit's classes stay beside it
+        chosen[_CLASS_PATH] = os.pathsep.join(filter(None, [defaults.get(_CLASS_PATH), own]))
     chosen = {**defaults, **chosen}
-    if gateway is None:
-        gateway = _start_jvm(chosen, launch)
+    launch.gateway = gateway = gateway or _start_jvm(chosen, launch)
+    apply_patches(JVM_PATCHES, launch, disabled)
     conf = SparkConf(_jvm=gateway.jvm)  # has the JVM's start options: spark-submit merges its own into it
     for name, value in chosen.items():
         if name in explicit or not conf.contains(name):

@@ -26,6 +26,7 @@ from kstreamnb.kafka.registry import RegistrySerde
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan, plan_global_task
 from kstreamnb.source_location import DYNAMIC_CODE
+from kstreamnb.spark.planning.split_joins import split_joins
 from kstreamnb.topology.topology import Topology
 
 COPY = "/global at level "
@@ -73,6 +74,11 @@ class ApplicationPlan:
     def split(self) -> list[str]:
         """The nodes by which split foreign-key joins are known: those that resolve their answers."""
         return [name for name, node in self.topology.nodes.items() if self.running.nodes[name] != node]
+
+    @property
+    def whole(self) -> list[str]:
+        """The nodes of foreign-key joins that are not split, although results would be the same."""
+        return [name for name in replace(self, running=split_joins(self.topology)).split if name not in self.split]
 
     @cached_property
     def id(self) -> str:

@@ -6,6 +6,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
@@ -16,7 +17,7 @@ from kstreamnb.runtime.context.config import Config
 from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment
 from kstreamnb.spark.planning.key_routing import spark_hash
 from kstreamnb.spark.planning.output_topics import output_topics
-from kstreamnb.spark.planning.placement import plan_application, plan_deployment
+from kstreamnb.spark.planning.placement import plan_application, plan_deployment, useful_partitions
 from kstreamnb.spark.planning.preflight import refuse_what_cannot_run
 from kstreamnb.topology.nodes import ProcessorNode, Sink
 from kstreamnb.topology.partitions import topic_writers, uneven_fact, uneven_remedy, uneven_stores
@@ -33,6 +34,8 @@ _IN_PARTS = (
     "each record once, slot by slot; readers may see a part of a batch before the rest, and after a failure until the "
     "next start"
 )
+ONE_AT_A_TIME = "at most one task of each level could run at a time"
+"""Why a foreign-key join stays one task that can be split."""
 _RESENT = f"its records are published again {_AGAIN}"
 
 
@@ -139,6 +142,8 @@ class DeploymentPlan(Displayed):
         lines.append(f"max parallelism: {each}")
         for join in self.deployment.application.split:
             lines.append(f"split: the sides of the foreign-key join at {join} run in separate tasks")
+        for join in self.deployment.application.whole:
+            lines.append(f"whole: the foreign-key join at {join} is one task, because {ONE_AT_A_TIME}")
         for circle in self.cycles:
             ids = ", ".join(map(str, circle))
             lines.append(f"in one place: sub-topologies {ids} feed each other, so all their tasks run as one")
@@ -195,8 +200,10 @@ def plan(
     given = partitions if isinstance(partitions, Mapping) else {}
     default = partitions if isinstance(partitions, int) else None
     settings = Config.of(config)
-    split = () if spark_partitions == 1 else None
-    application = plan_application(topology, settings, given, direct=False, default_partitions=default, split=split)
+    over = partial(plan_application, topology, settings, given, direct=False, default_partitions=default)
+    application = over(split=None)
+    if useful_partitions(application, spark_partitions) == 1:
+        application = over(split=())
     refuse_what_cannot_run(application)
     deployment = plan_deployment(application.id, [application], spark_partitions)
     levels = tuple(_level(application, deployment, level.number) for level in deployment.levels)

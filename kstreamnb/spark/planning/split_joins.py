@@ -27,7 +27,7 @@ def split_joins(topology: Topology, joins: Collection[str] | None = None) -> Top
 
     Args:
         topology: the application's topology.
-        joins: the joins to split, by the nodes that join answers; None for all.
+        joins: the joins to split, by the nodes that join answers; None for all that then run apart.
     """
     split = topology
     for node in topology.nodes.values():
@@ -36,8 +36,15 @@ def split_joins(topology: Topology, joins: Collection[str] | None = None) -> Top
             if apart is not None:
                 send, tell = _sides(topology, node)
                 if _are_ordered(topology, send, tell) and not _is_computed(topology, send):
-                    split = _split(split, node, apart, send)
+                    candidate = _split(split, node, apart, send)
+                    split = split if joins is None and _feeds(candidate, node.name, tell) else candidate
     return split
+
+
+def _feeds(topology: Topology, lower: str, upper: str) -> bool:
+    """Return whether the sub-topology of one node sends records to that of another, maybe through others."""
+    groups = {name: group.nodes for group in topology.subtopologies() for name in group.nodes}
+    return lower in walk([upper], lambda name: (*_above(topology, name), *groups[name]))
 
 
 def _split(topology: Topology, resolve: ProcessorNode, apart: Apart, send: str) -> Topology:

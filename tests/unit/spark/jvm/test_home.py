@@ -28,13 +28,12 @@ def test_all_sessions_start_from_the_same_folder(cache: Path, tmp_path: Path) ->
 
 
 def test_the_folder_has_a_home_without_python_and_the_classes_of_the_kit(cache: Path, tmp_path: Path) -> None:
-    """Python workers import the installed pyspark, not the zip file of Spark's home; the jar is an agent, too."""
+    """Python workers import the installed pyspark, not the zip file of Spark's home."""
     folder = jvm_folder(tmp_path)
     assert (folder / HOME / "jars").resolve() == (Path(pyspark.__file__).parent / "jars").resolve()
     assert not (folder / HOME / "python").exists()
     with zipfile.ZipFile(folder / JAR) as jar:
-        assert {"kstreamnb/BatchAgent.class", "kstreamnb/UmaskFileSystem.class"} <= set(jar.namelist())
-        assert b"Premain-Class: kstreamnb.BatchAgent" in jar.read("META-INF/MANIFEST.MF")
+        assert {"kstreamnb/BatchClasses.class", "kstreamnb/UmaskFileSystem.class"} <= set(jar.namelist())
 
 
 def test_a_session_whose_user_has_no_cache_starts_from_its_own_folder(

@@ -13,7 +13,7 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import scala.collection.immutable.Seq;
 
-/** Results that are the same in every batch; {@link BatchAgent} has Spark ask here. */
+/** Results that are the same in every batch; {@link BatchClasses} has Spark ask here. */
 public final class BatchCache {
     /** How often a result was here. */
     public static final LongAdder hits = new LongAdder();

@@ -1,10 +1,9 @@
 package kstreamnb;
 
-import java.lang.instrument.ClassFileTransformer;
-import java.lang.instrument.Instrumentation;
+import java.io.IOException;
+import java.io.InputStream;
+import java.lang.reflect.Method;
 import java.security.ProtectionDomain;
-import java.util.HashSet;
-import java.util.Set;
 import org.apache.xbean.asm9.ClassReader;
 import org.apache.xbean.asm9.ClassVisitor;
 import org.apache.xbean.asm9.ClassWriter;
@@ -13,35 +12,38 @@ import org.apache.xbean.asm9.MethodVisitor;
 import org.apache.xbean.asm9.Opcodes;
 
 /**
- * Adds calls of {@link BatchCache} to three methods of Spark when it loads them. Spark repeats two for every batch, with
- * the same result: it runs its analyzer for each encoder of each copy of a stateful operator, and reads its own classes
- * to find out what its own closures refer to. The third, for every row that goes to Python, adds up the sizes of all
- * columns of the rows before it, to limit the bytes of an Arrow batch.
+ * Adds calls of {@link BatchCache} to three methods of Spark before Spark loads their classes. Spark repeats two for every
+ * batch, with the same result: it runs its analyzer for each encoder of each copy of a stateful operator, and reads its own
+ * classes to find out what its own closures refer to. The third, for every row that goes to Python, adds up the sizes of
+ * all columns of the rows before it, to limit the bytes of an Arrow batch.
+ *
+ * <p>An agent could do the same, but Java passes each class that it loads to an agent, and reads it from its jar for that,
+ * even if the class comes from an archive of classes.
  */
-public final class BatchAgent implements ClassFileTransformer {
+public final class BatchClasses {
     private static final String ENCODER = "org/apache/spark/sql/catalyst/encoders/ExpressionEncoder";
     private static final String CLEANER = "org/apache/spark/util/SparkClosureCleaner$";
     private static final String INPUT = "org/apache/spark/sql/execution/python/BatchedPythonArrowInput$";
     private static final String CACHE = "kstreamnb/BatchCache";
     private static final String OBJECT = "java/lang/Object";
 
-    private final Set<String> waiting = new HashSet<>(Set.of(ENCODER, CLEANER, INPUT));
-    private final Instrumentation instrumentation;
+    private BatchClasses() { }
 
-    private BatchAgent(final Instrumentation instrumentation) {
-        this.instrumentation = instrumentation;
-    }
-
-    public static void premain(final String arguments, final Instrumentation instrumentation) {
-        instrumentation.addTransformer(new BatchAgent(instrumentation));
-    }
-
-    @Override
-    public byte[] transform(final ClassLoader loader, final String name, final Class<?> before,
-                            final ProtectionDomain domain, final byte[] bytes) {
-        if (!ENCODER.equals(name) && !CLEANER.equals(name) && !INPUT.equals(name)) {
-            return null;
+    /** Defines the classes. One that Spark has loaded already is an error, and it stays as it is. */
+    public static void define() throws IOException, ReflectiveOperationException {
+        final ClassLoader loader = BatchClasses.class.getClassLoader();
+        final Method define = ClassLoader.class.getDeclaredMethod(
+            "defineClass", String.class, byte[].class, int.class, int.class, ProtectionDomain.class);
+        define.setAccessible(true); // Spark starts its JVM with --add-opens for this package
+        for (final String name : new String[] {ENCODER, CLEANER, INPUT}) {
+            try (InputStream file = loader.getResourceAsStream(name + ".class")) {
+                final byte[] bytes = changed(name, file.readAllBytes());
+                define.invoke(loader, null, bytes, 0, bytes.length, BatchClasses.class.getProtectionDomain());
+            }
         }
+    }
+
+    private static byte[] changed(final String name, final byte[] bytes) {
         final ClassReader reader = new ClassReader(bytes);
         final ClassWriter writer = new ClassWriter(reader, ClassWriter.COMPUTE_MAXS);
         reader.accept(new ClassVisitor(Opcodes.ASM9, writer) {
@@ -55,11 +57,6 @@ public final class BatchAgent implements ClassFileTransformer {
                 return encodes ? new Encodes(next) : cleans ? new Cleans(next) : limits ? new Limits(next) : next;
             }
         }, ClassReader.EXPAND_FRAMES);
-        synchronized (waiting) {
-            if (waiting.remove(name) && waiting.isEmpty()) {
-                instrumentation.removeTransformer(this);
-            }
-        }
         return writer.toByteArray();
     }
 
