@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 
 import kstreamnb as ks
@@ -34,9 +33,6 @@ FRAMES: dict[str, tuple[pd.DataFrame, dict[str, Any], str]] = {
     "no columns at all": (pd.DataFrame(), {}, 'column "ts" does not exist'),
     "times in the index": (column(v=[1]).set_index("ts"), {}, '"ts" is the index of the frame'),
     "keys in the index": (column(v=[1]).set_index("k", append=True), {}, '"k" is the index of the frame'),
-    "an order of words and numbers": (
-        column(v=[1, "x"]), {"order_by": "v"}, 'rows cannot be sorted by "v"',
-    ),
     "two columns of one name": (pd.DataFrame([["a", 1, 2, 0]], columns=["k", "v", "v", "ts"]), {}, "is not unique"),
     "a missing time": (
         column(ts=pd.to_datetime(["2024-01-01", None], utc=True)), {}, 'column "ts" has no time in 1 of 2 rows',
@@ -64,13 +60,6 @@ def test_a_frame_that_cannot_be_read_says_why(case: str) -> None:
     with pytest.raises(KStreamError) as raised:
         framed(frame, **roles)
     assert said in str(raised.value)
-
-
-def test_an_arrow_table_is_not_sorted_by_structures() -> None:
-    """The error is the one of a pandas frame."""
-    table = pa.table({"k": ["a", "b"], "ts": [0, 1], "v": [{"a": 1}, {"a": 2}]})
-    with pytest.raises(ConfigError, match='rows cannot be sorted by "v"'):
-        framed(table, order_by="v")
 
 
 def test_scalars_of_numpy_become_values_of_python() -> None:
