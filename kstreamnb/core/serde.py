@@ -122,10 +122,8 @@ class Serde(Generic[T]):
         fact, advice = self._fault(value)
         fact = fact or f'a value of type "{type(value).__name__}"'
         message = f'serde "{self.name}" cannot write {fact}'
-        detail = f"it writes {self.expects}"
-        return SerdeError(
-            message, detail=f"{detail}; {why}" if why else detail, hint=hint or advice or self._advice_for(value)
-        )
+        detail = f"it writes {self.expects}; {why}" if why else f"it writes {self.expects}"
+        return SerdeError(message, detail=detail, hint=hint or advice or self._advice_for(value))
 
     def _fault(self, value: object) -> tuple[str, str]:
         """Return which part of a value cannot be written, and a hint; empty texts if that is the value itself."""

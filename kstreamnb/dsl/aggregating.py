@@ -112,9 +112,8 @@ class Aggregating(Folding[K, V, RK], Generic[K, V, RK]):
         Source: Kafka Streams `KGroupedStream#aggregate`, `TimeWindowedKStream#aggregate`; differences: none.
         """
         functions = FoldFunctions(taking(initializer), taking(aggregator, *FOLD))
-        return self.declare(
-            "table", "aggregate", emit_fold, functions=functions, table=materialization(options, keywords)
-        )
+        table = materialization(options, keywords)
+        return self.declare("table", "aggregate", emit_fold, functions=functions, table=table)
 
 
 class SessionAggregating(Folding[K, V, Windowed[K]], Generic[K, V]):
@@ -153,9 +152,8 @@ class SessionAggregating(Folding[K, V, Windowed[K]], Generic[K, V]):
         Source: Kafka Streams `SessionWindowedKStream#aggregate`; differences: none.
         """
         functions = FoldFunctions(taking(initializer), taking(aggregator, *FOLD), taking(merger, *MERGE))
-        return self.declare(
-            "table", "aggregate", emit_fold, functions=functions, table=materialization(options, keywords)
-        )
+        table = materialization(options, keywords)
+        return self.declare("table", "aggregate", emit_fold, functions=functions, table=table)
 
 
 class CogroupAggregating(Handle, Generic[A, RK]):

@@ -180,9 +180,8 @@ class StreamsBuilder(Suggesting):
                 hint='add store="…", or omit the Materialized',
                 java="Global stores must pass in suppliers with exactly one store but got 0",
             )
-        return GlobalKTable(
-            self.declaration_log, self.declaration_log.declare("global_table", _global_table, (), {**arguments})
-        )
+        declaration = self.declaration_log.declare("global_table", _global_table, (), {**arguments})
+        return GlobalKTable(self.declaration_log, declaration)
 
     def add_state_store(self, store: StoreSpec) -> StreamsBuilder:
         """Add a store that processors use by name.

@@ -375,9 +375,8 @@ def check_kind(handle: object, kind: str, word: str) -> None:
     """Raise TopologyError when an argument of a method is not a handle of a kind."""
     if getattr(type(handle), "kind", "") != kind:
         fact = f'"{word}" takes a {_CLASSES[kind].__name__}, got type "{type(handle).__name__}"'
-        raise TopologyError(
-            fact, hint=f"pass a {kind}, such as builder.{kind}(…)" if kind in ("stream", "table") else None
-        )
+        hint = f"pass a {kind}, such as builder.{kind}(…)" if kind in ("stream", "table") else None
+        raise TopologyError(fact, hint=hint)
 
 
 @dataclass(frozen=True)

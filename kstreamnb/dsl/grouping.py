@@ -52,9 +52,8 @@ class StreamGrouping(Handle, Generic[K, V]):
 
         Source: Kafka Streams `KStream#groupByKey`; differences: none.
         """
-        return self.declare(
-            "grouped", "group_by_key", emit_group_by_key, options=combined(Grouped, grouped, **keywords)
-        )
+        options = combined(Grouped, grouped, **keywords)
+        return self.declare("grouped", "group_by_key", emit_group_by_key, options=options)
 
     @spelled_out(Grouped)
     def group_by(

@@ -157,17 +157,16 @@ def emit_join_table(
     view = look_up(graph, table.node)
     key_serde = options.key_serde or this.key_serde
     grace_ms: int | None = None
-    buffer: StoreSpec | None = None
+    own: tuple[StoreSpec, ...] = ()
     if options.grace is not None:
         grace_ms = duration_ms(options.grace, "grace")
         check_history(graph, table.node, grace_ms)
         extra = {"type": "join_buffer", "grace_ms": grace_ms}
         value_serde = options.value_serde or this.value_serde
-        buffer = StoreSpec(f"{name}-Buffer", "internal", key_serde, value_serde, extra=extra)
+        own = (StoreSpec(f"{name}-Buffer", "internal", key_serde, value_serde, extra=extra),)
         if options.name is None:
-            graph.note_unnamed_store(buffer.name)
-    own = () if buffer is None else (buffer,)
-    store = None if buffer is None else buffer.name
+            graph.note_unnamed_store(own[0].name)
+    store = own[0].name if own else None
     operator = StreamTableJoin(view, join.joiner, join.with_key, join.is_left, grace_ms, store)
     node = graph.step(name, operator, this.node, stores=view.stores, own=own, uses=(table.node,))
     return StreamFlow(node.id, name, key_serde, None, sources)

@@ -100,16 +100,14 @@ def spelled_out(*options: type[Options]) -> Callable[[F], F]:
     def decorate(function: F) -> F:
         signature = inspect.signature(function)
         *arguments, rest = signature.parameters.values()
-        types = function.__globals__[
-            rest.annotation.removeprefix("Unpack[").rstrip("]").partition("[")[0]
-        ].__annotations__
+        kind = rest.annotation.removeprefix("Unpack[").rstrip("]").partition("[")[0]
+        types = function.__globals__[kind].__annotations__
         keywords = [name for name in types if name not in signature.parameters]
         shown = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in keywords]
         function.__signature__ = signature.replace(parameters=[*arguments, *shown])  # type: ignore[attr-defined]
-        texts = {
-            **_SHARED,
-            **{name: text for kind in options for name, text in documented_arguments(kind.__doc__).items()},
-        }
+        texts = dict(_SHARED)
+        for each in options:
+            texts |= documented_arguments(each.__doc__)
         if function.__doc__:  # python -OO has none
             known = [name for name in keywords if name in texts]
             entries = [f"    {name}: {_LATER_LINE.sub(_INDENT, texts[name])}\n" for name in known]

@@ -204,10 +204,8 @@ class TableOperators(Handle, Generic[K, V]):
         check_supplier("transform_values", supplier)
         options = [each for each in stores if isinstance(each, TableOption)]
         names = tuple(check_resource_name(each, "store name") for each in stores if not isinstance(each, TableOption))
-        table = materialization(options, keywords)
-        return self.declare(
-            "table", "transform_values", emit_transform_values, supplier=supplier, stores=names, table=table
-        )
+        given = {"supplier": supplier, "stores": names, "table": materialization(options, keywords)}
+        return self.declare("table", "transform_values", emit_transform_values, **given)
 
 
 class TableJoinKeywords(MaterializedKeywords):

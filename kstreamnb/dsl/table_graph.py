@@ -32,9 +32,8 @@ def emit_filter(
     sends_old = send_old(graph, source.node, force=False)
     name = _name(graph, "FILTER", table)
     operator = TableFilter(predicate, negate, table.store_name, versioned=is_versioned(graph, source.node))
-    return _derive(
-        graph, source, Table(name=name, operator=operator, view=_NO_VIEW, send_old=sends_old), table, source.value_serde
-    )
+    node = Table(name=name, operator=operator, view=_NO_VIEW, send_old=sends_old)
+    return _derive(graph, source, node, table, source.value_serde)
 
 
 def emit_map_values(
@@ -98,15 +97,8 @@ def emit_suppress(graph: GraphBuilder, source: TableFlow, suppressed: Suppressed
     buffer = suppressed.buffer
     if suppressed.name is None and buffer.logged:
         graph.note_unnamed("changelog topic", f"{store_name}-changelog")
-    store = StoreSpec(
-        store_name,
-        "internal",
-        source.key_serde,
-        source.value_serde,
-        persistent=False,
-        extra={"type": "suppress"},
-        **buffer.log_fields,
-    )
+    serdes, extra = (source.key_serde, source.value_serde), {"type": "suppress"}
+    store = StoreSpec(store_name, "internal", *serdes, persistent=False, extra=extra, **buffer.log_fields)
     send_old(graph, source.node)
     close, limits = suppressed.until_close, (buffer.records_limit, buffer.bytes_limit, buffer.emit_early)
     operator = Suppress(store_name, wait_ms, close, close, *limits)

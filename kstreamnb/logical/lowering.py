@@ -67,14 +67,8 @@ class _Lowering:
 
     @lower.register
     def _source(self, node: nodes.StreamSource) -> None:
-        self.topology.add_source(
-            node.name,
-            *node.topics,
-            pattern=node.pattern,
-            timestamp_extractor=node.timestamp_extractor,
-            offset_reset=node.offset_reset,
-            **node.settings,
-        )
+        fields = {"timestamp_extractor": node.timestamp_extractor, "offset_reset": node.offset_reset, **node.settings}
+        self.topology.add_source(node.name, *node.topics, pattern=node.pattern, **fields)
 
     @lower.register
     def _global(self, node: nodes.GlobalTable) -> None:

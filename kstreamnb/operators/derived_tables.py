@@ -240,9 +240,8 @@ class TableGroupBy(Operator):
 
         def process(key: object, change: Change, timestamp: int, headers: Headers) -> None:
             if key is None:
-                raise ProcessingError(
-                    "a row of a grouped table has no key", java="Record key for the grouping KTable should not be null."
-                )
+                java = "Record key for the grouping KTable should not be null."
+                raise ProcessingError("a row of a grouped table has no key", java=java)
             new, old, is_latest = change
             if versioned and not is_latest:
                 return

@@ -210,11 +210,9 @@ class JoinBuffer(_TimedStore[JoinKey, Any]):
     def put(self, time: int, key: object, value: object, headers: Headers, metadata: RecordMetadata | None) -> bool:
         """Add a record; return False if it is too old to wait and must be joined now. Raise for a null key."""
         if key is None:
-            raise ProcessingError(
-                "a left join with grace expected a record with a key, got a null key",
-                hint="filter out records without a key before the join",
-                java="key cannot be null",
-            )
+            fact = "a left join with grace expected a record with a key, got a null key"
+            hint = "filter out records without a key before the join"
+            raise ProcessingError(fact, hint=hint, java="key cannot be null")
         observed_ms, sequence = self._clock()
         if time < observed_ms - self.grace_ms:
             return False

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from heapq import merge
 from typing import Any, Generic, Literal, TypeAlias, cast
 
-from kstreamnb.core.record import ValueAndTimestamp, ValueTimestampHeaders, Windowed
+from kstreamnb.core.record import ValueAndTimestamp, Windowed
 from kstreamnb.core.time import Instant, instant_ms
-from kstreamnb.state.codec import headers_of
-from kstreamnb.state.store import Rows
+from kstreamnb.state.store import Rows, with_headers
 from kstreamnb.suggesting import Suggesting
 from kstreamnb.type_variables import TypeVar
 
@@ -46,11 +45,6 @@ def plain(row: tuple[object, int] | None) -> object:
 def timestamped(row: tuple[object, int] | None) -> ValueAndTimestamp | None:
     """Return a timestamped row as users see it."""
     return None if row is None else ValueAndTimestamp(*row)
-
-
-def with_headers(row: tuple[object, int] | None) -> ValueTimestampHeaders | None:
-    """Return a timestamped row with its headers as users see it."""
-    return None if row is None else ValueTimestampHeaders(*row, headers_of(row))
 
 
 def itself(row: object) -> object:

@@ -394,11 +394,12 @@ class TimestampedStoreForUser(StoreForUser):
     """A timestamped store whose rows are `ValueAndTimestamp` or `ValueTimestampHeaders`, otherwise the store itself."""
 
     def _shown(self, result: Any) -> object:
-        named = _with_headers if self._store.keeps_headers else ValueAndTimestamp._make
+        named = with_headers if self._store.keeps_headers else ValueAndTimestamp._make
         if isinstance(result, tuple):
             return named(result)
         return result.map(lambda row: (row[0], named(row[1]))) if isinstance(result, Rows) else result
 
 
-def _with_headers(row: tuple[object, int]) -> ValueTimestampHeaders:
-    return ValueTimestampHeaders(*row, headers_of(row))
+def with_headers(row: tuple[object, int] | None) -> ValueTimestampHeaders | None:
+    """Return a timestamped row with its headers as users see it."""
+    return None if row is None else ValueTimestampHeaders(*row, headers_of(row))

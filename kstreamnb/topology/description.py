@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from kstreamnb.core.displayed import Displayed
-from kstreamnb.core.stores import StoreSpec
 from kstreamnb.topology.java_order import TreeSet, copied_hash_order, hash_order, utf16
 from kstreamnb.topology.nodes import Node, NodeGraph, Sink, Source, Subtopology
 from kstreamnb.topology.user_names import bound_variable, short_code
@@ -148,7 +147,7 @@ def describe_topology(topology: NodeGraph) -> TopologyDescription:
     stores = {**topology.stores, **topology.global_stores}
     return TopologyDescription(
         tuple(_subtopology(topology.nodes, sub) for sub in topology.subtopologies()),
-        tuple(_store(spec) for spec in stores.values()),
+        tuple(DescribedStore(spec.name, spec.kind, _settings(spec, *_STORE_SETTINGS)) for spec in stores.values()),
         tuple(DescribedTopic(topic.name, topic.partitions) for topic in topology.internal_topics.values()),
         tuple(topology.copartitioned),
         topology.name,
@@ -242,10 +241,6 @@ _STORE_SETTINGS = (
     *("key_serde", "value_serde", "retention_ms", "window_size_ms", "history_ms", "max_entries"),
     *("logged", "cached", "persistent", "changelog_topic"),
 )
-
-
-def _store(spec: StoreSpec) -> DescribedStore:
-    return DescribedStore(spec.name, spec.kind, _settings(spec, *_STORE_SETTINGS))
 
 
 def function_text(value: object) -> str:

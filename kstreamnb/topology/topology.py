@@ -35,7 +35,6 @@ from kstreamnb.topology.nodes import (
     group_nodes,
 )
 from kstreamnb.topology.partitions import OwnedTopic, PlannedTask, owned_topics, partition_counts, plan_tasks
-from kstreamnb.topology.validation import supplied_stores
 
 
 class BuiltFrom(Protocol):
@@ -145,11 +144,8 @@ class Topology(Suggesting, Displayed):
         """
         validation.check_name(self, name)
         validation.check_parents(self, name, parents)
-        own: tuple[StoreSpec, ...] = ()
-        if isinstance(supplier, Operator):
-            operator = supplier
-        else:
-            own, operator = supplied_stores(name, supplier), UserProcessor(supplier)
+        own = () if isinstance(supplier, Operator) else validation.supplied_stores(name, supplier)
+        operator = supplier if isinstance(supplier, Operator) else UserProcessor(supplier)
         for store in own:
             validation.check_new_store(self, store)
         stores = tuple(stores)

@@ -103,25 +103,19 @@ def check_parents(topology: NodeGraph, name: str, parents: Sequence[str | None])
         if parent not in topology.nodes:
             message = f'parent "{parent}" of node "{name}" does not exist'
             raise refuse(message, f"Parent node {parent} is unknown.", hint=_near_or_all(parent, topology.nodes))
-        if isinstance(topology.nodes[parent], Sink):
+        above = topology.nodes[parent]
+        if isinstance(above, Sink):
             raise refuse(f'sink "{parent}" cannot be the parent of "{name}"', f"Sink {parent} cannot be used a parent.")
-        if _is_global(topology, parent):
+        if above.is_global:
             raise TopologyError(
                 f'node "{name}" cannot follow "{parent}", which belongs to a global store',
                 hint="a global store only keeps its topic; read the store from a processor instead",
             )
 
 
-def _is_global(topology: NodeGraph, name: str) -> bool:
-    node = topology.nodes[name]
-    return not isinstance(node, Sink) and node.is_global
-
-
 def check_new_store(topology: NodeGraph, store: StoreSpec) -> None:
     """Require a new store name, unless the very same store was added before."""
     expect(store, StoreSpec, "store", hint='write for example Stores.in_memory_key_value_store("name")')
-    if store.name is None:
-        raise TopologyError("a store needs a name", java="name cannot be null")
     if topology.stores.get(store.name, store) is not store:
         raise _store_taken(topology, store.name, "another store", "StateStore")
     if store.name in topology.global_stores:

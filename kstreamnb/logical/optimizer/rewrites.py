@@ -87,9 +87,8 @@ def reuse_source_topics(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Optimi
         if isinstance(node, Table) and node.store and node.topic and node.materialized:
             changed[node.id] = replace(node, reuse_topic=True)
             why = f'topic "{node.topic}" holds every row already'
-            explained.append(
-                Optimization("reuse.ktable.source.topics", (f"{node.store.name}-changelog",), (node.topic,), why)
-            )
+            before = (f"{node.store.name}-changelog",)
+            explained.append(Optimization("reuse.ktable.source.topics", before, (node.topic,), why))
     return graph.with_nodes(changed), tuple(explained)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from kstreamnb.core.block import Block
@@ -39,12 +39,11 @@ class TaskCompiler:
         self._nodes = {name: topology.nodes[name] for name in nodes}
         self._children = {name: _children_of(name, self._nodes) for name in nodes}
         self._fuses = guard is None
-        self._bound: dict[str, Process] = {}
-        self._blocks: dict[str, Block | None] = {}
+        self._process, self._block = cache(self._bind), cache(self._find_block)
         for name in reversed(nodes):
             node = self._nodes[name]
             if not self._inlines(name) and not isinstance(node, Source):
-                self.process(name)
+                self._process(name)
         context.record_context.set((-1, context.clock.now_ms, None, None, ()), None, -1, "")  # of puts in `init`
         for name in nodes:  # children are bound first, but Kafka Streams initializes parents first
             for begin in context.starters.pop(name, ()):
@@ -103,13 +102,8 @@ class TaskCompiler:
         node: Any = self._nodes[source]
         return self._context.plan.serdes(node)
 
-    def process(self, name: str) -> Process:
-        """Return the bound function of a node."""
-        if name not in self._bound:
-            self._bound[name] = self._bind(name)
-        return self._bound[name]
-
     def _bind(self, name: str) -> Process:
+        """Return the function of a node; ``_process`` returns the same one at each call."""
         node = self._nodes[name]
         if isinstance(node, Sink):
             if self._fuses and is_plain_sink(node, self._context):
@@ -126,7 +120,7 @@ class TaskCompiler:
     def _bind_operator(self, node: ProcessorNode) -> Process:
         name, children = node.name, self._children[node.name]
         if len(children) == 1 and self._context.recorder is None:
-            forward = self.process(children[0])
+            forward = self._process(children[0])
         else:
             forward = self._continue(FunctionBuilder(name), name).compile(self._locations)
         with self._starting(name):
@@ -157,7 +151,7 @@ class TaskCompiler:
     def _call(self, builder: FunctionBuilder, name: str, child: str) -> None:
         """Append the call of a child."""
         self._note_hop(builder, name, child)
-        builder.call(name, self.process(child), "child")
+        builder.call(name, self._process(child), "child")
 
     def _note_hop(self, builder: FunctionBuilder, name: str, child: str) -> None:
         if self._context.recorder is not None:
@@ -177,13 +171,8 @@ class TaskCompiler:
             return False
         return is_plain_sink(node, self._context) if isinstance(node, Sink) else self._block(name) is not None
 
-    def _block(self, name: str) -> Block | None:
-        """Return a processor's lines; None if it needs a separate function."""
-        if name not in self._blocks:
-            self._blocks[name] = self._find_block(name)
-        return self._blocks[name]
-
     def _find_block(self, name: str) -> Block | None:
+        """Return a processor's lines; None if it needs a separate function."""
         node = self._nodes[name]
         if not isinstance(node, ProcessorNode) or not self._fuses or any(map(self._notes_record, node.stores)):
             return None
@@ -214,7 +203,7 @@ class TaskCompiler:
     def _hop(self, name: str, child: str) -> Forward:
         """Return the function that hands a record from a node to one of its children."""
         if self._context.recorder is None:
-            return self.process(child)
+            return self._process(child)
         builder = FunctionBuilder(name)
         self._call(builder, name, child)
         return builder.compile(self._locations)

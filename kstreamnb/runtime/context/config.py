@@ -174,9 +174,8 @@ class Config:
             object.__setattr__(self, name, _whole(name, getattr(self, name)))
         _ = self.replication_factor  # refuses invalid values
         object.__setattr__(self, "max_task_idle_ms", _whole("max_task_idle_ms", self.max_task_idle_ms, least=-1))
-        object.__setattr__(
-            self, "processing_handler_global", _flag("processing_handler_global", self.processing_handler_global)
-        )
+        handles_global = _flag("processing_handler_global", self.processing_handler_global)
+        object.__setattr__(self, "processing_handler_global", handles_global)
 
     @property
     def exactly_once(self) -> bool:

@@ -137,14 +137,11 @@ def reader_of(source: Source, partition: int, context: TaskContext, time: list[i
             key, value = read_key(wire_key), read_value(wire_value)
         except Exception as error:
             raw = to_bytes(key_serde, wire_key), to_bytes(value_serde, wire_value)
-            failure = ErrorContext(
-                "deserialization", source.name, plan.task_id, topic, partition, offset, timestamp, headers, *raw
-            )
-            _refuse(context, failure, error)
+            origin = topic, partition, offset, timestamp, headers
+            _refuse(context, ErrorContext("deserialization", source.name, plan.task_id, *origin, *raw), error)
             raw_key, raw_value = map(encoded, raw)
-            context.drop(
-                source.name, "deserialization", raw_key, raw_value, timestamp, {**position, "error": detailed(error)}
-            )
+            details = {**position, "error": detailed(error)}
+            context.drop(source.name, "deserialization", raw_key, raw_value, timestamp, details)
             return None
         event = TopicRecord(topic, partition, offset, timestamp, key, value, headers)
         try:

@@ -32,7 +32,7 @@ from kstreamnb.runtime.codegen.task_compiler import TaskCompiler
 from kstreamnb.runtime.context.punctuation import PunctuationQueue, Schedule
 from kstreamnb.runtime.context.record_context import NO_RECORD, Batch, Partition, WireRecord
 from kstreamnb.runtime.context.record_queue import RecordQueue, is_careful, reader_of
-from kstreamnb.runtime.context.task_context import StateVarWatch, TaskContext
+from kstreamnb.runtime.context.task_context import TaskContext
 from kstreamnb.state import Store
 
 _FEW, _CHUNK = 8, 250_000
@@ -58,10 +58,8 @@ class Executor:
         self._queues: dict[tuple[str, int], RecordQueue] = {}
         self._loops: dict[tuple[tuple[str, str, int], str, bool, bool], Loop] = {}
         self._guard, recorder = guard_of(context), context.recorder
-        self._watch: StateVarWatch | None = None
         self._compiler = TaskCompiler(context, self._locations, self.nodes, self._guard)
-        if recorder is not None:
-            self._watch = recorder.watch(context.plan.task_id, context.state_vars)
+        self._watch = None if recorder is None else recorder.watch(context.plan.task_id, context.state_vars)
 
     def position(self, frame: FrameType | None) -> tuple[str, str]:
         """Return the node at work and the current record, of a thread with this innermost frame."""

@@ -375,11 +375,8 @@ class Task(Checkpointed, Queued):
         for name, store in self.context.stores.items():
             if changelog == "off":
                 store.changes = None
-            journal: list[Any] | None = None
-            if recorder is not None:
-                journal = recorder.journal(task, store, keeps=track)
-            elif track:
-                journal = []
+            own: list[Any] | None = [] if track else None
+            journal = own if recorder is None else recorder.journal(task, store, keeps=track)
             if self._journals is not None and journal is not None:
                 self._journals[name] = journal
             store.journal = journal
