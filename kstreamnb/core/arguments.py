@@ -54,7 +54,7 @@ def _shown(value: object) -> str:
 
 
 def expect_number(value: object, what: str, *, hint: str | None = None) -> None:
-    """Raise ConfigError, with a hint what to write instead, when an argument is not a whole number."""
+    """Raise ConfigError, with a hint about what to write instead, if an argument is not a whole number."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise ConfigError(f"{what} must be int, got {_shown(value)}", hint=hint or _hint(value))
 

@@ -12,6 +12,7 @@ F = TypeVar("F")
 
 RECORD, REDUCE = ("key", "value"), ("aggregate", "value")
 FOLD, MERGE = ("key", "value", "aggregate"), ("key", "left", "right")
+_MOST_SHOWN = 30
 
 
 def taking(
@@ -60,7 +61,8 @@ def _result(given: object, arguments: tuple[str, ...]) -> str:
     """Return what a function probably has to return if this was given instead of it: the value, or its field."""
     if isinstance(given, str) and arguments in (RECORD, ("value",)):
         return f'value["{given}"]' if given.isidentifier() else "…"
-    return f"{given!r:.30}" if not arguments and isinstance(given, int | float | list | dict) else "…"
+    shown = repr(given) if not arguments and isinstance(given, int | float | list | dict) else ""
+    return shown if 0 < len(shown) <= _MOST_SHOWN else "…"
 
 
 def check_runs(function: object, *, many: bool = False) -> None:

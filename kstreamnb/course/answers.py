@@ -86,7 +86,7 @@ def declared(entry: Mapping[str, object]) -> Judge | None:
     ``answer`` is the right answer; for numbers a list of two is the smallest and the greatest that are right, and
     ``unit`` a unit of time; for words ``also`` lists other names of the right one. ``reasons`` are texts by wrong
     answer; for numbers also ``less``, ``more`` and ``other``, for lists ``length`` and ``other``; ``{answer}`` in them
-    is the answer given. Letters are those that have a reason.
+    is the answer given. Letters are the right ones and those that have a reason.
     """
     check = FORMS.get(str(entry.get("form"))) if "answer" in entry else None
     options = {name: entry[name] for name in ("unit", "also") if name in entry}
@@ -108,7 +108,7 @@ def _number(answer: object, *, right: float | list[float], reasons: Mapping[str,
     if least <= number <= most:
         return ""
     side = reasons.get("less" if number < least else "more", reasons.get("other", _NOT))
-    return reasons.get(f"{number:g}", side).format(answer=answer)
+    return _about(answer, reasons.get(f"{number:g}", side))
 
 
 def _word(answer: object, *, right: str, reasons: Mapping[str, str], also: Iterable[str] = ()) -> str:
@@ -127,7 +127,7 @@ def _list(answer: object, *, right: list[object], reasons: Mapping[str, str]) ->
     if not numbers:
         return "give the values as a list, such as [1, 2]."
     reason = "" if numbers == right else "other" if len(numbers) == len(right) else "length"
-    return reason and reasons.get(reason, _NOT).format(answer=answer)
+    return reason and _about(answer, reasons.get(reason, _NOT))
 
 
 def _letters(answer: object, *, right: str, reasons: Mapping[str, str]) -> str:
@@ -138,11 +138,17 @@ def _letters(answer: object, *, right: str, reasons: Mapping[str, str]) -> str:
     given = set(text if text.isalpha() else re.findall(r"\b[a-z]\b", text))
     if text and not given:
         return "give the letters in a list."
-    unknown = sorted(given - reasons.keys())
+    letters = reasons.keys() | set(right)
+    unknown = sorted(given - letters)
     if unknown:
-        return f'letter "{unknown[0]}" does not exist: the letters are {min(reasons)} to {max(reasons)}.'
+        return f'letter "{unknown[0]}" does not exist: the letters are {min(letters)} to {max(letters)}.'
     wrong = [*sorted(given - set(right)), *sorted(set(right) - given)]
-    return reasons[wrong[0]] if wrong else ""
+    return _about(answer, reasons.get(wrong[0], _NOT)) if wrong else ""
+
+
+def _about(answer: object, reason: str) -> str:
+    """Return a reason with the answer in it; other braces stay, as of a dict in code."""
+    return reason.replace("{answer}", str(answer))
 
 
 FORMS: Mapping[str, Callable[..., str]] = {"number": _number, "word": _word, "list": _list, "letters": _letters}

@@ -47,17 +47,21 @@ class Exercise:
 
     Attributes:
         name: the chapter and a number, such as ``count.1``.
-        judge: its check.
         right: the sentence for a right answer.
         hints: help in steps, the smallest first; a teacher's exercise may have none.
         solution: the code of a right answer; empty if a teacher keeps it.
+        entry: its table of the file, which declares the check or leaves it to a module.
     """
 
     name: str
-    judge: Judge
     right: str
     hints: tuple[str, ...]
     solution: str
+    entry: Mapping[str, object] = field(repr=False)
+
+    def judge(self) -> Judge:
+        """Return its check; this may run a module of the teacher."""
+        return declared(self.entry) or _judge(self.name, self.entry)
 
 
 def chapters() -> list[str]:
@@ -85,10 +89,10 @@ def exercises(chapter: str) -> dict[str, Exercise]:
     return {
         (name := f"{chapter}.{number}"): Exercise(
             name,
-            declared(entry) or _judge(name, entry),
             str(entry.get("right", "yes.")),
             _listed(entry.get("hints")),
             str(entry.get("solution", "")).strip(),
+            entry,
         )
         for number, entry in _texts(chapter).get("exercise", {}).items()
     }

@@ -79,8 +79,9 @@ def check(name: str, answer: object) -> Verdict:
     exercise = _named(name)
     if answer is ...:
         return Verdict(exercise, _NO_ANSWER)
+    judge = exercise.judge()
     try:
-        return Verdict(exercise, exercise.judge(answer))
+        return Verdict(exercise, judge(answer))
     except Refused as refused:
         return Verdict(exercise, str(refused))
     except Exception as error:  # whatever the code of an answer raises

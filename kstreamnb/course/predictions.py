@@ -41,12 +41,13 @@ class Prediction(HasForms):
         Raises: KStreamError if the question has options and the answer is none of them.
         """
         options = self.question.options
-        named = {_folded(name): option for at, option in enumerate(options, 1) for name in (at, option)}
-        if options and _folded(answer) not in named:
-            raise KStreamError(
-                f"expected one of the options 1 to {len(options)}, got {format_value(answer)}", hint=self._call()
-            )
-        answer = named.get(_folded(answer), answer)
+        named = {_folded(option): option for option in options} | {str(at): each for at, each in enumerate(options, 1)}
+        if options and answer not in options:
+            if _folded(answer) not in named:
+                raise KStreamError(
+                    f"expected one of the options 1 to {len(options)}, got {format_value(answer)}", hint=self._call()
+                )
+            answer = named[_folded(answer)]
         _given[self.question.name] = answer
 
     def __repr__(self) -> str:

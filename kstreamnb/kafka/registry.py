@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -152,19 +152,21 @@ def _words(error: Exception, value: object) -> str:
         return str(error)
     text, refused = f"{type(error).__name__}: {error}", error.__cause__ or error.__context__
     path = getattr(refused, "json_path", "")  # of an error of JSON Schema, which quotes the part at that path alone
-    parts = [repr(refused.instance)] if path else map(repr, _parts(value))  # type: ignore[union-attr] # it has one
+    parts = {repr(part) for part in ([refused.instance] if path else _parts(value))}  # type: ignore[union-attr] # it has
     for part in sorted(parts, key=len, reverse=True):
-        text = re.sub(rf"(?<![\w.]){re.escape(part)}(?![\w.])", "a value", text, count=1)
+        text = re.sub(rf"(?<![\w.]){re.escape(part)}(?![\w.])", "a value", text, count=int(bool(path)))
     return without_secrets(f"the registry's client says: {text}{f' at {path}' if path else ''}")
 
 
-def _parts(value: object) -> Iterator[object]:
-    """Yield a value and all its parts."""
-    yield value
-    inner = vars(value) if hasattr(value, "__dict__") else value
-    if isinstance(inner, Mapping | list | tuple):
-        for each in inner.values() if isinstance(inner, Mapping) else inner:
-            yield from _parts(each)
+def _parts(value: object) -> list[object]:
+    """Return a value and all its parts, each once: objects may refer to each other."""
+    parts, seen = [value], {id(value)}
+    for each in parts:
+        named = each if isinstance(each, Mapping) else getattr(each, "__dict__", {})
+        inner = each if isinstance(each, list | tuple) else named.values()
+        parts += [part for part in inner if id(part) not in seen]
+        seen.update(map(id, inner))
+    return parts
 
 
 @cache

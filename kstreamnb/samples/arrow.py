@@ -157,9 +157,8 @@ def read_parquet(
     import pyarrow.parquet as pq
 
     expect(path, str | Path, "path")
-    if (
-        roles is None and Path(path).is_dir()
-    ):  # each file of a sample has its own offsets, and says which cells are text
+    # Each file of a sample has its own offsets, and says which cells are text.
+    if roles is None and Path(path).is_dir():
         hint = f"name the columns with topic=, key= and timestamp=; of files of to_parquet {JOIN_FILES}"
         raise ConfigError(f'"{path}" is a folder', hint=hint)
     try:

@@ -79,7 +79,7 @@ class RunResult(Displayed):
 
     @property
     def dropped(self) -> dict[tuple[str, str], int]:
-        """Numbers of dropped records by node and reason, the most first; a replay of a part explains each record."""
+        """Number of dropped records by node and reason, most frequent first; a replay of a sample explains each one."""
         return dict(sum((Counter(report["dropped"]) for report in self.reports), Counter()).most_common())
 
     def counts(self) -> dict[str, int]:

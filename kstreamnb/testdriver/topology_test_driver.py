@@ -490,6 +490,9 @@ class TopologyTestDriver(Suggesting, Displayed, Closing):
         stores = [task.stores[name] for task in self._all_tasks if name in task.stores]
         if not stores:
             known = [*self.topology.stores, *self.topology.global_stores]
+            if name in known:
+                fact = f'store "{name}" does not exist in any task, because no processor uses it'
+                raise StateError(fact, hint="connect it to a processor, or remove it")
             raise unknown("store", name, known, error=StateError)
         return stores
 

@@ -79,6 +79,7 @@ SLIPS: dict[str, Callable[[Any], object]] = {
     "ks.BufferConfig has it": lambda stream: ks.Suppressed.BufferConfig,  # type: ignore[attr-defined]
     "write a ks.Processor": lambda stream: ks.Transformer,  # type: ignore[attr-defined]
     "write it as lambda: 0": lambda stream: stream.group_by_key().aggregate(0, lambda key, value, total: total),
+    "write it as lambda: …": lambda stream: stream.group_by_key().aggregate([*range(30)], lambda key, value, a: a),
     "write join(table, joiner); only two streams": (
         lambda stream: stream.join(stream.to_table(), lambda left, right: left, ks.JoinWindows.of("5m"))
     ),

@@ -60,6 +60,33 @@ def test_a_wrong_answer_without_a_reason_is_wrong(chapters: Path) -> None:
         assert not ks.course.check(f"bare.{number}", [3, 4] if form == "list" else 5)
 
 
+def test_a_reason_may_show_code_with_braces(chapters: Path) -> None:
+    """Only the place of the answer is replaced."""
+    reason = """reasons.less = 'write {"a": 1}, not {answer}'"""
+    (chapters / "braces.toml").write_text(f"[exercise.1]\nform = 'number'\nanswer = 6\n{reason}\n")
+    assert ks.course.check("braces.1", 5).reason == 'write {"a": 1}, not 5'
+
+
+def test_a_right_letter_needs_no_reason(chapters: Path) -> None:
+    """It is a letter, and its absence is a wrong answer."""
+    (chapters / "bare.toml").write_text("[exercise.1]\nform = 'letters'\nanswer = 'ac'\nreasons.b = 'b is a table.'\n")
+    assert ks.course.check("bare.1", "ca")
+    assert ks.course.check("bare.1", "a").reason == "a is not the answer."
+    assert ks.course.check("bare.1", "d").reason == 'letter "d" does not exist: the letters are a to c.'
+
+
+def test_only_the_check_of_the_asked_exercise_is_run(chapters: Path) -> None:
+    """The module of a teacher runs once, and a mistake in another exercise is not in the way."""
+    count = "with open('runs.txt', 'a') as runs:\n    runs.write('.')\n"
+    (chapters / "mine.py").write_text(f"{count}JUDGES = {{'mine.1': lambda answer: ''}}\n")
+    functions = "".join(f"[exercise.{number}]\nform = 'function'\nhints = ['?']\n" for number in (1, 2, 3))
+    (chapters / "mine.toml").write_text(functions)
+    assert ks.course.hint("mine.1") == "?"
+    assert not Path("runs.txt").exists()
+    assert ks.course.check("mine.1", len)
+    assert Path("runs.txt").read_text() == "."
+
+
 def test_a_translated_chapter_replaces_the_texts_and_keeps_the_checks(chapters: Path) -> None:
     """Also those in Python."""
     text = (TEXTS / "streams_and_tables" / "count.toml").read_text(encoding="utf-8")

@@ -9,7 +9,7 @@ import pytest
 
 import kstreamnb as ks
 from kstreamnb.course.content import Question, chapters, questions
-from kstreamnb.course.predictions import Comparison
+from kstreamnb.course.predictions import Comparison, Prediction
 
 QUESTIONS = {name: question for chapter in chapters() for name, question in questions(chapter).items()}
 TABLE = Question("test.table", "Which?", "Because.", rows=("a", "b"))
@@ -30,6 +30,17 @@ def test_the_number_of_an_option_stands_for_its_text() -> None:
     assert ks.course.predict("count.pieces", 2).answer == "two"
     assert [ks.course.predict("count.pieces", answer).answer for answer in ("2", " Two ")] == ["two", "two"]
     assert ks.course.compare("count.pieces", "two").right
+
+
+def test_the_text_of_an_option_is_not_the_number_of_another() -> None:
+    """The form sends texts, and options may be numbers or signs."""
+    for options in (("2", "4", "8"), ("0", "1", "2"), ("<", ">")):
+        prediction = Prediction(Question("test.numbers", "Which?", "Because.", options=options))
+        for number, option in enumerate(options, 1):
+            prediction.give(option)
+            assert prediction.answer == option
+            prediction.give(number)
+            assert prediction.answer == option
 
 
 @pytest.mark.parametrize("answer", [0, 7, "tow", True])

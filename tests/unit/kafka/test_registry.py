@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections import OrderedDict
 from dataclasses import dataclass
 
 import pytest
@@ -96,7 +97,9 @@ CARD = "4111-1111"
 def test_an_error_of_the_registrys_client_quotes_no_value(kind, said):
     """Logs keep errors; a field and a type are enough to find the record."""
     schema = {"type": "record", "name": "Order", "fields": [{"name": "sku", "type": kind}]}
-    for convert, value in ((None, {"sku": CARD}), (_as_sku, Order(CARD, 1))):
+    circular = Order(CARD, 1)
+    vars(circular)["itself"] = circular
+    for convert, value in ((None, {"sku": CARD}), (None, OrderedDict(sku=CARD)), (_as_sku, circular)):
         serde = SchemaRegistry(f"mock://quiet-{len(said)}").avro("orders", json.dumps(schema), to_dict=convert)
         with pytest.raises(SerdeError) as caught:
             serde.serialize(value)

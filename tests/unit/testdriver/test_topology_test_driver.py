@@ -197,7 +197,10 @@ def test_a_store_that_no_processor_uses_is_not_among_all_stores() -> None:
     builder = StreamsBuilder("unused")
     builder.add_state_store(StoreSpec("unused", "key_value"))
     builder.table("in", store="used")
-    assert ["used"] == list(TopologyTestDriver(builder.build()).get_all_state_stores())
+    driver = TopologyTestDriver(builder.build())
+    assert ["used"] == list(driver.get_all_state_stores())
+    with pytest.raises(StateError, match="not exist in any task, because no processor uses it"):
+        driver.get_state_store("unused")
 
 
 def read_mistyped_output(driver: TopologyTestDriver) -> None:
