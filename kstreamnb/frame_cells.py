@@ -36,7 +36,7 @@ def plain_value(value: object, other: Callable[[object], Any] = _unchanged) -> A
         {'price': '1.50', 'wait': 60.0, 'rate': None}
     """
     kind = type(value).__name__
-    if type(value).__module__.partition(".")[0] == "numpy":  # before Python's types, of which some of NumPy's are subclasses
+    if type(value).__module__.partition(".")[0] == "numpy":  # before Python's types: some of NumPy's are subclasses
         return _numpy_value(value, other)
     if value is None or isinstance(value, _KEPT):
         return value
