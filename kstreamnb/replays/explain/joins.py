@@ -101,11 +101,11 @@ _TIME = attrgetter("timestamp")
 
 def _identity(arrival: NodeArrival) -> tuple[type, Hashable]:
     """Return what equal keys share: 1 and 1.0 have other bytes, and a list cannot be looked up."""
+    key = arrival.key
     try:
-        hash(arrival.key)
+        return type(key), next(iter({key}))  # a set refuses what cannot be looked up
     except TypeError:
-        return type(arrival.key), repr(arrival.key)
-    return type(arrival.key), arrival.key
+        return type(key), repr(key)
 
 
 def _without_partner(run: RecordedRun, node: str, join: JoinTraits, buffer: str | None) -> Iterator[Unmatched]:

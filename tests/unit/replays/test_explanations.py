@@ -79,7 +79,7 @@ def test_keys_that_read_alike_and_have_other_bytes_are_named(*, table: bool, lef
 
 
 class Place:
-    """A key that is known by its name, without a text of its own."""
+    """A key that is known by its name and has no `__repr__`."""
 
     def __init__(self, data: bytes) -> None:
         self.name = data.decode()
@@ -91,7 +91,7 @@ class Place:
         return hash(self.name)
 
 
-def test_keys_without_a_text_of_their_own_are_partners_if_they_are_equal() -> None:
+def test_keys_without_a_repr_are_partners_if_they_are_equal() -> None:
     """The text that Python gives an object names its address."""
     builder = ks.StreamsBuilder("places")
     serde: Any = ks.Serdes.serde_from(lambda place: place.name.encode(), Place)
