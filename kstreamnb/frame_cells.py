@@ -36,7 +36,7 @@ def plain_value(value: object, other: Callable[[object], Any] = _unchanged) -> A
         {'price': '1.50', 'wait': 60.0, 'rate': None}
     """
     kind = type(value).__name__
-    if type(value).__module__ == "numpy":  # before Python's types, of which some of NumPy's are subclasses
+    if type(value).__module__.partition(".")[0] == "numpy":  # before Python's types: some of NumPy's are subclasses
         return _numpy_value(value, other)
     if value is None or isinstance(value, _KEPT):
         return value
@@ -92,7 +92,7 @@ def _numpy_value(value: Any, other: Callable[[object], Any]) -> Any:
         return [plain_value(item, other) for item in value]
     if value.dtype.kind in "mM":  # as nanoseconds they would become whole numbers
         value = value.astype(f"{value.dtype.kind}8[us]")
-    item = value.item()
+    item = value.tolist()  # None if it is masked
     return other(value) if type(item) is type(value) else plain_value(item, other)
 
 

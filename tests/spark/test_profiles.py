@@ -223,17 +223,19 @@ def test_sessions_start_from_the_classes_that_were_archived(tmp_path: Path) -> N
 
 
 @pytest.mark.spark
-def test_a_class_path_of_the_user_leaves_the_classes_of_the_kit_there(tmp_path: Path) -> None:
+@pytest.mark.parametrize("option", ["--driver-class-path ", "--conf spark.driver.extraClassPath="])
+def test_a_class_path_of_the_user_leaves_the_classes_of_the_kit_there(tmp_path: Path, option: str) -> None:
     """Spark would not find the class that writes its files."""
     code = (
-        "import kstreamnb as ks; from pathlib import Path;"
-        f"spark = ks.spark.spark_session(settings={{'spark.driver.extraClassPath': {str(tmp_path)!r}}});"
+        "import kstreamnb as ks; spark = ks.spark.spark_session();"
         f"spark.range(3).write.parquet({str(tmp_path / 'rows')!r});"
         "print(spark.conf.get('spark.driver.extraClassPath')); print(ks.spark.spark_report())"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    given = f"{option}{tmp_path} pyspark-shell"
+    environment = {**os.environ, "PYSPARK_SUBMIT_ARGS": given}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
     assert 0 == done.returncode, done.stderr
-    assert str(tmp_path) in done.stdout.splitlines()[0].split(os.pathsep)
+    assert str(tmp_path) == done.stdout.splitlines()[0]
     assert "patch batch-classes = on" in done.stdout
 
 

@@ -16,7 +16,6 @@ from kstreamnb.errors import EngineError
 from kstreamnb.hints import unknown
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.store_rows import stored_rows
-from kstreamnb.recording.trace import ATOMS
 from kstreamnb.replays.analysis.node_flow import NodeArrival, arrivals, is_about, row_at
 from kstreamnb.replays.explain.explanation import Explanation, Explanations, described
 from kstreamnb.replays.navigation import Navigation
@@ -102,7 +101,11 @@ _TIME = attrgetter("timestamp")
 
 def _identity(arrival: NodeArrival) -> tuple[type, Hashable]:
     """Return what equal keys share: 1 and 1.0 have other bytes, and a list cannot be looked up."""
-    return type(arrival.key), arrival.key if type(arrival.key) in ATOMS else repr(arrival.key)
+    key = arrival.key
+    try:
+        return type(key), next(iter({key}))  # a set refuses what cannot be looked up
+    except TypeError:
+        return type(key), repr(key)
 
 
 def _without_partner(run: RecordedRun, node: str, join: JoinTraits, buffer: str | None) -> Iterator[Unmatched]:

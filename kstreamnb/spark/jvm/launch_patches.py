@@ -16,6 +16,7 @@ from kstreamnb.spark.jvm.home import HOME, JAR, jvm_folder
 from kstreamnb.spark.jvm.patches import Patch
 
 OPTIONS = "SPARK_SUBMIT_OPTS"  # options of the JVM that Spark's start script adds to those of the settings
+_MORE_CLASSES = "SPARK_DIST_CLASSPATH"  # that it adds to the class path
 
 
 @dataclass
@@ -63,9 +64,12 @@ def _use_local_files(launch: Launch) -> None:
     Without Hadoop's native library, `RawLocalFileSystem.setPermission` starts a `chmod` process for each file: two for
     each created file, dozens for each micro-batch. The classes beside the sources are what `make classes` compiles.
     They keep Hadoop's checksums beside the files, so Spark's own checksums would be a second set.
+    The classes are also at the end of the class path, for users whose own one replaces the setting.
     """
+    jar = str(launch.lasting / JAR)
+    launch.environment[_MORE_CLASSES] = os.pathsep.join(filter(None, [os.environ.get(_MORE_CLASSES), jar]))
     launch.settings |= {
-        "spark.driver.extraClassPath": str(launch.lasting / JAR),
+        "spark.driver.extraClassPath": jar,
         "spark.hadoop.fs.file.impl": "kstreamnb.UmaskFileSystem",
         "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     }
@@ -96,6 +100,10 @@ def _use_class_archive(launch: Launch) -> None:
     launch.options.append(f"-XX:SharedArchiveFile={launch.archive}")
 
 
+def _lacks_classes(launch: Launch) -> str | None:
+    return _needs_own_jvm(launch) or (None if _MORE_CLASSES in launch.environment else "it needs the patch local-files")
+
+
 def _use_batch_classes(launch: Launch) -> None:
     """Have `java/kstreamnb/BatchClasses.java` spare Spark work that it repeats for every batch.
 
@@ -114,7 +122,7 @@ JVM_PATCHES = (
     Patch(
         "batch-classes",
         "skips steps that took a fifth of the samples of a profile of small batches",
-        _needs_own_jvm,
+        _lacks_classes,
         _use_batch_classes,
     ),
 )

@@ -50,8 +50,7 @@ from kstreamnb.spark.jvm.warm_up import end_warm_up
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 _ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _MASTER, _NAME, _PYTHON = "spark.master", "spark.app.name", "spark.pyspark.python"
-_CLASS_PATH = "spark.driver.extraClassPath"
-_JVM_SETTINGS = {"spark.driver.memory", "spark.driver.extraJavaOptions", _CLASS_PATH}
+_JVM_SETTINGS = {"spark.driver.memory", "spark.driver.extraJavaOptions", "spark.driver.extraClassPath"}
 _LONGEST_FOLDER = 60  # of a socket: systems allow paths of 103 bytes, and Spark's names have 43
 _GATEWAY_PORT = "PYSPARK_GATEWAY_PORT"  # set by spark-submit, which starts the JVM before Python
 
@@ -142,8 +141,6 @@ def _new_session(
         chosen = _with_executors_python(chosen)
     if submitted:  # its JVM already has its memory, options and classes: setting them now would have no effect
         defaults = {name: value for name, value in defaults.items() if name not in _JVM_SETTINGS}
-    if own := chosen.get(_CLASS_PATH):  # the kit's classes stay beside it
-        chosen[_CLASS_PATH] = os.pathsep.join(filter(None, [defaults.get(_CLASS_PATH), own]))
     chosen = {**defaults, **chosen}
     launch.gateway = gateway = gateway or _start_jvm(chosen, launch)
     apply_patches(JVM_PATCHES, launch, disabled)

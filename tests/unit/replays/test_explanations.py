@@ -78,6 +78,30 @@ def test_keys_that_read_alike_and_have_other_bytes_are_named(*, table: bool, lef
     assert not ks.testing.check(builder.build(), sample=alike)
 
 
+class Place:
+    """A key that is known by its name and has no `__repr__`."""
+
+    def __init__(self, data: bytes) -> None:
+        self.name = data.decode()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Place) and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+def test_keys_without_a_repr_are_partners_if_they_are_equal() -> None:
+    """The text that Python gives an object names its address."""
+    builder = ks.StreamsBuilder("places")
+    serde: Any = ks.Serdes.serde_from(lambda place: place.name.encode(), Place)
+    left, right = (builder.stream(topic, key_serde=serde) for topic in ("left", "right"))
+    left.join(right, lambda one, other: other, ks.JoinWindows.of(difference="1s")).to("out", key_serde=serde)
+    run = replay(builder.build(), sample(("left", Place(b"rome"), "a", 0), ("right", Place(b"rome"), "b", 1)))
+    assert ["b"] == [record.value for record in run.output("out")]
+    assert not run.why_no_match()
+
+
 def test_each_late_record_names_the_first_step_that_closed_its_window() -> None:
     """Compared with a scan of the records, on two partitions with separate clocks."""
     builder = ks.StreamsBuilder("late")

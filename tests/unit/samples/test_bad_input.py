@@ -71,6 +71,12 @@ def test_scalars_of_numpy_become_values_of_python() -> None:
     assert [str, bytes, float, int, bool, type(None)] == list(map(type, values[0]))
 
 
+def test_masked_values_of_numpy_are_missing() -> None:
+    """Masked arrays are arrays, and what they hold for a masked value is not passed on."""
+    masked = np.ma.array([1, 2], mask=[False, True])
+    assert [[1, None], None] == [row.value for row in framed(column(v=[masked, np.ma.masked]), value="v")]
+
+
 def test_a_replay_refuses_a_partition_that_was_read_from_a_wrong_column() -> None:
     """A hundred thousand tasks would take hours to begin with."""
     builder = ks.StreamsBuilder("wrong")

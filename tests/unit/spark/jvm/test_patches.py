@@ -9,6 +9,7 @@ import pyspark
 import pytest
 
 import kstreamnb as ks
+from kstreamnb.spark.jvm.launch_patches import JVM_PATCHES, Launch
 from kstreamnb.spark.jvm.patches import DISABLED_VARIABLE, Patch, apply_patches, disabled_patches, patch_lines
 from kstreamnb.spark.jvm.session import PATCHES
 from tests.java_classes import SOURCES, compile_sources
@@ -43,6 +44,12 @@ def test_a_patch_is_applied_unless_something_forbids_it() -> None:
         "patch broken = off, failed: 'JavaPackage' object is not callable (saves time)",
         "patch later = not tried yet (saves time)",
     ] == list(patch_lines([*((patch.name, patch.benefit) for patch in patches), ("later", "saves time")]))
+
+
+def test_the_classes_of_batches_name_the_patch_that_brings_them(tmp_path: Path) -> None:
+    """Java could only say that it lacks a class."""
+    launch = Launch(local=True, submitted=False, folder=tmp_path)
+    assert ["it needs the patch local-files"] == [patch.obstacle(launch, frozenset()) for patch in JVM_PATCHES]
 
 
 def test_patches_are_disabled_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
