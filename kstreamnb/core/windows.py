@@ -16,7 +16,7 @@ from kstreamnb.suggesting import Suggesting
 
 _NO_GRACE = "0ms"
 _OF = 'give durations to of(), such as TimeWindows.of("5m"), SessionWindows.of("5m") or JoinWindows.of("5m")'
-_LEGACY_GRACE_MS = 24 * 60 * 60 * 1000
+_LEGACY_MS = 24 * 60 * 60 * 1000
 
 
 def _check_not_negative(ms: int, what: str, java: str) -> None:
@@ -238,8 +238,9 @@ class JoinWindows(Suggesting):
     def __post_init__(self) -> None:
         expect_number(self.before_ms, "before", hint=_OF)
         expect_number(self.after_ms, "after", hint=_OF)
-        if self.before_ms + self.after_ms < 0:
-            fact = f"a join window must not be negative, got {self.before_ms} ms before and {self.after_ms} ms after"
+        if not 0 <= self.size_ms <= MAX_TIME_MS:  # a longer sum overflows in Java
+            bound = "not be negative" if self.size_ms < 0 else f"be at most {MAX_TIME_MS} ms long"
+            fact = f"a join window must {bound}, got {self.before_ms} ms before and {self.after_ms} ms after"
             raise ConfigError(fact, java="Window interval (ie, beforeMs+afterMs) must not be negative.")
         _check_not_negative(self.grace_ms, "grace", "Grace period must not be negative.")
 
@@ -294,13 +295,15 @@ class JoinWindows(Suggesting):
 
     @classmethod
     def of_legacy(cls, difference: Duration) -> Self:
-        """Define windows as Java's deprecated ``JoinWindows.of``: a day of grace, and unmatched results at once.
+        """Define windows as Java's deprecated ``JoinWindows.of``, which emits unmatched records at once.
+
+        The windows and their grace together last one day, or the windows alone if they are longer.
 
         Args:
             difference: greatest time between the two records on either side, such as "5m".
         """
         span_ms = duration_ms(difference, "time difference")
-        return cls(span_ms, span_ms, _LEGACY_GRACE_MS, eager=True)
+        return cls(span_ms, span_ms, max(_LEGACY_MS - 2 * span_ms, 0), eager=True)
 
     def before(self, difference: Duration) -> Self:
         """Let the other record be this much earlier.

@@ -155,7 +155,8 @@ def window_store(
     fields = _fields(graph, options, key_serde, value_serde)
     least, reason, java = _least_retention(name, windows)
     retention = least if options.retention is None else duration_ms(options.retention, "retention")
-    kept, extra = retention, {"time_ordered": True} if emit_on_close else {}
+    by_key = isinstance(windows, SlidingWindows | SessionWindows)  # their stores have an index by key, too
+    kept, extra = retention, {"time_ordered": True, "indexed": by_key} if emit_on_close else {}
     if supplier is not None:
         fields["persistent"], kept = supplier.persistent, supplier.retention_ms or retention
         extra = dict(with_times(supplier).extra)
@@ -163,7 +164,7 @@ def window_store(
     if retention < least:
         fact = f'store "{name}" retains windows for {retention} ms, less than {reason} ({least} ms)'
         raise ConfigError(fact, java=f"{java}, retention=[{retention}]")
-    if emit_on_close and isinstance(windows, SlidingWindows | SessionWindows):
+    if emit_on_close and by_key:
         fields["cached"] = False
     headers = _headers(supplier, fields)
     if isinstance(windows, SessionWindows):

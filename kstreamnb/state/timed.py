@@ -48,6 +48,8 @@ class Retention:
         segment = max((observed_ms - self.retention_ms) // self.segment_ms, 0)
         self.live_from = self.accepted_from = segment * self.segment_ms
         self.next_expiry = (segment + 1) * self.segment_ms + self.retention_ms
+        if self._exact and not self.retention_ms:
+            self.next_expiry = NO_TIME  # every row is too old on arrival
         self.advance(observed_ms)
 
     def advance(self, observed_ms: int) -> None:
@@ -340,7 +342,8 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         least = b"" if from_key is None else as_bytes(encode(from_key))
         most = None if to_key is None else as_bytes(encode(to_key))
         in_range = [k for k in raw_keys if (data := as_bytes(k[0])) >= least and (most is None or data <= most)]
-        return sorted(in_range, key=self._segment_rank if self.spec.persistent else self._time_rank)
+        by_time = not self.spec.persistent or not self.spec.extra.get("indexed", True)
+        return sorted(in_range, key=self._time_rank if by_time else self._segment_rank)
 
     def _segment_rank(self, raw_key: TimedKey[P]) -> tuple[int, bytes]:
         """Rank rows segment by segment, then by bytes, as Kafka's persistent stores do."""

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from kstreamnb.core.record import Headers
 from kstreamnb.core.stores import LATEST, NOT_PUT, StoreSpec, VersionedRecord
 from kstreamnb.core.time import MAX_TIME_MS
-from kstreamnb.errors import ConfigError
+from kstreamnb.errors import ConfigError, StateError
 from kstreamnb.state.disk_rows import TimedDiskRows
 from kstreamnb.state.store import ChangelogRecord, Rows, Store, StoreContext
 from kstreamnb.state.timed import KeyIndex, TimeIndex
@@ -52,6 +52,9 @@ class VersionedRows(Store[SegmentKey, Any]):
     def put(self, key: object, value: object, timestamp: int) -> int:
         """Put a version; None ends the previous one. Return until when it is valid, `LATEST` or `NOT_PUT`."""
         raw_key, row = self.keys.encode(key), None if value is None else self.values.encode(value)
+        if timestamp < 0 and self.spec.logged:  # its changelog has no place for it
+            java = f"Invalid timestamp: {timestamp}. Timestamp should always be non-negative or null."
+            raise StateError(f'timestamp in store "{self.name}" must not be negative, got {timestamp} ms', java=java)
         if self._changes is not None:
             self._changes.append((raw_key, row, timestamp, ()))
         if timestamp < self._observed_ms - self.history_ms:

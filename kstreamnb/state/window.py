@@ -66,8 +66,8 @@ class WindowRows(TimedRows[int]):
         encode_key, stamped_rows, slow = self.keys.encode, self.timestamped, self._put_slowly
         prepare = self._kept if stamped_rows else self.values.encode
         least, most, text, key_text = -self.values.small, self.values.small, self.values.text, self.keys.text
-        if self._forgets_times or (bits and not self.spec.persistent and not retention.retention_ms):
-            return slow  # a row loses its time, or is too old on arrival
+        if self._forgets_times:
+            return slow
 
         def put(key: Any, value: Any, window_start: int) -> None:
             if value is None or not retention.accepted_from <= window_start < retention.next_expiry:

@@ -25,7 +25,8 @@ def test_short_forms_equal_the_factories():
     assert JoinWindows(3, 10) == JoinWindows.of(difference="10ms", before="3ms")
     assert JoinWindows(-3, 10, 1) == JoinWindows.of(difference="10ms").before("-3ms").grace("1ms")
     assert JoinWindows(10, 3) == JoinWindows.of(difference="10ms").after("3ms")
-    assert JoinWindows(10, 10, 86_400_000, eager=True) == JoinWindows.of_legacy("10ms")
+    assert JoinWindows(10, 10, 86_399_980, eager=True) == JoinWindows.of_legacy("10ms")
+    assert JoinWindows(50_000_000, 50_000_000, eager=True) == JoinWindows.of_legacy("50000s")
     assert UnlimitedWindows(7) == UnlimitedWindows.of().start_on(7)
 
 
@@ -68,6 +69,10 @@ def test_a_timestamp_is_in_the_windows_that_cover_it(windows, timestamp, starts)
         (lambda: UnlimitedWindows.of(start=-1), "Window start time (startMs) cannot be negative."),
         (
             lambda: JoinWindows.of(before="-5ms", after="4ms"),
+            "Window interval (ie, beforeMs+afterMs) must not be negative.",
+        ),
+        (
+            lambda: JoinWindows.of(difference=f"{2**62}ms"),
             "Window interval (ie, beforeMs+afterMs) must not be negative.",
         ),
         (lambda: JoinWindows.of(difference="5ms", grace="-1ms"), "Grace period must not be negative."),

@@ -100,9 +100,9 @@ def test_a_retention_shorter_than_that_is_refused() -> None:
     ],
 )
 def test_final_results_come_from_stores_ordered_by_time(windows: Any, cached: bool) -> None:
-    """Only stores of fixed windows may be cached."""
+    """Only stores of fixed windows may be cached, and only theirs have no index by key."""
     spec = windowed(windows, on_close=True)
-    assert (spec.extra, spec.cached) == ({"time_ordered": True}, cached)
+    assert (spec.extra, spec.cached) == ({"time_ordered": True, "indexed": not cached}, cached)
 
 
 def test_join_windows_keep_every_record_for_the_span_and_the_grace() -> None:

@@ -36,6 +36,16 @@ def test_a_memory_store_refuses_exactly_what_is_older_than_its_retention() -> No
     assert [(100_001, 3), (200_000, 1)] == list(store.fetch_between("a", 0, 300_000))
 
 
+def test_a_memory_store_without_retention_refuses_every_row() -> None:
+    """A row is as old as the retention when it is put, also the newest."""
+    for kind, row in (("window", ("a", 1, 5)), ("session", (Windowed("a", 5, 5), 1))):
+        task = StoreTask()
+        store = task.make(kind, retention_ms=0, persistent=False)
+        store.put(*row)
+        assert [5] == [drop[4]["stream_time_ms"] for drop in task.dropped]
+        assert [] == list(store.fetch("a", 0, 9) if kind == "window" else store.fetch("a"))
+
+
 def test_a_persistent_store_refuses_whole_segments_and_hides_the_rest() -> None:
     """Segments are half a retention, at least a minute; an expired row of a live segment is kept but not shown."""
     task, store = window_store()
@@ -109,6 +119,24 @@ def test_the_order_of_all_rows_depends_on_how_they_are_kept() -> None:
             store.put(key, 1, start)
         assert expected == [window[:2] for window, _ in store.all()]
         assert expected[::-1] == [window[:2] for window, _ in store.backward_all()]
+
+
+@pytest.mark.parametrize(
+    ("options", "keys"),
+    [
+        ({}, ["a", "a", "b"]),
+        ({"persistent": False}, ["b", "a", "a"]),
+        ({"extra": {"time_ordered": True, "indexed": True}}, ["a", "a", "b"]),
+        ({"extra": {"time_ordered": True, "indexed": False}}, ["b", "a", "a"]),
+    ],
+)
+def test_the_order_of_a_range_of_keys_depends_on_the_index(options: dict[str, Any], keys: list[str]) -> None:
+    """Stores without an index by key read a range of keys in the order of time."""
+    _, store = window_store(**options)
+    for key, start in (("a", 5), ("b", 0), ("a", 1)):
+        store.put(key, 1, start)
+    assert keys == [window.key for window, _ in store.fetch_keys("a", "b", 0, 9)]
+    assert keys[::-1] == [window.key for window, _ in store.backward_fetch_keys("a", "b", 0, 9)]
 
 
 def test_duplicates_stay_side_by_side() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kstreamnb.core.stores import LATEST, NOT_PUT, VersionedRecord
+from kstreamnb.errors import StateError
 from tests.unit.state.stores_for_tests import StoreTask
 
 
@@ -96,3 +99,11 @@ def test_the_history_reaches_back_to_its_last_millisecond() -> None:
         store.put(key, time, time)
     assert VersionedRecord(0, 0) == store.get("a", 5)
     assert store.get("a", 4) is None
+
+
+def test_a_logged_store_refuses_times_before_the_epoch() -> None:
+    """The record of the changelog would have that time, which Kafka's clients refuse."""
+    with pytest.raises(StateError, match="must not be negative, got -1 ms") as caught:
+        StoreTask().make("versioned", history_ms=10).put("a", 1, -1)
+    assert caught.value.java == "Invalid timestamp: -1. Timestamp should always be non-negative or null."
+    assert LATEST == StoreTask().make("versioned", history_ms=10, logged=False).put("a", 1, -1)
