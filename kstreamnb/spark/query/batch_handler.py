@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from kstreamnb.core.time import format_duration
 from kstreamnb.errors import ApplicationStateError, KStreamError, SinkError
 from kstreamnb.hints import reason_of
-from kstreamnb.kafka.batch_offsets import Offsets, count_between
+from kstreamnb.kafka.batch_offsets import Offsets, PartitionId, count_between
 from kstreamnb.kafka.output_batch import OutputBatch
 from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles
 from kstreamnb.spark.contracts import QueryBatch, QuerySink, from_json
@@ -99,7 +99,7 @@ class BatchAction:
         self.slow: SlowBatch | None = None
         self._clock_ahead = False
         self._failure: KStreamError | None = None
-        self._gaps_end: dict[tuple[int, str, int], int] = {}  # by batch and partition
+        self._gaps_end: dict[PartitionId, dict[int, int]] = {}  # of the last batch that had one, by its number
         self._read: Offsets = {}  # the input positions after the last batch that Spark computed
         self._check = check  # raises if a batch must not be published
 
@@ -209,9 +209,9 @@ class BatchAction:
         gaps = {(topic, int(part), gap[0]): gap[1] for topic, parts in planned.items() for part, gap in parts.items()}
         gaps |= {gap[:3]: gap[3] for gap in batch.output.removed}  # a read finds the gap of the plan, and maybe more
         for (topic, partition, first), after in sorted(gaps.items()):
-            counted = max(first, self._gaps_end.get((batch.number, topic, partition), first))
+            counted = max(first, self._gaps_end.get((topic, partition), {}).get(batch.number, first))
             if after > counted:
-                self._gaps_end[batch.number, topic, partition] = after
+                self._gaps_end[topic, partition] = {batch.number: after}
                 self.book.skipped += after - counted
                 self.log.warn("offsets skipped", topic=topic, partition=partition, first=first, after=after)
 
