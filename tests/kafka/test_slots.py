@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -146,22 +147,24 @@ def test_stores_are_read_from_the_checkpoint_if_the_driver_gets_no_changes(bench
 def test_watchers_read_the_state_of_their_batch_or_nothing(bench: Bench, publish: str, live: bool) -> None:
     """If Spark commits a batch after its watchers were called, they need the changes that came with it."""
     name, seen = f"told-{publish}-{live}", list[tuple[int, Any]]()
-    records = bench.fill(f"{name}-in", 200, 2)
+    bench.fill(f"{name}-in", 0, 2)
     query = bench.deploy(counting(name), live=live, publish=publish)
     store = query.store("counts")
 
     def read(figures: Any) -> None:
         try:
-            seen.append((figures.number, dict(store.all())))
+            seen.append((figures.consumed, dict(store.all())))
         except ApplicationStateError as error:
-            seen.append((figures.number, error.hint))
+            seen.append((figures.consumed, error.hint))
 
     query.watch(read)
+    records = bench.fill(f"{name}-in", 200, 2)
     assert query.await_input(PATIENCE_S)
     assert counts(records) == dict(store.all())
     query.stop()
     if live or publish == "driver":
-        assert [(0, counts(records))] == seen
+        assert list(accumulate(consumed for consumed, _ in seen)) == [sum(state.values()) for _, state in seen]
+        assert counts(records) == seen[-1][1]
     else:
         assert "watchers need live=True to read stores" in seen[0][1]
 
