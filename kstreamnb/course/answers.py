@@ -20,7 +20,7 @@ class Refused(Exception):
 
 
 def failure(error: BaseException) -> str:
-    """Return what the code of an answer raised, with the hint of an error of kstreamnb."""
+    """Return the error that the code of an answer raised, with its hint if kstreamnb raised it."""
     cause = error.__cause__ or error
     hint = str(getattr(cause, "hint", None) or "")
     return f"{type(cause).__name__}: {cause}." + (hint and f" Hint: {hint}" + ("" if hint[-1] in ".?…" else "."))

@@ -43,7 +43,7 @@ def painted(shapes: str, *kinds: str) -> str:
     If a viewer keeps the style sheet, it overrides them.
 
     Args:
-        shapes: the elements; none has an attribute that the style of its class names.
+        shapes: the elements, without attributes that the style of their classes sets.
         kinds: the kinds of picture, such as "charts".
     """
 

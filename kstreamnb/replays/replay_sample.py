@@ -16,6 +16,9 @@ from kstreamnb.testdriver.execution.router import Layout
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.topology import Topology
 
+_MOST_PARTITIONS = 10_000
+"""More are replayed only on request: each one has its own tasks."""
+
 
 def replay(
     topology: Topology,
@@ -71,7 +74,7 @@ def replay(
 def least_partitions(numbers: Iterable[int]) -> int:
     """Return the least number of partitions per topic that has all these; -1 stands for any partition.
 
-    Raises: ConfigError for so great a number that it was probably read from a wrong column.
+    Raises: ConfigError for a number so large that it was probably read from the wrong column.
 
     Example:
         >>> least_partitions([0, 3, -1]), least_partitions([])
@@ -82,7 +85,3 @@ def least_partitions(numbers: Iterable[int]) -> int:
         fact = f"a record is in partition {count - 1}, so a replay would need {count:,} partitions"
         raise ConfigError(fact, hint="name the column that holds partition numbers, or pass partitions=")
     return count
-
-
-_MOST_PARTITIONS = 10_000
-"""More are replayed only on request: each one has its own tasks."""
