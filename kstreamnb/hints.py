@@ -86,12 +86,8 @@ def unknown(
     """
     names = [str(each) for each in known]
     hint = hint or (from_java(str(name), names) if kind == "option" else None)
-    return error(
-        f'{kind} "{name}" does not exist',
-        detail=detail or existing(names, name),
-        hint=" Otherwise ".join(filter(None, (did_you_mean(name, names), hint))) or None,
-        origin=origin,
-    )
+    hint = " Otherwise ".join(filter(None, (did_you_mean(name, names), hint))) or None
+    return error(f'{kind} "{name}" does not exist', detail=detail or existing(names, name), hint=hint, origin=origin)
 
 
 def existing(names: Iterable[object], near: object = "") -> str:

@@ -77,14 +77,8 @@ def _add_box(graph: graphviz.Digraph, box: Box) -> None:
         return
     with graph.subgraph(name=f"cluster_{box.id}") as inside:
         kind = "ks-box ks-global" if box.is_global else "ks-box"
-        inside.attr(
-            label=_label(pad_title(box.title)),
-            labeljust="l",
-            id=box.id,
-            style="rounded",
-            margin="10",
-            **{"class": kind},
-        )
+        style = {"labeljust": "l", "style": "rounded", "margin": "10", "class": kind}
+        inside.attr(label=_label(pad_title(box.title)), id=box.id, **style)
         for item in box.items:
             _add_item(inside, item)
 

@@ -155,17 +155,8 @@ def _node_item(node: DescribedNode, overlay: Overlay) -> Item:
     label, word = node_label(node)
     origin = (f"declared at {node.origin}",) if node.origin else ()
     about = (f"{node.kind} {node.name}", *(f"{key}: {value}" for key, value in node.settings), *origin)
-    return Item(
-        identifier("node", node.name),
-        node.kind,
-        node.name,
-        label,
-        word,
-        overlay.notes.get(node.name),
-        overlay.marks.get(node.name),
-        about,
-        overlay.heat.get(node.name, 0),
-    )
+    note, mark, heat = overlay.notes.get(node.name), overlay.marks.get(node.name), overlay.heat.get(node.name, 0)
+    return Item(identifier("node", node.name), node.kind, node.name, label, word, note, mark, about, heat)
 
 
 def _topics(description: TopologyDescription, cuts: tuple[Cut, ...]) -> dict[str, Item]:
@@ -249,7 +240,5 @@ def _read(node: DescribedNode, topics: Mapping[str, Item]) -> list[str]:
         pattern = re.compile(node.pattern)
     except re.error:  # Java's syntax is larger than Python's: draw the pattern alone
         return [_pattern(node)]
-    return [
-        _pattern(node),
-        *(name for name, item in topics.items() if item.kind == "topic" and pattern.fullmatch(name)),
-    ]
+    matching = (name for name, item in topics.items() if item.kind == "topic" and pattern.fullmatch(name))
+    return [_pattern(node), *matching]

@@ -43,12 +43,8 @@ def load(shell: InteractiveShell) -> None:
     for event, method in _EVENTS:
         shell.events.register(event, getattr(cells, method))
     loaded[:] = [cells]
-    hooks.install(
-        identities=cells,
-        cell_of=cells.place,
-        pre_deploy=ParityCheck(),
-        progress=ProgressBar(lambda: _bar_output(cells)),
-    )
+    progress = ProgressBar(lambda: _bar_output(cells))
+    hooks.install(identities=cells, cell_of=cells.place, pre_deploy=ParityCheck(), progress=progress)
     tracebacks = Tracebacks(shell, cells)
     shown: dict[type, Callable[[Any], Parts]] = {
         Handle: HandleDisplay(cells).parts,

@@ -121,19 +121,6 @@ class Resumed(NamedTuple):
     stream_time_ms: int
 
 
-Event: TypeAlias = (
-    RecordConsumed
-    | Forwarded
-    | StoreRead
-    | StoreWritten
-    | RecordProduced
-    | Dropped
-    | StateVarChanged
-    | Punctuated
-    | Committing
-    | Committed
-    | Published
-    | Crashed
-    | Restarted
-    | Resumed
-)
+RecordEvent: TypeAlias = RecordConsumed | Forwarded | StoreRead | StoreWritten | RecordProduced | Dropped
+TaskEvent: TypeAlias = StateVarChanged | Punctuated | Committing | Committed | Published | Crashed | Restarted | Resumed
+Event: TypeAlias = RecordEvent | TaskEvent

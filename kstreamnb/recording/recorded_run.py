@@ -221,11 +221,8 @@ class RecordedRun:
         for at in range(bisect_left(taken, end), len(taken)):
             position = taken[at]
             if self.causes.get(position, -1) < end:
-                yield Waiting(
-                    "between tasks" if position in self.causes else "input",
-                    self.index.code(position).task,
-                    self.consumed(position),
-                )
+                where: Literal["input", "between tasks"] = "between tasks" if position in self.causes else "input"
+                yield Waiting(where, self.index.code(position).task, self.consumed(position))
 
     @cached_property
     def sunk(self) -> dict[tuple[str, str], array[int]]:

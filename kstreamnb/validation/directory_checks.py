@@ -21,12 +21,8 @@ def folder_findings(folders: Mapping[str, str | Path]) -> Iterator[Issue]:
             yield Issue("warning", name, fact, "choose a permanent folder")
     for (one, first), (other, second) in itertools.combinations(paths.items(), 2):
         if _device(first) == _device(second):
-            yield Issue(
-                "warning",
-                f"{one} and {other}",
-                "they share a device: they slow each other down and are lost together",
-                "put them on different disks",
-            )
+            fact = "they share a device: they slow each other down and are lost together"
+            yield Issue("warning", f"{one} and {other}", fact, "put them on different disks")
 
 
 def _device(path: Path) -> int:

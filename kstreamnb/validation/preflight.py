@@ -20,7 +20,7 @@ from kstreamnb.topology.topology import Topology
 from kstreamnb.validation.changelog_checks import changelog_findings
 from kstreamnb.validation.directory_checks import folder_findings
 from kstreamnb.validation.field_checks import field_findings
-from kstreamnb.validation.issue import Issue, Issues
+from kstreamnb.validation.issue import Issue, Issues, Severity
 from kstreamnb.validation.sample_checks import check_sample
 
 
@@ -73,13 +73,8 @@ def check(
     ]
     if records is not None:
         result += field_findings(topology, records)
-        result += check_sample(
-            topology,
-            settings,
-            counts,
-            records,
-            runs=not any(each.severity == "error" or each in loops for each in result),
-        )
+        runs = not any(each.severity == "error" or each in loops for each in result)
+        result += check_sample(topology, settings, counts, records, runs=runs)
     return Issues(result)
 
 
@@ -140,14 +135,11 @@ def _serde_findings(topology: Topology, config: Config) -> Iterator[Issue]:
         sources = [node for name in group if isinstance(node := topology.nodes[name], Source)]
         serdes = {source.name: plan.key_serde(source.key_serde) for source in sources}
         if len({str(serde) for serde in serdes.values()}) > 1:
+            topics = join_list(f'"{_topic(source)}"' for source in sources)
             words = join_list(f'"{_topic(source)}" with "{serdes[source.name]}"' for source in sources)
-            yield Issue(
-                "error",
-                join_list(f'"{_topic(source)}"' for source in sources),
-                f"joined topics are read with different key serdes: {words}; equal keys have different bytes",
-                "read both with the serdes they were written with, and convert one key with select_key()",
-                sources[-1].origin,
-            )
+            fact = f"joined topics are read with different key serdes: {words}; equal keys have different bytes"
+            remedy = "read both with the serdes they were written with, and convert one key with select_key()"
+            yield Issue("error", topics, fact, remedy, sources[-1].origin)
 
 
 def _topic(source: Source) -> str:
@@ -177,13 +169,8 @@ def _astray(topology: Topology) -> Iterator[Issue]:
             continue
         changed = next((above for above in _above(topology, node) if above.dsl in _REKEYING), None)
         if changed is not None:
-            yield Issue(
-                "warning",
-                f'"{name}"',
-                f'keys were changed by "{changed.name}": its store sees only records that reached its task',
-                "put repartition() between the two",
-                node.origin,
-            )
+            fact = f'keys were changed by "{changed.name}": its store sees only records that reached its task'
+            yield Issue("warning", f'"{name}"', fact, "put repartition() between the two", node.origin)
 
 
 def _above(topology: Topology, node: ProcessorNode) -> Iterator[ProcessorNode]:
@@ -201,18 +188,12 @@ def _unbounded(topology: Topology) -> Iterator[Issue]:
             continue
         buffer = node.traits.buffer
         if buffer is not None and buffer.kind == "change" and not buffer.bounded:
-            waits = (
-                "until their window closes"
-                if buffer.window_end
-                else f"for {format_duration(buffer.wait_ms)} of stream time"
-            )
-            yield Issue(
-                "hint" if buffer.window_end else "warning",
-                f'"{name}"',
-                f"its buffer is unlimited: it keeps a change of every key {waits}",
-                "limit it with BufferConfig.max_records(…) or max_bytes(…)",
-                node.origin,
-            )
+            severity: Severity = "hint" if buffer.window_end else "warning"
+            wait = f"for {format_duration(buffer.wait_ms)} of stream time"
+            waits = "until their window closes" if buffer.window_end else wait
+            fact = f"its buffer is unlimited: it keeps a change of every key {waits}"
+            remedy = "limit it with BufferConfig.max_records(…) or max_bytes(…)"
+            yield Issue(severity, f'"{name}"', fact, remedy, node.origin)
         if isinstance(node.traits.windows, UnlimitedWindows):
             yield Issue("warning", f'"{name}"', "its window never ends, so its rows are never removed", "", node.origin)
 

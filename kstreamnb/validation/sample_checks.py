@@ -24,7 +24,7 @@ from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.nodes import ProcessorNode, grouped, walk
 from kstreamnb.topology.topology import Topology
-from kstreamnb.validation.issue import Issue
+from kstreamnb.validation.issue import Issue, Severity
 from kstreamnb.validation.key_changes import key_change_findings
 
 _NAMED = 3
@@ -46,9 +46,8 @@ def check_sample(
     yield from _misplaced(topology, config, counts, records)
     if not runs:
         return
-    patient = replace(
-        config, processing_handler="continue", production_handler="continue", deserialization_handler="continue"
-    )
+    handlers = ("processing_handler", "production_handler", "deserialization_handler")
+    patient = replace(config, **dict.fromkeys(handlers, "continue"))
     known = [record for record in records if any(source.reads(record.topic) for source in topology.sources())]
     try:
         result = _ran(topology, patient, counts, known)
@@ -81,13 +80,10 @@ def _wrong_units(topology: Topology, records: list[TopicRecord]) -> Iterator[Iss
             unit, hint = "microseconds or nanoseconds", "divide them by 1,000 or 1,000,000 with //"
         else:
             continue
-        yield Issue(
-            "warning",
-            f'topic "{topic}"',
-            f"its times are {first} to {last}: {unit} instead of milliseconds?",
-            f'{hint}, such as frame["time"] = frame["time"] {"* 1000" if unit == "seconds" else "// 1000"}',
-            next((source.origin for source in topology.sources() if source.reads(topic)), None),
-        )
+        fact = f"its times are {first} to {last}: {unit} instead of milliseconds?"
+        remedy = f'{hint}, such as frame["time"] = frame["time"] {"* 1000" if unit == "seconds" else "// 1000"}'
+        origin = next((source.origin for source in topology.sources() if source.reads(topic)), None)
+        yield Issue("warning", f'topic "{topic}"', fact, remedy, origin)
 
 
 def _mixed_keys(topology: Topology, records: list[TopicRecord]) -> Iterator[Issue]:
@@ -123,20 +119,18 @@ def _misplaced(
             wrong: dict[str, str] = {}
             for record in assigned if count > 1 else ():
                 if record.key is not None and (right := partition_of(encode(record.key))) != record.partition:
-                    wrong[format_value(record.key)] = (
-                        f"{format_value(record.key)} is in {record.partition} and belongs to {right}"
-                    )
+                    key = format_value(record.key)
+                    wrong[key] = f"{key} is in {record.partition} and belongs to {right}"
             if wrong:
-                keys = len(dict.fromkeys(format_value(record.key) for record in assigned))
-                yield Issue(
-                    "error" if source.name in joined else "warning",
-                    f'topic "{topic}"',
-                    f"{len(wrong):,} of {pluralize(keys, 'key')} are not in the partition of their key: "
-                    f"{join_list(wrong.values(), most=_NAMED)}",
+                keys = pluralize(len({format_value(record.key) for record in assigned}), "key")
+                named = join_list(wrong.values(), most=_NAMED)
+                fact = f"{len(wrong):,} of {keys} are not in the partition of their key: {named}"
+                remedy = (
                     "it was written with another partitioner, or is not partitioned by its key: "
-                    "call repartition() before joining or grouping it",
-                    source.origin,
+                    "call repartition() before joining or grouping it"
                 )
+                severity: Severity = "error" if source.name in joined else "warning"
+                yield Issue(severity, f'topic "{topic}"', fact, remedy, source.origin)
 
 
 def _failures(topology: Topology, result: Replay) -> Iterator[Issue]:
@@ -163,11 +157,9 @@ def _null_hint(topology: Topology, name: str, drop: Drop) -> str:
         return "make the function accept such values, or filter them out first"
     above = walk(topology.nodes[name].parents, lambda each: topology.nodes[each].parents)
     merges = any(isinstance(topology.nodes[each].traits.windows, SessionWindows) for each in above)
-    why = (
-        "a session merge emits null for the session that it replaces"
-        if merges
-        else "a table emits null for a deleted row"
-    )
+    why = "a table emits null for a deleted row"
+    if merges:
+        why = "a session merge emits null for the session that it replaces"
     return f"{why}; test value is not None first"
 
 
@@ -214,8 +206,7 @@ def _without_rows(topology: Topology, result: Replay) -> Iterator[Issue]:
             continue
         rows = [(write.old, write.new) for write in writes if write.store in node.stores]
         if rows and all(row == (None, None) for row in rows):
-            fact = (
-                f"its aggregator returned None for {pluralize(len(rows), 'record')} of the sample, which keeps no row"
-            )
+            records = pluralize(len(rows), "record")
+            fact = f"its aggregator returned None for {records} of the sample, which keeps no row"
             remedy = "return the aggregate: append() and update() return None"
             yield Issue("warning", f'"{name}"', fact, remedy, node.origin)
