@@ -124,11 +124,9 @@ def pandas_times(series: Any, name: str) -> list[int]:
     if series.dtype.kind == "i" and not hasattr(series.dtype, "na_value"):
         return cast("list[int]", series.tolist())
     if series.dtype.kind == "M" and series.dt.tz is None:
-        raise ConfigError(
-            f'column "{name}" has times without a time zone',
-            detail="the same time means a different instant in each zone",
-            hint=f'name the zone: frame["{name}"].dt.tz_localize("UTC")',
-        )
+        detail = "the same time means a different instant in each zone"
+        hint = f'name the zone: frame["{name}"].dt.tz_localize("UTC")'
+        raise ConfigError(f'column "{name}" has times without a time zone', detail=detail, hint=hint)
     if series.dtype.kind == "M":
         if gaps := int(series.isna().sum()):
             fact = f'column "{name}" has no time in {gaps:,} of {len(series):,} rows'
@@ -153,10 +151,8 @@ def spark_times(frame: Any, name: str) -> Any:
         return F.unix_millis(name)
     if isinstance(kind, (T.LongType, T.IntegerType)):
         return F.col(name).cast("bigint")
-    raise ConfigError(
-        f'expected event times in column "{name}", got type "{kind.simpleString()}"',
-        hint="name a column with timestamps that have a time zone, or with whole milliseconds since the epoch",
-    )
+    hint = "name a column with timestamps that have a time zone, or with whole milliseconds since the epoch"
+    raise ConfigError(f'expected event times in column "{name}", got type "{kind.simpleString()}"', hint=hint)
 
 
 def expect_json_type(name: str, kind: Any) -> None:

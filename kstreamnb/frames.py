@@ -187,31 +187,21 @@ def _row_time(value: object) -> int | None:
     return getattr(value, "timestamp", None) if isinstance(value, _ROWS) else None
 
 
-class TabularRows(Tabular, Framed):
+class TabularRows(FramedTable):
     """A table of a store's first rows, with their times if they have any."""
 
     name: str
-
-    @property
-    def header(self) -> tuple[str, ...]:  # type: ignore[override]  # it follows from the rows
-        """The titles of the columns."""
-        return ("key", "value", "time") if self._has_times() else ("key", "value")
 
     @property
     def title(self) -> str:
         """The store's name and its number of rows."""
         return f'store "{self.name}": {pluralize(len(self._rows()), "row")}'
 
-    def table(self) -> Iterator[tuple[str, ...]]:
-        """Yield the first rows as text."""
-        timed = self._has_times()
-        for key, value in self._rows()[:_SHOWN]:
-            time = _row_time(value)
-            cells = format_value(key), format_value(value[0] if isinstance(value, _ROWS) else value)
-            yield (*cells, "" if time is None else format_time(time)) if timed else cells
-
-    def _has_times(self) -> bool:
-        return any(_row_time(value) is not None for _, value in self._rows()[:_SHOWN])
+    def _first(self) -> dict[str, list[object]]:
+        rows = self._rows()[:_SHOWN]
+        values = [value[0] if isinstance(value, _ROWS) else value for _, value in rows]
+        times = [_row_time(value) for _, value in rows]
+        return _filled({"key": [key for key, _ in rows], "value": values, "timestamp": times})
 
     def more(self) -> Iterator[str]:
         """Yield the number of rows if not all are shown."""

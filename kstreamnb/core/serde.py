@@ -141,12 +141,9 @@ class Serde(Generic[T]):
             raise self._unreadable(data, f"expected {self.width} bytes", java=java)
 
     def _unreadable(self, data: bytes, why: str, *, java: str | None = None) -> SerdeError:
-        return SerdeError(
-            f'serde "{self.name}" cannot read {len(data)} byte{"s" * (len(data) != 1)}',
-            detail=f"{why}; it reads {self.expects}",
-            hint="the topic may have been written with another serde",
-            java=java,
-        )
+        fact = f'serde "{self.name}" cannot read {len(data)} byte{"s" * (len(data) != 1)}'
+        detail = f"{why}; it reads {self.expects}"
+        return SerdeError(fact, detail=detail, hint="the topic may have been written with another serde", java=java)
 
     def __str__(self) -> str:
         return self.name

@@ -92,7 +92,5 @@ def _other_method(method: Any, takes: inspect.Signature, arguments: tuple[str, .
     """Return the error about a method of a class, which is called with other arguments."""
     wanted = ", ".join(arguments)
     bound = takes.replace(parameters=list(takes.parameters.values())[1:])
-    return ConfigError(
-        f"{name_of(method)} takes {bound}, expected ({wanted})",
-        hint=f"write it as def {method.__name__}(self, {wanted}):",
-    )
+    fact = f"{name_of(method)} takes {bound}, expected ({wanted})"
+    return ConfigError(fact, hint=f"write it as def {method.__name__}(self, {wanted}):")

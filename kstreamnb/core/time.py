@@ -47,11 +47,9 @@ def duration_ms(value: object, what: str = "duration") -> int:
             raise ConfigError(f"{what} must be at most {MAX_TIME_MS} ms, got {value}", java=java)
         return -total if match[1] else total
     shown = f'"{value}"' if isinstance(value, str) else f'of type "{type(value).__name__}"'
-    raise ConfigError(
-        f"{what} {shown} is not a duration",
-        detail="a duration is a timedelta, or numbers with the units d, h, m, s and ms",
-        hint='write for example "5m", "1500ms" or "1h30m"',
-    )
+    fact = f"{what} {shown} is not a duration"
+    detail = "a duration is a timedelta, or numbers with the units d, h, m, s and ms"
+    raise ConfigError(fact, detail=detail, hint='write for example "5m", "1500ms" or "1h30m"')
 
 
 def time_ms(value: object, what: str) -> int:

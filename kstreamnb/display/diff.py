@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 
 from kstreamnb.core.displayed import Displayed
-from kstreamnb.topology.description import DescribedNode, TopologyDescription
+from kstreamnb.topology.description import DescribedNode, DescribedStore, TopologyDescription
 
 _GENERATED = re.compile(r"-\d{10}")
 
@@ -129,8 +129,7 @@ def _repartition(description: TopologyDescription) -> set[str]:
     return {node.topic for node in nodes if node.topic} & {topic for node in nodes for topic in node.topics}
 
 
-def _store_changes(one: object, two: object) -> str:
-    old = dict(getattr(one, "settings", ())) | {"kind": getattr(one, "kind", "")}
-    new = dict(getattr(two, "settings", ())) | {"kind": getattr(two, "kind", "")}
+def _store_changes(one: DescribedStore, two: DescribedStore) -> str:
+    old, new = (dict(each.settings) | {"kind": each.kind} for each in (one, two))
     names = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
     return ", ".join(f"{name} {old.get(name, 'unset')} -> {new.get(name, 'unset')}" for name in names)

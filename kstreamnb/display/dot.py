@@ -38,10 +38,10 @@ def to_dot(view: GraphView, *, direction: str = "TB") -> str:
         _add_box(graph, box)
     for item in view.topics:
         _add_item(graph, item)
-    for number, edge in enumerate(view.edges):
+    for edge in view.edges:
         count = "" if edge.count is None else f" {edge.count:,} "
         style = {"style": "dashed", "dir": "none"} if edge.kind == "store" else {}
-        id_ = f"edge-{number}-{edge.tail}-{edge.head}"
+        id_ = view.edge_ids[edge.tail, edge.head]
         graph.edge(edge.tail, edge.head, label=count, id=id_, **{"class": _EDGES[edge.kind]}, **style)
     if direction == "LR":
         for user, store in _next_to_their_user(view):

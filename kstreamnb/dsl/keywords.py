@@ -133,10 +133,9 @@ def combined(kind: type[O], options: O | None, **keywords: object) -> O:
     Raises: ConfigError when ``options`` are of another kind, or a keyword is not one of their fields.
     """
     if options is not None and not isinstance(options, kind):
-        raise ConfigError(
-            f'expected {kind.__name__} options, got type "{type(options).__name__}"',
-            hint=f"write {kind.__name__}(…), or give keywords: {', '.join(each.name for each in attrs.fields(kind))}",
-        )
+        fact = f'expected {kind.__name__} options, got type "{type(options).__name__}"'
+        known = ", ".join(each.name for each in attrs.fields(kind))
+        raise ConfigError(fact, hint=f"write {kind.__name__}(…), or give keywords: {known}")
     base = kind() if options is None else options
     check_known(kind, keywords)
     return base.changed(**{name: value for name, value in keywords.items() if value is not None})

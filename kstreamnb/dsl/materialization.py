@@ -121,14 +121,8 @@ def lazy_table(
     topic: str | None = None,
 ) -> TableFlow:
     """Add a table made of records as they come, stored under the user's name or as soon as an operator needs it."""
-    node = Table(
-        name=name,
-        operator=TableSource(store.name),
-        lazy=True,
-        materialized=table.store_name is not None,
-        topic=topic,
-        **table_fields(store),
-    )
+    operator, materialized, fields = TableSource(store.name), table.store_name is not None, table_fields(store)
+    node = Table(name=name, operator=operator, lazy=True, materialized=materialized, topic=topic, **fields)
     node = graph.add(node, parent)
     key_serde, value_serde = serde_or_none(store.key_serde), serde_or_none(store.value_serde)
     return TableFlow(node.id, name, key_serde, value_serde, sources, table.store_name)
@@ -187,11 +181,9 @@ def _supplier(options: Materialized, needed: Family) -> StoreSpec | None:
     if spec is None or spec.kind in kinds:
         return spec
     other = next((family for family, (_, known, _) in _FAMILIES.items() if spec.kind in known), None)
-    raise ConfigError(
-        f'expected a {word} store, got "{spec.name}" of kind "{spec.kind}"',
-        hint=f'use Stores.{example}("{spec.name}", …), or give only the name: store="{spec.name}"',
-        java=None if other is None else _cast_error(spec, other, needed),
-    )
+    java = None if other is None else _cast_error(spec, other, needed)
+    hint = f'use Stores.{example}("{spec.name}", …), or give only the name: store="{spec.name}"'
+    raise ConfigError(f'expected a {word} store, got "{spec.name}" of kind "{spec.kind}"', hint=hint, java=java)
 
 
 def _cast_error(spec: StoreSpec, other: Family, needed: Family) -> str:

@@ -121,12 +121,10 @@ def _grace(graph: GraphBuilder, node: int, below: str = "") -> int:
         names.insert(0, above.sink_name)
     chain = "->".join(names)
     if not above.parents or (isinstance(above, Table) and above.topic):
-        raise TopologyError(
-            "suppressing until windows close requires a windowed aggregation upstream",
-            detail=f"upstream: {chain.replace('->', ', then ')}",
-            hint="window the stream first, or suppress with Suppressed.until_time_limit",
-            java=f"Invalid topology: Window close time is only defined for windowed computations. Got [root->{chain}].",
-        )
+        fact = "suppressing until windows close requires a windowed aggregation upstream"
+        hint = "window the stream first, or suppress with Suppressed.until_time_limit"
+        java = f"Invalid topology: Window close time is only defined for windowed computations. Got [root->{chain}]."
+        raise TopologyError(fact, detail=f"upstream: {chain.replace('->', ', then ')}", hint=hint, java=java)
     return max(_grace(graph, parent, chain) for parent in above.parents)
 
 

@@ -134,10 +134,8 @@ def plan_reset(
     admin, files = Admin(servers), None if checkpoint is None else to_files(checkpoint)
     topics = admin.topics()
     if files is not None and not files.exists():
-        raise CheckpointError(
-            f'checkpoint "{files}" does not exist',
-            hint="correct its path; if it no longer exists, leave it out and pass force",
-        )
+        fact = f'checkpoint "{files}" does not exist'
+        raise CheckpointError(fact, hint="correct its path; if it no longer exists, leave it out and pass force")
     _refuse_running(admin, application, files, deployed=_marker(application) in topics, force=force)
     if files is not None and not files.exists("metadata"):
         raise CheckpointError(
@@ -360,17 +358,12 @@ def _refuse_running(
     if force:
         return
     if files is None and deployed:  # its group has no members: only the checkpoint shows if it runs
-        raise ApplicationStateError(
-            f'application "{application}" may be running',
-            detail=f'topic "{_marker(application)}" exists, so it was deployed to Spark, and no checkpoint is given',
-            hint="pass the deployment's checkpoint; if it no longer exists, stop the application and pass force",
-        )
+        detail = f'topic "{_marker(application)}" exists, so it was deployed to Spark, and no checkpoint is given'
+        hint = "pass the deployment's checkpoint; if it no longer exists, stop the application and pass force"
+        raise ApplicationStateError(f'application "{application}" may be running', detail=detail, hint=hint)
     if files is not None and files.in_use():
-        raise ApplicationStateError(
-            f'application "{application}" is running',
-            detail=f'a process works on checkpoint "{files}"',
-            hint="stop it first",
-        )
+        fact = f'application "{application}" is running'
+        raise ApplicationStateError(fact, detail=f'a process works on checkpoint "{files}"', hint="stop it first")
     refuse_members(admin, application)
 
 
@@ -380,10 +373,8 @@ def _refuse_foreign(application: str, files: CheckpointFiles) -> None:
     with suppress(OSError, ValueError):
         owner = json.loads(files.read(MANIFEST) or b"{}").get("application", application)
     if owner != application:
-        raise CheckpointError(
-            f'checkpoint "{files}" belongs to application "{owner}", not to "{application}"',
-            hint="give the application's own folder, or the id that it belongs to",
-        )
+        fact = f'checkpoint "{files}" belongs to application "{owner}", not to "{application}"'
+        raise CheckpointError(fact, hint="give the application's own folder, or the id that it belongs to")
 
 
 def fence(servers: Servers, application: str) -> None:

@@ -29,11 +29,9 @@ def last_marker(admin: Admin, topic: str, partition: int = 0) -> Marker | None:
     try:
         return None if value is None else _parsed(value)
     except (ValueError, LookupError, TypeError) as error:
-        raise CheckpointError(
-            f'the marker in topic "{topic}" cannot be read',
-            detail=f"{type(error).__name__}: {error}",
-            hint="reset the application, or give it a new id and checkpoint",
-        ) from error
+        fact = f'the marker in topic "{topic}" cannot be read'
+        hint = "reset the application, or give it a new id and checkpoint"
+        raise CheckpointError(fact, detail=f"{type(error).__name__}: {error}", hint=hint) from error
 
 
 def last_value(admin: Admin, topic: str, partition: int) -> bytes | None:

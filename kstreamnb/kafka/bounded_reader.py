@@ -129,11 +129,9 @@ class BoundedReader:
         """Raise DataLossError if a topic ends before its position; `fetch` finds records that are gone."""
         for topic, partition, offset, last in ranges(start, end):
             if last < offset:
-                raise DataLossError(
-                    f'topic "{topic}" ends at offset {last} in partition {partition}, before offset {offset}',
-                    detail="it was deleted and created again, or lost its latest records",
-                    hint="reset the application, or give it a new id",
-                )
+                fact = f'topic "{topic}" ends at offset {last} in partition {partition}, before offset {offset}'
+                detail = "it was deleted and created again, or lost its latest records"
+                raise DataLossError(fact, detail=detail, hint="reset the application, or give it a new id")
 
     def batch_end(self, start: Offsets, end: Offsets, limit: int, *, exact: bool = False) -> Offsets:
         """Return end offsets for at most ``limit`` records: those first by event time over all partitions."""
@@ -286,20 +284,15 @@ def _after_loss(consumer: Consumer, servers: Servers, rest: Piece, skipped: list
 
 def _lost(topic: str, partition: int, offset: int, first: int, last: int) -> DataLossError:
     if first > offset:
-        return DataLossError(
-            f'topic "{topic}" begins at offset {first} in partition {partition}, after offset {offset}',
-            detail=f"{first - offset} offsets were removed before they were read",
-            hint="keep the topic's records longer, or reset the application",
-        )
+        fact = f'topic "{topic}" begins at offset {first} in partition {partition}, after offset {offset}'
+        detail = f"{first - offset} offsets were removed before they were read"
+        return DataLossError(fact, detail=detail, hint="keep the topic's records longer, or reset the application")
     return _unreadable(topic, partition, f"it has {first} to {last}, expected {offset}")
 
 
 def _unreadable(topic: str, partition: int, detail: str) -> DataLossError:
-    return DataLossError(
-        f'topic "{topic}" no longer has the offsets to read in partition {partition}',
-        detail=detail,
-        hint="keep the topic's records longer, or reset the application",
-    )
+    fact = f'topic "{topic}" no longer has the offsets to read in partition {partition}'
+    return DataLossError(fact, detail=detail, hint="keep the topic's records longer, or reset the application")
 
 
 def at_end(message: Message, servers: Servers) -> bool:

@@ -85,16 +85,12 @@ def _place(topic: str, kind: str, url: str, key_column: str | None, own: Mapping
     """Return the settings that say where the copy is, and how values are read if the user does not say it."""
     if kind == "jdbc-sink":
         if key_column is None:
-            raise ConfigError(
-                f'the table of topic "{topic}" has no primary key',
-                hint='name the column of the records\' keys: key_column="id"',
-            )
+            fact = f'the table of topic "{topic}" has no primary key'
+            raise ConfigError(fact, hint='name the column of the records\' keys: key_column="id"')
         if "value.converter" not in own:
-            raise ConfigError(
-                f'the columns of topic "{topic}" are unknown',
-                detail="rows need names and types, which only values with a schema have",
-                hint='give schema_registry="http://…", or settings={"value.converter": …}',
-            )
+            fact = f'the columns of topic "{topic}" are unknown'
+            hint = 'give schema_registry="http://…", or settings={"value.converter": …}'
+            raise ConfigError(fact, detail="rows need names and types, which only values with a schema have", hint=hint)
         return {"connection.url": url, "pk.fields": key_column}
     values = {} if "value.converter" in own else _JSON
     if kind != "mongodb-sink":

@@ -24,11 +24,9 @@ def java() -> str:
     home = os.environ.get("JAVA_HOME")
     path = str(Path(home, "bin", "java")) if home else shutil.which("java")
     if not path or not Path(path).exists():
-        raise MissingJavaError(
-            "no Java was found",
-            detail=f'JAVA_HOME is "{home}"' if home else "JAVA_HOME is not set and the PATH has no java",
-            hint="install a Java runtime, 17 or later; TopologyTestDriver and replays need none",
-        )
+        detail = f'JAVA_HOME is "{home}"' if home else "JAVA_HOME is not set and the PATH has no java"
+        hint = "install a Java runtime, 17 or later; TopologyTestDriver and replays need none"
+        raise MissingJavaError("no Java was found", detail=detail, hint=hint)
     return path
 
 
@@ -50,11 +48,9 @@ def kafka_jars(version: str = KAFKA_VERSION) -> Path:
         command += ["-types", "jar", "bundle", "-retrieve", "lib/[artifact]-[revision].[ext]"]
         failure = run_tool(command, work, _FETCH_S)
         if failure is not None or not list(Path(work, "lib").glob("kafka_2.13-*.jar")):
-            raise BrokerError(
-                f"the jars of Kafka {version} could not be fetched",
-                detail=(failure or "")[-2000:],
-                hint="the first start of a local broker needs access to Maven Central",
-            )
+            fact = f"the jars of Kafka {version} could not be fetched"
+            hint = "the first start of a local broker needs access to Maven Central"
+            raise BrokerError(fact, detail=(failure or "")[-2000:], hint=hint)
         if version in _CHECKSUMS and checksum(Path(work, "lib")) != _CHECKSUMS[version]:
             raise BrokerError(
                 f"the jars of Kafka {version} differ from those that were published",

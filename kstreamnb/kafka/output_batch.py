@@ -126,20 +126,16 @@ class BatchHistory:
         if last is None:
             if batch == 0 or all(number in self.without_output for number in range(batch)):
                 return False
-            raise DataLossError(
-                f'batch {batch} of "{self.application}" has no batch before it in {self.place}',
-                detail=self.lost,
-                hint="reset the application, or give it a new id and checkpoint",
-            )
+            fact = f'batch {batch} of "{self.application}" has no batch before it in {self.place}'
+            hint = "reset the application, or give it a new id and checkpoint"
+            raise DataLossError(fact, detail=self.lost, hint=hint)
         self.refuse_foreign(last)
         if batch < last.batch and self.again.get(batch) == entry:
             return True
         if batch < last.batch:
-            raise CheckpointError(
-                f'batch {batch} of "{self.application}" came after batch {last.batch} was published to {self.place}',
-                detail="the checkpoint is an older copy",
-                hint="use the latest checkpoint, or reset the application",
-            )
+            fact = f'batch {batch} of "{self.application}" came after batch {last.batch} was published to {self.place}'
+            detail = "the checkpoint is an older copy"
+            raise CheckpointError(fact, detail=detail, hint="use the latest checkpoint, or reset the application")
         source = checksum_of(entry)
         if batch == last.batch and source != last.source:
             raise CheckpointError(

@@ -40,11 +40,9 @@ def checked_partition(
     if chosen is None:
         return None
     if not isinstance(chosen, int) or not 0 <= chosen < partitions:
-        raise PartitionError(
-            f'the partitioner chose partition {chosen} of topic "{topic}"',
-            detail=f"it has {partitions} partitions, from 0 to {partitions - 1}",
-            hint="choose exactly one partition, or None to let the key choose",
-        )
+        fact = f'the partitioner chose partition {chosen} of topic "{topic}"'
+        detail = f"it has {partitions} partitions, from 0 to {partitions - 1}"
+        raise PartitionError(fact, detail=detail, hint="choose exactly one partition, or None to let the key choose")
     return chosen
 
 

@@ -149,11 +149,8 @@ def is_over(producer: Producer) -> bool:
 
 def overtaken(application: str, detail: str) -> FencedError:
     """Make the error of a deployment that another one has replaced."""
-    return FencedError(
-        f'a newer deployment of "{application}" has taken over',
-        detail=detail,
-        hint="let the other one run; or stop it and deploy this one again",
-    )
+    fact = f'a newer deployment of "{application}" has taken over'
+    return FencedError(fact, detail=detail, hint="let the other one run; or stop it and deploy this one again")
 
 
 def awake_s() -> float:

@@ -335,11 +335,9 @@ class TransactionalWriter(BatchWriter):
         """Wait until a transaction has ended in all its partitions; raises BrokerError if its end is missing."""
         left = still_open(self._admin, written, patience_s=_END_S, closing=self._closing)
         if left:
-            raise BrokerError(
-                f'the transaction of {what} of "{self.application}" has not ended in Kafka',
-                detail=f"it is open in {named_partitions(left)}",
-                hint="restart the query: it publishes what is missing",
-            )
+            fact = f'the transaction of {what} of "{self.application}" has not ended in Kafka'
+            detail = f"it is open in {named_partitions(left)}"
+            raise BrokerError(fact, detail=detail, hint="restart the query: it publishes what is missing")
 
     def write(self, output: Iterable[OutputColumns]) -> int:
         """Write records that belong to no batch, in a separate transaction; return their number.

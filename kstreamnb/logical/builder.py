@@ -148,16 +148,12 @@ def check_history(draft: GraphBuilder, id_: int, grace_ms: int) -> None:
         for above in node.computed_from:
             check_history(draft, above, grace_ms)
     elif node.store is None or node.store.kind != "versioned":
-        raise TopologyError(
-            f'table "{node.name}" keeps no versions, which a join with grace needs',
-            hint='give the table a versioned store, such as store="x", versioned="1h"',
-            java="KTable must be versioned to use a grace period in a stream table join.",
-        )
+        fact = f'table "{node.name}" keeps no versions, which a join with grace needs'
+        java = "KTable must be versioned to use a grace period in a stream table join."
+        raise TopologyError(fact, hint='give the table a versioned store, such as store="x", versioned="1h"', java=java)
     elif node.store.history_ms is not None and grace_ms > node.store.history_ms:
-        raise TopologyError(
-            f'table "{node.name}" keeps versions for {node.store.history_ms} ms, not the {grace_ms} ms of a grace',
-            java="History retention must be at least grace period.",
-        )
+        fact = f'table "{node.name}" keeps versions for {node.store.history_ms} ms, not the {grace_ms} ms of a grace'
+        raise TopologyError(fact, java="History retention must be at least grace period.")
 
 
 def send_old(draft: GraphBuilder, id_: int, *, force: bool = True) -> bool:

@@ -60,12 +60,11 @@ class LogicalGraph:
             names = [name for word, name in self.unnamed if word == what]
             lines += [f"Following {what}(s) has not been named: {', '.join(names)}\n"] if names else []
         if lines:
-            raise TopologyError(
-                "stores or internal topics have generated names, which change when the topology is edited",
-                detail="".join(lines).rstrip().replace("\n", "; "),
-                hint='name them: store="…" for stores, name="…" for groupings and joins',
-                java=f"Invalid topology: {''.join(lines)}",
-            )
+            java = "".join(lines)
+            fact = "stores or internal topics have generated names, which change when the topology is edited"
+            hint = 'name them: store="…" for stores, name="…" for groupings and joins'
+            detail = java.rstrip().replace("\n", "; ")
+            raise TopologyError(fact, detail=detail, hint=hint, java=f"Invalid topology: {java}")
 
     def ordered(self) -> Iterator[LogicalNode]:
         """Yield nodes in the order of lowering: by priority, each after all its parents."""

@@ -126,11 +126,8 @@ def _check_pairs(node: ast.expr, line: int) -> None:
 
 
 def _refusal(fact: str, line: int) -> EngineError:
-    return EngineError(
-        f"cannot export a secret: {fact}",
-        detail=f"line {line} of its cell",
-        hint='read it from the environment: os.environ["…"]',
-    )
+    hint = 'read it from the environment: os.environ["…"]'
+    return EngineError(f"cannot export a secret: {fact}", detail=f"line {line} of its cell", hint=hint)
 
 
 def _named_values(node: ast.AST) -> _Values:

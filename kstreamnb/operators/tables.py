@@ -265,12 +265,10 @@ class Suppress(Operator):
             while count() > most or size_bytes() > most_bytes:
                 if not emit_early:
                     numbers = f"[{count()}/{most}] records and [{size_bytes()}/{most_bytes}] bytes."
-                    raise ProcessingError(
-                        f'the buffer of "{node}" is full',
-                        detail=f"{count()} of at most {most} records, {size_bytes()} of at most {most_bytes} bytes",
-                        hint="allow more records, or let the buffer emit early when it is full",
-                        java=f"{node} buffer exceeded its max capacity. Currently {numbers}",
-                    )
+                    detail = f"{count()} of at most {most} records, {size_bytes()} of at most {most_bytes} bytes"
+                    hint = "allow more records, or let the buffer emit early when it is full"
+                    java = f"{node} buffer exceeded its max capacity. Currently {numbers}"
+                    raise ProcessingError(f'the buffer of "{node}" is full', detail=detail, hint=hint, java=java)
                 if not count():  # a negative limit allows no buffering
                     return
                 emit_first()

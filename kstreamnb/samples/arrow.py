@@ -46,11 +46,9 @@ def _times(column: pyarrow.ChunkedArray, name: str) -> list[int]:
 
     if pa.types.is_timestamp(column.type):
         if column.type.tz is None:
-            raise ConfigError(
-                f'column "{name}" has times without a time zone',
-                detail=f"its type is {column.type}; the same time means a different instant in each zone",
-                hint="convert it to a type with a time zone, such as UTC",
-            )
+            fact = f'column "{name}" has times without a time zone'
+            detail = f"its type is {column.type}; the same time means a different instant in each zone"
+            raise ConfigError(fact, detail=detail, hint="convert it to a type with a time zone, such as UTC")
         if column.null_count:
             raise ConfigError(f'column "{name}" has no time in {column.null_count:,} of {len(column):,} rows')
         finer = {"us": 1_000, "ns": 1_000_000}.get(column.type.unit, 1)
@@ -167,11 +165,9 @@ def read_parquet(
         if isinstance(error, FileNotFoundError):
             raise missing_file(path) from error
         foreign = isinstance(error, pa.ArrowInvalid)
-        raise ConfigError(
-            f'file "{Path(path).name}" {"is not a Parquet file" if foreign else "cannot be read"}',
-            detail=str(error),
-            hint="read it with pandas, and pass the frame to Sample.from_dataframe()" if foreign else None,
-        ) from error
+        fact = f'file "{Path(path).name}" {"is not a Parquet file" if foreign else "cannot be read"}'
+        hint = "read it with pandas, and pass the frame to Sample.from_dataframe()"
+        raise ConfigError(fact, detail=str(error), hint=hint if foreign else None) from error
     if not table.column_names and Path(path).is_dir():
         raise ConfigError(f'folder "{path}" has no Parquet file')
     # pandas writes the index of rows that were filtered or sorted as such columns
@@ -182,11 +178,9 @@ def read_parquet(
         records = records_of_table(table, roles)
         return records, schema_of_table(table), {}
     if mark is None:
-        raise ConfigError(
-            f'file "{Path(path).name}" was not written by Sample.to_parquet',
-            detail=f"its columns are {', '.join(table.column_names)}",
-            hint="name its columns with topic=, key= and timestamp=",
-        )
+        fact = f'file "{Path(path).name}" was not written by Sample.to_parquet'
+        detail = f"its columns are {', '.join(table.column_names)}"
+        raise ConfigError(fact, detail=detail, hint="name its columns with topic=, key= and timestamp=")
     metadata = json.loads(mark)
     with collector_paused():
         columns = {name: _values(table.column(name)) for name in _OWN[:6]}

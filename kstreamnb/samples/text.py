@@ -218,11 +218,9 @@ def parse_rows(text: str, *, topic: str | None = None) -> list[dict[str, Any]]:
             names = _check_columns(cells, number)
             continue
         if "time" in names and not rows and not "".join(cells[names.index("time") :][:1]):
-            raise ConfigError(
-                f"line {number} of the table has no time: {line.strip()}",
-                detail="an empty time repeats that of the row above, and there is none",
-                hint="fill in the first time, or omit the column: all times are then 0",
-            )
+            detail = "an empty time repeats that of the row above, and there is none"
+            hint = "fill in the first time, or omit the column: all times are then 0"
+            raise ConfigError(f"line {number} of the table has no time: {line.strip()}", detail=detail, hint=hint)
         if len(cells) > len(names):
             fact = f"line {number} of the table has {len(cells)} cells but {len(names)} columns"
             raise ConfigError(fact, hint="escape a bar within a cell as \\|")
@@ -248,11 +246,9 @@ def _check_columns(cells: list[str], number: int) -> list[str]:
     names = [{"timestamp": "time"}.get(cell.lower(), cell.lower()) for cell in cells]
     unknown = [cell for cell, name in zip(cells, names, strict=True) if name not in COLUMNS]
     if unknown or len(set(names)) < len(names):
-        raise ConfigError(
-            f'line {number} of the table does not name its columns: "{(unknown or cells)[0]}"',
-            detail=f"columns are {', '.join(COLUMNS)}",
-            hint="begin with a line such as: topic | key | value | time",
-        )
+        fact = f'line {number} of the table does not name its columns: "{(unknown or cells)[0]}"'
+        hint = "begin with a line such as: topic | key | value | time"
+        raise ConfigError(fact, detail=f"columns are {', '.join(COLUMNS)}", hint=hint)
     return names
 
 

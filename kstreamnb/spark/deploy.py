@@ -337,11 +337,9 @@ def _settings(config: Config | Mapping[str, object] | None, topology: Topology, 
     if application_id is not None:
         settings = replace(settings, application_id=application_id)
     if settings.application_id is None and topology.name is None:
-        raise ConfigError(
-            "the application has no id",
-            detail="it names the internal topics, the transactions and the consumer group",
-            hint='deploy(…, application_id="…"), or StreamsBuilder("…")',
-        )
+        fact = "the application has no id"
+        detail = "it names the internal topics, the transactions and the consumer group"
+        raise ConfigError(fact, detail=detail, hint='deploy(…, application_id="…"), or StreamsBuilder("…")')
     return settings
 
 

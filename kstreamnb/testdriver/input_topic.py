@@ -71,10 +71,8 @@ class InputTopic(Suggesting):
             arguments = {"at": at, "partition": partition, "headers": headers or None}
             ignored = [name for name, argument in arguments.items() if argument is not None]
             if ignored:
-                raise ConfigError(
-                    f"{' and '.join(ignored)} would be ignored: a record is piped unchanged",
-                    hint="change the record, or pass key and value instead",
-                )
+                fact = f"{' and '.join(ignored)} would be ignored: a record is piped unchanged"
+                raise ConfigError(fact, hint="change the record, or pass key and value instead")
             self._write([self._record(key)])
             return
         if value is ...:

@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, cast
 
+from kstreamnb.background import wait_until
 from kstreamnb.core.arguments import check_arguments
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.errors import ConfigError, EngineError, extra
@@ -297,12 +298,13 @@ def _send(producer: RecordProducer, topic: str, rate: int, seconds: float) -> in
 
 def _await(probe: LatencyProbe, count: int) -> None:
     """Wait for that many results."""
-    end = time.monotonic() + 120
-    while len(probe.latencies_ms) < count:
+
+    def arrived() -> bool:
         probe.check()
-        if time.monotonic() > end:
-            raise EngineError(f"only {len(probe.latencies_ms)} of {count} results arrived within two minutes")
-        time.sleep(0.02)
+        return len(probe.latencies_ms) >= count
+
+    if not wait_until(arrived, 120):
+        raise EngineError(f"only {len(probe.latencies_ms)} of {count} results arrived within two minutes")
 
 
 def _machine() -> str:

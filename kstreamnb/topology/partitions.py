@@ -159,11 +159,9 @@ def _check_present(topology: NodeGraph, sub: Subtopology, read: tuple[str, ...],
     patterns = [node.pattern for node in map(topology.nodes.get, sub.nodes) if isinstance(node, Source)]
     if missing:
         names = ", ".join(f'"{topic}"' for topic in missing)
-        raise TopologyError(
-            f"unknown number of partitions of {'topic' if len(missing) == 1 else 'topics'} {names}",
-            hint="create the topic, or give its number of partitions",
-            java=f"Missing source topics [{', '.join(missing)}] for subtopology {sub.id}",
-        )
+        fact = f"unknown number of partitions of {'topic' if len(missing) == 1 else 'topics'} {names}"
+        java = f"Missing source topics [{', '.join(missing)}] for subtopology {sub.id}"
+        raise TopologyError(fact, hint="create the topic, or give its number of partitions", java=java)
     if not read:
         shown = ", ".join(f'"{pattern}"' for pattern in patterns if pattern)
         raise TopologyError(f"no topic matches the pattern {shown} of sub-topology {sub.id}", java=NOT_COMPUTED)

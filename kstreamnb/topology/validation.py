@@ -107,10 +107,8 @@ def check_parents(topology: NodeGraph, name: str, parents: Sequence[str | None])
         if isinstance(above, Sink):
             raise refuse(f'sink "{parent}" cannot be the parent of "{name}"', f"Sink {parent} cannot be used a parent.")
         if above.is_global:
-            raise TopologyError(
-                f'node "{name}" cannot follow "{parent}", which belongs to a global store',
-                hint="a global store only keeps its topic; read the store from a processor instead",
-            )
+            hint = "a global store only keeps its topic; read the store from a processor instead"
+            raise TopologyError(f'node "{name}" cannot follow "{parent}", which belongs to a global store', hint=hint)
 
 
 def check_new_store(topology: NodeGraph, store: StoreSpec) -> None:

@@ -46,8 +46,9 @@ def check_sample(
     yield from _misplaced(topology, config, counts, records)
     if not runs:
         return
-    handlers = ("processing_handler", "production_handler", "deserialization_handler")
-    patient = replace(config, **dict.fromkeys(handlers, "continue"))
+    patient = replace(
+        config, processing_handler="continue", production_handler="continue", deserialization_handler="continue"
+    )
     known = [record for record in records if any(source.reads(record.topic) for source in topology.sources())]
     try:
         result = _ran(topology, patient, counts, known)

@@ -290,9 +290,7 @@ def to_files(checkpoint: Checkpoint) -> CheckpointFiles:
         return checkpoint
     folder = local_folder(checkpoint)
     if folder is None:
-        raise CheckpointError(
-            f'checkpoint "{checkpoint}" is not a folder of this machine',
-            detail="its files are reached through a Spark session",
-            hint=f'pass checkpoint=ks.spark.checkpoint_files("{checkpoint}")',
-        )
+        fact = f'checkpoint "{checkpoint}" is not a folder of this machine'
+        detail = "its files are reached through a Spark session"
+        raise CheckpointError(fact, detail=detail, hint=f'pass checkpoint=ks.spark.checkpoint_files("{checkpoint}")')
     return LocalFiles(folder)

@@ -56,11 +56,9 @@ class SharedLock:
 
 def unwritable(folder: Path, error: OSError, kind: str = "folder") -> StorageError:
     """Make the error of a folder that cannot be written: full, read-only, or not permitted."""
-    return StorageError(
-        f'{kind} "{folder}" cannot be written',
-        detail=f"the system says: {error.strerror or error}",
-        hint="free disk space, or choose a writable directory",
-    )
+    fact = f'{kind} "{folder}" cannot be written'
+    detail = f"the system says: {error.strerror or error}"
+    return StorageError(fact, detail=detail, hint="free disk space, or choose a writable directory")
 
 
 def _opened(path: Path, access: int) -> int:

@@ -52,13 +52,10 @@ def merge_sources(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Optimization
 
 
 def _refuse_both(topic: str, first: LogicalNode, second: LogicalNode) -> None:
-    raise TopologyError(
-        f'topic "{topic}" is read both as a stream and as a table',
-        detail=f"{first} and {second}",
-        hint="read it once, then derive the other with to_table() or to_stream()",
-        origin=second.origin,
-        java=f"Invalid topology: Topic {topic} has already been registered by another source.",
-    )
+    fact = f'topic "{topic}" is read both as a stream and as a table'
+    hint = "read it once, then derive the other with to_table() or to_stream()"
+    java = f"Invalid topology: Topic {topic} has already been registered by another source."
+    raise TopologyError(fact, detail=f"{first} and {second}", hint=hint, origin=second.origin, java=java)
 
 
 def _check_mergeable(first: StreamSource, later: StreamSource, topic: str) -> None:
@@ -71,12 +68,10 @@ def _check_mergeable(first: StreamSource, later: StreamSource, topic: str) -> No
             java="Invalid topology: Two source nodes are subscribed to overlapping but not equal input topics",
         )
     if first.offset_reset != later.offset_reset:
-        raise TopologyError(
-            f'topic "{topic}" is read with two different offset resets',
-            detail=f"{first.name}: {first.offset_reset}; {later.name}: {later.offset_reset}",
-            origin=later.origin,
-            java="Invalid topology: Can't configure different offset reset policies on the same input topic(s)",
-        )
+        fact = f'topic "{topic}" is read with two different offset resets'
+        detail = f"{first.name}: {first.offset_reset}; {later.name}: {later.offset_reset}"
+        java = "Invalid topology: Can't configure different offset reset policies on the same input topic(s)"
+        raise TopologyError(fact, detail=detail, origin=later.origin, java=java)
 
 
 def reuse_source_topics(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Optimization, ...]]:
@@ -145,17 +140,13 @@ def rules_of(optimize: bool | str) -> tuple[str, ...]:
     words = [word.strip() for word in optimize.split(",")]
     unknown = [word for word in words if word not in ("all", "none", *RULES)]
     if unknown:
-        raise ConfigError(
-            f'unknown optimisation "{unknown[0]}"',
-            detail=f"known optimisations: {', '.join(RULES)}",
-            hint='optimize=True stands for all of them, "none" for none',
-            java=f"Unrecognized config. {ACCEPTABLE_OPTIMISATIONS}",
-        )
+        fact = f'unknown optimisation "{unknown[0]}"'
+        detail = f"known optimisations: {', '.join(RULES)}"
+        hint = 'optimize=True stands for all of them, "none" for none'
+        raise ConfigError(fact, detail=detail, hint=hint, java=f"Unrecognized config. {ACCEPTABLE_OPTIMISATIONS}")
     if len(words) > 1 and ("all" in words or "none" in words):
-        raise ConfigError(
-            f'"{optimize}" says both which optimisations and all or none of them',
-            java=f'"{optimize}" is not a valid optimization config. {ACCEPTABLE_OPTIMISATIONS}',
-        )
+        fact = f'"{optimize}" says both which optimisations and all or none of them'
+        raise ConfigError(fact, java=f'"{optimize}" is not a valid optimization config. {ACCEPTABLE_OPTIMISATIONS}')
     return tuple(rule for rule in RULES if rule in words or words == ["all"])
 
 

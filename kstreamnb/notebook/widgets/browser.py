@@ -40,10 +40,8 @@ class RowBrowser(FactsWidget):
 
     def __init__(self, source: object) -> None:
         if not isinstance(source, Framed):
-            raise EngineError(
-                f"expected rows, got {type(source).__name__}",
-                hint='pass a store, replay.output("…"), replay.drops, stream.head() or a sample',
-            )
+            fact = f"expected rows, got {type(source).__name__}"
+            raise EngineError(fact, hint='pass a store, replay.output("…"), replay.drops, stream.head() or a sample')
         self.source: Framed = source
         before = loaded[0].earlier("rows", self) if loaded else None  # of the same cell: its search and order stay
         facts = {} if before is None else before.facts

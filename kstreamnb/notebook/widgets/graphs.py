@@ -44,10 +44,8 @@ def described(thing: object) -> tuple[TopologyDescription, Overlay]:
     drawn = picture_of(thing)
     if drawn is not None:
         return drawn.description, drawn.overlay
-    raise EngineError(
-        f"expected something with a graph, got {type(thing).__name__}",
-        hint="pass a topology, a builder, a stream, a table, a replay or a query",
-    )
+    fact = f"expected something with a graph, got {type(thing).__name__}"
+    raise EngineError(fact, hint="pass a topology, a builder, a stream, a table, a replay or a query")
 
 
 def picture(view: GraphView) -> str:
@@ -74,11 +72,6 @@ def flow_order(view: GraphView) -> list[str]:
             if child in left:  # false in a loop through a topic, in which one node has to be first
                 left[child] -= 1
     return order
-
-
-def edge_ids(view: GraphView) -> dict[tuple[str, str], str]:
-    """Return the id of each edge in the picture, by the ids of its ends."""
-    return {(edge.tail, edge.head): f"edge-{number}-{edge.tail}-{edge.head}" for number, edge in enumerate(view.edges)}
 
 
 def things(view: GraphView, description: TopologyDescription) -> dict[str, dict[str, object]]:

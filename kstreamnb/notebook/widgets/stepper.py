@@ -16,7 +16,7 @@ from kstreamnb.display.names import identifier
 from kstreamnb.display.time_picture import time_facts, to_time_svg
 from kstreamnb.errors import EngineError
 from kstreamnb.notebook.widgets.base import Facts, esm, named
-from kstreamnb.notebook.widgets.graphs import GraphWidget, described, edge_ids, flow_order, picture, things
+from kstreamnb.notebook.widgets.graphs import GraphWidget, described, flow_order, picture, things
 from kstreamnb.recording.events import Forwarded, Punctuated, RecordConsumed
 from kstreamnb.recording.steps import Drop, Step
 from kstreamnb.recording.store_rows import StoredRow
@@ -194,7 +194,7 @@ class Stepper(GraphWidget):
     def _passage(self, tail: str, head: str, text: str) -> dict[str, str]:
         """Return the edge between two shapes; none inside one that is folded."""
         tail, head = (self._view.shown.get(each, each) for each in (tail, head))
-        return {"edge": edge_ids(self._view).get((tail, head), ""), "tail": tail, "head": head, "text": text}
+        return {"edge": self._view.edge_ids.get((tail, head), ""), "tail": tail, "head": head, "text": text}
 
     def _place_of(self, drop: Drop) -> str:
         """Return the id of the shape that dropped a record: a node, a store or the operator that it belongs to."""
@@ -203,7 +203,7 @@ class Stepper(GraphWidget):
 
     def _counts(self, moment: Snapshot) -> dict[str, str]:
         """Return the records over each edge so far, by edge id."""
-        edges, ids = self._drawn(Overlay(moment.counts())).edges, edge_ids(self._view)
+        edges, ids = self._drawn(Overlay(moment.counts())).edges, self._view.edge_ids
         return {ids[edge.tail, edge.head]: f"{edge.count or 0:,}" for edge in edges if edge.kind == "flow"}
 
     def _stores(self, moment: Snapshot) -> Iterator[dict[str, object]]:

@@ -58,11 +58,9 @@ class RecordLimits(NamedTuple):
                 )
             ahead_ms = timestamp - clock.now_ms
             if (after_ms is not None and ahead_ms > after_ms) or (before_ms is not None and -ahead_ms > before_ms):
-                raise RecordRefusedError(
-                    f'topic "{topic}" takes no record with the time {format_time(timestamp)}',
-                    detail=f"the wall clock shows {format_time(clock.now_ms)}",
-                    hint='set "topic.message.timestamp.before.max.ms" and "…after.max.ms" to fit the data',
-                )
+                fact = f'topic "{topic}" takes no record with the time {format_time(timestamp)}'
+                hint = 'set "topic.message.timestamp.before.max.ms" and "…after.max.ms" to fit the data'
+                raise RecordRefusedError(fact, detail=f"the wall clock shows {format_time(clock.now_ms)}", hint=hint)
 
         return check
 

@@ -117,10 +117,8 @@ def _partitions(sink: Sink, context: TaskContext, key_serde: Serde) -> Callable[
         partitions = (chosen,) if isinstance(chosen, int) else tuple(sorted(set(chosen)))
         for partition in partitions:
             if not 0 <= partition < count(topic):
-                raise EngineError(
-                    f'the partitioner of sink "{sink.name}" chose partition {partition}',
-                    detail=f'topic "{topic}" has {count(topic)} partitions',
-                )
+                fact = f'the partitioner of sink "{sink.name}" chose partition {partition}'
+                raise EngineError(fact, detail=f'topic "{topic}" has {count(topic)} partitions')
         if not partitions:
             context.drop(sink.name, "partitioner", key, value, context.record_context.record()[1])
         return partitions

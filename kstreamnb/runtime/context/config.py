@@ -246,11 +246,9 @@ def _check_application_id(value: str) -> None:
         return
     wrong = next((char for char in value if not _LEGAL.fullmatch(char)), "")
     better = "".join(char if _LEGAL.fullmatch(char) else "-" for char in value)
-    raise ConfigError(
-        f'application id "{value}" cannot be part of a topic name',
-        detail=f'it contains "{wrong}" (U+{ord(wrong):04X})' if wrong else "it is empty",
-        hint=f'"{better}" would do' if better else "name the application",
-    )
+    fact = f'application id "{value}" cannot be part of a topic name'
+    detail = f'it contains "{wrong}" (U+{ord(wrong):04X})' if wrong else "it is empty"
+    raise ConfigError(fact, detail=detail, hint=f'"{better}" would do' if better else "name the application")
 
 
 def _serde(value: Any) -> Serde:

@@ -30,11 +30,9 @@ class InitialState:
         for task_id, stores in self.tasks.items():
             task = known.get(task_id)
             if task is None or stores.keys() - task.stores.keys():
-                raise ConfigError(
-                    f'the state is of a task "{task_id}" with {", ".join(sorted(stores)) or "no stores"}',
-                    detail=f"tasks here are {', '.join(known)}",
-                    hint="give the topology that wrote it, and the partitions that its topics have",
-                )
+                fact = f'the state is of a task "{task_id}" with {", ".join(sorted(stores)) or "no stores"}'
+                hint = "give the topology that wrote it, and the partitions that its topics have"
+                raise ConfigError(fact, detail=f"tasks here are {', '.join(known)}", hint=hint)
             for name, rows in stores.items():
                 task.stores[name].begin_with(rows)
             task.context.stream_time[0] = max(task.context.stream_time[0], self.stream_times.get(task_id, -1))

@@ -149,11 +149,9 @@ class ApplicationLifecycle:
 
     def _take_code(self, topology: Topology) -> None:
         if str(topology.describe()) != str(self.topology.describe()):
-            raise EngineError(
-                f'the new code of application "{self.id}" describes another topology',
-                detail="its stores and offsets belong to the nodes of the old one",
-                hint="compare them with ks.testing.diff, or add the new one as another application",
-            )
+            fact = f'the new code of application "{self.id}" describes another topology'
+            hint = "compare them with ks.testing.diff, or add the new one as another application"
+            raise EngineError(fact, detail="its stores and offsets belong to the nodes of the old one", hint=hint)
         self.topology = topology
         self._shadow_tasks = None  # the old code made what is in the stores
 

@@ -464,11 +464,9 @@ class ConsumerGroup(OffsetTable):
         result = self._members.get(name)
         if result is None:
             reason = self._gone.get(name)
-            raise EngineError(
-                f'"{name}" is not a member of group "{self.id}"',
-                detail=f"it {reason}; others have its partitions" if reason else None,
-                hint="add it with join()",
-            )
+            fact = f'"{name}" is not a member of group "{self.id}"'
+            detail = f"it {reason}; others have its partitions" if reason else None
+            raise EngineError(fact, detail=detail, hint="add it with join()")
         if result.silent_since_ms is not None:
             raise EngineError(f'"{name}" has crashed', hint="restart it with join()")
         return result

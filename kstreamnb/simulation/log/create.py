@@ -46,10 +46,8 @@ def create_topic(
     check_arguments(create_topic, locals())
     if isinstance(on, Log):
         if config:
-            raise ConfigError(
-                f'topic "{name}" of a Log has no settings',
-                hint="leave config= out, or create the topic on a real cluster",
-            )
+            fact = f'topic "{name}" of a Log has no settings'
+            raise ConfigError(fact, hint="leave config= out, or create the topic on a real cluster")
         on.create_topic(name, partitions=partitions, replicas=replication_factor)
         return on.describe(name)
     from kstreamnb.kafka.admin import Admin

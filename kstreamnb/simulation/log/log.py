@@ -115,10 +115,8 @@ class Log(OffsetTable):
             raise EngineError(f'topic "{name}" already exists', detail=f"it has {self._count(name)} partitions")
         at_least(1, partitions, f'partitions of topic "{name}"')
         if not 1 <= replicas <= self.brokers:
-            raise EngineError(
-                f'topic "{name}" cannot have {pluralize(replicas, "replica")} on {pluralize(self.brokers, "broker")}',
-                hint="each replica needs its own broker: choose fewer replicas, or Log(brokers=…)",
-            )
+            fact = f'topic "{name}" cannot have {pluralize(replicas, "replica")} on {pluralize(self.brokers, "broker")}'
+            raise EngineError(fact, hint="each replica needs its own broker: choose fewer replicas, or Log(brokers=…)")
         self._topics.create(name, partitions)
         self._replicas[name] = replicas
         self._stamped_by_broker[name] = timestamp_type == "LogAppendTime"
@@ -381,19 +379,15 @@ class Log(OffsetTable):
             raise self._offline(partition)
         # capped at the number of replicas, as in `Partition.effectiveMinIsr`
         if acks == "all" and len(copies.in_sync) < min(self.min_insync_replicas, len(copies.brokers)):
-            raise EngineError(
-                f'partition "{partition}" has too few replicas in sync',
-                detail=f"{len(copies.in_sync)} of min_insync_replicas={self.min_insync_replicas}",
-                java="NotEnoughReplicasException",
-            )
+            fact = f'partition "{partition}" has too few replicas in sync'
+            detail = f"{len(copies.in_sync)} of min_insync_replicas={self.min_insync_replicas}"
+            raise EngineError(fact, detail=detail, java="NotEnoughReplicasException")
         return copies
 
     def _offline(self, partition: str) -> EngineError:
-        return EngineError(
-            f'partition "{partition}" is offline',
-            detail=f"it has no in-sync replica online; brokers {join_list(map(str, self._down))} are down",
-            hint=f"recover({self._copies[partition].in_sync[0]}) restarts the broker that has all records",
-        )
+        detail = f"it has no in-sync replica online; brokers {join_list(map(str, self._down))} are down"
+        hint = f"recover({self._copies[partition].in_sync[0]}) restarts the broker that has all records"
+        return EngineError(f'partition "{partition}" is offline', detail=detail, hint=hint)
 
     def _count(self, topic: str) -> int:
         return len(self._topics.topics[topic])

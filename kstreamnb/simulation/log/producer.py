@@ -142,11 +142,9 @@ class LogProducer:
     ) -> None:
         check_arguments(LogProducer.__init__, locals())
         if idempotent and max_in_flight > _NUMBERED:
-            raise ConfigError(
-                f"max_in_flight must be at most {_NUMBERED} for an idempotent producer, got {max_in_flight}",
-                detail=f"a broker remembers the numbers of the last {_NUMBERED} batches",
-                java="Must set max.in.flight.requests.per.connection to at most 5 to use the idempotent producer.",
-            )
+            fact = f"max_in_flight must be at most {_NUMBERED} for an idempotent producer, got {max_in_flight}"
+            java = "Must set max.in.flight.requests.per.connection to at most 5 to use the idempotent producer."
+            raise ConfigError(fact, detail=f"a broker remembers the numbers of the last {_NUMBERED} batches", java=java)
         self.log, self.acks, self.requests = log, acks, 0
         self._idempotent, self._max_in_flight, self._to_lose = idempotent, max_in_flight, 0
         self._batch_bytes, self._buffer_bytes, self._partitioner = batch_bytes, buffer_bytes, partitioner

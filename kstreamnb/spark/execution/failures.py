@@ -158,11 +158,8 @@ def worker_died(what: str, error: BaseException, positions: Sequence[str]) -> En
 
 def jvm_gone(application: str) -> JvmGoneError:
     """Return the error of a query whose JVM does not answer this process any more."""
-    return JvmGoneError(
-        f'the JVM that "{application}" ran in is gone',
-        detail=NO_JVM,
-        hint="see spark_logs(); spark_session() starts another one; deploy again with it, from the checkpoint",
-    )
+    hint = "see spark_logs(); spark_session() starts another one; deploy again with it, from the checkpoint"
+    return JvmGoneError(f'the JVM that "{application}" ran in is gone', detail=NO_JVM, hint=hint)
 
 
 def is_damage(error: BaseException) -> bool:

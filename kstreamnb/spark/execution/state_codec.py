@@ -101,11 +101,9 @@ def unpack(data: bytes, *, trust: bool = False) -> Any:
 
 def _check_version(data: bytes) -> None:
     if data[:1] != _VERSION:
-        raise CheckpointError(
-            "state in the checkpoint has an unknown format",
-            detail=f"expected version {_VERSION[0]}, got {data[0] if data else 'nothing'}",
-            hint="read it with the version of kstreamnb that wrote it",
-        )
+        fact = "state in the checkpoint has an unknown format"
+        detail = f"expected version {_VERSION[0]}, got {data[0] if data else 'nothing'}"
+        raise CheckpointError(fact, detail=detail, hint="read it with the version of kstreamnb that wrote it")
 
 
 @contextmanager
@@ -213,11 +211,9 @@ def _reader(*, trust: bool) -> Callable[[int, bytes], object]:
         if code == _OBJECT and trust:
             return pickle.loads(data)
         if code == _OBJECT:
-            raise CheckpointError(
-                "the checkpoint contains objects of a user's class, which only pickle can read",
-                detail="unpickling runs whatever code the checkpoint contains",
-                hint="pass trust=True if you know who wrote the checkpoint",
-            )
+            fact = "the checkpoint contains objects of a user's class, which only pickle can read"
+            detail = "unpickling runs whatever code the checkpoint contains"
+            raise CheckpointError(fact, detail=detail, hint="pass trust=True if you know who wrote the checkpoint")
         raise ValueError(f"extension type {code}")
 
     return read

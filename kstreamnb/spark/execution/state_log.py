@@ -245,11 +245,9 @@ def _ensure_equal(cached: CachedTask, again: CachedTask) -> None:
     for name, store in cached.task.stores.items():
         count = sum(1 for _ in _differing(_rows(store), _rows(again.task.stores[name])))
         if count:
-            raise StateError(
-                f'the copy of store "{name}" in a worker differs from the committed one',
-                detail=f"rows that differ: {count}; entry {cached.seq} of its log",
-                hint="restart the query: its workers read the committed state",
-            )
+            fact = f'the copy of store "{name}" in a worker differs from the committed one'
+            detail = f"rows that differ: {count}; entry {cached.seq} of its log"
+            raise StateError(fact, detail=detail, hint="restart the query: its workers read the committed state")
     if cached.positions != again.positions:
         raise StateError("a worker remembers other positions than those that were committed")
 

@@ -199,8 +199,6 @@ class TaskFile:
             self._database.execute("COMMIT")
         except sqlite3.Error as error:
             self.close()
-            raise StateError(
-                f'a state file in "{self.path.parent}" cannot be written',
-                detail=str(error),
-                hint="free disk space or point spark.local.dir to a larger disk, then deploy again",
-            ) from error
+            fact = f'a state file in "{self.path.parent}" cannot be written'
+            hint = "free disk space or point spark.local.dir to a larger disk, then deploy again"
+            raise StateError(fact, detail=str(error), hint=hint) from error

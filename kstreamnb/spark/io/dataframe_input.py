@@ -259,11 +259,9 @@ def _check_columns(topic: str, columns: Sequence[str], chosen: FrameInput) -> No
     wanted = [*single, *((names,) if isinstance(names, str) else names), *chosen.columns()]
     for name in wanted:
         if name is not None and name not in columns:
-            raise ConfigError(
-                f'input "{topic}" has no column "{name}"',
-                detail=f"its columns are {', '.join(map(str, columns)) or 'none'}",
-                hint="name the columns: ks.spark.FrameInput(frame, key=…, value=…, timestamp=…)",
-            )
+            fact = f'input "{topic}" has no column "{name}"'
+            hint = "name the columns: ks.spark.FrameInput(frame, key=…, value=…, timestamp=…)"
+            raise ConfigError(fact, detail=f"its columns are {', '.join(map(str, columns)) or 'none'}", hint=hint)
         if name is not None:
             expect_text_name(name)
 

@@ -275,11 +275,8 @@ def require_session(spark: SparkSession) -> SparkSession:
     except AttributeError:  # stopped in this process
         stopped = True
     except (Py4JError, OSError) as error:
-        raise JvmGoneError(
-            "the JVM of the Spark session is gone",
-            detail=NO_JVM,
-            hint="see spark_logs(); spark_session() starts another one",
-        ) from error
+        fact = "the JVM of the Spark session is gone"
+        raise JvmGoneError(fact, detail=NO_JVM, hint="see spark_logs(); spark_session() starts another one") from error
     if stopped:
         raise SparkError("the Spark session was stopped", hint="spark_session() starts another one")
     return spark

@@ -105,18 +105,13 @@ def _executors(session: SparkSession) -> list[ExecutorPython]:
         text = str(error)
         if _NO_PYTHON in text:
             path = text.partition(_NO_PYTHON)[2].split('"')[1]
-            raise SparkError(
-                f'the executors have no Python "{path}"',
-                detail=f"the driver runs {sys.executable}, and the session sends that path to the executors",
-                hint='name theirs: settings={"spark.pyspark.python": "/path/on/the/executors"}, or PYSPARK_PYTHON',
-            ) from None
+            detail = f"the driver runs {sys.executable}, and the session sends that path to the executors"
+            hint = 'name theirs: settings={"spark.pyspark.python": "/path/on/the/executors"}, or PYSPARK_PYTHON'
+            raise SparkError(f'the executors have no Python "{path}"', detail=detail, hint=hint) from None
         answer, of_python, _ = text.partition(_END_OF_PYTHON)
         lines = [line.strip() for line in answer.splitlines() if line.strip()] or [type(error).__name__]
-        raise SparkError(
-            "the executors could not be asked for their packages",
-            detail=lines[-1] if of_python else lines[0],
-            hint="see the log of an executor",
-        ) from None
+        fact = "the executors could not be asked for their packages"
+        raise SparkError(fact, detail=lines[-1] if of_python else lines[0], hint="see the log of an executor") from None
     finally:
         cloudpickle.unregister_pickle_by_value(executor_probe)
 
@@ -126,22 +121,17 @@ def _refuse_other_pythons(executors: Iterable[ExecutorPython]) -> None:
     own = "{}.{}".format(*sys.version_info)
     for executor in executors:
         if executor.version.rpartition(".")[0] != own:
-            raise SparkError(
-                f"the executors run Python {executor.version}, and this is Python {own}",
-                detail=f"{executor.python} on {executor.host}",
-                hint='give both the same version: settings={"spark.pyspark.python": …} names that of the executors',
-            )
+            fact = f"the executors run Python {executor.version}, and this is Python {own}"
+            hint = 'give both the same version: settings={"spark.pyspark.python": …} names that of the executors'
+            raise SparkError(fact, detail=f"{executor.python} on {executor.host}", hint=hint)
 
 
 def _refuse_missing(executors: Iterable[ExecutorPython], missing: set[str]) -> None:
     lacking = [_COMPILED[name] for name in _COMPILED if name in missing]
     if lacking:
         first = next(executor for executor in executors if set(executor.missing) & _COMPILED.keys())
-        raise SparkError(
-            f"the executors have no {join_list(lacking)}",
-            detail=f"{first.python} on {first.host} cannot import it; compiled packages cannot be sent as files",
-            hint=_PACK,
-        )
+        detail = f"{first.python} on {first.host} cannot import it; compiled packages cannot be sent as files"
+        raise SparkError(f"the executors have no {join_list(lacking)}", detail=detail, hint=_PACK)
 
 
 def _source(module: Module) -> Path:

@@ -135,11 +135,9 @@ def adopt(
 
     folder = local_folder(checkpoint)
     if folder is None:
-        raise CheckpointError(
-            f'checkpoint "{checkpoint}" is not a folder of this machine',
-            detail="the state of another application is adopted through files of a folder",
-            hint="give a folder that all machines of the cluster reach",
-        )
+        fact = f'checkpoint "{checkpoint}" is not a folder of this machine'
+        detail = "the state of another application is adopted through files of a folder"
+        raise CheckpointError(fact, detail=detail, hint="give a folder that all machines of the cluster reach")
     admin = Admin(bootstrap_servers)
     application = application_on(admin, topology, application_id, config)
     query = str(uuid.uuid4())  # noqa: TID251 - a new checkpoint is a new identity
@@ -151,11 +149,9 @@ def adopt(
     if folder.exists() and any(folder.iterdir()):
         raise CheckpointError(f'folder "{folder}" is not empty', hint="choose a new one for the checkpoint")
     if adoption.problems:
-        raise CheckpointError(
-            f'application "{application.id}" does not fit this topology',
-            detail="; ".join(adoption.problems),
-            hint="adopt(…, dry_run=True) shows the findings; use Java's names and serdes, and its settings as config=",
-        )
+        fact = f'application "{application.id}" does not fit this topology'
+        hint = "adopt(…, dry_run=True) shows the findings; use Java's names and serdes, and its settings as config="
+        raise CheckpointError(fact, detail="; ".join(adoption.problems), hint=hint)
     _write(folder, state, admin)
     return replace(adoption, checkpoint=folder)
 
@@ -211,11 +207,9 @@ def refuse_other_serdes(checkpoint: CheckpointFiles, config: Config) -> None:
     """Raise CheckpointError if the default serdes are not those with which the state was adopted."""
     before, now = checkpoint.read(f"{FOLDER}/{_SERDES_FILE}"), _default_serdes(config)
     if before is not None and before.decode() != now:
-        raise CheckpointError(
-            "the state was adopted with other default serdes",
-            detail=f"those of keys and values were {before.decode()}, and are {now} now",
-            hint="pass the config= that adopt was given",
-        )
+        fact = "the state was adopted with other default serdes"
+        detail = f"those of keys and values were {before.decode()}, and are {now} now"
+        raise CheckpointError(fact, detail=detail, hint="pass the config= that adopt was given")
 
 
 def _default_serdes(config: Config) -> str:

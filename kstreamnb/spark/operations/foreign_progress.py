@@ -59,11 +59,9 @@ def refuse_foreign_progress(
 
 
 def _elsewhere(application: str, what: str, trace: str) -> CheckpointError:
-    return CheckpointError(
-        f'application "{application}" has {what} elsewhere',
-        detail=f"{trace}, and the checkpoint is new",
-        hint=f"{_ADOPT}; or reset it, or deploy with another application id",
-    )
+    fact = f'application "{application}" has {what} elsewhere'
+    detail = f"{trace}, and the checkpoint is new"
+    return CheckpointError(fact, detail=detail, hint=f"{_ADOPT}; or reset it, or deploy with another application id")
 
 
 def _refuse_later(admin: Admin, application: str, own: Offsets) -> None:

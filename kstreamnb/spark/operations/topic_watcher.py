@@ -108,17 +108,13 @@ def refuse_replaced_topics(before: Mapping[str, str], now: Mapping[str, str], ap
 def _replaced(before: Mapping[str, str], now: Mapping[str, str], application: str) -> DataLossError | None:
     for topic in sorted(now):
         if before.get(topic, now[topic]) != now[topic]:
-            return DataLossError(
-                f'input topic "{topic}" of "{application}" was deleted and created again',
-                detail="its offsets start again at 0, so the query's position means nothing in it",
-                hint=_WAY_OUT,
-            )
+            fact = f'input topic "{topic}" of "{application}" was deleted and created again'
+            detail = "its offsets start again at 0, so the query's position means nothing in it"
+            return DataLossError(fact, detail=detail, hint=_WAY_OUT)
     return None
 
 
 def _missing(topic: str, application: str, *, read: bool) -> TopicDeletedError:
-    return TopicDeletedError(
-        f'{"input" if read else "output"} topic "{topic}" of "{application}" no longer exists',
-        detail="it was deleted, or this user may no longer see it",
-        hint=f"create it again; then {_WAY_OUT}" if read else "deploy the application again, which creates it",
-    )
+    fact = f'{"input" if read else "output"} topic "{topic}" of "{application}" no longer exists'
+    hint = f"create it again; then {_WAY_OUT}" if read else "deploy the application again, which creates it"
+    return TopicDeletedError(fact, detail="it was deleted, or this user may no longer see it", hint=hint)

@@ -312,11 +312,9 @@ def _reduce_registry_serde(serde: RegistrySerde) -> object:
     """Reduce a serde as pickle does; raise SparkError if workers could not read what other processes write."""
     url = str(dict(serde.settings)["url"])
     if url.startswith("mock://"):
-        raise SparkError(
-            f'serde "{serde.name}" cannot be sent to Spark\'s workers',
-            detail=f'registry "{url}" keeps its schemas in one process',
-            hint="pass SchemaRegistry the URL of a registry that the workers reach",
-        )
+        fact = f'serde "{serde.name}" cannot be sent to Spark\'s workers'
+        detail = f'registry "{url}" keeps its schemas in one process'
+        raise SparkError(fact, detail=detail, hint="pass SchemaRegistry the URL of a registry that the workers reach")
     return serde.__reduce_ex__(5)
 
 

@@ -28,11 +28,9 @@ _MAKE_IT_THERE = (
 def refuse_what_cannot_run(application: ApplicationPlan) -> None:
     """Raise SparkError for the first node that Spark's workers cannot run; nothing has started then."""
     if not application.external:
-        raise TopologyError(
-            f'application "{application.id}" reads no topic',
-            detail="only global tables and topics that it writes itself feed it",
-            hint="add a source: builder.stream(…), builder.table(…) or Topology.add_source(…)",
-        )
+        fact = f'application "{application.id}" reads no topic'
+        hint = "add a source: builder.stream(…), builder.table(…) or Topology.add_source(…)"
+        raise TopologyError(fact, detail="only global tables and topics that it writes itself feed it", hint=hint)
     if _failure(application) is None:
         return
     topology = application.topology

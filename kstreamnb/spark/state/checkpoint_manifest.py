@@ -121,11 +121,9 @@ def _refuse_remains(checkpoint: CheckpointFiles) -> None:
             detail="it may have been removed while its query was running, which then wrote files of the next batch",
             hint="restore the folder from a copy; or delete it and reset the application to start again",
         )
-    raise CheckpointError(
-        f'folder "{checkpoint}" is a checkpoint of another program',
-        detail=f"it has files of a Spark query but no {MANIFEST}",
-        hint="choose an empty folder",
-    )
+    fact = f'folder "{checkpoint}" is a checkpoint of another program'
+    detail = f"it has files of a Spark query but no {MANIFEST}"
+    raise CheckpointError(fact, detail=detail, hint="choose an empty folder")
 
 
 def _is_own(checkpoint: CheckpointFiles) -> bool:
@@ -139,11 +137,9 @@ def _is_own(checkpoint: CheckpointFiles) -> bool:
 
 def damaged_file(checkpoint: CheckpointFiles, file: str, error: Exception) -> CheckpointError:
     """Return the error about a file of a checkpoint whose content cannot be read."""
-    return CheckpointError(
-        f'file "{file}" of checkpoint "{checkpoint}" is damaged',
-        detail=f"{type(error).__name__}: {error}",
-        hint="restore the checkpoint from a copy, or reset the application",
-    )
+    fact = f'file "{file}" of checkpoint "{checkpoint}" is damaged'
+    detail = f"{type(error).__name__}: {error}"
+    return CheckpointError(fact, detail=detail, hint="restore the checkpoint from a copy, or reset the application")
 
 
 def write_manifest(checkpoint: CheckpointFiles, manifest: Manifest) -> None:
@@ -160,20 +156,16 @@ def withdraw_manifest(checkpoint: CheckpointFiles) -> None:
 
 def checkpoint_missing(checkpoint: CheckpointFiles, application: str) -> CheckpointError:
     """Return the error of a query whose checkpoint folder does not exist any more."""
-    return CheckpointError(
-        f'checkpoint "{checkpoint}" of "{application}" no longer exists',
-        detail="it was deleted, moved or replaced since the query started; no batch is published without it",
-        hint="deploy from where it is now, or put it back where it was, or reset the application",
-    )
+    detail = "it was deleted, moved or replaced since the query started; no batch is published without it"
+    hint = "deploy from where it is now, or put it back where it was, or reset the application"
+    return CheckpointError(f'checkpoint "{checkpoint}" of "{application}" no longer exists', detail=detail, hint=hint)
 
 
 def other_partitions(checkpoint: CheckpointFiles, begun: int | None, expected: int) -> CheckpointError:
     """Return the error of state for another number of Spark partitions than its manifest or query has."""
-    return CheckpointError(
-        f'checkpoint "{checkpoint}" has state for {begun} Spark partitions, not {expected}',
-        detail="it was rescaled since, or that was interrupted",
-        hint=f'call ks.spark.rescale("{checkpoint}", {begun}), which finishes it; then deploy again',
-    )
+    fact = f'checkpoint "{checkpoint}" has state for {begun} Spark partitions, not {expected}'
+    hint = f'call ks.spark.rescale("{checkpoint}", {begun}), which finishes it; then deploy again'
+    return CheckpointError(fact, detail="it was rescaled since, or that was interrupted", hint=hint)
 
 
 def check_compatible(old: Manifest, new: Manifest) -> None:

@@ -110,10 +110,8 @@ def await_commit(checkpoint: CheckpointFiles, batch: int, *, wait: bool = True) 
         ApplicationStateError: Spark has not committed it in time.
     """
     if not wait_until(lambda: last_batch(checkpoint) >= batch, _COMMIT_S if wait else 0, pause_s=0.01):
-        raise ApplicationStateError(
-            f"batch {batch} is published, but not committed in the checkpoint",
-            hint="watchers need live=True to read stores; if the query has ended, query.restart() repeats it",
-        )
+        hint = "watchers need live=True to read stores; if the query has ended, query.restart() repeats it"
+        raise ApplicationStateError(f"batch {batch} is published, but not committed in the checkpoint", hint=hint)
 
 
 def read_entries(

@@ -57,11 +57,9 @@ def _prove(session: SparkSession, files: CheckpointFiles, count: int) -> None:
         files.delete(name)
     if read != count:
         what = f"{seen} of {count} files that executors wrote are there" if seen < count else "executors read others"
-        raise CheckpointError(
-            f'checkpoint "{files}" is not the same storage for driver and executors',
-            detail=f"{what}; its state would be lost with a machine",
-            hint="give a folder that is mounted on every machine, or an address such as hdfs://… or s3a://…",
-        )
+        fact = f'checkpoint "{files}" is not the same storage for driver and executors'
+        hint = "give a folder that is mounted on every machine, or an address such as hdfs://… or s3a://…"
+        raise CheckpointError(fact, detail=f"{what}; its state would be lost with a machine", hint=hint)
 
 
 def _executors(spark: SparkSession) -> dict[str, int]:

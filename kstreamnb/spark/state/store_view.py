@@ -127,11 +127,9 @@ def tasks_with(deployment: Deployment, name: str) -> list[TaskPlacement]:
         if task.application == 0 and any(name in owners[plan.subtopologies[0]] for plan in task.plans)
     ]
     if not placed and name in application.topology.global_stores:
-        raise StateError(
-            f'no task keeps rows of global store "{name}"',
-            detail="on Spark only tasks that read a global table in a deployment keep a copy of it",
-            hint="declare it with builder.table, whose store can be read; or read its topic with ks.Sample.capture",
-        )
+        detail = "on Spark only tasks that read a global table in a deployment keep a copy of it"
+        hint = "declare it with builder.table, whose store can be read; or read its topic with ks.Sample.capture"
+        raise StateError(f'no task keeps rows of global store "{name}"', detail=detail, hint=hint)
     if not placed:
         known = sorted({*application.topology.stores, *application.topology.global_stores})
         raise unknown("store", name, known, error=StateError)
