@@ -1,4 +1,4 @@
-"""Starts background threads, none of which ends with an error that nobody sees, and waits for what others do."""
+"""Starts background threads, reports the errors that end them, and waits for conditions."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def background(
 
 
 def wait_until(reached: Callable[[], object], seconds: float, *, pause_s: float = 0.02) -> bool:
-    """Ask again and again whether something is reached, until it is or the time is over; returns whether it is.
+    """Poll a condition until it holds or the time is over; return whether it holds.
 
     Example:
         >>> answers = iter([False, True])

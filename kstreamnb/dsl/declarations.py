@@ -125,7 +125,7 @@ class Declaration:
 
 
 def parents_first(every: Iterable[Declaration], is_valid: Callable[[Declaration], bool]) -> tuple[Declaration, ...]:
-    """Return the valid ones of some declarations and all that they were made from, each once and after its parents."""
+    """Return the valid declarations and all that they were made from, each once and after its parents."""
     done: dict[Declaration, None] = {}
 
     def visit(declaration: Declaration) -> None:

@@ -56,7 +56,7 @@ class Materialization:
 
 
 def materialization(options: Iterable[object], keywords: Mapping[str, object]) -> Materialization:
-    """Return what option objects and keywords of a method say together.
+    """Combine the option objects and keywords of a method.
 
     Raises: ConfigError for options of another kind or unknown keywords, TopologyError for an illegal name.
     """

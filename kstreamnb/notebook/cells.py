@@ -69,7 +69,7 @@ class Cells:
         self._variables = Variables(shell.user_ns)
 
     def joined(self, entered: Sequence[str]) -> str:
-        """Register the cells entered so far, the last of which loads the extension; return which to run again."""
+        """Register the cells entered so far (the last one loads the extension); say which ones to run again."""
         for number, source in enumerate(entered[1:], 1):
             self.cell = ("before", number)
             if number == len(entered) - 1:
@@ -93,7 +93,7 @@ class Cells:
         """Begin a cell: drop its earlier declarations and restore its variables to those before its first run.
 
         Code run by a magic such as ``%%capture`` is part of its cell. Code without a cell id, from a front end that
-        sends ids, is the front end's own (VS Code inspects variables so) and not a cell.
+        sends ids, is the front end's own (VS Code inspects variables this way) and not a cell.
         """
         cell_id = getattr(info, "cell_id", None)
         is_part = self.cell is not None and cell_id is None
@@ -173,7 +173,7 @@ class Cells:
         return notebook_order(runs, self.shell.user_ns.get("__vsc_ipynb_file__") or os.environ.get("JPY_SESSION_NAME"))
 
     def place(self, file: str) -> str | None:
-        """Return the name of the cell that a code file is, such as ``cell 3``, as the front end numbers it."""
+        """Return the name of the cell that a code file belongs to, such as ``cell 3``, as the front end numbers it."""
         return self._places.get(file)
 
     # --- Identities of the DSL ---
@@ -368,7 +368,7 @@ def _line_of(declaration: Declaration) -> str:
 
 
 def _upstream(declaration: Declaration) -> Iterator[Declaration]:
-    """Yield the declarations of the same cell that one was made from."""
+    """Yield the declarations of the same cell from which a declaration was made."""
     for parent in declaration.parents:
         if parent.identity.group == declaration.identity.group:
             yield parent

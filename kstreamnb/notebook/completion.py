@@ -74,7 +74,7 @@ def _kind_before(text: str, names: Mapping[str, Any]) -> type[Handle | StreamsBu
     for start in _START.finditer(text):
         try:
             expression = ast.parse(text[start.start() : -1].strip(), mode="eval").body
-        except (SyntaxError, ValueError):  # it starts in front of an open bracket: the next name may start it
+        except (SyntaxError, ValueError):  # the text has an open bracket: try the next name
             continue
         value = value_of(expression, names)
         kind = value if isinstance(value, type) else type(value)

@@ -85,7 +85,7 @@ def unload(shell: InteractiveShell) -> None:
 
 
 def _bar_output(cells: Cells) -> BarOutput | None:
-    """Return the page of a front end that sends cell ids, an output of the cell, or the terminal; None for nobody."""
+    """Return where a bar is shown: on the page, in the output of the cell, or on the terminal; None for nowhere."""
     if only_in_outputs(cells):
         return CellBar()
     if not cells.ids_are_sent:

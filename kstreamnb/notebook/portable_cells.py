@@ -68,7 +68,7 @@ def notebook_order(runs: Mapping[Hashable, CellRun], file: str | None) -> tuple[
 
 
 def _saved_cells(runs: Mapping[Hashable, CellRun], file: Path) -> list[dict[str, Any]]:
-    """Return the cells of a saved notebook; of the newest with the same cells beside it, if it was renamed.
+    """Return the cells of a saved notebook or, if it was renamed, of the newest file beside it with the same cells.
 
     The server names the file as it was when the kernel started, and a new notebook begins as ``Untitled.ipynb``.
     A page saves an open notebook every two minutes, so the renamed one is among the newest; reading all may take long.

@@ -89,7 +89,7 @@ class ProgressBar:
     def __call__(self, unit: str, total: int | None, look: Look | None = None) -> Iterator[Done]:
         """Show a bar from half a second until the block ends; nested operations change its text."""
         operation = _Operation(unit, total, look)
-        # A browser cannot start threads; companions of queries work on their own time.
+        # A browser cannot start threads, and the background threads of queries show no bar.
         if sys.platform == "emscripten" or current_thread() is not main_thread():
             yield operation.add
             return

@@ -3,7 +3,7 @@
 A failing record is named with its key and value, which the error's own text never contains: logs keep that. Kafka's
 text is folded away.
 
-Python's own errors that come from inside the kit are shown as ever, up to the user's line. A
+Python's own errors that come from inside the kit are shown as usual, up to the user's line. A
 call of the kit with wrong arguments gets the signature, the arguments, the next action and an example as notes.
 
 The node whose function failed is marked in the next picture of its topology.
@@ -69,7 +69,7 @@ class Tracebacks:
         trace: TracebackType | None,
         tb_offset: int | None = None,
     ) -> None:
-        """Show an error that is none of the kit's, without the kit's frames after the last one of the user.
+        """Show an error that is not the kit's own, without the kit's frames after the user's last one.
 
         A call in Java's shape, such as ``record.headers.add``, gets the hint that the kit's own errors have.
         """
@@ -117,7 +117,7 @@ def _undefined(name: object, known: Iterable[str], hint: str | None) -> str:
 
 
 def _up_to_user(trace: TracebackType | None) -> TracebackType | None:
-    """Return a traceback without what follows the last frame of the user, if the kit comes first there."""
+    """Return a traceback that ends with the user's last frame, if a frame of the kit follows it."""
     entries, entry = [], trace
     while entry is not None:
         entries.append(entry)
@@ -171,7 +171,7 @@ def _elements(argument: ast.AST, names: Mapping[str, object]) -> Iterable[ast.AS
 
 
 def _call_at(frame: inspect.Traceback) -> ast.Call | None:
-    """Return the call that a frame executes; its begin would not tell it from the other calls of a chain."""
+    """Return the call that a frame executes; its start would not distinguish it from the other calls of a chain."""
     end = frame.positions and (frame.positions.end_lineno, frame.positions.end_col_offset)
     nodes = ast.walk(ast.parse("".join(linecache.getlines(frame.filename))))
     return next(
@@ -200,7 +200,7 @@ def _fitting(call: ast.Call, parameters: Mapping[str, inspect.Parameter], doc: s
 
 
 def _by_name(argument: str, names: Sequence[str]) -> str:
-    """Return the hint for an argument that is one too many."""
+    """Return the hint for an argument for which there is no parameter left."""
     if argument in names:
         return f"write {argument}={argument}"
     known = ", ".join(f"{name}=…" for name in names[:3])

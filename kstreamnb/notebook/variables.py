@@ -70,7 +70,7 @@ class Variables:
         self._binders = {name: binder for name, binder in self._binders.items() if binder != cell}
 
     def name_of(self, cell: Hashable, declaration: Declaration) -> str | None:
-        """Return the variable in which a cell saw a declaration; None if it saw it in none."""
+        """Return the variable in which a cell saw a declaration; None if there was none."""
         seen = self._seen.get(cell, {}).items()
         return next((name for name, handle in seen if handle.declaration is declaration), None)
 

@@ -19,8 +19,8 @@ from kstreamnb.topology.nodes import ProcessorNode
 class _Timed(Operator):
     """Another operator, with a clock around its work; it is never fused with others.
 
-    ``seconds`` are those of every node without the nodes that it forwards to; ``nested`` has, for each node that runs
-    now, those of the nodes that it has forwarded to.
+    ``seconds`` maps each node to its own time, without the nodes that it forwards to; ``nested`` is a stack with, for
+    each running node, the time of the nodes that it has forwarded to.
     """
 
     node: str
@@ -30,7 +30,7 @@ class _Timed(Operator):
 
     @property
     def traits(self) -> OperatorTraits:
-        """Those of the operator."""
+        """The traits of the wrapped operator."""
         return self.inner.traits
 
     def bind(self, context: BindContext, forward: Forward) -> Process:

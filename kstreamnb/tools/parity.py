@@ -1,6 +1,6 @@
 """Parity: runs a topology on a sample in the driver and on Spark, and compares the outputs partition by partition.
 
-It connects the driver with Spark, neither of which imports the other. Users call it, and notebooks call it before they
+It connects the driver with Spark; neither imports the other. Users call it, and notebooks call it before they
 deploy. It also compares the stores of a query.
 """
 

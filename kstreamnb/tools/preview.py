@@ -85,7 +85,7 @@ def first_records(handle: Handle, sample: Iterable[TopicRecord] | None = None, n
 
 
 def has_records(handle: Handle) -> bool:
-    """Return whether records of a handle can be shown: not of one that only collects what to aggregate."""
+    """Return whether a handle has records to show; one that only collects streams to aggregate has none."""
     return handle.kind in ("stream", "table", "global_table", "grouped", "split", "time_windowed", "session_windowed")
 
 

@@ -72,7 +72,7 @@ def read_properties(path: Path | str) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Yield lines without comments; one that ends in an odd number of backslashes has the next one in it."""
+    """Yield lines without comments; a line that ends in an odd number of backslashes continues on the next one."""
     whole = ""
     for line in map(str.lstrip, text.splitlines()):
         if not whole and line[:1] in ("", "#", "!"):

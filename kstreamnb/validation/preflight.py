@@ -129,7 +129,7 @@ def _partition_findings(topology: Topology, counts: Mapping[str, int]) -> Iterat
 
 
 def _serde_findings(topology: Topology, config: Config) -> Iterator[Issue]:
-    """Find joined topics with different key serdes: other bytes go to other partitions."""
+    """Find joined topics with different key serdes: different bytes go to different partitions."""
     plan = TaskPlan(topology, (), config=config)
     for group in topology.copartitioned:
         sources = [node for name in group if isinstance(node := topology.nodes[name], Source)]

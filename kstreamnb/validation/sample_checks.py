@@ -29,7 +29,7 @@ from kstreamnb.validation.key_changes import key_change_findings
 
 _NAMED = 3
 _SECONDS = 10**9, 4 * 10**9
-"""Milliseconds of January 1970 that are seconds of the years 2001 to 2096."""
+"""Numbers that are in January 1970 as milliseconds, and in the years 2001 to 2096 as seconds."""
 _MICROSECONDS = 10**14
 """Milliseconds of the year 5138."""
 _LEAST_LOOPS, _LOOPS = 10_000, 10
@@ -71,7 +71,7 @@ def _ran(topology: Topology, config: Config, counts: Mapping[str, int], records:
 
 
 def _wrong_units(topology: Topology, records: list[TopicRecord]) -> Iterator[Issue]:
-    """Find topics all of whose times look like another unit than milliseconds."""
+    """Find topics whose times all look like a unit other than milliseconds."""
     for topic in dict.fromkeys(record.topic for record in records):
         times = [record.timestamp for record in records if record.topic == topic]
         first, last = min(times), max(times)
@@ -200,7 +200,7 @@ def _never_fired(topology: Topology, result: Replay) -> Iterator[Issue]:
 
 
 def _without_rows(topology: Topology, result: Replay) -> Iterator[Issue]:
-    """Report aggregators that returned only None, as a function that mutates the aggregate and returns nothing."""
+    """Report aggregators that returned only None, such as a function that mutates the aggregate and returns nothing."""
     writes = [write for step in result.steps for write in step.writes if write.key is not None]
     for name, node in topology.nodes.items():
         if not isinstance(node, ProcessorNode) or node.dsl != "aggregate":

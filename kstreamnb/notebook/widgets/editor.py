@@ -34,7 +34,7 @@ class _Row:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The cells, made when they are shown: of many records few ever are."""
+        """The cells; made when they are shown, because most records of a large sample never are."""
         if self.typed:
             return self.typed
         (cells,) = record_cells([self.record], _COLUMNS)
@@ -85,7 +85,7 @@ class SampleEditor(FactsWidget):
         }
 
     def _text(self) -> str:
-        """Return the sample as text; of many records the first, because the page receives the text with every edit."""
+        """Return the sample as text; only the first records of a large one, because every edit sends it to the page."""
         if len(self.sample) <= _MOST_AS_TEXT:
             return self.sample.to_text()
         return f"{self.sample[:_MOST_AS_TEXT].to_text()}\n{_MOST_AS_TEXT:,} of {len(self.sample):,}"

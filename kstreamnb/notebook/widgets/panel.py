@@ -78,7 +78,7 @@ class DeployPanel(FactsWidget):
         }
 
     def stale(self) -> str | None:
-        """Say that the notebook declares something else than what is deployed."""
+        """Say that the notebook's declarations differ from what is deployed."""
         stale = self.query.topology.stale
         return stale and f"the deployed topology was {stale}, and deploy it"
 

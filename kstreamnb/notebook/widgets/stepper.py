@@ -127,7 +127,7 @@ class Stepper(GraphWidget):
         replay.seek(next(hit, 0))
 
     def stop_at(self, node: str = "", key: str = "") -> None:
-        """Set a breakpoint, for the box of an operator at each node by which records enter it.
+        """Set a breakpoint; for the box of an operator, one at each node by which records enter it.
 
         A key is parsed like a cell of a sample: JSON or a bare word.
         """
@@ -239,7 +239,7 @@ class Stepper(GraphWidget):
 
     @cached_property
     def _whys(self) -> dict[int, list[str]]:
-        """Explanations by the step in which each reason came out, which may be later than it began."""
+        """Explanations by the step that revealed each reason, which may be later than its cause."""
         explanations = [*self.replay.why_dropped()]
         explanations += self.replay.why_no_match() if len(self.replay.steps) <= _EXPLAINED else []
         whys: dict[int, list[str]] = {}

@@ -42,7 +42,7 @@ def _waiting(run: RecordedRun, node: str, buffer: BufferTraits, task: str, step:
     store, rows = run.tasks[task].stores[buffer.store], run.index.rows(task, buffer.store, step)
     now = _time(run, node, buffer, task, rows, step)
     for raw_key, row in rows.items():
-        # a join of streams keeps both sides' records in one store, those of the other side wait at the other node
+        # a join of streams keeps both sides' records in one store; those of the other side wait at the other node
         if raw_key is None or row is None or (buffer.is_left is not None and bool(raw_key[1]) != buffer.is_left):
             continue
         is_change = buffer.kind == "change"

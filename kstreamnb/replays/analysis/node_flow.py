@@ -64,7 +64,7 @@ def arrivals(run: RecordedRun, node: str, children: Collection[str] | None = Non
 
 
 def is_about(have: object, key: object) -> bool:
-    """Return whether a key is the one that is asked for, itself or within its window; None asks for every key."""
+    """Return whether a recorded key, or the key within its window, is the wanted one; None matches every key."""
     return key is None or key in ((have, have.key) if isinstance(have, Windowed) else (have,))
 
 
@@ -96,7 +96,7 @@ def descent(run: RecordedRun, key: object) -> Callable[[int], bool]:
 
 
 def _came(run: RecordedRun, node: str, position: int, key: object) -> int | None:
-    """Return where the record that a node forwarded had reached it; a record that it releases has to have its key."""
+    """Return where a forwarded record had reached its node; in a node that holds records back, only one of its key."""
     index, traits = run.index, run.topology.nodes[node].traits
     for at in range(position - 1, index.starts[index.step_of(position) - 1] - 1, -1):
         code = index.code(at)

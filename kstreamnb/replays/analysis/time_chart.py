@@ -86,7 +86,7 @@ class Lane:
 
     @property
     def current(self) -> list[TimeSpan]:
-        """The bars that were not deleted, as sessions are that became part of another one."""
+        """The bars that were not deleted; sessions that were merged into another one are deleted."""
         return [span for span in self.spans if span.values[-1][1] is not None]
 
     def until(self, step: int) -> Lane:
@@ -181,7 +181,7 @@ class TimeChart(Tabular):
 
     @property
     def title(self) -> str:
-        """Store, windows, and what is shown of how much."""
+        """Name the store and its windows, and count what is shown."""
         lanes, records = self.lanes, self.records
         what = f'timeline of store "{self.name}"' if self.name else "timeline of the input"
         if self.kind == "join" and store_label(self.name) != self.name:

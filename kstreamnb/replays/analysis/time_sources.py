@@ -32,7 +32,7 @@ class Dot(NamedTuple):
 
 
 class TimeSource:
-    """Where a timeline comes from; this one is the input, without bars."""
+    """A source of a timeline; this base class reads the input, without bars."""
 
     kind: ChartKind = "input"
     name = about = ""

@@ -100,10 +100,10 @@ _TIME = attrgetter("timestamp")
 
 
 def _identity(arrival: NodeArrival) -> tuple[type, Hashable]:
-    """Return what equal keys share: 1 and 1.0 have other bytes, and a list cannot be looked up."""
+    """Return a value that only equal keys share: 1 and 1.0 have different bytes, and a list has no hash."""
     key = arrival.key
     try:
-        return type(key), next(iter({key}))  # a set refuses what cannot be looked up
+        return type(key), next(iter({key}))  # a set refuses a key without a hash
     except TypeError:
         return type(key), repr(key)
 
@@ -188,7 +188,7 @@ def _elsewhere(arrival: NodeArrival, others: _OtherSide) -> tuple[str, ...]:
 
 # --- rows of tables ---------------------------------------------------------------------------------------------------
 class _Look(NamedTuple):
-    """A lookup of a row: what it is for, in words and as it arrived; store and key; its log position."""
+    """A lookup of a row: for which record, as text and as it arrived; in which store; its key and log position."""
 
     who: str
     arrival: NodeArrival

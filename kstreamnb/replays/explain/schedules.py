@@ -9,7 +9,7 @@ CLOCK_REMEDY = "advance the clock of a TopologyTestDriver with advance_wall_cloc
 
 
 def never_fired(run: RecordedRun) -> list[str]:
-    """Return the node of each schedule of the wall clock in a task in which none of the node fired."""
+    """Return, for each task, the nodes with wall-clock schedules of which none has fired."""
     fired = {
         (code.task, code.node) for code, _ in run.index.of_kind("punctuated", other=PunctuationType.WALL_CLOCK_TIME)
     }

@@ -55,7 +55,7 @@ class ClusterDriver(Closing):
     """
 
     verify_by_default: ClassVar[bool] = False
-    """The ``verify`` of drivers that are made without it; a test suite sets it once for all its drivers."""
+    """The default of ``verify``; a test suite sets it once for all its drivers."""
 
     def __init__(
         self,
@@ -207,7 +207,7 @@ class ClusterDriver(Closing):
         """
         self.clock.advance_to(self.clock.now_ms + duration_ms(by, "advance of the wall clock"))
         for application in self.applications.values():
-            application._tick()  # noqa: SLF001 - the driver is the other half of its applications
+            application._tick()  # noqa: SLF001 - called only by the driver
 
     def delay(self, topic: str, partition: int = 0, *, lag: Literal["known", "unknown"] = "known") -> None:
         """Delay fetches from a partition until `deliver` is called; ``lag`` says if consumers know the lag meanwhile.

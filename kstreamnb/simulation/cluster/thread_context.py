@@ -1,4 +1,4 @@
-"""Bundles the parts that applications share, and those that the threads and tasks of one share."""
+"""Bundles the parts that all applications share, and those that the threads and tasks of one application share."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ThreadContext:
         application_id: the group, and the prefix of internal topics.
         config: the application's settings.
         log_event: records an event.
-        recorder: records what happens within tasks; None for nothing.
+        recorder: records what happens within tasks; None to record nothing.
         state_directory: flushed stores.
     """
 

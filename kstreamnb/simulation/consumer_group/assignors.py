@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from kstreamnb.errors import EngineError
 
 Assignor = Callable[[Mapping[str, int], Mapping[str, int], Mapping[str, tuple[str, ...]]], Mapping[str, Iterable[str]]]
-"""From the load of each task, the capacity of each member and what each had before to what each shall have."""
+"""Maps the load of each task, the capacity of each member and its previous tasks to its new tasks."""
 
 
 def sticky(

@@ -31,7 +31,7 @@ from kstreamnb.simulation.consumer_group.views import (
 
 
 class ConsumerGroup(OffsetTable):
-    """A group of consumers, or of stream threads with state, as Kafka's coordinator keeps it.
+    """A group of consumers, or of stream threads with state, as Kafka's coordinator manages it.
 
     Each partition has one owner. Members send heartbeats automatically until they crash; a member that received records
     and does not poll again in time is removed. With ``state`` a partition moves only to a member that has restored its

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from kstreamnb.simulation.consumer_group.state import TaskStates
 
 Listener = Callable[[str, tuple[str, ...]], None]
-"""Told "revoked", then "assigned", each with partitions."""
+"""Called with "revoked", then with "assigned", each with the partitions."""
 
 
 @dataclass

@@ -352,7 +352,7 @@ class Log(OffsetTable):
         return self._copies[f"{topic}-{partition}"].leader
 
     def _acknowledged_ms(self, topic: str, partition: int, acks: str) -> int:
-        """Return when a producer learns that a record, written now, is as safe as it asked for (ms).
+        """Return the time (ms) at which a producer receives the acknowledgement of a record that is written now.
 
         The leader answers after one round trip. For "all" it answers when its followers have fetched the record, which
         takes them another one.

@@ -80,7 +80,7 @@ class _ClockedFuture(Future[TopicRecord]):
         return super().result(0)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Advance the clock likewise, and return the error."""
+        """Advance the clock as `result` does, and return the error."""
         self._advance(timeout)
         return super().exception(0)
 
@@ -105,7 +105,7 @@ class LogProducer:
         linger: how long a batch waits for more records; default 5 ms.
         buffer_bytes: the size of the buffer; default 32 MiB.
         max_block: how long `send` waits for room in the buffer before it raises BufferExhaustedError; default 1 minute.
-        delivery_timeout: when an undelivered record fails; default 2 minutes.
+        delivery_timeout: time after which an undelivered record fails; default 2 minutes.
         acks: "all" in-sync replicas (default), or the "leader" only.
         idempotent: number the batches, so that brokers reject duplicates and gaps; default True.
         max_in_flight: concurrent requests per broker; at most 5 for an idempotent producer; default 5.
