@@ -200,7 +200,7 @@ class TabularRows(FramedTable):
     def _first(self) -> dict[str, list[object]]:
         rows = self._rows()[:_SHOWN]
         values = [value[0] if isinstance(value, _ROWS) else value for _, value in rows]
-        times = [_row_time(value) for _, value in rows]
+        times: list[object] = [_row_time(value) for _, value in rows]
         return _filled({"key": [key for key, _ in rows], "value": values, "timestamp": times})
 
     def more(self) -> Iterator[str]:

@@ -66,7 +66,7 @@ def at_least(least: int, value: int, what: str) -> None:
 
 
 def expect_texts(values: object, what: str) -> tuple[str, ...]:
-    """Return the texts of an iterable; raise ConfigError for one text alone, and for anything else in it."""
+    """Return the texts of an iterable; raise ConfigError for a single text, and for items of other types."""
     if isinstance(values, str):
         raise ConfigError(f"{what} must be a list, got {values!r}", hint=f"write [{values!r}]")
     expect(values, Iterable, what)

@@ -277,7 +277,7 @@ class WholeSerde(Serde[int]):
 
 @dataclass(frozen=True)
 class FloatSerde(Serde[float]):
-    """IEEE 754 numbers of single precision, big-endian; what comes back is rounded to it."""
+    """IEEE 754 numbers, big-endian; values are rounded to single precision."""
 
     name: str = "float"
     width: int = 4

@@ -98,7 +98,7 @@ class OperatorTraits:
         emit_on_close: whether it forwards only final results of windows.
         condition: the predicate that decides about every record.
         branches: the predicates that decide to which child a record goes, first match first.
-        effect: whether it calls a function for what that does, and not for a result.
+        effect: whether it calls a function for its side effects, not for a result.
         user_code: whether it runs a user's processor, which may punctuate, keep state and read every global store.
         reads_global: whether it may look up rows of a global store, to which no node is connected.
         sends_old: whether it has a field ``send_old``: it can forward old values.
@@ -127,4 +127,4 @@ class OperatorTraits:
 
 
 NO_TRAITS = OperatorTraits("none")
-"""The traits of an operator without rows that nobody asks anything about, and of a node without an operator."""
+"""The default traits: of an operator that declares none, and of a node without an operator."""

@@ -208,7 +208,7 @@ class Admin:
         return values
 
     def existing(self, topics: Iterable[str]) -> set[str]:
-        """Return those of some topics that exist.
+        """Return which of some topics exist.
 
         Args:
             topics: names of the topics.
@@ -257,7 +257,7 @@ class Admin:
         return offsets
 
     def open_transactions(self, partitions: Iterable[PartitionId]) -> dict[PartitionId, int]:
-        """Return the partitions in which a transaction is open, each with the offset from which it is.
+        """Return the partitions in which a transaction is open, each with the offset at which it begins.
 
         Args:
             partitions: topics and partitions to look at.
@@ -316,7 +316,7 @@ class Admin:
         return self._answers(self.client.list_offsets(asked, isolation_level=level) if asked else {})
 
     def _metadata(self, topic: str) -> TopicMetadata | None:
-        """Return what the cluster knows of one topic, None if there is none; others in the cluster cost nothing."""
+        """Return what the cluster knows of one topic, None if it does not exist; other topics add no cost."""
         metadata = self.client.list_topics(topic, timeout=self._call()).topics[topic]
         if metadata.error is not None and metadata.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
             raise about_topic(metadata.error, topic)

@@ -62,7 +62,7 @@ def marker_value(marker: Marker) -> bytes:
 
 
 def parsed_marker(value: bytes | None) -> Marker | None:
-    """Read a marker; None if the value is none."""
+    """Read a marker; None if the value is not a marker."""
     try:
         return None if value is None else _parsed(value)
     except (ValueError, LookupError, TypeError):

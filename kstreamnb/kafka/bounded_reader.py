@@ -152,7 +152,7 @@ class BoundedReader:
 def first_messages(
     servers: Servers, starts: Mapping[PartitionId, int], seconds: float, *, isolation_level: str = "read_committed"
 ) -> dict[PartitionId, Message]:
-    """Return the first message of each partition from an offset; without those that have none, or not in time.
+    """Return each partition's first message at or after an offset; leaves out those that have none, or none in time.
 
     Args:
         servers: ``host:port,…``, or settings with ``bootstrap.servers`` among them.
@@ -277,7 +277,7 @@ def _after_loss(consumer: Consumer, servers: Servers, rest: Piece, skipped: list
         raise _lost(topic, partition, start, first, last)
     skipped.append(Piece(topic, partition, start, min(first, end)))
     consumer.incremental_unassign([TopicPartition(topic, partition)])
-    # Of a piece of which nothing is left, it is removed again as one that is done.
+    # A partition of which nothing is left to read is removed later, like one that was read.
     consumer.incremental_assign([TopicPartition(topic, partition, first if first < end else last)])
     return first
 
@@ -375,7 +375,7 @@ class TopicFollower:
         self._consumer.close()
 
     def _forget(self, begin: Offsets) -> bool:
-        """Drop the records before these offsets; tells whether all records after them are held or will come."""
+        """Drop the records before these offsets; returns whether all records after them are held or will come."""
         wanted = {(topic, part): offset for topic, parts in begin.items() for part, offset in parts.items()}
         if wanted.keys() != self._first.keys() or any(offset < self._first[each] for each, offset in wanted.items()):
             return False

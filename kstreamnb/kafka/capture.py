@@ -26,7 +26,7 @@ Progress: TypeAlias = Callable[[int, int, float], None]
 _BATCH = 500
 _POLL_S = 0.1
 _ALL_READ = "everything read"
-_SETTLE_S = 5.0  # a transaction that is open for longer is not of a moment ago
+_SETTLE_S = 5.0  # a transaction that is open for longer did not just begin
 
 
 @dataclass(frozen=True)

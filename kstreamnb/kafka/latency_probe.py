@@ -1,4 +1,4 @@
-"""How old records are when a consumer with isolation level read_committed receives them: measures the latency
+"""Measures how old records are when a consumer with isolation level read_committed receives them, for the latency
 benchmark.
 """
 

@@ -78,7 +78,7 @@ def _decoded(text: str) -> bytes:
 
 
 def _emitted(data: bytes) -> dict[str, int]:
-    """Read the map of processors; bytes that are none came after the end of the metadata."""
+    """Read the map of processors; bytes that form no map came after the end of the metadata."""
     times: dict[str, int] = {}
     try:
         (count,), at = struct.unpack_from(">i", data), 4

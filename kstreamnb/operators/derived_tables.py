@@ -21,7 +21,7 @@ from kstreamnb.operators.stateless import check_pair
 from kstreamnb.operators.tables import NO_ROW, KeepsRows, bind_get, bind_update
 
 Compute: TypeAlias = Callable[[Any, Any], Any]
-"""``compute(key, value)``: what is made of a row's value; None for no row, on both ways."""
+"""``compute(key, value)``: the new value of a row; None means no row, as an argument and as a result."""
 
 
 class DerivedTable(KeepsRows, Operator):

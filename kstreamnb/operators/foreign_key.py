@@ -380,7 +380,7 @@ def _murmur3(data: bytes) -> bytes:
 
 _MOST_REMEMBERED = 1024
 _remembered_hash = lru_cache(maxsize=1024)(_murmur3)
-"""A row is mostly hashed again at once, when the answer to its subscription arrives."""
+"""A row is usually hashed again soon, when the answer to its subscription arrives."""
 
 
 def _finish(h: int) -> int:

@@ -15,7 +15,7 @@ from kstreamnb.operators.foreign_key import Response, ResponsePartitioner, Respo
 from kstreamnb.operators.tables import NO_ROW, MaterializedView
 
 FindRow: TypeAlias = Callable[[object], tuple[object, bytes | None]]
-"""Finds the value of a key's row and its hash; two times None without a row."""
+"""Finds the value of a key's row and its hash; both are None without a row."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def _stored_rows(view: TableView, context: BindContext, serde: Serde) -> dict[ob
 
 
 class RowSerde(ResponseSerde):
-    """Bytes of a left table's row, as those of an answer; a row without bytes, such as an empty text, is a row."""
+    """Bytes of a left table's row, as those of an answer; an empty value, such as an empty text, is a row too."""
 
     def _read(self, data: bytes) -> Response:
         row = super()._read(data)

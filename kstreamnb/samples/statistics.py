@@ -161,7 +161,7 @@ class SampleStatistics(Charted):
 
     @property
     def charts(self) -> Charts:
-        """The charts of every topic, with the facts that are no bars as notes."""
+        """The charts of every topic, with facts that no bar shows as notes."""
         alone = len(self.topics) == 1
         bars = [bar for each in self.topics for bar in each.bars("" if alone else f": {each.topic}")]
         facts = [[" ".join(line.split()) for line in str(each).splitlines()] for each in self.topics]

@@ -174,8 +174,8 @@ class DiskRows(MutableMapping[Hashable, Any]):
     def _put(self, table: str, keys: Sequence[bytes] = (), values: Sequence[bytes] = ()) -> None:
         """Put rows.
 
-        SQLite cuts them out of one value, at places in a JSON array, because to bind each of them takes more than twice
-        the time. A place is one number: the position, and the lengths of key and value with 16 bits each.
+        SQLite cuts them out of one value, at places in a JSON array, because binding each of them takes more than
+        twice the time. A place is one number: the position, and the lengths of key and value with 16 bits each.
         """
         for begin in range(0, len(keys), _AT_ONCE):
             some = list(zip(keys[begin : begin + _AT_ONCE], values[begin : begin + _AT_ONCE], strict=True))
@@ -191,7 +191,7 @@ class DiskRows(MutableMapping[Hashable, Any]):
     def take_staged(self) -> None:
         """Move all staged rows to the empty table, the last one of each key, and count them.
 
-        To sort them once and to append them takes a quarter of the time of writing them in the order of their arrival.
+        Sorting them once and appending them takes a quarter of the time of writing them in the order of their arrival.
         """
         execute, table = self._database.execute, self._table
         execute(f"CREATE TABLE IF NOT EXISTS staging.{table} (key BLOB, value BLOB)")

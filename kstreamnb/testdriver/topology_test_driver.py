@@ -95,7 +95,7 @@ class TopologyTestDriver(Suggesting, Displayed, Closing):
     """
 
     verify_by_default: ClassVar[bool] = False
-    """The ``verify`` of drivers that are made without it; a test suite sets it once for all its drivers."""
+    """The default of ``verify``; a test suite sets it once for all its drivers."""
 
     def __init__(
         self,

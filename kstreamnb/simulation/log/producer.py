@@ -207,7 +207,7 @@ class LogProducer:
         self.log.describe(topic)
         chosen = partition
         if chosen is None:
-            chosen = self.log._partition_for(topic, key, value, data[0], self._partitioner)  # noqa: SLF001 - its other half
+            chosen = self.log._partition_for(topic, key, value, data[0], self._partitioner)  # noqa: SLF001 - part of the same log
         _ = self.log.offsets[f"{topic}-{chosen}"]  # raises for an unknown partition
         size = sum(len(side) for side in data if side is not None)
         if self.buffered_bytes + size > self._buffer_bytes:
@@ -296,7 +296,7 @@ class LogProducer:
             )
 
     def _leader(self, batch: _Batch) -> int | None:
-        return self.log._leader(*batch.partition)  # noqa: SLF001 - its other half
+        return self.log._leader(*batch.partition)  # noqa: SLF001 - part of the same log
 
     def _may_send(self, broker: int) -> bool:
         """Return whether another request may be in flight to a broker."""
@@ -334,7 +334,7 @@ class LogProducer:
         return any(each.partition == batch.partition and each in earlier for each in self._on_their_way())
 
     def _append(self, each: _Waiting) -> None:
-        broker = self.log._leader(each.topic, each.partition) or 0  # noqa: SLF001 - its other half
+        broker = self.log._leader(each.topic, each.partition) or 0  # noqa: SLF001 - part of the same log
         outcome: TopicRecord | KStreamError
         try:
             outcome = self.log.append(

@@ -89,7 +89,7 @@ def pack(value: object) -> bytes:
 
 
 def unpack(data: bytes, *, trust: bool = False) -> Any:
-    """Deserialize what `pack` returned; ``trust`` allows to unpickle objects of users' classes in it.
+    """Deserialize what `pack` returned; ``trust`` allows unpickling objects of users' classes in it.
 
     Raises:
         CheckpointError: the data is damaged, of another version, or contains such objects and is not trusted.

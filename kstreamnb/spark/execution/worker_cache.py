@@ -169,7 +169,7 @@ def _measure(cached: CachedTask) -> None:
 
 
 def memory_left(deployment: Deployment) -> int:
-    """Return how many bytes of state fit into this executor's memory yet; negative beyond the limit."""
+    """Return how many bytes of state still fit into this executor's memory; negative beyond the limit."""
     return deployment.options.memory_limit - _used() - _used_by_others()
 
 

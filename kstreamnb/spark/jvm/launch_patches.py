@@ -105,7 +105,7 @@ def _lacks_classes(launch: Launch) -> str | None:
 
 
 def _use_batch_classes(launch: Launch) -> None:
-    """Have `java/kstreamnb/BatchClasses.java` spare Spark work that it repeats for every batch.
+    """Use `java/kstreamnb/BatchClasses.java`, which saves Spark work that it would repeat for every batch.
 
     It defines classes that Spark's start has not loaded yet, so this must precede the Spark context.
     """

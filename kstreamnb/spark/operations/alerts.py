@@ -54,7 +54,7 @@ class Alert:
 
 
 _FEW_RECORDS = 1000  # a lag that one batch clears, however slow the query is
-_SLOWER = 0.05  # the part of the records that are read by which the lag may change without growing
+_SLOWER = 0.05  # a lag that changes by less than this share of the records read does not grow
 
 
 _LAG = "consumer-fetch-manager-metrics"

@@ -94,7 +94,7 @@ def rescale(
 
 
 def _move(files: CheckpointFiles, application: str, spark_partitions: int, spark: SparkSession) -> None:
-    """Have Spark move the state, or finish to move it; it writes a batch without input."""
+    """Have Spark move the state, or finish moving it; Spark writes a batch without input."""
     settle(files)
     manager = query_session(spark, local_files=files.local)._streamingCheckpointManager  # noqa: SLF001 - has no public name yet
     try:

@@ -154,7 +154,7 @@ class BatchAction:
             raise self._failure
 
     def publish_now(self, batch: QueryBatch, note: Callable[[], None] | None = None) -> bool:
-        """Publish a batch that has its turn, and tell everybody of it; returns False if that failed.
+        """Publish a batch whose turn it is, and notify everybody; returns False if that failed.
 
         Args:
             batch: the batch.

@@ -36,7 +36,7 @@ class Pipeline:
         busy: held from `put` to the end of the publication.
         publish: publishes a batch, calls its second argument and releases ``busy``; returns whether it succeeded.
         stop: stops the stream after a failure.
-        died: called with an error that nobody expects.
+        died: called with an unexpected error.
     """
 
     def __init__(

@@ -61,10 +61,10 @@ def finish(checkpoint: CheckpointFiles) -> None:
 
 
 def forget_later_batches(checkpoint: CheckpointFiles) -> None:
-    """Of two unfinished batches leave the first, which the next start runs again.
+    """Keep only the first of two unfinished batches, which the next start runs again.
 
-    Spark had begun the second while the first was being published; nothing of it is published. More of them are no
-    result of that, so they are left for Spark to report.
+    Spark had begun the second while the first was being published; nothing of it is published. This cannot
+    leave more than two, so those are left for Spark to report.
     """
     second = last_batch(checkpoint) + 2
     if last_begun(checkpoint) == second:

@@ -104,7 +104,7 @@ def merge_order(timestamps: Sequence[int], numbers: Sequence[int]) -> list[int] 
 
 
 def least_head_order(same: list[int], records: Sequence[Any], partitions: Sequence[Any]) -> list[int]:
-    """Sort indexes of records that reach a task at once as it takes them: the partition with the least head first."""
+    """Sort indexes of records that reach a task at once in the order it takes them: by their partitions' heads."""
     queues = grouped(same if len(same) > 1 else (), partitions.__getitem__)
     if len(queues) <= 1:
         return same

@@ -41,7 +41,7 @@ class OutputRoute:
 
     @cached_property
     def keeps(self) -> tuple[Callable[[OutputRoute, OutputRow], OutputRow], ...]:
-        """Those of the methods below that change no row."""
+        """The methods below that change no row."""
         same = self.route is None or self.written_as in (None, self.route.serdes)
         logs = self.log.serdes is not None or self.written_as is None
         return (*([OutputRoute.logged] if logs else []), *([OutputRoute.delivered] if same else []))
