@@ -7,7 +7,7 @@ keywords, ``of(…)``, exists beside them.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import ClassVar, Self, cast
 
 from kstreamnb.core.arguments import expect_number
 from kstreamnb.core.time import MAX_TIME_MS, Duration, Instant, duration_ms, instant_ms
@@ -231,7 +231,7 @@ class JoinWindows(Suggesting):
     """
 
     before_ms: int
-    after_ms: int
+    after_ms: int = cast("int", None)  # so that JoinWindows("5m") is refused with a hint
     grace_ms: int = 0
     eager: bool = False
 
