@@ -225,7 +225,8 @@ class JoinWindows(Suggesting):
 
     Args:
         before_ms: how much earlier the other record may be, in milliseconds.
-        after_ms: how much later the other record may be, in milliseconds.
+        after_ms: how much later the other record may be, in milliseconds. Default: None, which is refused: `of`
+            takes a difference for both.
         grace_ms: how long late records are accepted after a window's end, in milliseconds of stream time. Default: 0.
         eager: emit a record without a match at once, as Java's deprecated windows do. Default: False.
     """

@@ -270,7 +270,7 @@ class SessionRows(TimedRows[tuple[int, int]]):
         if not 0 <= start <= end:
             java = "startMs time cannot be negative."
             java = java if start < 0 else "endMs time cannot be smaller than window startMs time."
-            message = f'expected a session of times from 0 on in store "{self.name}", got {start} to {end} ms'
+            message = f'store "{self.name}" expects 0 <= start <= end, got a session from {start} to {end} ms'
             raise StateError(message, java=f"Window {java}")
 
     def remove(self, session: Windowed[object]) -> None:
