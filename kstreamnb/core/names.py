@@ -11,6 +11,25 @@ _DASH = re.compile("[\u2010-\u2015\u2212]")
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 
+def check_text(name: object, kind: str = "name") -> str:
+    """Return a name if it is a string: all that Kafka Streams asks of branches and of the stores of a processor.
+
+    Args:
+        name: the name to check.
+        kind: the kind of thing, for errors. Default: "name".
+
+    Raises: TopologyError when it is not text.
+
+    Example:
+        >>> check_text("large orders")
+        'large orders'
+    """
+    if isinstance(name, str):
+        return name
+    hint = "pass the names as separate arguments" if isinstance(name, list | tuple) else 'name it: "orders"'
+    raise TopologyError(f'{kind} must be a string, got type "{type(name).__name__}"', hint=hint)
+
+
 def check_resource_name(name: object, kind: str = "name") -> str:
     """Return a name if topics, stores and nodes may have it.
 
@@ -25,10 +44,7 @@ def check_resource_name(name: object, kind: str = "name") -> str:
         >>> check_resource_name("orders-2026")
         'orders-2026'
     """
-    hint: str | None = None
-    if not isinstance(name, str):
-        hint = "pass the names as separate arguments" if isinstance(name, list | tuple) else None
-        raise TopologyError(f'{kind} must be a string, got type "{type(name).__name__}"', hint=hint)
+    hint, name = None, check_text(name, kind)
     if not name:
         message, java = f"{kind} must not be empty", "Name is illegal, it can't be empty"
     elif name in (".", ".."):
@@ -62,8 +78,7 @@ def check_topic_name(name: object, kind: str = "topic name") -> str:
         >>> check_topic_name("orders-2026")
         'orders-2026'
     """
-    if not isinstance(name, str):
-        raise TopologyError(f'{kind} must be a string, got type "{type(name).__name__}"', hint='name it: "orders"')
+    name = check_text(name, kind)
     if dash := _DASH.search(name):
         raise TopologyError(f'{kind} "{name}" contains the dash {dash[0]!a}', hint='use "-"')
     return name

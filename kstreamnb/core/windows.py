@@ -7,7 +7,7 @@ keywords, ``of(…)``, exists beside them.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import ClassVar, Self, cast
 
 from kstreamnb.core.arguments import expect_number
 from kstreamnb.core.time import MAX_TIME_MS, Duration, Instant, duration_ms, instant_ms
@@ -225,13 +225,14 @@ class JoinWindows(Suggesting):
 
     Args:
         before_ms: how much earlier the other record may be, in milliseconds.
-        after_ms: how much later the other record may be, in milliseconds.
+        after_ms: how much later the other record may be, in milliseconds. Default: None, which is refused: `of`
+            takes a difference for both.
         grace_ms: how long late records are accepted after a window's end, in milliseconds of stream time. Default: 0.
         eager: emit a record without a match at once, as Java's deprecated windows do. Default: False.
     """
 
     before_ms: int
-    after_ms: int
+    after_ms: int = cast("int", None)  # so that JoinWindows("5m") is refused with a hint
     grace_ms: int = 0
     eager: bool = False
 

@@ -10,7 +10,7 @@ import attrs
 from kstreamnb.core.signatures import RECORD, taking
 from kstreamnb.dsl.declarations import Declaration, DeclarationLog, Handle
 from kstreamnb.dsl.keywords import combined
-from kstreamnb.dsl.option_fields import Options, Setting, check_function, check_name
+from kstreamnb.dsl.option_fields import Options, Setting, check_any_name, check_function
 from kstreamnb.dsl.stream_graph import emit_branch
 from kstreamnb.dsl.type_vars import K, RecordPredicate, V
 from kstreamnb.errors import ConfigError, TopologyError, did_you_mean, unknown
@@ -46,7 +46,7 @@ class Branched(Options):
         {}
     """
 
-    name: str | None = attrs.field(default=None, validator=check_name)
+    name: str | None = attrs.field(default=None, validator=check_any_name)
     function: BranchFunction | None = attrs.field(default=None, validator=check_function)
     consumer: BranchConsumer | None = attrs.field(default=None, validator=check_function)
 

@@ -97,7 +97,7 @@ def _stores(
     serdes = (options.value_serde or flows[0].value_serde, options.other_value_serde or flows[1].value_serde)
     key_serde = options.key_serde or flows[0].key_serde or flows[1].key_serde
     persistent, logging = graph.is_persistent(options.store_type), options.log_fields
-    names = [base + suffix for _, suffix in _SIDES[how]] if base else numbered
+    names = [base + suffix for _, suffix in _SIDES[how]] if base is not None else numbered
     stores = []
     for name, value_serde, spec in zip(names, serdes, supplied, strict=True):
         store = StoreSpec(
@@ -120,7 +120,7 @@ def _stores(
     if how != "inner":
         named = supplied[0].name if supplied[0] else base
         number = numbered[0].rpartition("-")[2]
-        name = f"{named}-{how}-shared-join" if named else f"KSTREAM-OUTERSHARED-{number}"
+        name = f"{named}-{how}-shared-join" if named is not None else f"KSTREAM-OUTERSHARED-{number}"
         extra = {"type": "pending_joins", "left_serde": serdes[0], "right_serde": serdes[1]}
         pending = StoreSpec(f"{name}-store", "internal", key_serde, persistent=persistent, extra=extra, **logging)
         stores.append(pending)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, Literal, Unpack, overload
 
-from kstreamnb.core.names import check_resource_name, check_topic_name
+from kstreamnb.core.names import check_text, check_topic_name
 from kstreamnb.core.operator import Operator
 from kstreamnb.core.processor import Processor
 from kstreamnb.core.signatures import RECORD, taking
@@ -361,7 +361,7 @@ class StreamOperators(Handle, Generic[K, V]):
         name = next((each for each in stores if isinstance(each, Named)), name)
         stores = tuple(each for each in stores if not isinstance(each, Named))
         for store in stores:
-            check_resource_name(store, "store name")
+            check_text(store, "store name")
         given = {"supplier": supplier, "stores": stores, "keeps_key": word == "process_values"}
         return self.declare("stream", word, emit_process, name=name, **given)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Literal, NotRequired, Unpack, cast, overload
 
 from kstreamnb.core.codec import StreamPartitioner
-from kstreamnb.core.names import check_resource_name
+from kstreamnb.core.names import check_text
 from kstreamnb.core.signatures import RECORD, taking
 from kstreamnb.dsl.declarations import Handle, check_kind, flow_of
 from kstreamnb.dsl.flows import GlobalFlow, JoinSpec, TableFlow, UserFunction
@@ -203,7 +203,7 @@ class TableOperators(Handle, Generic[K, V]):
         """
         check_supplier("transform_values", supplier)
         options = [each for each in stores if isinstance(each, TableOption)]
-        names = tuple(check_resource_name(each, "store name") for each in stores if not isinstance(each, TableOption))
+        names = tuple(check_text(each, "store name") for each in stores if not isinstance(each, TableOption))
         given = {"supplier": supplier, "stores": names, "table": materialization(options, keywords)}
         return self.declare("table", "transform_values", emit_transform_values, **given)
 

@@ -9,7 +9,7 @@ import attrs
 from attrs import Attribute
 
 from kstreamnb.core.extractors import TimestampExtractor, extractor_of
-from kstreamnb.core.names import check_resource_name
+from kstreamnb.core.names import check_resource_name, check_text
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import serde_of
@@ -58,6 +58,12 @@ def check_name(options: object, field: Attribute[T], name: T) -> None:
     """Raise TopologyError for an illegal name."""
     if name is not None:
         check_resource_name(name)
+
+
+def check_any_name(options: object, field: Attribute[T], name: T) -> None:
+    """Raise TopologyError for a name that is not text."""
+    if name is not None:
+        check_text(name, field.name)
 
 
 def check_duration(options: object, field: Attribute[T], value: T) -> None:

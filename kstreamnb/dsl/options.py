@@ -28,6 +28,7 @@ from kstreamnb.dsl.option_fields import (
     StoreType,
     Switch,
     TopicOptions,
+    check_any_name,
     check_count,
     check_duration,
     check_flag,
@@ -257,7 +258,7 @@ class StreamJoined(LoggedOptions, JoinedOptions):
         'recent'
     """
 
-    store_name: str | None = attrs.field(default=None, validator=check_name)
+    store_name: str | None = attrs.field(default=None, validator=check_any_name)
     store_type: StoreType | None = attrs.field(default=None, validator=check_store_type)
     this_store: StoreSpec | None = attrs.field(default=None, validator=check_store)
     other_store: StoreSpec | None = attrs.field(default=None, validator=check_store)

@@ -45,9 +45,14 @@ class Retention:
 
     def observe(self, observed_ms: int) -> None:
         """Recompute everything for an observed stream time, either later or, after an undo, earlier."""
-        segment = max((observed_ms - self.retention_ms) // self.segment_ms, 0)
-        self.live_from = self.accepted_from = segment * self.segment_ms
-        self.next_expiry = (segment + 1) * self.segment_ms + self.retention_ms
+        segment, begin = divmod(observed_ms - self.retention_ms, self.segment_ms)
+        if segment < 0 < begin:  # Kafka rounds towards zero, so one segment has times before and after zero
+            segment += 1
+        self.live_from = segment * self.segment_ms if segment > 0 else (segment - 1) * self.segment_ms + 1
+        self.accepted_from = self.live_from
+        self.next_expiry = self.retention_ms + (
+            (segment + 1) * self.segment_ms if segment >= 0 else segment * self.segment_ms + 1
+        )
         if self._exact and not self.retention_ms:
             self.next_expiry = NO_TIME  # every row is too old on arrival
         self.advance(observed_ms)
@@ -58,6 +63,7 @@ class Retention:
         self.visible_from = observed_ms - self._hidden_ms
         if self._exact:
             self.accepted_from = observed_ms - self.retention_ms + 1
+            self.visible_from = max(self.visible_from, 0)
 
 
 class TimeIndex(dict[int, dict[Hashable, None]]):
@@ -273,13 +279,18 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         live_from = self.retention.live_from
         if self._table is not None:
             return self._table.keys_between(0, live_from - 1)
-        return [raw_key for first in sorted(self._segments) if first < live_from for raw_key in self._segments[first]]
+        return [raw_key for first in self._dead_segments() for raw_key in self._segments[first]]
+
+    def _dead_segments(self) -> list[int]:
+        """Return the first times of segments that are too old."""
+        live_from, segment_ms = self.retention.live_from, self.retention.segment_ms
+        return [first for first in sorted(self._segments) if first + segment_ms <= live_from]
 
     def _drop(self, expired: list[TimedKey[P]]) -> None:
         """Remove all rows of the segments that are too old, silently."""
         deque(map(self.raw.pop, expired), maxlen=0)
         live_from = self.retention.live_from
-        for first in [first for first in self._segments if first < live_from]:
+        for first in self._dead_segments():
             del self._segments[first]
         if self._positions:
             begin = self._first_at(live_from)

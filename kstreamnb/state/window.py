@@ -159,6 +159,7 @@ class WindowRows(TimedRows[int]):
         return Rows(self._starts(raw_key, self._of_key(raw_key, from_, to)[::-1]))
 
     def _of_key(self, raw_key: Hashable, from_: int, to: int) -> list[int]:
+        from_ = max(from_, 0) if to >= 0 else from_  # bytes of negative times follow all others
         positions, end = self._positions_from(raw_key, from_), to + 1 << self._bits
         return positions if not positions or positions[-1] < end else positions[: bisect_left(positions, end)]
 
@@ -181,6 +182,13 @@ class WindowRows(TimedRows[int]):
     def backward_fetch_all(self, from_: int, to: int) -> Rows:
         """Return the rows of `fetch_all` in reverse order."""
         return self._rows(self._in_time(from_, to)[::-1])
+
+    def _rows(self, raw_keys: list[TimedKey[int]]) -> Rows:
+        """Return the rows of a range; fail as Kafka does if it has a window before time 0, which Kafka cannot name."""
+        if any(position < 0 for _, position in raw_keys):
+            hint, java = "read them key by key, with fetch()", "Window startMs time cannot be negative."
+            raise StateError(f'store "{self.name}" has windows that begin before 0 ms', hint=hint, java=java)
+        return super()._rows(raw_keys)
 
     def all(self) -> Rows:
         """Return all rows that have not expired."""
@@ -241,7 +249,8 @@ class SessionRows(TimedRows[tuple[int, int]]):
             """Keep an aggregate; None removes it."""
             key, start, end = session
             raw_key, row = (encode_key(key), (end, start)), encode(aggregate)
-            if row is None or not retention.accepted_from <= end < retention.next_expiry:
+            if row is None or not (0 <= start <= end and retention.accepted_from <= end < retention.next_expiry):
+                self._check_session(start, end)
                 self.write(raw_key, row)
                 return
             if end > retention.observed_ms:
@@ -256,9 +265,18 @@ class SessionRows(TimedRows[tuple[int, int]]):
 
         self.put = put
 
+    def _check_session(self, start: int, end: int) -> None:
+        """Raise StateError for times that no session can have."""
+        if not 0 <= start <= end:
+            java = "startMs time cannot be negative."
+            java = java if start < 0 else "endMs time cannot be smaller than window startMs time."
+            message = f'store "{self.name}" expects 0 <= start <= end, got a session from {start} to {end} ms'
+            raise StateError(message, java=f"Window {java}")
+
     def remove(self, session: Windowed[object]) -> None:
         """Remove a session."""
         key, start, end = session
+        self._check_session(start, end)
         raw_key = self.keys.encode(key), (end, start)
         if end > self.retention.observed_ms and self.spec.persistent:
             self._advance(end, 0)
@@ -319,6 +337,8 @@ class SessionRows(TimedRows[tuple[int, int]]):
         return self.backward_find_sessions_between(key, to_key, 0, MAX_TIME_MS)
 
     def _of_key(self, key: object, earliest_end: int, latest_start: int) -> list[SessionKey]:
+        if latest_start < 0 and self.spec.persistent:
+            self._check_session(latest_start, MAX_TIME_MS)
         raw_key = self.keys.encode(key)
         positions = self._positions_from(raw_key, earliest_end)
         sessions = [(raw_key, position) for position in positions if position[1] <= latest_start]

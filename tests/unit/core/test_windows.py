@@ -89,3 +89,10 @@ def test_a_join_window_needs_a_span():
     """Missing arguments are an error, not an empty window."""
     with pytest.raises(ConfigError, match="a join window needs a difference, or before and after"):
         JoinWindows.of()
+
+
+def test_a_join_window_without_of_says_what_to_write():
+    """A duration in place of milliseconds is answered with `of`, also if the second number is missing."""
+    for arguments in (("5m",), (5,)):
+        with pytest.raises(ConfigError, match=r"(?s)must be int, got .*Hint: give durations to of"):
+            JoinWindows(*arguments)

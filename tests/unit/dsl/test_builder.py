@@ -8,7 +8,8 @@ from typing import Any
 import cloudpickle
 import pytest
 
-from kstreamnb.core.windows import TimeWindows
+from kstreamnb.core.processor import Processor
+from kstreamnb.core.windows import JoinWindows, TimeWindows
 from kstreamnb.dsl.branching import Branched
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.dsl.kstream import KStream
@@ -37,6 +38,20 @@ def test_an_illegal_name_is_refused_where_it_is_given() -> None:
     """Refused at the call, not when the topology is built."""
     with pytest.raises(TopologyError, match='name "a b"'):
         StreamsBuilder().stream("orders").filter(pair, name="a b")
+
+
+def test_branches_and_stores_of_joins_and_processors_have_any_name() -> None:
+    """Kafka Streams leaves their legality to the file system and the broker."""
+    builder = StreamsBuilder()
+    orders = builder.stream("orders")
+    branches = orders.split(name="sizes-").branch(pair, name="large ones").no_default_branch()
+    assert ["sizes-large ones"] == list(branches)
+    orders.join(builder.stream("paid"), pair, JoinWindows.of("5m"), StreamJoined(store_name="my joins"))
+    assert {"my joins-this-join-store", "my joins-other-join-store"} == set(builder.build().stores)
+    orders.process(Processor, "my counts")
+    with pytest.raises(TopologyError, match='"my counts"') as caught:
+        builder.build()
+    assert caught.value.java == "Invalid topology: StateStore my counts is not added yet."
 
 
 def test_an_unknown_option_is_named_with_what_there_is() -> None:

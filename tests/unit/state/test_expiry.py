@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kstreamnb.core.record import Windowed
+from kstreamnb.errors import StateError
 from tests.unit.state.stores_for_tests import StoreTask
 
 WINDOW = {"retention_ms": 100_000, "window_size_ms": 10}
@@ -198,3 +199,40 @@ def test_sessions_of_one_end_come_latest_start_first_from_memory() -> None:
         assert starts == [start for _, start in store.fetch("a")]
         assert starts == [start for _, start in store.find_sessions("a", 10, 10)]
         assert starts[::-1] == [start for _, start in store.backward_find_sessions("a", 10, 10)]
+
+
+def test_a_persistent_store_keeps_windows_before_zero_and_reads_them_key_by_key() -> None:
+    """Segments are rounded towards zero, so that of time 0 has them, too; bytes of their times follow all others."""
+    task, store = window_store()
+    store.put("a", 1, -5)
+    store.put("a", 2, 7)
+    assert [] == task.dropped
+    assert 1 == store.fetch("a", -5)
+    assert [(-5, 1)] == list(store.fetch_between("a", -9, -1))
+    assert [(7, 2)] == list(store.fetch_between("a", -9, 9))
+    assert [(Windowed("a", 7, 17), 2)] == list(store.all())
+    with pytest.raises(StateError, match="begin before 0 ms") as caught:
+        store.fetch_all(-9, 9)
+    assert caught.value.java == "Window startMs time cannot be negative."
+    store.put("a", 3, 200_000)
+    store.put("a", 4, -1)
+    assert ["s"] == [drop[0] for drop in task.dropped]
+
+
+def test_a_memory_store_hides_windows_before_zero() -> None:
+    """They are accepted and never shown."""
+    task, store = window_store(persistent=False)
+    store.put("a", 1, -5)
+    assert store.fetch("a", -5) is None
+    assert ([], [], []) == (list(store.fetch_between("a", -9, -1)), list(store.fetch_all(-9, 9)), task.dropped)
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_sessions_cannot_begin_before_zero_or_end_before_they_begin(persistent: bool) -> None:
+    """Such a session is refused by put and remove alike."""
+    store = StoreTask().make("session", retention_ms=100, persistent=persistent)
+    for session in (Windowed("a", -1, 5), Windowed("a", 5, 4)):
+        with pytest.raises(StateError, match="expects 0 <= start <= end"):
+            store.put(session, 1)
+        with pytest.raises(StateError, match="expects 0 <= start <= end"):
+            store.remove(session)
