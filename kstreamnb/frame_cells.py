@@ -198,7 +198,8 @@ def wrong_unit(first: int, last: int) -> WrongUnit | None:
         last: the latest.
     """
     if 10**9 <= first and last < 10**10:
-        return WrongUnit("seconds", "within January to April of 1970", 'multiply them by 1000, such as frame["time"] * 1000')
+        remedy = 'multiply them by 1000, such as frame["time"] * 1000'
+        return WrongUnit("seconds", "within January to April of 1970", remedy)
     factor = 1000 if first < 10**17 else 1_000_000
     remedy = f'divide them by {factor}, such as frame["time"] // {factor}'
     return WrongUnit("microseconds or nanoseconds", "after the year 5000", remedy) if first >= 10**14 else None
