@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from math import floor
-from typing import Any, SupportsIndex, cast
+from typing import Any, NamedTuple, SupportsIndex, cast
 from uuid import UUID
 
 from kstreamnb.core.formatting import join_list
@@ -176,6 +176,29 @@ def warn_of_times(text: str) -> None:
     """Warn of a column's times at the user's line."""
     origin = user_origin()
     warnings.warn_explicit(text, UserWarning, origin.file, origin.line)
+
+
+class WrongUnit(NamedTuple):
+    """A unit that times may have, what they are as milliseconds, and how to convert them."""
+
+    unit: str
+    means: str
+    remedy: str
+
+
+def wrong_unit(first: int, last: int) -> WrongUnit | None:
+    """Return the unit that times probably have if they are improbable as milliseconds.
+
+    Args:
+        first: the earliest time.
+        last: the latest.
+    """
+    if 10**9 <= first and last < 10**10:
+        remedy = 'multiply them by 1000, such as frame["time"] * 1000'
+        return WrongUnit("seconds", "within January to April of 1970", remedy)
+    factor = 1000 if first < 10**17 else 1_000_000
+    remedy = f'divide them by {factor}, such as frame["time"] // {factor}'
+    return WrongUnit("microseconds or nanoseconds", "after the year 5000", remedy) if first >= 10**14 else None
 
 
 def without_gaps(series: Any) -> list[Any]:

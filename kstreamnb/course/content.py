@@ -6,6 +6,7 @@ so a translated chapter keeps the checks of the course.
 
 from __future__ import annotations
 
+import sys
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from kstreamnb.course.answers import FORMS, Judge, declared, function_only
 from kstreamnb.errors import KStreamError
 from kstreamnb.hints import unknown
 
-_TEXTS, _OWN = Path(__file__).parent / "chapters", Path("chapters")
+_TEXTS = Path(__file__).parent / "chapters"
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ def exercises(chapter: str) -> dict[str, Exercise]:
 def _judge(name: str, entry: Mapping[str, object]) -> Judge:
     """Return the check of an exercise from the module beside the texts of its chapter."""
     chapter = name.partition(".")[0]
-    own, courses = _OWN / f"{chapter}.py", list(_TEXTS.rglob(f"{chapter}.py"))
+    own, courses = _own() / f"{chapter}.py", list(_TEXTS.rglob(f"{chapter}.py"))
     judges: Mapping[str, Judge] = {}
     if own.exists():
         judges = run_path(str(own)).get("JUDGES", {})
@@ -113,8 +114,15 @@ def _judge(name: str, entry: Mapping[str, object]) -> Judge:
     return function_only(judges[name]) if entry.get("form") == "function" else judges[name]
 
 
+def _own() -> Path:
+    """Return the folder of the teacher's files: beside the notebook, even if a cell has changed the current folder."""
+    ipython = sys.modules.get("IPython")  # the course runs without it
+    started = Path(getattr(ipython and ipython.get_ipython(), "starting_dir", ""), "chapters")
+    return started if started.is_dir() else Path("chapters")
+
+
 def _files() -> dict[str, Path]:
-    return {path.stem: path for path in (*_TEXTS.rglob("*.toml"), *_OWN.glob("*.toml"))}
+    return {path.stem: path for path in (*_TEXTS.rglob("*.toml"), *_own().glob("*.toml"))}
 
 
 def _texts(chapter: str) -> dict[str, dict[str, dict[str, object]]]:

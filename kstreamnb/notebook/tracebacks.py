@@ -12,6 +12,7 @@ The node whose function failed is marked in the next picture of its topology.
 from __future__ import annotations
 
 import ast
+import contextlib
 import inspect
 import linecache
 import re
@@ -124,7 +125,8 @@ def _up_to_user(trace: TracebackType | None) -> TracebackType | None:
         entry = entry.tb_next
     files = [each.tb_frame.f_code.co_filename for each in entries]
     last = max((at for at, file in enumerate(files) if not file.startswith((_PACKAGE, *_LIBRARIES))), default=-1)
-    if last < 0 or not any(file.startswith(_PACKAGE) for file in files[last + 1 : last + 2]):
+    inner = [file for file in files[last + 1 :] if file != contextlib.__file__]  # it wraps calls that need an extra
+    if last < 0 or not inner or not inner[0].startswith(_PACKAGE):
         return trace
     users: TracebackType | None = None
     for each in reversed(entries[: last + 1]):
@@ -134,8 +136,8 @@ def _up_to_user(trace: TracebackType | None) -> TracebackType | None:
 
 def _call_notes(trace: TracebackType | None) -> Iterator[str]:
     """Yield notes for a trace that ends with a call of the kit that does not fit the signature."""
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
+    while trace is not None and (inner := trace.tb_next) and inner.tb_frame.f_code.co_filename != contextlib.__file__:
+        trace = inner
     call = None if trace is None else _call_at(inspect.getframeinfo(trace))
     if trace is None or call is None:
         return

@@ -16,15 +16,12 @@ from kstreamnb.core.record import Headers, TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes, serde_of
 from kstreamnb.errors import ConfigError
-from kstreamnb.frame_cells import dicts, expect_text_name, warn_of_times
+from kstreamnb.frame_cells import dicts, expect_text_name, warn_of_times, wrong_unit
 from kstreamnb.hints import unknown
 
 JOIN_FILES = "read each file, and join the samples: first + second"
 UNASSIGNED = -1
 """The partition of a record that goes to its key's partition wherever it is replayed."""
-
-_SECONDS = range(10**9, 10**10)
-"""Times that are recent as seconds since the epoch, and early in 1970 as milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -97,10 +94,10 @@ def make_records(cells: Mapping[str, list[Any]], roles: Roles) -> tuple[TopicRec
     """Make records of one topic in the order of the rows, of cells by role; ``timestamp`` holds ms already."""
     times, values = cells["timestamp"], cells["value"]
     count = len(times)
-    if times and min(times) in _SECONDS and max(times) in _SECONDS:
+    if times and (wrong := wrong_unit(min(times), max(times))):
         warn_of_times(
-            f'times of column "{roles.timestamp}" are within January to April of 1970; whole numbers are milliseconds '
-            "since the epoch: if these are seconds, multiply them by 1000"
+            f'times of column "{roles.timestamp}" are {wrong.means}; whole numbers are milliseconds since the epoch: '
+            f"if these are {wrong.unit}, {wrong.remedy}"
         )
     keys: Iterable[Any] = cells["key"] if "key" in cells else repeat(None, count)
     headers: Iterable[Headers] = cells["headers"] if "headers" in cells else repeat((), count)

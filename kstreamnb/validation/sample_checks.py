@@ -12,6 +12,7 @@ from kstreamnb.core.formatting import format_value, join_list, pluralize
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.windows import SessionWindows
 from kstreamnb.errors import KStreamError
+from kstreamnb.frame_cells import wrong_unit
 from kstreamnb.recording.read_tracking import stores_to_watch
 from kstreamnb.recording.steps import Drop
 from kstreamnb.recording.trace import Recording
@@ -28,10 +29,6 @@ from kstreamnb.validation.issue import Issue, Severity
 from kstreamnb.validation.key_changes import key_change_findings
 
 _NAMED = 3
-_SECONDS = 10**9, 4 * 10**9
-"""Numbers that are in January 1970 as milliseconds, and in the years 2001 to 2096 as seconds."""
-_MICROSECONDS = 10**14
-"""Milliseconds of the year 5138."""
 _LEAST_LOOPS, _LOOPS = 10_000, 10
 """Records that may go round in a loop, for a sample and for each of its records."""
 _FAILURES = ("processing error", "production error", "deserialization")
@@ -75,16 +72,11 @@ def _wrong_units(topology: Topology, records: list[TopicRecord]) -> Iterator[Iss
     for topic in dict.fromkeys(record.topic for record in records):
         times = [record.timestamp for record in records if record.topic == topic]
         first, last = min(times), max(times)
-        if first >= _SECONDS[0] and last <= _SECONDS[1]:
-            unit, hint = "seconds", "multiply them by 1,000"
-        elif first > _MICROSECONDS:
-            unit, hint = "microseconds or nanoseconds", "divide them by 1,000 or 1,000,000 with //"
-        else:
+        if not (wrong := wrong_unit(first, last)):
             continue
-        fact = f"its times are {first} to {last}: {unit} instead of milliseconds?"
-        remedy = f'{hint}, such as frame["time"] = frame["time"] {"* 1000" if unit == "seconds" else "// 1000"}'
+        fact = f"its times are {first} to {last}: {wrong.unit} instead of milliseconds?"
         origin = next((source.origin for source in topology.sources() if source.reads(topic)), None)
-        yield Issue("warning", f'topic "{topic}"', fact, remedy, origin)
+        yield Issue("warning", f'topic "{topic}"', fact, wrong.remedy, origin)
 
 
 def _mixed_keys(topology: Topology, records: list[TopicRecord]) -> Iterator[Issue]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import nbformat
 import pytest
+from nbclient import NotebookClient
 
 import kstreamnb as ks
 
@@ -120,3 +122,11 @@ def test_an_edit_of_a_chapter_is_seen_at_once(chapters: Path) -> None:
     text = (chapters / "coffee.toml").read_text(encoding="utf-8")
     (chapters / "coffee.toml").write_text(text.replace("answer = 6\nreasons", "answer = 7\nreasons"), encoding="utf-8")
     assert ks.course.check("coffee.1", 7)
+
+
+def test_a_teachers_chapters_are_found_after_a_change_of_the_folder(chapters: Path, tmp_path: Path) -> None:
+    """A notebook reads its data from elsewhere; its files are looked for where its kernel has started."""
+    cells = "import os, kstreamnb as ks", "os.chdir('/')", "print(ks.course.check('coffee.1', 6).sentence)"
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(each) for each in cells])
+    NotebookClient(notebook, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    assert notebook.cells[-1].outputs[0].text.startswith("Right: each cup is a record")

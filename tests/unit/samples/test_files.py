@@ -232,6 +232,16 @@ def test_seconds_as_times_are_warned_of():
         Sample.from_dataframe(frame * 1000, topic="t", timestamp="at")
 
 
+@pytest.mark.parametrize("factor", [1000, 1_000_000])
+def test_microseconds_and_nanoseconds_as_times_are_warned_of(factor):
+    """They would be after the year 5000, in frames of pandas and of Arrow alike; the warning has the user's line."""
+    table = pa.table({"at": [1_767_258_000_000 * factor, 1_767_254_400_000 * factor]})
+    for frame in (table, table.to_pandas()):
+        with pytest.warns(UserWarning, match=rf"are after the year 5000.*\] // {factor}$") as warned:
+            Sample.from_dataframe(frame, topic="t", timestamp="at")
+        assert warned[0].filename == __file__
+
+
 def test_json_lines_of_values_have_named_fields(tmp_path):
     """Each line is a value; its key and time are fields of it."""
     lines = [{"id": "a", "at": "2026-01-01T09:00Z", "n": 1}, {"id": "b", "at": 1_767_258_000_000}]
