@@ -61,6 +61,12 @@ class BindContext(Protocol):
     def store(self, name: str) -> Any:
         """Return a store connected to this node, or a global store; raises StateError otherwise."""
 
+    def copies(self, store: str | None, serde: Serde) -> Mapping[object, tuple[Any, int]]:
+        """Return the rows of a store of this task by key, to be read only, if they are kept as copies; else none.
+
+        The store need not be connected; ``serde`` is the one of its values.
+        """
+
     def only_reads(self, store: str) -> bool:
         """Return whether a store is a global one, which only its own source fills."""
 

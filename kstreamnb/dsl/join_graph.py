@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Unpack
 
+from kstreamnb.core.operator import TableView
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
@@ -241,7 +242,8 @@ def emit_join_foreign(
     topic = graph.name_or_new(name, f"{_FK}-REGISTRATION-", "-subscription-registration") + "-topic"
     send_name = graph.name_or_new(name, f"{_FK}-REGISTRATION-", "-subscription-registration-processor")
     sent = (key_of, join.with_key, join.is_left, right.key_serde, left.value_serde, is_versioned(graph, left.node))
-    send = graph.step(send_name, fk.SubscriptionSend(*sent), left.node)
+    rows = _rows(look_up(graph, left.node))
+    send = graph.step(send_name, fk.SubscriptionSend(*sent, rows), left.node)
     to_right: SerdeFields = {"key_serde": right.key_serde, "value_serde": fk.SubscriptionSerde(left.key_serde)}
     chosen = fk.SubscriptionPartitioner(options.other_partitioner) if options.other_partitioner else None
     subscribed = _through(graph, name, "-subscription-registration", topic, [send.id], chosen, **to_right)
@@ -291,7 +293,13 @@ def _answers(graph: GraphBuilder, name: str | None, left: TableFlow, right: Tabl
     receive = graph.step(receive_name, fk.SubscriptionReceive(store, *serdes), sent.id, stores=(store,))
     view = look_up(graph, right.node)
     join_name = graph.name_or_new(name, f"{_FK}-PROCESSOR-", "-subscription-join-foreign")
-    joined = graph.step(join_name, fk.SubscriptionJoin(view), receive.id, stores=view.stores, uses=(right.node,))
+    answer = fk.SubscriptionJoin(view, rows := _rows(view), right.value_serde)
+    joined = graph.step(join_name, answer, receive.id, stores=view.stores, uses=(right.node,))
     side_name = graph.name_or_new(name, f"{_FK}-PROCESSOR-", "-foreign-join-subscription")
-    tell = fk.ForeignTableJoin(store, *serdes, is_versioned(graph, right.node))
+    tell = fk.ForeignTableJoin(store, *serdes, is_versioned(graph, right.node), rows, right.value_serde)
     return [joined.id, graph.step(side_name, tell, right.node, stores=(store,)).id]
+
+
+def _rows(view: TableView) -> str | None:
+    """Return the store of a table that keeps its own rows."""
+    return view.store if isinstance(view, MaterializedView) else None

@@ -7,12 +7,12 @@ value, so that the left table's task recognizes answers to outdated values. Byte
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
 from struct import Struct
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from kstreamnb.core.codec import CopiedValue, StreamPartitioner
 from kstreamnb.core.operator import BindContext, Forward, Operator, Process, TableView
@@ -31,10 +31,40 @@ class Instruction(IntEnum):
     PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE = 3
 
 
+class RowHash:
+    """The hash of a value, computed when it is first asked for; two hashes of one copy need not be computed.
+
+    Args:
+        wire: the copy of the value in the store of its table.
+        serialize: writes the value.
+    """
+
+    __slots__ = ("_digest", "_serialize", "wire")
+
+    def __init__(self, wire: CopiedValue, serialize: Callable[[Any], bytes | None]) -> None:
+        self.wire, self._serialize, self._digest = wire, serialize, b""
+
+    def __bytes__(self) -> bytes:
+        self._digest = self._digest or value_hash(self._serialize(self.wire.copy()) or b"")
+        return self._digest
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, (bytes, RowHash)) and bytes(self) == bytes(other)
+
+    def __hash__(self) -> int:
+        return bytes(self).__hash__()
+
+    def __repr__(self) -> str:
+        return repr(bytes(self))
+
+    def __reduce__(self) -> tuple[type[bytes], tuple[bytes]]:
+        return bytes, (bytes(self),)
+
+
 class Subscription(NamedTuple):
     """A left row's subscription to a foreign key: hash of its value (None: deleted), key, home partition."""
 
-    value_hash: bytes | None
+    value_hash: bytes | RowHash | None
     instruction: Instruction
     primary_key: object
     primary_partition: int
@@ -43,7 +73,7 @@ class Subscription(NamedTuple):
 class Response(NamedTuple):
     """The foreign row for one subscriber; its home partition is not part of its bytes."""
 
-    value_hash: bytes | None
+    value_hash: bytes | RowHash | None
     foreign_value: object
     primary_partition: int | None = None
 
@@ -66,6 +96,7 @@ class SubscriptionSend(Operator):
         foreign_key_serde: the right table's key serde; None is the application's default.
         value_serde: the left table's value serde; None is the application's default.
         versioned: whether the left table is versioned.
+        rows: the left table's store; None if it has none.
 
     Source: Kafka Streams `SubscriptionSendProcessorSupplier`, KIP-213, KIP-914; differences: none.
     """
@@ -76,13 +107,15 @@ class SubscriptionSend(Operator):
     foreign_key_serde: Serde | None = None
     value_serde: Serde | None = None
     versioned: bool = False
+    rows: str | None = None
 
     traits = NO_TRAITS
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
         key_bytes = context.key_serde(self.foreign_key_serde).serialize
-        value_bytes = context.value_serde(self.value_serde).serialize
+        serde = context.value_serde(self.value_serde)
+        value_bytes, find = serde.serialize, context.copies(self.rows, serde).get
         extract: KeyValueMapper = self.foreign_key if self.with_key else lambda key, value: self.foreign_key(value)
         drop, partition, make = context.drop, context.partition, tuple.__new__
         versioned, left = self.versioned, self.left
@@ -99,7 +132,11 @@ class SubscriptionSend(Operator):
             changed = old_foreign is not None and not (type(old_foreign) is str and old_foreign == new_foreign)
             changed = changed and key_bytes(old_foreign) != key_bytes(new_foreign)
             instructions = _instructions(new, old, new_foreign, old_foreign, changed, left)
-            digest = None if new is None or not instructions else value_hash(value_bytes(new) or b"")
+            digest: bytes | RowHash | None = None
+            if new is not None and instructions:
+                wire = find(key, _NO_ROW)[0]
+                same = type(wire) is CopiedValue and wire == new
+                digest = RowHash(wire, value_bytes) if same else value_hash(value_bytes(new) or b"")
             for to_old, instruction in instructions:
                 message = make(Subscription, (digest, instruction, key, partition))
                 forward(old_foreign if to_old else new_foreign, message, timestamp, headers)
@@ -143,7 +180,7 @@ class SubscriptionReceive(Operator):
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
-        store, drop = context.store(self.store), context.drop
+        put, drop = context.store(self.store).put, context.drop
         foreign_bytes = context.key_serde(self.foreign_key_serde).serialize
         primary_bytes = context.key_serde(self.primary_key_serde).serialize
 
@@ -154,10 +191,9 @@ class SubscriptionReceive(Operator):
                     return
             else:
                 prefix = subscription_prefix(foreign_bytes(key) or b"")
-                forget = message.instruction in (_FORGET, _FORGET_AND_TELL)
-                row = None if forget else (message, timestamp)
-                store.put(prefix + (primary_bytes(message.primary_key) or b""), row)
-            forward((key, message.primary_key), message, timestamp, headers)
+                row = None if message[1] in (_FORGET, _FORGET_AND_TELL) else (message, timestamp)
+                put(prefix + (primary_bytes(message[2]) or b""), row)
+            forward((key, message[2]), message, timestamp, headers)
 
         return receive
 
@@ -171,10 +207,16 @@ class SubscriptionJoin(Operator):
         store: the right table's; repartition: by K.
     Late: never.
 
+    Args:
+        rows: the right table's store; None if it has none.
+        value_serde: the right table's value serde; None is the application's default.
+
     Source: Kafka Streams `SubscriptionJoinProcessorSupplier`; differences: none.
     """
 
     view: TableView
+    rows: str | None = None
+    value_serde: Serde | None = None
 
     @property
     def traits(self) -> OperatorTraits:
@@ -184,13 +226,16 @@ class SubscriptionJoin(Operator):
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
         get, make = self.view.bind(context), tuple.__new__
+        find = context.copies(self.rows, context.value_serde(self.value_serde)).get
 
         def answer(keys: tuple[object, object], message: Subscription, timestamp: int, headers: Headers) -> None:
             foreign_key, primary_key = keys
-            row = None if foreign_key is None else get(foreign_key)
+            row: Any = None if foreign_key is None else find(foreign_key)
+            if row is None or type(row[0]) is not CopiedValue:  # the answer gets a copy as it is
+                row = None if foreign_key is None else get(foreign_key)
             if row is not None and row[1] > timestamp:
                 timestamp = row[1]
-            instruction = message.instruction
+            instruction = message[1]
             if instruction == _FORGET or (instruction == _TELL_IF_FOUND and row is None):
                 return
             value = None if row is None or instruction == _FORGET_AND_TELL else row[0]
@@ -207,6 +252,10 @@ class ForeignTableJoin(Operator):
         the primary keys' bytes; store: subscriptions; repartition: by K.
     Late: a change that is not its key's latest in a versioned table is dropped. A null key is dropped.
 
+    Args:
+        rows: the right table's store; None if it has none.
+        value_serde: the right table's value serde; None is the application's default.
+
     Source: Kafka Streams `ForeignTableJoinProcessorSupplier`, KIP-914; differences: none.
     """
 
@@ -214,6 +263,8 @@ class ForeignTableJoin(Operator):
     foreign_key_serde: Serde | None = None
     primary_key_serde: Serde | None = None
     versioned: bool = False
+    rows: str | None = None
+    value_serde: Serde | None = None
 
     @property
     def traits(self) -> OperatorTraits:
@@ -226,6 +277,7 @@ class ForeignTableJoin(Operator):
         make = tuple.__new__
         foreign_bytes = context.key_serde(self.foreign_key_serde).serialize
         primary_key = context.key_serde(self.primary_key_serde).deserialize
+        find = context.copies(self.rows, context.value_serde(self.value_serde)).get
 
         def tell(key: object, change: Change, timestamp: int, headers: Headers) -> None:
             new, _, is_latest = change
@@ -233,7 +285,9 @@ class ForeignTableJoin(Operator):
                 drop("null key" if key is None else "out of order", key, new, timestamp)
                 return
             prefix = subscription_prefix(foreign_bytes(key) or b"")
-            size = len(prefix)
+            size, wire = len(prefix), find(key, _NO_ROW)[0]
+            if type(wire) is CopiedValue and wire == new:  # all answers share one copy
+                new = wire
             for store_key, (message, _) in scan(prefix):
                 response = make(Response, (message[0], new, message[3]))
                 forward(primary_key(store_key[size:]), response, timestamp, headers)
@@ -259,7 +313,7 @@ class SubscriptionSerde(SerdeAround[Subscription]):
     def _write(self, value: Subscription) -> bytes:
         key = self._inner().serialize(value.primary_key) or b""
         flag = 1 if value.value_hash is not None else 1 | _NO_HASH
-        head = bytes((flag, value.instruction)) + (value.value_hash or b"")
+        head = bytes((flag, value.instruction)) + bytes(value.value_hash or b"")
         return head + key + value.primary_partition.to_bytes(4, signed=True)
 
     def _read(self, data: bytes) -> Subscription:
@@ -276,12 +330,15 @@ class ResponseSerde(SerdeAround[Response]):
 
     def copy_value(self, value: Response) -> Response | None:
         """Return the response with a copy of a foreign value that is a dict; other values may have no bytes."""
-        copied = self._inner().copy_value(value[1])
-        return tuple.__new__(Response, (value[0], CopiedValue(copied), None)) if type(copied) is dict else None
+        digest, foreign = value[:2]
+        if type(foreign) is not CopiedValue:
+            copied = self._inner().copy_value(foreign)
+            foreign = CopiedValue(copied) if type(copied) is dict else None
+        return None if foreign is None else tuple.__new__(Response, (digest, foreign, None))
 
     def _write(self, value: Response) -> bytes:
         data = self._inner().serialize(value.foreign_value) or b""
-        return (bytes(1) + value.value_hash if value.value_hash is not None else bytes((_NO_HASH,))) + data
+        return (bytes(1) + bytes(value.value_hash) if value.value_hash is not None else bytes((_NO_HASH,))) + data
 
     def _read(self, data: bytes) -> Response:
         at = 1 if data[0] & _NO_HASH else 1 + HASH_BYTES
@@ -337,6 +394,7 @@ def _one(chosen: int | Iterable[int] | None) -> int | None:
     )
 
 
+_NO_ROW = (None, -1)
 HASH_BYTES = 16
 _SEED = 104_729
 _MASK = 0xFFFF_FFFF_FFFF_FFFF

@@ -11,11 +11,18 @@ from kstreamnb.core.operator import Apart, BindContext, Forward, Operator, Proce
 from kstreamnb.core.record import Change, Headers
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.traits import NO_TRAITS, OperatorTraits, ValueJoiner
-from kstreamnb.operators.foreign_key import Response, ResponsePartitioner, ResponseSerde, value_hash
+from kstreamnb.operators.foreign_key import (
+    HASH_BYTES,
+    Response,
+    ResponsePartitioner,
+    ResponseSerde,
+    RowHash,
+    value_hash,
+)
 from kstreamnb.operators.tables import NO_ROW, MaterializedView
 
-FindRow: TypeAlias = Callable[[object], tuple[object, bytes | None]]
-"""Finds the value of a key's row and its hash; both are None without a row."""
+FindRow: TypeAlias = Callable[[object, bytes | RowHash | None], tuple[object, bytes | RowHash | None]]
+"""Finds the value of a key's row and its hash, or an equal one that is given; both are None without a row."""
 
 
 @dataclass(frozen=True)
@@ -44,15 +51,15 @@ class SubscriptionResolve(Operator):
         find, drop, left, joiner = self._bind_find(context), context.drop, self.left, self.joiner
 
         def resolve(key: object, response: Response, timestamp: int, headers: Headers) -> None:
-            value, digest = find(key)
-            if digest != response.value_hash:
+            value, digest = find(key, response[0])
+            if digest is not response[0] and digest != response[0]:
                 details = {
-                    "answers": "deleted row" if response.value_hash is None else response.value_hash.hex(),
-                    "current": "deleted row" if digest is None else digest.hex(),
+                    name: "deleted row" if each is None else bytes(each).hex()
+                    for name, each in (("answers", response[0]), ("current", digest))
                 }
                 drop("expired", key, response.foreign_value, timestamp, details)
                 return
-            foreign = response.foreign_value
+            foreign = response[1]
             foreign = foreign.copy() if type(foreign) is CopiedValue else foreign
             joined = joiner(value, foreign) if foreign is not None or (left and value is not None) else None
             forward(key, joined, timestamp, headers)
@@ -70,10 +77,12 @@ class SubscriptionResolve(Operator):
         get, serde = self.view.bind(context), context.value_serde(self.value_serde)
         value_bytes, rows = serde.serialize, _stored_rows(self.view, context, serde)
 
-        def find(key: object) -> tuple[object, bytes | None]:
+        def find(key: object, expected: bytes | RowHash | None) -> tuple[object, bytes | RowHash | None]:
+            data = rows.get(key, NO_ROW)[0] if rows else None
+            if type(data) is CopiedValue and type(expected) is RowHash and data is expected.wire:
+                return data.copy(), expected
             row = get(key)
             value = None if row is None else row[0]
-            data = rows.get(key, NO_ROW)[0] if rows else None
             if type(data) is not SerializedValue:  # the store keeps the value itself
                 data = None if value is None else value_bytes(value) or b""
             return value, None if data is None else value_hash(data)
@@ -93,7 +102,7 @@ class RowSerde(ResponseSerde):
 
     def _read(self, data: bytes) -> Response:
         row = super()._read(data)
-        is_empty = row.value_hash is not None and len(data) == 1 + len(row.value_hash)
+        is_empty = row.value_hash is not None and len(data) == 1 + HASH_BYTES
         return row._replace(foreign_value=self._inner().deserialize(b"")) if is_empty else row
 
 
@@ -157,4 +166,4 @@ class CopyResolve(SubscriptionResolve):
 
     def _bind_find(self, context: BindContext) -> FindRow:
         get = context.store(self.view.stores[0]).get
-        return lambda key: (None, None) if (row := get(key)) is None else (row.foreign_value, row.value_hash)
+        return lambda key, _: (None, None) if (row := get(key)) is None else (row.foreign_value, row.value_hash)

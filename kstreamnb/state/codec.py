@@ -7,17 +7,20 @@ rows that Kafka keeps apart, so types that equal each other are held as bytes.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sized
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from kstreamnb.core.codec import SerializedValue, decoder, encoder
+from kstreamnb.core.codec import CopiedValue, SerializedValue, copier, decoder, encoder
 from kstreamnb.core.record import Headers, RecordMetadata, Windowed
 from kstreamnb.core.serde import Serde, SerdeAround
 from kstreamnb.errors import StateError
 
 SMALL = 1 << 29
 """Whole numbers within ``(-SMALL, SMALL)`` are kept by every serde of ints but the short one."""
+
+_ENCODED = frozenset({SerializedValue, CopiedValue})
+_MOST_COPIES = 20_000
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class ValueCodec:
 
 
 class EncodedRow(tuple[object, int]):
-    """``(wire value, timestamp)`` whose value is `SerializedValue`; a row that is exactly a tuple is returned as is."""
+    """``(wire value, timestamp)`` whose value has to be decoded; a row that is exactly a tuple is returned as is."""
 
     __slots__ = ()
 
@@ -60,7 +63,7 @@ def stamped(wire: object, timestamp: int) -> tuple[object, int] | None:
     """Return the row of a timestamped store; None for no value."""
     if wire is None:
         return None
-    return EncodedRow((wire, timestamp)) if type(wire) is SerializedValue else (wire, timestamp)
+    return EncodedRow((wire, timestamp)) if type(wire) in _ENCODED else (wire, timestamp)
 
 
 class RowWithHeaders(tuple[object, int]):
@@ -173,15 +176,22 @@ def _distinct(serde: Serde) -> frozenset[type]:
     return plain - {bool} if len(plain & _NUMBERS) > 1 else plain
 
 
-def value_codec(serde: Serde) -> ValueCodec:
-    """Return the functions of a value serde."""
-    plain = serde.plain
+def value_codec(serde: Serde, copies: Sized | None = None) -> ValueCodec:
+    """Return the functions of a value serde; ``copies`` are the rows of a store that may keep copies instead of bytes.
+
+    A copy takes a fraction of the time of bytes, but more memory: so only the first rows have one.
+    """
+    plain, write, copy = serde.plain, encoder(serde), copier(serde)
+
+    def encode(value: object) -> object:
+        return write(value) if value is None or copies is None or len(copies) >= _MOST_COPIES else copy(value)
 
     def to_bytes(value: object) -> bytes | None:
         return bytes(value) if type(value) is SerializedValue else serde.serialize(value)
 
     small = SMALL if int in plain and (serde.width or 8) >= 4 else 0
-    return ValueCodec(encoder(serde), decoder(serde), to_bytes, str if str in plain else None, small)
+    text = str if str in plain else None
+    return ValueCodec(write if copies is None else encode, decoder(serde), to_bytes, text, small)
 
 
 def context_bytes(timestamp: int, headers: Headers, metadata: RecordMetadata | None) -> bytes:

@@ -49,7 +49,9 @@ class Journal(Protocol):
 
 
 class StoreContext(Protocol):
-    """The services that a store needs from its task."""
+    """The services that a store needs from its task; ``keeps_copies`` if its rows are read only in this process."""
+
+    keeps_copies: bool
 
     def timestamp(self) -> int:
         """Return the timestamp (ms) of the current record."""
@@ -156,7 +158,8 @@ class Store(Generic[RawKey, Row]):
         if type(self)._row is Store._row:  # noqa: SLF001 - its own method
             self._row = self.raw.get  # type: ignore[method-assign,assignment] # one call less
         self._key_serde, self._value_serde = context.key_serde(spec.key_serde), context.value_serde(spec.value_serde)
-        self.keys, self.values = key_codec(self._key_serde), value_codec(self._value_serde)
+        copies = self.raw if context.keeps_copies and type(self.raw) is dict else None
+        self.keys, self.values = key_codec(self._key_serde), value_codec(self._value_serde, copies)
         if self.keeps_headers and not self.timestamped:
             self.values = headers_in_values(self.values)
         if isinstance(self.raw, DiskRows):

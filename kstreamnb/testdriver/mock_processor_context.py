@@ -42,7 +42,7 @@ class CapturedPunctuator:
 class _Task:
     """The task of a mock context: it records everything and runs nothing."""
 
-    node = "mock"
+    node, keeps_copies = "mock", False
 
     def __init__(self, application_id: str, task_id: str, configs: Mapping[str, Any], key: Any, value: Any) -> None:
         self.application_id, self.task_id = application_id, task_id

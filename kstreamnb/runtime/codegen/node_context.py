@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from operator import setitem
@@ -11,6 +11,7 @@ from typing import Any
 from kstreamnb.core.operator import Cancellable, Forward, Punctuate
 from kstreamnb.core.processor import PunctuationType
 from kstreamnb.core.record import Headers, RecordMetadata
+from kstreamnb.core.serde import Serde
 from kstreamnb.errors import ProcessingError, StateError
 from kstreamnb.java_texts import STORE_NOT_CONNECTED
 from kstreamnb.runtime.context.punctuation import Schedule, first_due
@@ -51,6 +52,13 @@ class NodeContext:
             fact, hint = "does not exist", f"there are {', '.join(context.plan.topology.stores) or 'no stores'}"
         message = f'node "{self.node}" uses store "{name}", which {fact}'
         raise StateError(message, hint=hint, java=STORE_NOT_CONNECTED.format(node=self.node, store=name))
+
+    def copies(self, store: str | None, serde: Serde) -> Mapping[object, tuple[Any, int]]:
+        """Return the rows of a store of this task by key, to be read only, if they are kept as copies; else none."""
+        context = self._task_context
+        known = context.stores.get(store) if store is not None and context.keeps_copies else None
+        in_place = None if known is None or known.spec.value_serde != serde else known.in_place()
+        return {} if in_place is None else in_place[0]
 
     def forward_to(self, child: str) -> Forward:
         """Return the function that forwards a record to one child; raises ProcessingError if it does not exist."""

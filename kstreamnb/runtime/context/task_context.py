@@ -84,7 +84,7 @@ class TaskContext:
         self.stores: dict[str, Any] = {}
         self.global_stores: dict[str, Any] = {}
         self.topic_serdes: dict[str, tuple[Serde, Serde]] = {}
-        self.keeps_changelog = False
+        self.keeps_changelog = self.keeps_copies = False
         self.dropped: dict[tuple[str, str], int] = {}
         self.stream_schedules = PunctuationQueue(heap_order=plan.single)
         self.wall_schedules = PunctuationQueue(heap_order=plan.single)

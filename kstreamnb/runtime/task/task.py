@@ -238,6 +238,8 @@ class Task(Checkpointed, Queued):
         self._ready: PriorityQueue[RecordQueue] = PriorityQueue(order)
         self._waiting: set[int] = set()
         context.topic_serdes = topic_serdes(plan, self.nodes)
+        context.keeps_changelog = changelog == "records"
+        context.keeps_copies = context.in_process and recorder is None and not context.keeps_changelog
         context.stores = make_stores(context, store_order(plan, self.nodes), rows_of)
         self._note_changes(track=track, changelog=changelog)
         self._executor = Executor(context, self.nodes, commit_every_record=commit_every_record)
@@ -371,7 +373,6 @@ class Task(Checkpointed, Queued):
     def _note_changes(self, *, track: bool, changelog: Changelog) -> None:
         recorder, task = self.context.recorder, self.plan.task_id
         self._journals = {} if track else None
-        self.context.keeps_changelog = changelog == "records"
         for name, store in self.context.stores.items():
             if changelog == "off":
                 store.changes = None

@@ -9,7 +9,7 @@ from typing import Any
 
 from kstreamnb.core.operator import Forward, Operator, Punctuate
 from kstreamnb.core.record import Headers, RecordMetadata
-from kstreamnb.core.serde import complete
+from kstreamnb.core.serde import Serde, complete
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import ProcessingError, StateError
@@ -62,7 +62,7 @@ class Fed:
 class FakeContext:
     """BindContext and StoreContext in one, for one or more operators of one task."""
 
-    application_id, task_id = "app", "0_0"
+    application_id, task_id, keeps_copies = "app", "0_0", False
 
     def __init__(
         self,
@@ -118,6 +118,9 @@ class FakeContext:
         if name not in self.stores:
             raise StateError(f'node "{self.node}" has no access to store "{name}"')
         return self.stores[name]
+
+    def copies(self, store: str | None, serde: Serde) -> dict[object, tuple[Any, int]]:
+        return {}
 
     def only_reads(self, store: str) -> bool:
         return store in self.global_stores

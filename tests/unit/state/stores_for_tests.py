@@ -30,6 +30,8 @@ __all__ = [
 class StoreTask:
     """The part of the task that a store uses, and what it recorded."""
 
+    keeps_copies = False
+
     def __init__(self) -> None:
         self.now, self.record_headers = 0, ()
         self.place: RecordMetadata | None = None

@@ -9,6 +9,7 @@ import pytest
 import kstreamnb as ks
 from kstreamnb.core.codec import CopiedValue, SerializedValue
 from kstreamnb.core.record import TopicRecord
+from kstreamnb.state.codec import value_codec
 
 BY_SHOP = "sales-by-shop-repartition"
 FLAT: dict[str, Any] = {"shop": "Ulm", "pieces": 2, "price": 9.5, "gift": False, "note": None}
@@ -66,3 +67,69 @@ def test_observers_and_dead_letters_get_bytes() -> None:
     driver = ks.TopologyTestDriver(builder.build(), config)
     driver.pipe([TopicRecord("sales", -1, -1, 0, "a", dict(FLAT))])
     assert data == driver.create_output_topic("letters", value_serde="bytes").read_value()
+
+
+def orders_with_customers(**options: Any) -> ks.TopologyTestDriver:
+    """Return a driver of orders that meet their customer, with rows that move, go, and are not flat."""
+    builder = ks.StreamsBuilder("orders")
+    orders, customers = builder.table("orders"), builder.table("customers", store="people")
+    joined = orders.left_join(
+        customers, lambda order, customer: {**order, "by": customer}, foreign_key=lambda order: order["customer"]
+    )
+    joined.to_stream().to("joined")
+    driver = ks.TopologyTestDriver(builder.build(), verify=False, **options)
+    records = []
+    for at in range(60):
+        order = {
+            "customer": None if at % 11 == 0 else f"c{at * 7 % 5}",
+            "n": at // 20,
+            **({"at": [at]} if at % 4 else {}),
+        }
+        records.append(TopicRecord("orders", -1, -1, at, f"o{at % 9}", None if at % 13 == 0 else order))
+        if at % 3 == 0:
+            customer = None if at % 15 == 0 else {"name": f"Ann {at // 9}"}
+            records.append(TopicRecord("customers", -1, -1, at, f"c{at % 5}", customer))
+    driver.pipe(records)
+    return driver
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_a_join_of_copies_writes_and_keeps_what_one_of_bytes_does(partitions: int) -> None:
+    """A recorded driver keeps bytes and computes each hash: topics, also internal ones, and stores are the same."""
+
+    def both() -> list[ks.TopologyTestDriver]:
+        return [orders_with_customers(partitions=partitions, observe=observe) for observe in (None, [].append)]
+
+    plain, recorded = both()
+    (subscriptions,) = [name for name in plain.topology.stores if "SUBSCRIPTION" in name]
+    stores = [task.stores["people"] for task in plain.tasks.order if "people" in task.stores]
+    assert {CopiedValue} == {type(row[0]) for store in stores for row in store.raw.values()}
+    assert len(plain.topology.internal_topics) == 2
+    for topic in ("joined", *(f"orders-{name}" for name in plain.topology.internal_topics)):
+        for serde in ("bytes", None):
+            read = [driver.create_output_topic(topic, value_serde=serde).read_records() for driver in both()]
+            assert read[0] == read[1] != []
+    for name in ("people", subscriptions):
+        rows = [list(driver.store(name).all()) for driver in (plain, recorded)]
+        assert rows[0] == rows[1] != []
+        assert repr(rows[0]) == repr(rows[1])
+
+
+def test_a_row_read_from_a_store_is_private_to_its_reader() -> None:
+    """A reader that changes a row changes neither the store nor the next answer of a join."""
+    driver = orders_with_customers()
+    people = driver.store("people")
+    before = dict(people.all())
+    for row in dict(people.all()).values():
+        row.clear()
+    assert before == dict(people.all())
+
+
+def test_a_store_keeps_copies_of_its_first_rows_only() -> None:
+    """Later rows are bytes, which take less memory; so is what is not a flat value."""
+    few, many = value_codec(ks.Serdes.json(), range(10)), value_codec(ks.Serdes.json(), range(20_000))
+    assert [CopiedValue, SerializedValue] == [type(codec.encode(FLAT)) for codec in (few, many)]
+    assert FLAT == few.decode(few.encode(FLAT)) == many.decode(many.encode(FLAT))
+    assert few.to_bytes(few.encode(FLAT)) == many.to_bytes(many.encode(FLAT))
+    assert SerializedValue is type(few.encode({"sizes": [38]}))
+    assert few.encode(None) is None
