@@ -11,14 +11,7 @@ from kstreamnb.core.operator import Apart, BindContext, Forward, Operator, Proce
 from kstreamnb.core.record import Change, Headers
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.traits import NO_TRAITS, OperatorTraits, ValueJoiner
-from kstreamnb.operators.foreign_key import (
-    HASH_BYTES,
-    Response,
-    ResponsePartitioner,
-    ResponseSerde,
-    RowHash,
-    value_hash,
-)
+from kstreamnb.operators.foreign_key import HASH_BYTES, Response, ResponsePartitioner, ResponseSerde, RowHash, value_hash
 from kstreamnb.operators.tables import NO_ROW, MaterializedView
 
 FindRow: TypeAlias = Callable[[object, bytes | RowHash | None], tuple[object, bytes | RowHash | None]]

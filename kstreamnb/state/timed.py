@@ -45,14 +45,12 @@ class Retention:
 
     def observe(self, observed_ms: int) -> None:
         """Recompute everything for an observed stream time, either later or, after an undo, earlier."""
-        segment, begin = divmod(observed_ms - self.retention_ms, self.segment_ms)
+        length = self.segment_ms
+        segment, begin = divmod(observed_ms - self.retention_ms, length)
         if segment < 0 < begin:  # Kafka rounds towards zero, so one segment has times before and after zero
             segment += 1
-        self.live_from = segment * self.segment_ms if segment > 0 else (segment - 1) * self.segment_ms + 1
-        self.accepted_from = self.live_from
-        self.next_expiry = self.retention_ms + (
-            (segment + 1) * self.segment_ms if segment >= 0 else segment * self.segment_ms + 1
-        )
+        self.live_from = self.accepted_from = segment * length if segment > 0 else (segment - 1) * length + 1
+        self.next_expiry = self.retention_ms + ((segment + 1) * length if segment >= 0 else segment * length + 1)
         if self._exact and not self.retention_ms:
             self.next_expiry = NO_TIME  # every row is too old on arrival
         self.advance(observed_ms)

@@ -268,10 +268,9 @@ class SessionRows(TimedRows[tuple[int, int]]):
     def _check_session(self, start: int, end: int) -> None:
         """Raise StateError for times that no session can have."""
         if not 0 <= start <= end:
-            java = "startMs time cannot be negative."
-            java = java if start < 0 else "endMs time cannot be smaller than window startMs time."
+            time, fact = ("startMs", "negative") if start < 0 else ("endMs", "smaller than window startMs time")
             message = f'store "{self.name}" expects 0 <= start <= end, got a session from {start} to {end} ms'
-            raise StateError(message, java=f"Window {java}")
+            raise StateError(message, java=f"Window {time} time cannot be {fact}.")
 
     def remove(self, session: Windowed[object]) -> None:
         """Remove a session."""

@@ -55,8 +55,7 @@ class NodeContext:
 
     def copies(self, store: str | None, serde: Serde) -> Mapping[object, tuple[Any, int]]:
         """Return the rows of a store of this task by key, to be read only, if they are kept as copies; else none."""
-        context = self._task_context
-        known = context.stores.get(store) if store is not None and context.keeps_copies else None
+        known = self._task_context.stores.get(store) if store is not None and self._task_context.keeps_copies else None
         in_place = None if known is None or known.spec.value_serde != serde else known.in_place()
         return {} if in_place is None else in_place[0]
 
