@@ -11,7 +11,7 @@ from kstreamnb.core.operator import Apart, BindContext, Forward, Operator, Proce
 from kstreamnb.core.record import Change, Headers
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.traits import NO_TRAITS, OperatorTraits, ValueJoiner
-from kstreamnb.operators.foreign_key import HASH_BYTES, Response, ResponsePartitioner, ResponseSerde, RowHash, value_hash
+from kstreamnb.operators.foreign_key import Response, ResponsePartitioner, ResponseSerde, RowHash, value_hash
 from kstreamnb.operators.tables import NO_ROW, MaterializedView
 
 FindRow: TypeAlias = Callable[[object, bytes | RowHash | None], tuple[object, bytes | RowHash | None]]
@@ -95,7 +95,7 @@ class RowSerde(ResponseSerde):
 
     def _read(self, data: bytes) -> Response:
         row = super()._read(data)
-        is_empty = row.value_hash is not None and len(data) == 1 + HASH_BYTES
+        is_empty = row.value_hash is not None and len(data) == 1 + len(bytes(row.value_hash))
         return row._replace(foreign_value=self._inner().deserialize(b"")) if is_empty else row
 
 
