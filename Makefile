@@ -71,8 +71,9 @@ golden: $(READY) ## All golden vectors of the real Kafka Streams, with the runne
 test-spark: $(READY) ## Tests on Spark (needs Java 17)
 	$(PYTEST) tests/spark tests/semantics kstreamnb/spark kstreamnb/tools/parity.py -m spark $(IN_PAIRS)
 
+# Three at a time: these wait for the broker most of the time.
 test-kafka: $(READY) postgres prometheus ## Tests on a real Kafka broker (needs Java 17)
-	$(PYTEST) tests/kafka kstreamnb/kafka kstreamnb/spark kstreamnb/tools/parity.py -m "kafka and not slow" $(IN_PAIRS)
+	$(PYTEST) tests/kafka kstreamnb/kafka kstreamnb/spark kstreamnb/tools/parity.py -m "kafka and not slow" $(IN_PAIRS) -n 3
 
 test-java: $(READY) ## The same topologies on Kafka Streams itself, in the driver and on Spark (needs Maven and a JDK)
 	mvn -q -B -f tests/java/pom.xml package
