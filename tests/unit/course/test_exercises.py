@@ -100,7 +100,7 @@ def test_the_teachers_guide_has_every_chapter_and_every_answer() -> None:
     assert [name for name, exercise in EXERCISES.items() if exercise.solution not in guide] == []
     assert [name for name, exercise in EXERCISES.items() if f": {exercise.right}\n" not in guide] == []
     minutes = sum(map(int, re.findall(r"^\| \[\d\d_.*?\| (\d+) \|", guide, re.MULTILINE)))
-    assert f"Together {minutes // 60} hours and {minutes % 60} minutes, " in guide
+    assert f"In total {minutes // 60} hours and {minutes % 60} minutes, " in guide
 
 
 def test_a_function_without_a_return_or_a_last_step_is_told_what_is_missing() -> None:
