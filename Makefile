@@ -19,7 +19,8 @@ NOTEBOOKS ?= notebook and not slow
 
 # Two files of tests at a time, for suites that wait for brokers, Spark or browsers half of their time; in the order of
 # their names, because by default files with few tests, which may be the longest, come last.
-IN_PAIRS := -n 2 --dist loadfile --no-loadscope-reorder
+BY_FILE  := --dist loadfile --no-loadscope-reorder
+IN_PAIRS := -n 2 $(BY_FILE)
 
 MEASURE := --cov --cov-branch --cov-report= --cov-report=json:.artefacts/coverage.json
 
@@ -71,9 +72,9 @@ golden: $(READY) ## All golden vectors of the real Kafka Streams, with the runne
 test-spark: $(READY) ## Tests on Spark (needs Java 17)
 	$(PYTEST) tests/spark tests/semantics kstreamnb/spark kstreamnb/tools/parity.py -m spark $(IN_PAIRS)
 
-# Three at a time: these wait for the broker most of the time.
+# Three files at a time: these tests wait for the broker, too.
 test-kafka: $(READY) postgres prometheus ## Tests on a real Kafka broker (needs Java 17)
-	$(PYTEST) tests/kafka kstreamnb/kafka kstreamnb/spark kstreamnb/tools/parity.py -m "kafka and not slow" $(IN_PAIRS) -n 3
+	$(PYTEST) tests/kafka kstreamnb/kafka kstreamnb/spark kstreamnb/tools/parity.py -m "kafka and not slow" -n 3 $(BY_FILE)
 
 test-java: $(READY) ## The same topologies on Kafka Streams itself, in the driver and on Spark (needs Maven and a JDK)
 	mvn -q -B -f tests/java/pom.xml package
