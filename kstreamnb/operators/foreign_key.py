@@ -32,7 +32,7 @@ class Instruction(IntEnum):
 
 
 class RowHash:
-    """The hash of a value, computed when it is first asked for; two hashes of one copy need not be computed.
+    """The hash of a value, computed when first needed; an answer that finds the same copy in the store needs none.
 
     Args:
         wire: the copy of the value in the store of its table.
