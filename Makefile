@@ -17,10 +17,9 @@ unexport PYTHONDONTWRITEBYTECODE
 # Which tests of notebooks run: "notebook and not slow and not spark" leaves out those that start Spark or a broker.
 NOTEBOOKS ?= notebook and not slow
 
-# Two files of tests at a time, for suites that wait for brokers, Spark or browsers half of their time; in the order of
+# Three files of tests at a time, for suites that wait for brokers, Spark or browsers half of their time; in the order of
 # their names, because by default files with few tests, which may be the longest, come last.
-BY_FILE  := --dist loadfile --no-loadscope-reorder
-IN_PAIRS := -n 2 $(BY_FILE)
+BY_THREE := -n 3 --dist loadfile --no-loadscope-reorder
 
 MEASURE := --cov --cov-branch --cov-report= --cov-report=json:.artefacts/coverage.json
 
@@ -34,7 +33,8 @@ $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "kstreamnb needs Python 3.11 or later: make PYTHON=python3.12 …" >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Setting up $(VENV) (once; a few minutes on a slow line)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements.lock
+	@# Not compiled: Python compiles what it imports, which is less than half, and pip uses one core.
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@$(BIN)/kstreamnb archive-classes || echo "Spark will start more slowly"
 	@touch $@
@@ -70,11 +70,10 @@ golden: $(READY) ## All golden vectors of the real Kafka Streams, with the runne
 	$(BIN)/python -m tests.golden.run tests/golden/vectors
 
 test-spark: $(READY) ## Tests on Spark (needs Java 17)
-	$(PYTEST) tests/spark tests/semantics kstreamnb/spark kstreamnb/tools/parity.py -m spark $(IN_PAIRS)
+	$(PYTEST) tests/spark tests/semantics kstreamnb/spark kstreamnb/tools/parity.py -m spark $(BY_THREE)
 
-# Three files at a time: these tests wait for the broker, too.
 test-kafka: $(READY) postgres prometheus ## Tests on a real Kafka broker (needs Java 17)
-	$(PYTEST) tests/kafka kstreamnb/kafka kstreamnb/spark kstreamnb/tools/parity.py -m "kafka and not slow" -n 3 $(BY_FILE)
+	$(PYTEST) tests/kafka kstreamnb/kafka kstreamnb/spark kstreamnb/tools/parity.py -m "kafka and not slow" $(BY_THREE)
 
 test-java: $(READY) ## The same topologies on Kafka Streams itself, in the driver and on Spark (needs Maven and a JDK)
 	mvn -q -B -f tests/java/pom.xml package
@@ -102,7 +101,7 @@ chromium:
 	{ apt-get install -y chromium || { apt-get update && apt-get install -y chromium; }; } >/dev/null 2>&1 || true
 
 test-browser: $(READY) chromium ## JupyterLab in headless Chromium; pictures go to .artefacts/browser
-	$(PYTEST) tests/browser -m "browser and not slow" --durations=5 $(IN_PAIRS)
+	$(PYTEST) tests/browser -m "browser and not slow" --durations=5 $(BY_THREE)
 
 # Debian's PostgreSQL with wal2json, and Prometheus, installed where that is allowed; elsewhere their tests are skipped and
 # say what is missing.

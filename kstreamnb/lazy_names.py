@@ -33,7 +33,7 @@ def lazy_names(
 
     def load(name: str) -> object:
         if name not in module_of:
-            raise UnknownNameError(package, name, module_of)
+            raise UnknownNameError(package, name, () if name.startswith("_") else module_of)  # Python probes those
         with extra("spark" if module_of[name].startswith("kstreamnb.spark.") else extra_name):
             if module_of[name] == package:  # a sub-package
                 return import_module(f"{package}.{name}")

@@ -8,9 +8,12 @@ import shutil
 import signal
 import sys
 from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("quick", max_examples=40, deadline=None, derandomize=True)
@@ -35,22 +38,34 @@ _USES_SPARK = {"kstreamnb.tools.parity.parity", "kstreamnb.spark.run.run"}
 
 
 _UNTRACED = (
+    "tests/applications/",
+    "tests/golden/test_changelogs.py",
+    "tests/golden/test_dsl.py",
+    "tests/golden/test_headers.py",
+    "tests/golden/test_levels.py",
     "tests/notebook/",
-    "tests/property/test_cells.py",
-    "tests/property/test_cluster.py",
-    "tests/property/test_nonsense.py",
-    "tests/property/test_time_travel.py",
+    "tests/property/",
+    "tests/semantics/",
     "tests/spark/test_changelogs.py",
     "tests/spark/test_levels.py",
+    "tests/spark/test_plan.py",
     "tests/spark/test_state_logs.py",
     "tests/spark/test_task_files.py",
+    "tests/unit/core/test_operator_traits.py",
     "tests/unit/course/test_exercises.py",
+    "tests/unit/replays/",
     "tests/unit/simulation/",
+    "tests/unit/state/test_laws.py",
+    "tests/unit/test_background.py",
+    "tests/unit/test_completeness.py",
     "tests/unit/test_docs.py",
     "tests/unit/test_docstrings.py",
     "tests/unit/test_extras.py",
     "tests/unit/test_requirements.py",
+    "tests/unit/test_serving.py",
+    "tests/unit/test_strategies.py",
     "tests/unit/test_tidy.py",
+    "tests/unit/testdriver/test_race_detector.py",
     "tests/unit/widgets/",
 )
 """Tests that coverage does not trace, because tracing makes them twice as long: they are about other packages, or take
@@ -81,18 +96,39 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path: Path) -> Generator[None, Any, Any]:
+    """Look for examples in helpers, not in files of tests: searching every file takes each worker seconds."""
+    found = yield
+    return [each for each in found if not (isinstance(each, DoctestModule) and file_path.name.startswith("test_"))]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, Any, Any]:
+    """Pause coverage while tests are collected: imports take few branches of the spine."""
+    with _untraced():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Pause coverage for some tests.
+    """Pause coverage for some tests."""
+    if not item.nodeid.startswith(_UNTRACED):
+        return (yield)
+    with _untraced():
+        return (yield)
+
+
+@contextmanager
+def _untraced() -> Iterator[None]:
+    """Pause coverage.
 
     The marker ``no_cover`` has no effect in workers of xdist: each starts two measurements, and pausing one of them
     resumes the other.
     """
     tracer = sys.gettrace()
-    if tracer is None or not item.nodeid.startswith(_UNTRACED):
-        return (yield)
     sys.settrace(None)
     try:
-        return (yield)
+        yield
     finally:
         sys.settrace(tracer)
         _call()
