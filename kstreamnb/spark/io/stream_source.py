@@ -24,9 +24,8 @@ from kstreamnb.core.heap import freeze_heap, gc_relaxed
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import EngineError, PartitionError
 from kstreamnb.kafka.batch_offsets import Offsets, count_between, ranges
-from kstreamnb.runtime.context.event_time import EventTimes
 from kstreamnb.spark.contracts import Chunk, OffsetSource, from_json, to_json
-from kstreamnb.spark.execution.event_times import event_times_of
+from kstreamnb.spark.execution.event_times import EventTimes, event_times_of
 from kstreamnb.spark.execution.kafka_columns import column_from_kafka
 from kstreamnb.spark.execution.record_batch import TICK, WALL, OrderKey, RecordBatch, pack, root_order
 from kstreamnb.spark.execution.record_merge import partition_of
