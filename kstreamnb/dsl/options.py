@@ -12,6 +12,7 @@ from typing import Any, Generic, Self
 
 import attrs
 
+from kstreamnb.core.arguments import expect
 from kstreamnb.core.codec import StreamPartitioner
 from kstreamnb.core.extractors import TimestampExtractor
 from kstreamnb.core.names import check_resource_name
@@ -571,8 +572,7 @@ class Suppressed(Options):
     with_name = Setting[str]("name")
 
     def __attrs_post_init__(self) -> None:
-        if not isinstance(self.buffer, BufferConfig):
-            raise ConfigError(f'buffer must be a BufferConfig, got type "{type(self.buffer).__name__}"')
+        expect(self.buffer, BufferConfig, "buffer", hint="write for example BufferConfig.max_records(1000)")
         if self.until_close and self.buffer.emit_early:
             fact = "a buffer that emits early cannot wait for windows to close"
             raise ConfigError(fact, hint="use BufferConfig.unbounded(), or shut_down_when_full()")
