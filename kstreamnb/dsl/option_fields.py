@@ -13,7 +13,7 @@ from kstreamnb.core.extractors import TimestampExtractor, extractor_of
 from kstreamnb.core.names import check_resource_name, check_text
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
-from kstreamnb.core.serdes import serde_of
+from kstreamnb.core.serdes import serde_or_none
 from kstreamnb.core.signatures import check_runs
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.time import duration_ms
@@ -38,11 +38,6 @@ StoreType: TypeAlias = Literal["persistent", "in_memory"]
 
 
 # --- converters and validators of options -----------------------------------------------------------------------------
-def serde_or_none(value: SerdeLike | None) -> Serde | None:
-    """Return what `serde_of` makes of a value; None for None."""
-    return None if value is None else serde_of(value)
-
-
 def extractor_or_none(value: ExtractorLike | None) -> TimestampExtractor | None:
     """Return what `extractor_of` makes of a value; None for None."""
     return None if value is None else extractor_of(value)

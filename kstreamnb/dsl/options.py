@@ -17,6 +17,7 @@ from kstreamnb.core.codec import StreamPartitioner
 from kstreamnb.core.extractors import TimestampExtractor
 from kstreamnb.core.names import check_resource_name
 from kstreamnb.core.serde import Serde
+from kstreamnb.core.serdes import serde_or_none
 from kstreamnb.core.stores import Stores, StoreSpec
 from kstreamnb.core.time import Duration, duration_ms
 from kstreamnb.dsl.option_fields import (
@@ -40,7 +41,6 @@ from kstreamnb.dsl.option_fields import (
     check_store,
     check_store_type,
     extractor_or_none,
-    serde_or_none,
 )
 from kstreamnb.dsl.type_vars import SK, SV, K, V
 from kstreamnb.errors import ConfigError

@@ -275,7 +275,7 @@ def _flag(name: str, value: object) -> bool:
         return value
     if str(value).lower() in ("true", "false"):
         return str(value).lower() == "true"
-    raise ConfigError(f'setting "{name}" has to be true or false, not "{value}"')
+    raise ConfigError(f'setting "{name}" must be true or false, got "{value}"')
 
 
 def _unknown(name: str, known: set[str]) -> ConfigError:

@@ -218,11 +218,10 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow)
     def _refuse_growth(begin: Offsets, end: Offsets) -> None:
         for topic, parts in end.items():
             if begin.get(topic) and len(parts) > len(begin[topic]):
-                raise PartitionError(
-                    f'topic "{topic}" has grown from {len(begin[topic])} to {len(parts)} partitions',
-                    detail="keys would move to other partitions, away from their state",
-                    hint="copy the topic into a new one that has them, and start from a new checkpoint",
-                )
+                fact = f'topic "{topic}" has grown from {len(begin[topic])} to {len(parts)} partitions'
+                detail = "keys would move to other partitions, away from their state"
+                hint = "copy the topic into a new one that has them, and start from a new checkpoint"
+                raise PartitionError(fact, detail=detail, hint=hint)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Share]:
         """Divide a batch: pieces of one task stay together; few records are not worth a second Python process."""
