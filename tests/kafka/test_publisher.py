@@ -284,7 +284,7 @@ def test_a_transaction_that_outlives_its_timeout_is_published_again(servers, top
             time.sleep(1)
             _expire(admin, out)
 
-    with pytest.raises(TransactionTimeoutError, match=r'the transaction of batch 0 of ".*" outlived') as caught:
+    with pytest.raises(TransactionTimeoutError, match=r'the transaction of batch 0 of ".*" exceeded') as caught:
         writer.publish(0, "offsets", _columns(out, 0), {out: {0: 7}}, between=linger)
     assert caught.value.restartable
     assert writer.open() is None
