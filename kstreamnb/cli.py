@@ -134,7 +134,9 @@ def describe(application: str) -> None:
 
 @main.command()
 @click.argument("application")
-@click.option("--format", "form", type=click.Choice(_DRAWINGS), help="Default: by the ending of the file, else text.")
+@click.option(
+    "--format", "form", type=click.Choice(_DRAWINGS), help="Default: from the file's extension, otherwise text."
+)
 @click.option("--output", "-o", type=click.Path(dir_okay=False, path_type=Path), help="Write it to a file.")
 def graph(application: str, form: str | None, output: Path | None) -> None:
     """Draw APPLICATION, or the description of a Java application in a .txt file (- for standard input)."""
@@ -215,7 +217,10 @@ def _of_broker(command: Callable[..., None]) -> Callable[..., None]:
 
     @click.option("--servers", "--bootstrap-server", required=True, metavar="HOST:PORT", help="Bootstrap servers.")
     @click.option(
-        "--config-file", "--command-config", type=_FILE, help="Properties of clients, with which they sign in."
+        "--config-file",
+        "--command-config",
+        type=_FILE,
+        help="A file of properties for the clients, such as credentials.",
     )
     @wraps(command)
     def run(servers: str, config_file: Path | None, **options: Any) -> None:
@@ -235,7 +240,7 @@ def _of_broker(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--seconds", type=float, default=10.0, show_default=True, help="How long at most.")
 @click.option("--bytes", "size", type=int, help="Bytes of keys and values.")
 @click.option("--from", "from_", default="earliest", show_default=True, help='"earliest", "latest" or ISO text.')
-@click.option("--follow", is_flag=True, help="Wait for records that are yet to come.")
+@click.option("--follow", is_flag=True, help="Wait for new records.")
 @click.option("--key-serde", default="string", show_default=True, help="How keys are read, such as long.")
 @click.option("--value-serde", default="json", show_default=True, help="How values are read, such as string.")
 @click.option("--redact", multiple=True, metavar="FIELD", help="Blank out a field of dict values.")
@@ -257,12 +262,12 @@ def capture(servers: Servers, topics: Sequence[str], output: str, size: int | No
 @main.command()
 @_of_broker
 @click.argument("application")
-@click.option("--checkpoint", required=True, help="A folder that all of Spark's processes reach.")
-@click.option("--application-id", help="Unless the topology's name or the config says it.")
+@click.option("--checkpoint", required=True, help="A folder that all Spark processes can reach.")
+@click.option("--application-id", help="Default: the name of the topology, or the config's.")
 @click.option("--config", multiple=True, metavar="NAME=VALUE", help="A setting of the application.")
 @click.option("--from", "starting", default="earliest", show_default=True, help="Where a new query begins.")
 @click.option("--max-records", type=int, default=500_000, show_default=True, help="Records a batch at most, or 0.")
-@click.option("--available-now", is_flag=True, help="End when what is there now is processed.")
+@click.option("--available-now", is_flag=True, help="Stop after processing what is there now.")
 def deploy(servers: Servers, application: str, config: Sequence[str], **options: Any) -> None:
     """Run APPLICATION on Spark, from Kafka to Kafka, until Ctrl-C or SIGTERM, which end it cleanly: with 0.
 
@@ -302,8 +307,8 @@ _FROM_FILE = "Begin at the offsets in this file: lines of topic,partition,offset
 @click.option("--by-duration", help="Begin this long before now, such as 1h.")
 @click.option("--shift-by", type=int, help="Offsets to add to the committed ones.")
 @click.option("--from-file", type=_FILE, help=_FROM_FILE)
-@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
-@click.option("--force", is_flag=True, help="Go on although the application is in use, or its checkpoint is lost.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
+@click.option("--force", is_flag=True, help="Continue even if the application is in use, or its checkpoint is lost.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def reset(servers: Servers, application_id: str, *, dry_run: bool, yes: bool, **options: Any) -> None:
     """Reset an application: delete its marker, internal topics, group and checkpoint; inputs and outputs stay.
@@ -319,7 +324,7 @@ def reset(servers: Servers, application_id: str, *, dry_run: bool, yes: bool, **
     if dry_run:
         return
     if not yes:
-        click.confirm("Go on?", abort=True)
+        click.confirm("Continue?", abort=True)
     carry_out(servers, application_id, **chosen)
     click.echo("done")
 
@@ -337,7 +342,7 @@ def _reset_options(
     """Return the command's flags as arguments of `reset`."""
     ways = (to, to_offset, to_datetime, options["by_duration"], options["shift_by"], from_file)
     if sum(each is not None for each in ways) > 1:
-        raise click.UsageError("choose one way to say where to begin")
+        raise click.UsageError("choose only one option that says where to begin")
     for name in ("input_topics", "intermediate_topics", "internal_topics"):
         options[name] = tuple(part.strip() for part in (options[name] or "").split(",") if part.strip())
     if from_file is not None:

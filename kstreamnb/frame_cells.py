@@ -160,7 +160,7 @@ def expect_json_type(name: str, kind: Any) -> None:
     from pyspark.sql import types as T
 
     if isinstance(kind, (T.YearMonthIntervalType, T.CalendarIntervalType, T.VariantType)):
-        fact = f'column "{name}" has type "{kind.simpleString()}", of which JSON has no values'
+        fact = f'column "{name}" has type "{kind.simpleString()}", which JSON cannot represent'
         raise ConfigError(fact, hint="convert it to text or a number first; Spark's to_json makes a variant text")
     parts = [getattr(kind, part) for part in ("keyType", "valueType", "elementType") if hasattr(kind, part)]
     for part in [field.dataType for field in kind] if isinstance(kind, T.StructType) else parts:
@@ -223,9 +223,8 @@ def dicts(names: Sequence[str], columns: Sequence[Iterable[Any]], count: int) ->
 def expect_text_name(name: object) -> None:
     """Raise ConfigError for a column whose name is not text: values have texts as names."""
     if not isinstance(name, str):
-        raise ConfigError(
-            f"column {name!r} has a name that is not text", hint="rename it: frame.columns = frame.columns.map(str)"
-        )
+        hint = "rename it: frame.columns = frame.columns.map(str)"
+        raise ConfigError(f"column {name!r} has a name that is not text", hint=hint)
 
 
 def timestamps_ms(values: Iterable[object], column: str) -> list[int]:

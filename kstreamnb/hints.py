@@ -21,7 +21,7 @@ _SYNTAX = {
     r"\.(as|with|from)\(": "{0} is a keyword of Python: write {0}_(…)",
     r"\bnew\s+([A-Z]\w*)": "leave out new: write {0}(…)",
     r"^(?!\s*(?:async\s+)?def\b).*->": "write a function as lambda key, value: …",
-    r"::": "name the function or the class itself, or write a lambda",
+    r"::": "pass the function or class itself, or a lambda",
     r"^\s*(?:final\s+)?[A-Z]\w*(?:<.*>)?\s+(\w+)\s*=": "leave out the type: {0} = …",
 }
 """Hints for Java's syntax, by what is found in the line; {0} is the first group."""

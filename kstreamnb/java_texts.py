@@ -1,7 +1,5 @@
 """Long error texts of Kafka Streams, which errors quote beside their own words (``java``)."""
 
-from __future__ import annotations
-
 STORE_NOT_CONNECTED = (
     "Processor {node} has no access to StateStore {store} as the store is not connected to the processor. "
     "If you add stores manually via '.addStateStore()' make sure to connect the added store to the processor "

@@ -1,7 +1,5 @@
 """Type variables with a default, which Python has since 3.13 and type checkers know from `typing_extensions`."""
 
-from __future__ import annotations
-
 import sys
 import typing
 from typing import TYPE_CHECKING

@@ -5,13 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from kstreamnb.topology.description import (
-    DescribedNode,
-    DescribedStore,
-    DescribedSubtopology,
-    DescribedTopic,
-    TopologyDescription,
-)
+from kstreamnb.topology.description import DescribedNode, DescribedStore, DescribedSubtopology, TopologyDescription
+from kstreamnb.topology.nodes import InternalTopic
 
 _LISTS = ("topics", "stores", "successors", "predecessors")
 _TEXTS = ("pattern", "topic", "extractor", "dsl", "origin")
@@ -27,7 +22,7 @@ def from_json(text: str) -> TopologyDescription:
             for sub in document["subtopologies"]
         ),
         tuple(_store(store) for store in document.get("stores", ())),
-        tuple(DescribedTopic(topic["name"], topic.get("partitions")) for topic in document.get("internal_topics", ())),
+        tuple(InternalTopic(topic["name"], topic.get("partitions")) for topic in document.get("internal_topics", ())),
         tuple(tuple(group) for group in document.get("copartitioned", ())),
         document.get("name"),
     )

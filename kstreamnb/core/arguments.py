@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import cache
 from itertools import islice
 from numbers import Integral, Real
@@ -50,6 +49,8 @@ def _shown(value: object) -> str:
     if isinstance(value, list | tuple) and value:
         kinds = dict.fromkeys(type(each).__name__ for each in value[:_MOST_SHOWN])
         return f"a {type(value).__name__} of {' and '.join(kinds)}"
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
     return repr(value) if isinstance(value, str | int | float) or value is None else f'type "{type(value).__name__}"'
 
 
@@ -75,17 +76,6 @@ def expect_texts(values: object, what: str) -> tuple[str, ...]:
     for each in texts:
         expect(each, str, f"each of {what}")
     return texts
-
-
-@contextmanager
-def listening(host: str, port: int) -> Iterator[None]:
-    """Raise ConfigError if a server cannot listen on an interface and port."""
-    try:
-        yield
-    except (OSError, OverflowError, UnicodeError) as error:
-        raise ConfigError(
-            f"cannot listen on {host!a}, port {port}", detail=str(error), hint="port=0 picks a free port"
-        ) from error
 
 
 def check_arguments(function: Callable[..., object], arguments: Mapping[str, object]) -> None:

@@ -6,8 +6,12 @@ A model only calls the hooks; how it looks is decided in `kstreamnb.display`, ab
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import TypeAlias
 
 from kstreamnb import hooks
+
+MimeTypes: TypeAlias = Collection[str] | None
+"""MIME types that a front end includes or excludes; None includes all, and excludes none."""
 
 
 class Displayed:
@@ -15,9 +19,7 @@ class Displayed:
 
     __slots__ = ()
 
-    def _repr_mimebundle_(
-        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
-    ) -> dict[str, str]:
+    def _repr_mimebundle_(self, include: MimeTypes = None, exclude: MimeTypes = None) -> dict[str, str]:
         mimebundle = hooks.current().mimebundle
         return {"text/plain": repr(self)} if mimebundle is None else mimebundle(self, include, exclude)
 

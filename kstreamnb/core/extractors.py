@@ -106,11 +106,10 @@ class UsePartitionTimeOnInvalidTimestamp:
         if record.timestamp >= 0:
             return record.timestamp
         if partition_time_ms < 0:
-            raise ProcessingError(
-                f'the first record of topic "{record.topic}" has a negative timestamp, {record.timestamp}',
-                detail=f"partition {record.partition} has no earlier timestamp to fall back on",
-                java="Could not infer new timestamp for input record because partition time is unknown.",
-            )
+            fact = f'the first record of topic "{record.topic}" has a negative timestamp, {record.timestamp}'
+            detail = f"partition {record.partition} has no earlier timestamp to fall back on"
+            java = "Could not infer new timestamp for input record because partition time is unknown."
+            raise ProcessingError(fact, detail=detail, java=java)
         return partition_time_ms
 
 

@@ -97,7 +97,7 @@ def pluralize(count: int, noun: str) -> str:
 
 def shown_of(shown: int, count: int, noun: str) -> str:
     """Return how many of ``count`` things are shown, at most ``shown``: ``10 of 2,000 records`` or ``3 records``."""
-    return f"{shown} of {pluralize(count, noun)}" if count > shown else pluralize(count, noun)
+    return f"{shown:,} of {pluralize(count, noun)}" if count > shown else pluralize(count, noun)
 
 
 def join_list(words: Iterable[str], *, most: int = 5) -> str:

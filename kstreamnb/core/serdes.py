@@ -42,11 +42,8 @@ from kstreamnb.suggesting import Suggesting
 
 def _encoder(*, sort_keys: bool) -> Callable[[Any], str]:
     """Return a function from value to text; the standard encoder rebuilds its fast path for every value."""
-    slow = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=sort_keys)
-    make, quote = getattr(json.encoder, "c_make_encoder", None), json.encoder.encode_basestring
-    if make is None:
-        return slow.encode
-    fast = make(None, slow.default, quote, None, ":", ",", sort_keys, False, False)  # noqa: FBT003 - they have no names
+    make, quote = json.encoder.c_make_encoder, json.encoder.encode_basestring  # type: ignore[attr-defined]
+    fast = make(None, json.JSONEncoder().default, quote, None, ":", ",", sort_keys, False, False)  # noqa: FBT003
     return lambda value: "".join(fast(value, 0))
 
 
@@ -379,7 +376,7 @@ class Serdes(Suggesting):
                 have no end.
         """
         whole = size is None or (isinstance(size, int) and not isinstance(size, bool))
-        return TimeWindowedSerde(inner and serde_of(inner), size if whole else duration_ms(size, "window size"))  # type: ignore[arg-type]
+        return TimeWindowedSerde(serde_or_none(inner), size if whole else duration_ms(size, "window size"))  # type: ignore[arg-type]
 
     @staticmethod
     def session_windowed(inner: Serde | str | None = None) -> Serde[Windowed[object]]:
@@ -388,7 +385,7 @@ class Serdes(Suggesting):
         Args:
             inner: serde of the key in the session, or its name. Default: the application's ``default.key.serde``.
         """
-        return SessionWindowedSerde(None if inner is None else serde_of(inner))
+        return SessionWindowedSerde(serde_or_none(inner))
 
     @staticmethod
     def serde_from(
@@ -429,8 +426,8 @@ class NamesSerdes:
 
     def __post_init__(self) -> None:
         for name, value in list(vars(self).items()):
-            if name.endswith("serde") and value is not None:
-                object.__setattr__(self, name, serde_of(value))
+            if name.endswith("serde"):
+                object.__setattr__(self, name, serde_or_none(value))
 
 
 def serde_of(value: object) -> Serde:
@@ -441,6 +438,11 @@ def serde_of(value: object) -> Serde:
     expect(value, Serde, "a serde", hint=f'write for example "{fitting}", or Serdes.{fitting}()')
     assert isinstance(value, Serde)
     return value
+
+
+def serde_or_none(value: Serde | str | None) -> Serde | None:
+    """Return what `serde_of` makes of a value; None for None."""
+    return None if value is None else serde_of(value)
 
 
 def serde_named(name: str) -> Serde:

@@ -87,11 +87,9 @@ def instant_ms(value: object, what: str = "instant") -> int:
         hint = "pass an aware datetime, ISO text or milliseconds since the epoch"
         raise ConfigError(f'{what} of type "{kind}" is not an instant', hint=hint)
     if moment.tzinfo is None:
-        raise ConfigError(
-            f'{what} "{value}" has no time zone',
-            detail="the same text means a different instant in each zone",
-            hint='add "Z" for UTC or an offset such as "+02:00" to text; tzinfo=UTC to a datetime',
-        )
+        detail = "the same text means a different instant in each zone"
+        hint = 'add "Z" for UTC or an offset such as "+02:00" to text; tzinfo=UTC to a datetime'
+        raise ConfigError(f'{what} "{value}" has no time zone', detail=detail, hint=hint)
     since = moment - _EPOCH
     if since % _MS:
         raise ConfigError(f'{what} must be a whole number of milliseconds, got "{value}"')

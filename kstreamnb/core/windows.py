@@ -7,7 +7,7 @@ keywords, ``of(…)``, exists beside them.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 from kstreamnb.core.arguments import expect_number
 from kstreamnb.core.time import MAX_TIME_MS, Duration, Instant, duration_ms, instant_ms
@@ -17,6 +17,7 @@ from kstreamnb.suggesting import Suggesting
 _NO_GRACE = "0ms"
 _OF = 'give durations to of(), such as TimeWindows.of("5m"), SessionWindows.of("5m") or JoinWindows.of("5m")'
 _LEGACY_MS = 24 * 60 * 60 * 1000
+_NOT_GIVEN: Any = None
 
 
 def _check_not_negative(ms: int, what: str, java: str) -> None:
@@ -232,7 +233,7 @@ class JoinWindows(Suggesting):
     """
 
     before_ms: int
-    after_ms: int = cast("int", None)  # so that JoinWindows("5m") is refused with a hint
+    after_ms: int = _NOT_GIVEN  # so that JoinWindows("5m") is refused with a hint
     grace_ms: int = 0
     eager: bool = False
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from html import escape
 
+from kstreamnb.core.displayed import MimeTypes
 from kstreamnb.display.mime import wanted
 
 
@@ -32,7 +33,5 @@ class HasForms(ABC):
     def forms(self) -> dict[str, str]:
         """Return every form by its MIME type."""
 
-    def _repr_mimebundle_(
-        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
-    ) -> object:
+    def _repr_mimebundle_(self, include: MimeTypes = None, exclude: MimeTypes = None) -> object:
         return wanted(self.forms(), include, exclude)

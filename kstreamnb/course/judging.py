@@ -26,7 +26,7 @@ def run_stream(builder: ks.StreamsBuilder, made: object, sample: ks.Sample) -> P
     """Run the stream or table that an answer returned; return the keys and values it writes."""
     if not isinstance(made, ks.KStream | ks.KTable):
         what = "nothing: is there a return" if made is None else f"type {type(made).__name__}: is the last step missing"
-        raise Refused(f"the function has to return a stream or a table, and returns {what}?")
+        raise Refused(f"the function must return a stream or a table, but returns {what}?")
     if made.declaration_log is not builder.declaration_log:
         raise Refused("the function uses a stream of your notebook: use its arguments, which are other streams.")
     stream = made.to_stream() if isinstance(made, ks.KTable) else made

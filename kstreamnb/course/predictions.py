@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 
 from kstreamnb.core.arguments import check_arguments
+from kstreamnb.core.displayed import MimeTypes
 from kstreamnb.core.formatting import format_value
 from kstreamnb.core.tables import html_table, text_table
 from kstreamnb.course.answers import flat, number_of
@@ -44,9 +45,8 @@ class Prediction(HasForms):
         named = {_folded(option): option for option in options} | {str(at): each for at, each in enumerate(options, 1)}
         if options and answer not in options:
             if _folded(answer) not in named:
-                raise KStreamError(
-                    f"expected one of the options 1 to {len(options)}, got {format_value(answer)}", hint=self._call()
-                )
+                fact = f"expected one of the options 1 to {len(options)}, got {format_value(answer)}"
+                raise KStreamError(fact, hint=self._call())
             answer = named[_folded(answer)]
         _given[self.question.name] = answer
 
@@ -76,9 +76,7 @@ class Prediction(HasForms):
         how = f"<p>Answer here: <code>{escape(self._call())}</code></p>"
         return {"text/plain": repr(self), "text/html": box(_BLUE, f"Predict: {question.text}", options, rows, how)}
 
-    def _repr_mimebundle_(
-        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
-    ) -> object:
+    def _repr_mimebundle_(self, include: MimeTypes = None, exclude: MimeTypes = None) -> object:
         try:
             from kstreamnb.notebook.widgets.question import QuestionForm
         except ImportError:  # no widgets: the answer is the second argument

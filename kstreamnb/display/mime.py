@@ -7,11 +7,10 @@ never runs user code: a value that cannot be drawn is shown as text, with a warn
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection
 from functools import singledispatch
 from html import escape
 
-from kstreamnb.core.displayed import Displayed
+from kstreamnb.core.displayed import Displayed, MimeTypes
 from kstreamnb.display.dot import to_dot
 from kstreamnb.display.mermaid import to_mermaid
 from kstreamnb.display.picture import GraphPicture, picture_forms, to_html
@@ -58,9 +57,7 @@ def drawing_of(model: object) -> str:
     return ""
 
 
-def mimebundle(
-    model: object, include: Collection[str] | None = None, exclude: Collection[str] | None = None
-) -> dict[str, str]:
+def mimebundle(model: object, include: MimeTypes = None, exclude: MimeTypes = None) -> dict[str, str]:
     """Return every form of a model by its MIME type; ``include`` and ``exclude`` are IPython's."""
     try:
         bundle = joined(data_of(model), picture_of(model), drawing_of(model))
@@ -83,9 +80,7 @@ def joined(data: dict[str, str] | None, picture: GraphPicture | None, drawing: s
     return {"text/plain": text, "text/html": f"<div>{data['text/html']}{to_html(picture)}</div>"}
 
 
-def wanted(
-    bundle: dict[str, str], include: Collection[str] | None = None, exclude: Collection[str] | None = None
-) -> dict[str, str]:
+def wanted(bundle: dict[str, str], include: MimeTypes = None, exclude: MimeTypes = None) -> dict[str, str]:
     """Return the forms that IPython asks for; text always."""
     names = {name for name in bundle if (not include or name in include) and name not in (exclude or ())}
     return {name: text for name, text in bundle.items() if name in names or name == "text/plain"}

@@ -83,11 +83,8 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _unreadable(number: int, line: str, why: str) -> TopologyError:
-    return TopologyError(
-        f'line {number} of the description cannot be read: "{line}"',
-        detail=why,
-        hint="paste the complete output of Topology#describe",
-    )
+    fact = f'line {number} of the description cannot be read: "{line}"'
+    return TopologyError(fact, detail=why, hint="paste the complete output of Topology#describe")
 
 
 def _check_edges(subs: list[DescribedSubtopology]) -> None:

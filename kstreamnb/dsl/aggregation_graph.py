@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Literal
 
 from kstreamnb.core.serde import Serde
-from kstreamnb.core.serdes import Serdes, SessionWindowedSerde, TimeWindowedSerde
+from kstreamnb.core.serdes import Serdes, SessionWindowedSerde, TimeWindowedSerde, serde_or_none
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.windows import SessionWindows, SlidingWindows
 from kstreamnb.dsl.flows import (
@@ -21,7 +21,7 @@ from kstreamnb.dsl.flows import (
     UserFunction,
 )
 from kstreamnb.dsl.materialization import Materialization, row_store, table_fields, window_store
-from kstreamnb.dsl.option_fields import SerdeFields, serde_or_none
+from kstreamnb.dsl.option_fields import SerdeFields
 from kstreamnb.dsl.options import Grouped
 from kstreamnb.dsl.stream_graph import transform
 from kstreamnb.logical.builder import GraphBuilder, is_versioned, send_old

@@ -8,6 +8,7 @@ from typing import Any, Never, TypedDict, Unpack
 
 from kstreamnb import hints
 from kstreamnb.charts import BeforeAfter
+from kstreamnb.core.arguments import expect
 from kstreamnb.core.extractors import TimestampExtractor
 from kstreamnb.core.names import check_topic_name
 from kstreamnb.core.operator import Operator
@@ -35,7 +36,7 @@ from kstreamnb.logical.optimizer.rewrites import optimise, rules_of
 from kstreamnb.operators.tables import TableSource
 from kstreamnb.suggesting import Suggesting
 from kstreamnb.topology.topology import Topology
-from kstreamnb.topology.validation import check_supplier, refuse
+from kstreamnb.topology.validation import check_store, check_supplier, refuse
 
 
 class StreamsBuilder(Suggesting):
@@ -205,7 +206,7 @@ class StreamsBuilder(Suggesting):
 
         Source: Kafka Streams `StreamsBuilder#addStateStore`; differences: none.
         """
-        _check_store(store)
+        check_store(store)
         self.declaration_log.declare("add_state_store", _add_state_store, (), {"store": store})
         return self
 
@@ -244,7 +245,7 @@ class StreamsBuilder(Suggesting):
 
         Source: Kafka Streams `StreamsBuilder#addGlobalStore`; differences: none.
         """
-        _check_store(store)
+        check_store(store)
         check_topic_name(topic)
         check_supplier("add_global_store", supplier)
         options = combined(Consumed, consumed, **keywords)
@@ -265,8 +266,7 @@ class StreamsBuilder(Suggesting):
         Raises: TopologyError when nothing was declared at a place.
         """
         for target in targets:
-            if not isinstance(target, Handle | Declaration | str):
-                raise TopologyError(f'expected a stream, a table or a place, got type "{type(target).__name__}"')
+            expect(target, Handle | Declaration | str, "target", hint='pass a handle, or a place such as "cell 3"')
         self.declaration_log.forget(*(each.declaration if isinstance(each, Handle) else each for each in targets))
 
     @property
@@ -362,12 +362,6 @@ def _topics(topic: str | Sequence[str]) -> tuple[str, ...]:
     if not topics:
         raise refuse("a stream needs at least one topic", "topics cannot be empty", hint="pass the name of a topic")
     return topics
-
-
-def _check_store(store: object) -> None:
-    if not isinstance(store, StoreSpec):
-        hint = 'write for example Stores.persistent_key_value_store("name")'
-        raise ConfigError(f'store must be made by Stores, got type "{type(store).__name__}"', hint=hint)
 
 
 def _table_arguments(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, Self, Unpack, overload
 
+from kstreamnb.core.arguments import expect
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.signatures import FOLD, RECORD, taking
 from kstreamnb.core.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
@@ -26,7 +27,7 @@ from kstreamnb.dsl.aggregation_graph import (
 )
 from kstreamnb.dsl.declarations import Handle, check_kind
 from kstreamnb.dsl.flows import GroupWindows
-from kstreamnb.dsl.keywords import GroupedKeywords, combined, expect, spelled_out
+from kstreamnb.dsl.keywords import GroupedKeywords, combined, spelled_out
 from kstreamnb.dsl.options import EmitStrategy, Grouped
 from kstreamnb.dsl.type_vars import K2, V2, A, Aggregator, K, V
 from kstreamnb.errors import ConfigError
@@ -237,7 +238,8 @@ class _Windowed(Handle):
 
         Source: Kafka Streams `TimeWindowedKStream#emitStrategy`, KIP-825; differences: gives a new handle.
         """
-        expect(strategy, EmitStrategy, "write EmitStrategy.on_window_close(), or EmitStrategy.on_window_update()")
+        hint = "write EmitStrategy.on_window_close(), or EmitStrategy.on_window_update()"
+        expect(strategy, EmitStrategy, "strategy", hint=hint)
         windowed = next(above for above in reversed(list(self.upstream())) if above.word == "windowed_by")
         if strategy.on_close and isinstance(windowed.arguments["windows"], UnlimitedWindows):
             hint = "emit on every update, or use windows with a size"
@@ -260,5 +262,6 @@ class TimeWindowedCogroupedKStream(CogroupAggregating[A, Windowed[K]], Generic[K
 
 def _kind_of(windows: GroupWindows) -> str:
     """Return the kind of the windowed stream; raise ConfigError for anything that is not windows to group by."""
-    expect(windows, GroupWindows, 'write for example TimeWindows.of("5m"), or SessionWindows.of("5m")')
+    hint = 'write for example TimeWindows.of("5m"), or SessionWindows.of("5m")'
+    expect(windows, GroupWindows, "windows", hint=hint)
     return "session_windowed" if isinstance(windows, SessionWindows) else "time_windowed"

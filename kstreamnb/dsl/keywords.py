@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
-from types import UnionType
 from typing import Generic, TypeAlias, TypedDict, TypeVar
 
 import attrs
@@ -117,14 +116,6 @@ def spelled_out(*options: type[Options]) -> Callable[[F], F]:
         return function
 
     return decorate
-
-
-def expect(value: object, kind: type | UnionType, hint: str) -> None:
-    """Raise ConfigError when a value is not of a type."""
-    if not isinstance(value, kind):
-        expected = " | ".join(each.__name__ for each in (kind.__args__ if isinstance(kind, UnionType) else (kind,)))
-        got = f"the class {value.__name__}" if isinstance(value, type) else f'type "{type(value).__name__}"'
-        raise ConfigError(f"expected {expected}, got {got}", hint=hint)
 
 
 def combined(kind: type[O], options: O | None, **keywords: object) -> O:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Literal, NotRequired, Unpack, cast, overload
 
+from kstreamnb.core.arguments import expect
 from kstreamnb.core.codec import StreamPartitioner
 from kstreamnb.core.names import check_text
 from kstreamnb.core.signatures import RECORD, taking
@@ -12,7 +13,7 @@ from kstreamnb.dsl.declarations import Handle, check_kind, flow_of
 from kstreamnb.dsl.flows import GlobalFlow, JoinSpec, TableFlow, UserFunction
 from kstreamnb.dsl.grouping import TableGrouping
 from kstreamnb.dsl.join_graph import emit_join_foreign, emit_join_tables
-from kstreamnb.dsl.keywords import MaterializedKeywords, TableOption, by_keyword, combined, expect, spelled_out
+from kstreamnb.dsl.keywords import MaterializedKeywords, TableOption, by_keyword, combined, spelled_out
 from kstreamnb.dsl.materialization import Materialization, materialization
 from kstreamnb.dsl.option_fields import Named
 from kstreamnb.dsl.options import Materialized, Suppressed, TableJoined
@@ -170,7 +171,8 @@ class TableOperators(Handle, Generic[K, V]):
 
         Source: Kafka Streams `KTable#suppress`, KIP-328; differences: none.
         """
-        expect(suppressed, Suppressed, 'write Suppressed.until_time_limit("1h"), or Suppressed.until_window_closes()')
+        hint = 'write Suppressed.until_time_limit("1h"), or Suppressed.until_window_closes()'
+        expect(suppressed, Suppressed, "suppressed", hint=hint)
         suppressed = suppressed if name is None else suppressed.with_name(name)
         return self.declare("table", "suppress", emit_suppress, suppressed=suppressed)
 

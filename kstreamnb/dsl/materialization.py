@@ -8,12 +8,13 @@ from typing import Literal, TypeAlias, TypedDict, cast
 
 from kstreamnb.core.names import check_resource_name
 from kstreamnb.core.serde import Serde
+from kstreamnb.core.serdes import serde_or_none
 from kstreamnb.core.stores import HeaderUse, StoreKind, StoreSpec, with_times
 from kstreamnb.core.time import duration_ms
 from kstreamnb.core.windows import SessionWindows, SlidingWindows
 from kstreamnb.dsl.flows import GroupWindows, SourceNames, TableFlow
 from kstreamnb.dsl.keywords import by_keyword, combined
-from kstreamnb.dsl.option_fields import LogFields, SerdeFields, serde_or_none
+from kstreamnb.dsl.option_fields import LogFields, SerdeFields
 from kstreamnb.dsl.options import Materialized
 from kstreamnb.errors import ConfigError
 from kstreamnb.logical.builder import GraphBuilder

@@ -8,11 +8,12 @@ from typing import Generic, Literal, Never, Self, TypeAlias, TypedDict, TypeVar,
 import attrs
 from attrs import Attribute
 
+from kstreamnb.core.arguments import expect, expect_number
 from kstreamnb.core.extractors import TimestampExtractor, extractor_of
 from kstreamnb.core.names import check_resource_name, check_text
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
-from kstreamnb.core.serdes import serde_of
+from kstreamnb.core.serdes import serde_or_none
 from kstreamnb.core.signatures import check_runs
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.time import duration_ms
@@ -37,11 +38,6 @@ StoreType: TypeAlias = Literal["persistent", "in_memory"]
 
 
 # --- converters and validators of options -----------------------------------------------------------------------------
-def serde_or_none(value: SerdeLike | None) -> Serde | None:
-    """Return what `serde_of` makes of a value; None for None."""
-    return None if value is None else serde_of(value)
-
-
 def extractor_or_none(value: ExtractorLike | None) -> TimestampExtractor | None:
     """Return what `extractor_of` makes of a value; None for None."""
     return None if value is None else extractor_of(value)
@@ -49,8 +45,7 @@ def extractor_or_none(value: ExtractorLike | None) -> TimestampExtractor | None:
 
 def text_items(config: Mapping[str, object]) -> Mapping[str, str]:
     """Return topic settings as text; raise ConfigError for anything but a mapping."""
-    if not isinstance(config, Mapping):
-        raise ConfigError(f'log_config must be a dict, got type "{type(config).__name__}"')
+    expect(config, Mapping, "log_config", hint='write for example {"cleanup.policy": "compact"}')
     return {str(name): str(value) for name, value in config.items()}
 
 
@@ -74,8 +69,7 @@ def check_duration(options: object, field: Attribute[T], value: T) -> None:
 
 def check_flag(options: object, field: Attribute[T], value: T) -> None:
     """Raise ConfigError for anything but True and False."""
-    if not isinstance(value, bool):
-        raise ConfigError(f"{field.name} must be True or False, got {value!r}")
+    expect(value, bool, field.name, hint="write True or False")
 
 
 def check_count(options: object, field: Attribute[T], value: T) -> None:
@@ -86,8 +80,8 @@ def check_count(options: object, field: Attribute[T], value: T) -> None:
 
 def check_number(options: object, field: Attribute[T], value: T) -> None:
     """Raise ConfigError for anything but a whole number."""
-    if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
-        raise ConfigError(f"{field.name} must be an integer, got {value!r}")
+    if value is not None:
+        expect_number(value, field.name)
 
 
 def check_function(options: object, field: Attribute[T], value: T) -> None:
@@ -105,8 +99,7 @@ def check_store_type(options: object, field: Attribute[T], value: T) -> None:
 
 def check_store(options: object, field: Attribute[T], value: T) -> None:
     """Raise ConfigError for anything but a store made by `Stores`."""
-    if value is not None and not isinstance(value, StoreSpec):
-        raise ConfigError(f'{field.name} must be a store made by Stores, got type "{type(value).__name__}"')
+    expect(value, StoreSpec | None, field.name, hint='write for example Stores.persistent_window_store("name", …)')
 
 
 def check_offset_reset(options: object, field: Attribute[T], value: T) -> None:

@@ -12,10 +12,12 @@ from typing import Any, Generic, Self
 
 import attrs
 
+from kstreamnb.core.arguments import expect
 from kstreamnb.core.codec import StreamPartitioner
 from kstreamnb.core.extractors import TimestampExtractor
 from kstreamnb.core.names import check_resource_name
 from kstreamnb.core.serde import Serde
+from kstreamnb.core.serdes import serde_or_none
 from kstreamnb.core.stores import Stores, StoreSpec
 from kstreamnb.core.time import Duration, duration_ms
 from kstreamnb.dsl.option_fields import (
@@ -39,7 +41,6 @@ from kstreamnb.dsl.option_fields import (
     check_store,
     check_store_type,
     extractor_or_none,
-    serde_or_none,
 )
 from kstreamnb.dsl.type_vars import SK, SV, K, V
 from kstreamnb.errors import ConfigError
@@ -571,8 +572,7 @@ class Suppressed(Options):
     with_name = Setting[str]("name")
 
     def __attrs_post_init__(self) -> None:
-        if not isinstance(self.buffer, BufferConfig):
-            raise ConfigError(f'buffer must be a BufferConfig, got type "{type(self.buffer).__name__}"')
+        expect(self.buffer, BufferConfig, "buffer", hint="write for example BufferConfig.max_records(1000)")
         if self.until_close and self.buffer.emit_early:
             fact = "a buffer that emits early cannot wait for windows to close"
             raise ConfigError(fact, hint="use BufferConfig.unbounded(), or shut_down_when_full()")

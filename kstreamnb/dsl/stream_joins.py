@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Literal, Unpack, cast, overload
 
+from kstreamnb.core.arguments import expect
 from kstreamnb.core.signatures import RECORD, taking
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.time import Duration
@@ -12,7 +13,7 @@ from kstreamnb.core.windows import JoinWindows
 from kstreamnb.dsl.declarations import Emit, Handle
 from kstreamnb.dsl.flows import JoinSpec, UserFunction
 from kstreamnb.dsl.join_graph import emit_join_global, emit_join_streams, emit_join_table
-from kstreamnb.dsl.keywords import GroupedKeywords, by_keyword, combined, expect, spelled_out
+from kstreamnb.dsl.keywords import GroupedKeywords, by_keyword, combined, spelled_out
 from kstreamnb.dsl.option_fields import Named, NamedOptions, SerdeLike, StoreType
 from kstreamnb.dsl.options import GlobalJoined, Joined, StreamJoined
 from kstreamnb.dsl.type_vars import K2, V2, V3, Joiner, K, KeyedJoiner, V
@@ -340,7 +341,7 @@ def _declare(
     if "key_selector" in extra:
         taking(extra["key_selector"], *RECORD)
     if "windows" in extra:
-        expect(extra["windows"], JoinWindows, 'write for example JoinWindows.of(difference="5m")')
+        expect(extra["windows"], JoinWindows, "windows", hint='write for example JoinWindows.of(difference="5m")')
     joined = cast("NamedOptions | None", fields.pop("joined", None))
     settings = combined(options_kind, joined, **fields)
     return left.declare("stream", word, emit, right, join=JoinSpec(how, joiner, with_key), options=settings, **extra)

@@ -10,7 +10,7 @@
     │   ├── BrokerError                   a broker is unreachable, does not answer in time, or refused a request
     │   │   ├── AccessDeniedError    *    access control or authentication refused the client
     │   │   ├── RecordRefusedError   *    Kafka never accepts this record: too large, invalid time, no key
-    │   │   ├── TransactionTimeoutError   a transaction outlived its timeout; a new one with more time may pass
+    │   │   ├── TransactionTimeoutError   a transaction exceeded its timeout; a new one with more time may succeed
     │   │   └── BufferExhaustedError(BufferError)  a producer's buffer stayed full for too long
     │   ├── UnknownTopicError             a topic does not exist, or this user cannot see it
     │   │   └── TopicDeletedError    *    a topic of a running query was deleted

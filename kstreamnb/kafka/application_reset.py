@@ -138,9 +138,8 @@ def plan_reset(
         raise CheckpointError(fact, hint="correct its path; if it no longer exists, leave it out and pass force")
     _refuse_running(admin, application, files, deployed=_marker(application) in topics, force=force)
     if files is not None and not files.exists("metadata"):
-        raise CheckpointError(
-            f'folder "{files}" is not a checkpoint', detail="a checkpoint of Spark has a file named metadata"
-        )
+        detail = "a checkpoint of Spark has a file named metadata"
+        raise CheckpointError(f'folder "{files}" is not a checkpoint', detail=detail)
     if files is not None:
         _refuse_foreign(application, files)
     if by_duration is not None:
@@ -343,7 +342,7 @@ def _downstream(admin: Admin, topology: Topology | None, existing: Mapping[str, 
     first, last = admin.offsets(topics, "earliest"), admin.offsets(topics, "latest")
     for topic in topics:
         ranges = ", ".join(f"{part}: {first[topic][part]} to {end}" for part, end in last[topic].items())
-        lines.append(f"  output topic {topic} keeps offsets {ranges}; consumers get results of the new run after them")
+        lines.append(f"  output topic {topic} keeps offsets {ranges}; consumers read new results after the old ones")
     return tuple(lines)
 
 
@@ -363,7 +362,7 @@ def _refuse_running(
         raise ApplicationStateError(f'application "{application}" may be running', detail=detail, hint=hint)
     if files is not None and files.in_use():
         fact = f'application "{application}" is running'
-        raise ApplicationStateError(fact, detail=f'a process works on checkpoint "{files}"', hint="stop it first")
+        raise ApplicationStateError(fact, detail=f'a process is using checkpoint "{files}"', hint="stop it first")
     refuse_members(admin, application)
 
 
@@ -396,10 +395,9 @@ def refuse_members(admin: Admin, application: str, topics: Iterable[str] | None 
     members = 0 if described is None else len(described.members)
     unseen = described is None or described.state == ConsumerGroupState.DEAD
     if members or (unseen and _refuses_commits(admin, application, topics)):
-        raise ApplicationStateError(
-            f'group "{application}" has {pluralize(members, "active member") if members else "active members"}',
-            hint="stop all instances of the application first; those that crashed leave after session.timeout.ms",
-        )
+        fact = f'group "{application}" has {pluralize(members, "active member") if members else "active members"}'
+        hint = "stop all instances of the application first; those that crashed leave after session.timeout.ms"
+        raise ApplicationStateError(fact, hint=hint)
 
 
 def _refuses_commits(admin: Admin, application: str, topics: Iterable[str] | None) -> bool:

@@ -50,9 +50,8 @@ class CaptureLimits:
         limits = {"records": self.records, "seconds": self.seconds, "bytes": self.bytes}
         bounds = {name: limit for name, limit in limits.items() if limit is not None}
         if self.follow and not bounds:
-            raise ConfigError(
-                "a capture that follows its topics needs a limit", hint="give records=, seconds= or bytes="
-            )
+            fact = "a capture that follows its topics needs a limit"
+            raise ConfigError(fact, hint="give records=, seconds= or bytes=")
         for name, limit in bounds.items():
             if isinstance(limit, bool) or not isinstance(limit, (int, float)):
                 raise ConfigError(f"expected a number of {name}, got {type(limit).__name__}")

@@ -54,9 +54,8 @@ class LatencyProbe:
     def check(self) -> None:
         """Raise the error that ended the reading, if there is one."""
         if self._error is not None:
-            raise EngineError(
-                f'the latency probe of topic "{self._topic}" failed', detail=message_of(self._error)
-            ) from self._error
+            fact = f'the latency probe of topic "{self._topic}" failed'
+            raise EngineError(fact, detail=message_of(self._error)) from self._error
 
     def _died(self, error: BaseException) -> None:
         self._error = error

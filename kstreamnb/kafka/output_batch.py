@@ -105,11 +105,10 @@ class BatchHistory:
         others.
         """
         if last is not None and last.query != self.query:
-            raise CheckpointError(
-                f'application "{self.application}" belongs to another checkpoint',
-                detail=f"{self.place} has batch {last.batch} of query {last.query}; this one is query {self.query}",
-                hint=f"use the checkpoint of that query, give the application a new id, or {way_out}",
-            )
+            fact = f'application "{self.application}" belongs to another checkpoint'
+            detail = f"{self.place} has batch {last.batch} of query {last.query}; this one is query {self.query}"
+            hint = f"use the checkpoint of that query, give the application a new id, or {way_out}"
+            raise CheckpointError(fact, detail=detail, hint=hint)
 
     def is_replay(self, last: Marker | None, batch: int, entry: str) -> bool:
         """Tell whether the destination has a batch already.
@@ -126,7 +125,7 @@ class BatchHistory:
         if last is None:
             if batch == 0 or all(number in self.without_output for number in range(batch)):
                 return False
-            fact = f'batch {batch} of "{self.application}" has no batch before it in {self.place}'
+            fact = f'batch {batch} of "{self.application}" follows no earlier batch in {self.place}'
             hint = "reset the application, or give it a new id and checkpoint"
             raise DataLossError(fact, detail=self.lost, hint=hint)
         self.refuse_foreign(last)
@@ -139,8 +138,8 @@ class BatchHistory:
         source = checksum_of(entry)
         if batch == last.batch and source != last.source:
             raise CheckpointError(
-                f'batch {batch} of "{self.application}" was published for other input',
-                detail=f"the checksum of its input offsets is {source}, that in {self.place} {last.source}",
+                f'batch {batch} of "{self.application}" was published with different input',
+                detail=f"its input offsets have checksum {source}, but {self.place} has {last.source}",
                 hint="use the checkpoint that wrote it, or reset the application",
             )
         self._refuse_gap(last.batch - bool(last.lacking), batch)

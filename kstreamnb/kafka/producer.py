@@ -163,11 +163,10 @@ class RecordProducer:
             except BufferError as error:  # full: delivered records make room
                 left = end - time.monotonic()
                 if left <= 0:
-                    raise BufferExhaustedError(
-                        f'the producer\'s buffer has no room for a record of topic "{topic}"',
-                        detail=f"{len(self._producer):,} records wait, after {format_duration(block_ms)}",
-                        hint="send more slowly, or raise buffer.memory; buffered records are still sent",
-                    ) from error
+                    fact = f'the producer\'s buffer has no room for a record of topic "{topic}"'
+                    detail = f"{len(self._producer):,} records wait, after {format_duration(block_ms)}"
+                    hint = "send more slowly, or raise buffer.memory; buffered records are still sent"
+                    raise BufferExhaustedError(fact, detail=detail, hint=hint) from error
                 self._producer.poll(min(left, 0.05))
 
     def _count(self, topic: str) -> int:

@@ -177,9 +177,8 @@ def _module(name: str = "") -> Any:
             return import_module(f"confluent_kafka.schema_registry{name}")
         except ImportError as error:
             hint = 'pip install "kstreamnb[registry]"'
-            raise MissingPackageError(
-                "the schema registry's client is not installed", detail=str(error), hint=hint
-            ) from error
+            fact = "the schema registry's client is not installed"
+            raise MissingPackageError(fact, detail=str(error), hint=hint) from error
 
 
 @cache

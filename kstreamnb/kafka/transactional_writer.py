@@ -123,7 +123,7 @@ class TransactionalWriter(BatchWriter):
         self.settle_s = _SETTLE_S
 
     def _history(self) -> BatchHistory:
-        lost = f'topic "{self.marker_topic}" is empty: it was deleted, or the cluster is another one'
+        lost = f'topic "{self.marker_topic}" is empty: it was deleted, or this is a different cluster'
         return BatchHistory(self.application, self.query, self.again, self.without_output, "Kafka", lost)
 
     def new_producer(self) -> Producer:
@@ -244,7 +244,7 @@ class TransactionalWriter(BatchWriter):
 
         Raises:
             FencedError: a newer deployment took over.
-            TransactionTimeoutError: the transaction outlived its timeout; `open` with a longer one and publish again.
+            TransactionTimeoutError: the transaction exceeded its timeout; `open` with a longer one and publish again.
             CheckpointError, DataLossError: checkpoint and marker contradict each other.
             BrokerError: Kafka failed or refused; `open` and publish again if it is ``restartable``.
         """
@@ -400,11 +400,10 @@ class TransactionalWriter(BatchWriter):
         # newer deployment came as well, the owner token of the checkpoint or the marker says so when `open` is called.
         if fenced and seconds * 1000 >= timeout_ms:
             self._timeout_ms = min(max(_MAX_TIMEOUT_MS, timeout_ms), int(max(2 * timeout_ms, 2000 * seconds)))
-            return TransactionTimeoutError(
-                f'the transaction of batch {batch} of "{self.application}" outlived its timeout',
-                detail=f"it took {seconds:,.0f} s, and {_TIMEOUT} is {format_duration(timeout_ms)}",
-                hint='lower max_records, or raise the timeout: deploy(…, producer={"transaction.timeout.ms": …})',
-            )
+            fact = f'the transaction of batch {batch} of "{self.application}" exceeded its timeout'
+            detail = f"it took {seconds:,.0f} s, and {_TIMEOUT} is {format_duration(timeout_ms)}"
+            hint = 'lower max_records, or raise the timeout: deploy(…, producer={"transaction.timeout.ms": …})'
+            return TransactionTimeoutError(fact, detail=detail, hint=hint)
         if fenced:
             return overtaken(self.application, f"Kafka says: {reason.str()}")
         return write_refusal(self._admin, error, {topic for topic, _ in written}) or self._error(error)

@@ -7,9 +7,10 @@ HTML, such as GitHub's, show it then. Outside a kernel both are one output.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from kstreamnb.core.displayed import MimeTypes
 from kstreamnb.display.mime import data_of, drawing_of, joined, picture_of, wanted
 from kstreamnb.display.picture import GraphPicture, picture_forms
 
@@ -30,9 +31,7 @@ def parts_of(model: object) -> Parts:
 def formatter(shell: InteractiveShell, parts: Callable[[Any], Parts]) -> Callable[..., dict[str, str]]:
     """Return a function for IPython's formatter of MIME bundles."""
 
-    def show(
-        thing: object, include: Collection[str] | None = None, exclude: Collection[str] | None = None
-    ) -> dict[str, str]:
+    def show(thing: object, include: MimeTypes = None, exclude: MimeTypes = None) -> dict[str, str]:
         (data, picture), drawing = parts(thing), drawing_of(thing)
         if data is None or not (picture or drawing) or not hasattr(shell, "kernel"):
             return wanted(joined(data, picture, drawing), include, exclude)

@@ -20,6 +20,7 @@ from kstreamnb.core.record import Change, Headers
 from kstreamnb.core.serde import Serde, SerdeAround
 from kstreamnb.core.traits import NO_TRAITS, JoinTraits, KeyValueMapper, OperatorTraits, ValueMapper
 from kstreamnb.errors import EngineError
+from kstreamnb.operators.tables import NO_ROW
 
 
 class Instruction(IntEnum):
@@ -134,7 +135,7 @@ class SubscriptionSend(Operator):
             instructions = _instructions(new, old, new_foreign, old_foreign, changed, left)
             digest: bytes | RowHash | None = None
             if new is not None and instructions:
-                wire = find(key, _NO_ROW)[0]
+                wire = find(key, NO_ROW)[0]
                 same = type(wire) is CopiedValue and wire == new
                 digest = RowHash(wire, value_bytes) if same else value_hash(value_bytes(new) or b"")
             for to_old, instruction in instructions:
@@ -285,7 +286,7 @@ class ForeignTableJoin(Operator):
                 drop("null key" if key is None else "out of order", key, new, timestamp)
                 return
             prefix = subscription_prefix(foreign_bytes(key) or b"")
-            size, wire = len(prefix), find(key, _NO_ROW)[0]
+            size, wire = len(prefix), find(key, NO_ROW)[0]
             if type(wire) is CopiedValue and wire == new:  # all answers share one copy
                 new = wire
             for store_key, (message, _) in scan(prefix):
@@ -386,15 +387,12 @@ def _one(chosen: int | Iterable[int] | None) -> int | None:
     several = tuple(chosen)
     if len(several) == 1:
         return several[0]
-    raise EngineError(
-        f"a partitioner of a foreign-key join chose {len(several)} partitions for one key",
-        hint="choose exactly one partition, or None for the default",
-        java="The partitions returned by StreamPartitioner#partitions method when used for FK join should be"
-        " a singleton set",
-    )
+    fact = f"a partitioner of a foreign-key join chose {len(several)} partitions for one key"
+    java = "The partitions returned by StreamPartitioner#partitions method when used for FK join should be"
+    java = f"{java} a singleton set"
+    raise EngineError(fact, hint="choose exactly one partition, or None for the default", java=java)
 
 
-_NO_ROW = (None, -1)
 HASH_BYTES = 16
 _SEED = 104_729
 _MASK = 0xFFFF_FFFF_FFFF_FFFF

@@ -157,10 +157,9 @@ class FlatMapValues(Operator):
         def process(key: object, value: object, timestamp: int, headers: Headers) -> None:
             new_values = mapper(key, value) if with_key else mapper(value)
             if isinstance(new_values, str | bytes):
-                raise ProcessingError(
-                    f"flat_map_values must return a list of values, got {new_values!r:.100}",
-                    hint="did you mean v.split()? Text would be split into its letters; return [v] to keep it whole",
-                )
+                fact = f"flat_map_values must return a list of values, got {new_values!r:.100}"
+                hint = "did you mean v.split()? Text would be split into its letters; return [v] to keep it whole"
+                raise ProcessingError(fact, hint=hint)
             for new_value in _ordered("flat_map_values", new_values):
                 forward(key, new_value, timestamp, headers)
 

@@ -172,9 +172,8 @@ class RecordedRun:
         ]
         if not result:
             known = ", ".join(dict.fromkeys(str(code.other[0]) for code, _ in self.index.of_kind("consumed")))
-            raise EngineError(
-                f"no record {topic}-{partition}@{offset} was consumed", detail=f"consumed: {known or 'none'}"
-            )
+            fact = f"no record {topic}-{partition}@{offset} was consumed"
+            raise EngineError(fact, detail=f"consumed: {known or 'none'}")
         return sorted(result)
 
     # --- links between steps ---

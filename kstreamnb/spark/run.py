@@ -130,11 +130,10 @@ def _check(application: ApplicationPlan) -> None:
     warn_of_uneven_stores(application)
     written = {topic for topic in application.looped if topic in application.global_topics}
     if written:
-        raise TopologyError(
-            f'topic "{min(written)}" feeds a global table and is written by the same topology',
-            detail="over static data a global table is complete before the first record",
-            hint="run it in the driver, or deploy it to Kafka, where the table follows with the next batch",
-        )
+        fact = f'topic "{min(written)}" feeds a global table and is written by the same topology'
+        detail = "with static data, a global table is complete before the first record is processed"
+        hint = "run it in the driver, or deploy it to Kafka, where the table follows with the next batch"
+        raise TopologyError(fact, detail=detail, hint=hint)
 
 
 def _frames(

@@ -145,7 +145,7 @@ class LruRows(KeyValueRows):
 
     def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
         if spec.max_entries is None:
-            raise StateError(f'store "{spec.name}" keeps the last used keys, but not how many')
+            raise StateError(f'store "{spec.name}" needs max_entries, the number of keys that it keeps')
         self._turn = 0
         self._by_use: dict[Hashable, None] | None = {}
         super().__init__(spec, context)

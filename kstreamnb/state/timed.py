@@ -260,7 +260,7 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
             retention.advance(observed_ms)
             return
         retention.observe(observed_ms)
-        expired = self._expired()
+        expired = self._take_expired()
         for raw_key in expired if self._journal is not None else ():
             self._note(raw_key, self.raw[raw_key], None)
         self._drop(expired)
@@ -272,24 +272,18 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         observed_ms, self._sequence = clock
         self.retention.observe(observed_ms)
 
-    def _expired(self) -> list[TimedKey[P]]:
-        """Return raw keys of segments that are too old."""
-        live_from = self.retention.live_from
+    def _take_expired(self) -> list[TimedKey[P]]:
+        """Remove the segments that are too old, and return the raw keys of their rows."""
+        live_from, segment_ms = self.retention.live_from, self.retention.segment_ms
         if self._table is not None:
             return self._table.keys_between(0, live_from - 1)
-        return [raw_key for first in self._dead_segments() for raw_key in self._segments[first]]
-
-    def _dead_segments(self) -> list[int]:
-        """Return the first times of segments that are too old."""
-        live_from, segment_ms = self.retention.live_from, self.retention.segment_ms
-        return [first for first in sorted(self._segments) if first + segment_ms <= live_from]
+        dead = [first for first in sorted(self._segments) if first + segment_ms <= live_from]
+        return [raw_key for first in dead for raw_key in self._segments.pop(first)]
 
     def _drop(self, expired: list[TimedKey[P]]) -> None:
-        """Remove all rows of the segments that are too old, silently."""
+        """Remove expired rows, silently."""
         deque(map(self.raw.pop, expired), maxlen=0)
         live_from = self.retention.live_from
-        for first in self._dead_segments():
-            del self._segments[first]
         if self._positions:
             begin = self._first_at(live_from)
             for key in dict.fromkeys(map(itemgetter(0), expired)):
@@ -374,4 +368,4 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
 
     def _observe_silently(self, time: int) -> None:
         self.apply(None, self._clock(max(time, self.retention.observed_ms)))
-        self._drop(self._expired())
+        self._drop(self._take_expired())

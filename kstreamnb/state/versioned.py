@@ -178,7 +178,7 @@ class VersionedRows(Store[SegmentKey, Any]):
         """Return versions of a key that are valid at some time between two (ms) and still kept."""
         if from_ is not None and to is not None and from_ > to:
             java = "The `fromTime` timestamp must be smaller than the `toTime` timestamp."
-            raise ConfigError(f"from {from_} ms to {to} ms: the end is before the start", java=java)
+            raise ConfigError(f"the range from {from_} ms to {to} ms ends before it starts", java=java)
         bounds = -MAX_TIME_MS if from_ is None else from_, MAX_TIME_MS if to is None else to
         versions = list(self._newest_first(self.keys.encode(key), *bounds))
         return Rows(versions[::-1] if ascending else versions)

@@ -142,9 +142,8 @@ class InputTopic(Suggesting):
         """
         step = duration_ms(by, "advance of the topic's clock")
         if step < 0:
-            raise ConfigError(
-                f"expected a duration that is not negative, got -{format_duration(-step)}", java=_NEGATIVE
-            )
+            fact = f"expected a duration that is not negative, got -{format_duration(-step)}"
+            raise ConfigError(fact, java=_NEGATIVE)
         self._now_ms += step
 
     def _tick(self) -> int:

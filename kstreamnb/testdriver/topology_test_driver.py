@@ -15,7 +15,7 @@ from kstreamnb.core.displayed import Displayed
 from kstreamnb.core.formatting import format_time, pluralize
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
-from kstreamnb.core.serdes import serde_named
+from kstreamnb.core.serdes import serde_or_none
 from kstreamnb.core.time import MAX_TIME_MS, Clock, duration_ms, instant_ms, time_ms
 from kstreamnb.errors import ApplicationStateError, ConfigError, EngineError, StateError
 from kstreamnb.hints import unknown
@@ -111,10 +111,7 @@ class TopologyTestDriver(Suggesting, Displayed, Closing):
         observe: Recording | Callable[[Event], None] | None = None,
         stores: InitialState | None = None,
     ) -> None:
-        if not isinstance(topology, Topology):
-            raise ConfigError(
-                f'expected a Topology, got type "{type(topology).__name__}"', hint="pass the result of builder.build()"
-            )
+        expect(topology, Topology, "topology", hint="pass the result of builder.build()")
         if task_layout not in get_args(Layout):
             raise unknown("task layout", task_layout, get_args(Layout), error=ConfigError)
         if not (observe is None or isinstance(observe, Recording) or callable(observe)):
@@ -180,7 +177,7 @@ class TopologyTestDriver(Suggesting, Displayed, Closing):
         self.router.reader(topic)
         now = self.clock.now_ms if start is None else instant_ms(start, "start")
         step = 0 if auto_advance is None else duration_ms(auto_advance, "advance between records")
-        keys, values = _serde("key", key_serde), _serde("value", value_serde)
+        keys, values = serde_or_none(key_serde), serde_or_none(value_serde)
 
         def write(records: list[TopicRecord]) -> None:
             self._pipe_topic(topic, records, keys, values)
@@ -200,7 +197,7 @@ class TopologyTestDriver(Suggesting, Displayed, Closing):
         Raises:
             ConfigError: a serde is not valid.
         """
-        keys, values = _serde("key", key_serde), _serde("value", value_serde)
+        keys, values = serde_or_none(key_serde), serde_or_none(value_serde)
 
         def serdes() -> tuple[Serde, Serde]:
             config = self.config
@@ -516,9 +513,8 @@ class TopologyTestDriver(Suggesting, Displayed, Closing):
         if kind not in kinds or not isinstance(opened, view):
             expected = " or ".join(each.replace("_", " ") for each in kinds)
             hint = f'driver.store("{name}") returns a store of any kind'
-            raise StateError(
-                f'expected a store of kind {expected}, got "{name}" of kind {kind.replace("_", " ")}', hint=hint
-            )
+            fact = f'expected a store of kind {expected}, got "{name}" of kind {kind.replace("_", " ")}'
+            raise StateError(fact, hint=hint)
         if show == "headers" and not stores[0].keeps_headers:
             hint = 'set dsl_store_format to "headers", or use Stores.persistent_…_store_with_headers'
             raise StateError(f'store "{name}" keeps no headers', hint=hint)
@@ -538,12 +534,3 @@ def _topic_records(records: Iterable[TopicRecord]) -> list[TopicRecord]:
     if set(map(type, times)) - {int} or max(times, default=0) > MAX_TIME_MS:
         return [each._replace(timestamp=time_ms(each[3], f"time of record {at}")) for at, each in enumerate(every)]
     return every
-
-
-def _serde(side: str, serde: object) -> Serde | None:
-    if isinstance(serde, str):
-        return serde_named(serde)
-    if serde is not None and not isinstance(serde, Serde):
-        hint = 'pass a serde such as Serdes.json(), or its name, such as "json"'
-        raise ConfigError(f'expected a {side} serde, got type "{type(serde).__name__}"', hint=hint)
-    return serde

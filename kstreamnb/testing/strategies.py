@@ -58,9 +58,8 @@ def samples(topology: Topology, example: Iterable[TopicRecord], *, records: int 
     known = [each for each in example if any(source.reads(each.topic) for source in topology.sources())]
     if not known:
         topics = [topic for source in topology.sources() for topic in source.topics]
-        raise ConfigError(
-            "the example has no record that the topology reads", hint=f"add records of {', '.join(topics)}"
-        )
+        fact = "the example has no record that the topology reads"
+        raise ConfigError(fact, hint=f"add records of {', '.join(topics)}")
     topics = list(dict.fromkeys(each.topic for each in known))
     each = st.sampled_from(topics).flatmap(lambda topic: _record(topic, [one for one in known if one.topic == topic]))
     return st.lists(each, min_size=1, max_size=records).map(lambda made: Sample.from_records(number_offsets(made)))

@@ -29,7 +29,7 @@ def load_application(application: str) -> Topology:
         names = [each for each, value in vars(module).items() if isinstance(value, Topology | StreamsBuilder)]
         if len(names) != 1:
             names = names or [each for each, value in vars(module).items() if _may_build(value, module)]
-            detail = f"it has {', '.join(names)}" if names else "it has none, and no function without arguments"
+            detail = f"it has {', '.join(names)}" if names else "it has none, nor a function that returns one"
             hint = f"name one, as in {path}:{names[0] if names else 'topology'}"
             raise ConfigError(f'"{path}" does not have one topology', detail=detail, hint=hint)
         name = names[0]

@@ -161,7 +161,7 @@ def main(say: Say = print, *, limit: int | None = None, picture: Path | None = N
     say(f"{len(flights):,} records in: {_counts(flights)}")
     outputs = list(chain.from_iterable(driver.outputs.values()))
     say(f"{len(outputs):,} records out: {_counts(outputs)}")
-    say(f"{driver.dropped:,} records late: their hour had closed when they came")
+    say(f"{driver.dropped:,} records late: their hour had already closed")
     if compared is not None:
         say(str(compared))
     return 0 if compared is None or compared.is_equal else 1

@@ -122,7 +122,7 @@ def _browser() -> Ability:
     try:
         return Ability("browser", webbrowser.get().name)
     except webbrowser.Error:
-        remedy = "open the address that JupyterLab prints on a machine that has one"
+        remedy = "in a browser on another machine, open the address that JupyterLab prints"
         return Ability("browser", "no browser was found here", remedy)
 
 

@@ -26,7 +26,9 @@ from kstreamnb.topology.topology import Topology
 PreviewRecords: TypeAlias = Mapping[str, Iterable[tuple[Any, ...]]] | Iterable[TopicRecord]
 """Records by topic, as ``(key, value)`` or ``(key, value, timestamp)``, or a sample."""
 
-_GONE = StaleReason("its cell has run again without it", "declare it again, or use another handle", "it disappeared")
+_GONE = StaleReason(
+    "its cell ran again and no longer declares it", "declare it again, or use another handle", "it disappeared"
+)
 
 
 def head(

@@ -17,7 +17,8 @@ from urllib.parse import urlsplit
 
 from kstreamnb.background import background, report
 from kstreamnb.closing import Closing
-from kstreamnb.core.arguments import check_arguments, listening
+from kstreamnb.core.arguments import check_arguments
+from kstreamnb.errors import ConfigError
 from kstreamnb.tools.store_app import HEADERS, ServedApplication, StoreApp
 
 AnswerRequest: TypeAlias = Callable[[str, str], tuple[HTTPStatus, bytes]]
@@ -138,8 +139,11 @@ class BoundedServer(ThreadingHTTPServer):
         hosts: Iterable[str],
         token: str | None,
     ) -> None:
-        with listening(host, port):
+        try:
             super().__init__((host, port), _Handler)
+        except (OSError, OverflowError, UnicodeError) as error:
+            fact = f"cannot listen on {host!a}, port {port}"
+            raise ConfigError(fact, detail=str(error), hint="port=0 picks a free port") from error
         self.answer, self.headers, self.token = answer, headers, token
         self.names = {"localhost", host.lower(), *(name.lower() for name in hosts)}
         self._deadlines: dict[socket.socket, float] = {}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kstreamnb.core.displayed import Displayed
 from kstreamnb.topology.java_order import TreeSet, copied_hash_order, hash_order, utf16
-from kstreamnb.topology.nodes import Node, NodeGraph, Sink, Source, Subtopology
+from kstreamnb.topology.nodes import InternalTopic, Node, NodeGraph, Sink, Source, Subtopology
 from kstreamnb.topology.user_names import bound_variable, short_code
 
 if TYPE_CHECKING:  # reasons are found in descriptions
@@ -91,14 +91,6 @@ class DescribedStore:
 
 
 @dataclass(frozen=True)
-class DescribedTopic:
-    """One repartition topic, without the application's id; ``partitions`` None follows from the topics upstream."""
-
-    name: str
-    partitions: int | None = None
-
-
-@dataclass(frozen=True)
 class TopologyDescription(Displayed):
     """All sub-topologies by id; stores and internal topics are known only for a topology built with kstreamnb.
 
@@ -124,7 +116,7 @@ class TopologyDescription(Displayed):
 
     subtopologies: tuple[DescribedSubtopology, ...]
     stores: tuple[DescribedStore, ...] = field(default=(), compare=False)
-    internal_topics: tuple[DescribedTopic, ...] = field(default=(), compare=False)
+    internal_topics: tuple[InternalTopic, ...] = field(default=(), compare=False)
     copartitioned: tuple[tuple[str, ...], ...] = field(default=(), compare=False)
     name: str | None = field(default=None, compare=False)
 
@@ -148,7 +140,7 @@ def describe_topology(topology: NodeGraph) -> TopologyDescription:
     return TopologyDescription(
         tuple(_subtopology(topology.nodes, sub) for sub in topology.subtopologies()),
         tuple(DescribedStore(spec.name, spec.kind, _settings(spec, *_STORE_SETTINGS)) for spec in stores.values()),
-        tuple(DescribedTopic(topic.name, topic.partitions) for topic in topology.internal_topics.values()),
+        tuple(topology.internal_topics.values()),
         tuple(topology.copartitioned),
         topology.name,
     )

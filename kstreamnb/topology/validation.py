@@ -53,19 +53,14 @@ def check_topic_is_free(topology: NodeGraph, topic: str) -> None:
         if topic in source.topics:
             raise _topic_taken(topic, source)
         if source.pattern is not None and source.reads(topic):
-            raise refuse(
-                f'topic "{topic}" matches the pattern "{source.pattern}" of source "{source.name}"',
-                f"Topic {topic} matches a Pattern already registered by another source.",
-            )
+            fact = f'topic "{topic}" matches the pattern "{source.pattern}" of source "{source.name}"'
+            raise refuse(fact, f"Topic {topic} matches a Pattern already registered by another source.")
 
 
 def _topic_taken(topic: str, source: Source | None = None) -> TopologyError:
-    by = f'source "{source.name}"' if source else "the same source"
-    return refuse(
-        f'topic "{topic}" is already read by {by}',
-        f"Topic {topic} has already been registered by another source.",
-        hint="read it once, and use that handle or source again",
-    )
+    fact = f'topic "{topic}" is already read by ' + (f'source "{source.name}"' if source else "the same source")
+    java = f"Topic {topic} has already been registered by another source."
+    return refuse(fact, java, hint="read it once, and use that handle or source again")
 
 
 def check_pattern(topology: NodeGraph, pattern: str) -> None:
@@ -78,10 +73,9 @@ def check_pattern(topology: NodeGraph, pattern: str) -> None:
     for source in topology.sources():
         for topic in () if source.is_global else source.topics:
             if compiled.fullmatch(topic):
-                raise refuse(
-                    f'pattern "{pattern}" matches topic "{topic}", which source "{source.name}" reads',
-                    f"Pattern {pattern} will match a topic that has already been registered by another source.",
-                )
+                fact = f'pattern "{pattern}" matches topic "{topic}", which source "{source.name}" reads'
+                java = f"Pattern {pattern} will match a topic that has already been registered by another source."
+                raise refuse(fact, java)
 
 
 def check_offset_reset(reset: object) -> None:
@@ -111,9 +105,14 @@ def check_parents(topology: NodeGraph, name: str, parents: Sequence[str | None])
             raise TopologyError(f'node "{name}" cannot follow "{parent}", which belongs to a global store', hint=hint)
 
 
+def check_store(store: object) -> None:
+    """Require a store that `Stores` has made."""
+    expect(store, StoreSpec, "store", hint='write for example Stores.persistent_key_value_store("name")')
+
+
 def check_new_store(topology: NodeGraph, store: StoreSpec) -> None:
     """Require a new store name, unless the very same store was added before."""
-    expect(store, StoreSpec, "store", hint='write for example Stores.in_memory_key_value_store("name")')
+    check_store(store)
     if topology.stores.get(store.name, store) is not store:
         raise _store_taken(topology, store.name, "another store", "StateStore")
     if store.name in topology.global_stores:
@@ -128,7 +127,7 @@ def _store_taken(topology: NodeGraph, name: str, what: str, java: str) -> Topolo
 
 def check_global_store(topology: NodeGraph, store: StoreSpec, source: str | None, topic: str, name: str) -> None:
     """Check that a global store has unused names for source, processor, topic and store."""
-    expect(store, StoreSpec, "store", hint='write for example Stores.in_memory_key_value_store("name")')
+    check_store(store)
     expect(topic, str, "name of a topic")
     check_name(topology, source)
     check_topic_is_free(topology, topic)
@@ -201,10 +200,8 @@ _SUPPLIER = (
 def check_supplier(node: str, supplier: object) -> Callable[[], object]:
     """Return a supplier of processors; raise TopologyError if it cannot be called."""
     if not callable(supplier):
-        raise TopologyError(
-            f'node "{node}" needs a supplier of processors, got type "{type(supplier).__name__}"',
-            hint="pass the class itself or a function without arguments that makes a new processor",
-        )
+        fact = f'node "{node}" needs a supplier of processors, got type "{type(supplier).__name__}"'
+        raise TopologyError(fact, hint="pass the class, or a function without arguments that makes a new processor")
     process = getattr(supplier, "process", None)
     if isinstance(supplier, type) and callable(process):
         taking(process, "self", "record")
@@ -233,9 +230,8 @@ def supplied_stores(node: str, supplier: object) -> tuple[StoreSpec, ...]:
         raise TopologyError(fact, hint="a processor has process(record); a table's transformer transform(key, value)")
     if processor is make():
         kind = type(supplier).__name__
-        raise TopologyError(
-            f'the supplier of node "{node}" returned the same processor twice',
-            hint="return a new processor from every call: each task needs its own",
-            java=f"{kind} generates single reference. {kind}#get() must return a new object each time it is called.",
-        )
+        fact = f'the supplier of node "{node}" returned the same processor twice'
+        hint = "return a new processor from every call: each task needs its own"
+        java = f"{kind} generates single reference. {kind}#get() must return a new object each time it is called."
+        raise TopologyError(fact, hint=hint, java=java)
     return tuple(processor.stores()) if hasattr(processor, "stores") else ()

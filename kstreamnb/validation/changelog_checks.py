@@ -29,7 +29,7 @@ def _of_store(store: StoreSpec, config: dict[str, str]) -> Iterator[Issue]:
             yield Issue("hint", subject, fact, 'remove it, or use cleanup.policy="compact,delete"')
         return
     if store.retention_ms is None and "compact" not in policy:
-        fact = "cleanup.policy=delete removes rows that did not change lately, so a restored store lacks them"
+        fact = "cleanup.policy=delete removes rows that have not changed recently, so a restored store lacks them"
         yield Issue("warning", subject, fact, 'use cleanup.policy="compact"')
     if kept_ms == _FOREVER:
         return

@@ -137,7 +137,7 @@ def _serde_findings(topology: Topology, config: Config) -> Iterator[Issue]:
         if len({str(serde) for serde in serdes.values()}) > 1:
             topics = join_list(f'"{_topic(source)}"' for source in sources)
             words = join_list(f'"{_topic(source)}" with "{serdes[source.name]}"' for source in sources)
-            fact = f"joined topics are read with different key serdes: {words}; equal keys have different bytes"
+            fact = f"joined topics are read with different key serdes: {words}; equal keys are serialized differently"
             remedy = "read both with the serdes they were written with, and convert one key with select_key()"
             yield Issue("error", topics, fact, remedy, sources[-1].origin)
 
@@ -207,7 +207,7 @@ def _writers(topology: Topology) -> Iterator[Issue]:
                 fact = f'{sinks} sinks write the records of node "{parent}" to it: each record is there {sinks} times'
                 yield Issue("warning", f'topic "{topic}"', fact, "write to each topic once")
         if len(subs) > 1:
-            fact = f"sub-topologies {join_list(map(str, subs))} write to it: their records have no common order"
+            fact = f"sub-topologies {join_list(map(str, subs))} write to it: the order of their records is undefined"
             yield Issue("warning", f'topic "{topic}"', fact)
 
 
@@ -231,7 +231,7 @@ def _loops(topology: Topology) -> Iterator[Issue]:
     for sink in sinks:
         source = next((each for each in _feeding(topology, sink, sinks) if each.reads(str(sink.topic))), None)
         if source is not None and sink.topic not in topology.internal_topics:
-            fact = "its records are written back to it, so a run never ends"
+            fact = "its records are written back to it, so processing never ends"
             remedy = "write to another topic; or end the loop with a filter"
             yield Issue("warning", f'topic "{sink.topic}"', fact, remedy, sink.origin or source.origin)
 

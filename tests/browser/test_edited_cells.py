@@ -104,7 +104,7 @@ def test_an_overwritten_scratch_cell_leaves_nothing_behind(notebook: Notebook) -
     stale = notebook.run(BUILD, source="topology")
     notebook.assert_drawn(stale, "scratch", "disappeared")
     shown = notebook.run(NEW, source="scratch")
-    expect(shown).to_contain_text("is stale: its cell has run again without it")
+    expect(shown).to_contain_text("is stale: its cell ran again and no longer declares it")
     rebuilt = notebook.run(BUILD, source=CELLS[BUILD])
     expect(rebuilt.locator(".jp-RenderedSVG img")).not_to_have_attribute("src", re.compile("scratch"))
 

@@ -207,7 +207,7 @@ def test_input_without_offsets_is_noted(left: Left) -> None:
     assert found.problems == ()
     assert found.notes == (
         f'topic "{topics[0]}": no offset is committed for partition 0, which is read from its start',
-        f'group "{left.name}" has no offsets of topic "{topics[1]}": it begins as in a new deployment',
+        f'group "{left.name}" has no offsets of topic "{topics[1]}": it starts as in a new deployment',
     )
 
 
@@ -243,7 +243,7 @@ def test_a_store_without_a_changelog_is_noted(left: Left) -> None:
 
     left.stop_after(unlogged)
     assert left.look(unlogged).notes == (
-        'store "counts" has no changelog: it begins empty, as after a restart of Java',
+        'store "counts" has no changelog: it starts empty, as it would after a restart in Java',
     )
 
 
@@ -312,7 +312,7 @@ def test_a_deployment_without_the_settings_of_the_adoption_is_refused(left: Left
     left.stop_after(declare)
     options = {"bootstrap_servers": left.servers, "checkpoint": bench.folder / "checkpoint"}
     ks.adopt(left.build(declare), **options, config={"default_value_serde": "string"})
-    with pytest.raises(ks.errors.CheckpointError, match="adopted with other default serdes") as caught:
+    with pytest.raises(ks.errors.CheckpointError, match="adopted with different default serdes") as caught:
         bench.deploy(left.build(declare), available_now=True)
     assert caught.value.detail == "those of keys and values were string and string, and are string and json now"
     assert caught.value.hint == "pass the config= that adopt was given"
@@ -326,7 +326,7 @@ def test_a_deployment_without_the_id_of_the_adoption_is_refused(left: Left, benc
     count(builder.stream(f"{left.name}-in", value_serde="long"), left.name)
     topology = builder.build()
     ks.adopt(topology, left.name, bootstrap_servers=left.servers, checkpoint=bench.folder / "checkpoint")
-    with pytest.raises(ks.errors.CheckpointError, match="cannot serve this topology") as caught:
+    with pytest.raises(ks.errors.CheckpointError, match="does not fit this topology") as caught:
         bench.deploy(topology, available_now=True)
     assert caught.value.detail == f'it belongs to application "{left.name}", not "another"'
     assert "application_id=" in str(caught.value.hint)

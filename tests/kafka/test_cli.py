@@ -64,7 +64,7 @@ def test_a_reset_takes_offsets_from_a_file(servers, topic, name, tmp_path):
     command = ["reset", "--servers", servers, "--application-id", name, "--from-file", str(plan)]
     assert f"begin topic {orders} at offsets 0: 3, 1: 2" in CliRunner().invoke(main, [*command, "--yes"]).output
     assert {orders: {0: 3, 1: 2}} == reset_positions(Admin(servers), name)
-    assert "choose one way to say" in CliRunner().invoke(main, [*command, "--to-latest"]).output
+    assert "choose only one option" in CliRunner().invoke(main, [*command, "--to-latest"]).output
     plan.write_text("orders;0;3")
     assert 'line 1 is not topic,partition,offset: "orders;0;3"' in CliRunner().invoke(main, command).output
 

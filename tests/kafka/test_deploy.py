@@ -86,7 +86,7 @@ def test_another_topology_is_refused_before_anything_is_touched(bench: Bench) ->
     windows = ks.TimeWindows.of_size_with_no_grace("1h")
     grouped = builder.stream("refused-in", value_serde="long").group_by_key().windowed_by(windows)
     grouped.count(store="counts").to_stream(lambda key, count: key.key).to("refused-new", value_serde="long")
-    with pytest.raises(ks.errors.CheckpointError, match="cannot serve this topology") as caught:
+    with pytest.raises(ks.errors.CheckpointError, match="does not fit this topology") as caught:
         bench.run(builder.build())
     assert 'store "counts"' in (caught.value.detail or "")
     assert "refused-new" not in bench.admin.topics()
@@ -304,7 +304,7 @@ def test_more_partitions_are_refused_with_the_way_out(bench: Bench) -> None:
     with pytest.raises(ks.errors.PartitionError, match=r'topic "grown-in" has grown from 1 to 2 partitions'):
         query.await_termination(180)
     query.stop()
-    with pytest.raises(ks.errors.CheckpointError, match="cannot serve this topology") as caught:
+    with pytest.raises(ks.errors.CheckpointError, match="does not fit this topology") as caught:
         bench.run(counting("grown"))
     assert 'topic "grown-in" had 1 partitions and has 2 now' in (caught.value.detail or "")
     assert "copy the topic into a new one, and start from a new checkpoint" in (caught.value.detail or "")

@@ -134,7 +134,7 @@ def test_a_new_version_takes_over_while_records_flow(bench: Bench) -> None:
         windows = ks.TimeWindows.of_size_with_no_grace("1h")
         grouped = builder.stream("rolled-in", value_serde="long").group_by_key().windowed_by(windows)
         grouped.count(store="counts").to_stream(lambda key, count: key.key).to("rolled-out", value_serde="long")
-        with pytest.raises(ks.errors.CheckpointError, match="cannot serve this topology"):
+        with pytest.raises(ks.errors.CheckpointError, match="does not fit this topology"):
             bench.deploy(builder.build())
         flow.await_growth(time.monotonic())
         assert "running" == query.status(lag=False).state

@@ -183,7 +183,7 @@ def test_a_zombie_that_is_fenced_between_two_records_says_so(servers, topic, nam
     ("reason", "batch", "source"),
     [
         ("came after batch 2 was published to Kafka", 1, "offsets 1"),
-        ("was published for other input", 2, "different"),
+        ("was published with different input", 2, "different"),
     ],
 )
 def test_a_checkpoint_that_contradicts_the_marker_is_refused(servers, topic, name, reason, batch, source):
@@ -214,7 +214,7 @@ def test_a_foreign_checkpoint_is_refused_and_leaves_the_query_that_runs_alone(se
 
 def test_a_late_batch_without_a_marker_is_refused(servers, topic, name):
     """A checkpoint that has advanced needs the marker of what it published."""
-    with pytest.raises(DataLossError, match=r"batch 5 .* has no batch before it in Kafka"):
+    with pytest.raises(DataLossError, match=r"batch 5 .* follows no earlier batch in Kafka"):
         _writer(servers, name).publish(5, "offsets", _columns(topic(2, "-out"), 5))
 
 
@@ -284,7 +284,7 @@ def test_a_transaction_that_outlives_its_timeout_is_published_again(servers, top
             time.sleep(1)
             _expire(admin, out)
 
-    with pytest.raises(TransactionTimeoutError, match=r'the transaction of batch 0 of ".*" outlived') as caught:
+    with pytest.raises(TransactionTimeoutError, match=r'the transaction of batch 0 of ".*" exceeded') as caught:
         writer.publish(0, "offsets", _columns(out, 0), {out: {0: 7}}, between=linger)
     assert caught.value.restartable
     assert writer.open() is None

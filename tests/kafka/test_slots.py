@@ -93,7 +93,7 @@ def test_what_was_published_before_the_driver_failed_is_not_published_again(benc
             bench.run(counting("part"), publish="executors")
     assert 400 == len(bench.read("part-out"))
     assert last_marker(bench.admin, "part-commits") is None
-    with pytest.raises(CheckpointError, match="cannot serve this topology") as caught:
+    with pytest.raises(CheckpointError, match="does not fit this topology") as caught:
         bench.run(counting("part"))
     assert "executors" in (caught.value.detail or "")
     records += bench.fill("part-in", 100, 4, begin=400)

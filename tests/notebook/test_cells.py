@@ -120,7 +120,7 @@ def test_a_handle_whose_cell_no_longer_makes_it_says_so(shell: Shell) -> None:
     shell.run("scratch = paid.map_values(str)\nscratch", "scratch")
     shell.run("1 + 1", "scratch")
     shown = shell.run("scratch", "show")
-    assert "is stale: its cell has run again without it" in shown
+    assert "is stale: its cell ran again and no longer declares it" in shown
     assert "Hint: declare it again, or use another handle" in shown
 
 

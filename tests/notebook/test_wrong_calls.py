@@ -137,7 +137,7 @@ def test_elements_that_only_a_call_would_tell_are_not_guessed(shell: Shell, sour
         ("streams = new KafkaStreams(topology, props)", "ks.deploy(topology, …) runs it on Spark, "),
         ("builder = new StreamsBuilder()", "leave out new: write StreamsBuilder(…)"),
         ("numbers.filter((key, value) -> value > 3)", "write a function as lambda key, value: …"),
-        ('numbers.process(Watch::new, "store")', "name the function or the class itself, or write a lambda"),
+        ('numbers.process(Watch::new, "store")', "pass the function or class itself, or a lambda"),
         ('KStream<String, Long> more = builder.stream("more")', "leave out the type: more = …"),
         ("from kstreamnb import KeyValue", "write a pair as a tuple: (key, value)"),
         ('ks.Record("k", "v", 0).headers.add("trace", b"1")', "headers are pairs of a name and bytes"),

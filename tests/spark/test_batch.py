@@ -380,7 +380,7 @@ def test_a_column_without_a_json_value_is_refused_before_the_run(spark: Any, val
     frame = spark.sql(f"SELECT 'a' key, {value} value, 0L timestamp")
     builder = ks.StreamsBuilder("months")
     builder.stream("in").to("out")
-    with pytest.raises(ks.errors.ConfigError, match=f'column "value" has type "{kind}", of which JSON has no'):
+    with pytest.raises(ks.errors.ConfigError, match=f'column "value" has type "{kind}", which JSON cannot'):
         ks.run(builder.build(), spark=spark, inputs={"in": frame})
-    with pytest.raises(ks.errors.ConfigError, match=f'column "value" has type "{kind}", of which JSON has no'):
+    with pytest.raises(ks.errors.ConfigError, match=f'column "value" has type "{kind}", which JSON cannot'):
         ks.Sample.from_dataframe(frame, topic="in", timestamp="timestamp")

@@ -123,7 +123,7 @@ def test_mistakes_are_told_without_a_traceback(run, arguments, message):
         (["replay", "app_of_test.py", "sample.md", "--config", "num"], '"num" is not NAME=VALUE'),
         (["deploy", "app_of_test.py", "--servers", "localhost:9"], "Missing option '--checkpoint'"),
         (["capture", "orders", "-o", "file"], "Missing option '--servers'"),
-        (["reset", "--servers", "localhost:9", "--application-id", "a", "--to-latest", "--shift-by", "2"], "one way"),
+        (["reset", "--servers", "localhost:9", "--application-id", "a", "--to-latest", "--shift-by", "2"], "only one"),
         (["draw"], "No such command 'draw'"),
     ],
 )

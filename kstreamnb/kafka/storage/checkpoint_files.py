@@ -264,9 +264,8 @@ def local_folder(checkpoint: object) -> Path | None:
         ('/data/shop', 'shop', None)
     """
     if not isinstance(checkpoint, str | Path) or not str(checkpoint):
-        raise ConfigError(
-            f"checkpoint cannot be {checkpoint!r}", hint="pass a folder or an address, as text or as a Path"
-        )
+        hint = "pass a folder or an address, as text or as a Path"
+        raise ConfigError(f"checkpoint cannot be {checkpoint!r}", hint=hint)
     scheme = None if isinstance(checkpoint, Path) else _SCHEME.fullmatch(checkpoint)
     if scheme is None:
         return Path(checkpoint).absolute()  # Spark's processes may have another working directory
@@ -274,9 +273,8 @@ def local_folder(checkpoint: object) -> Path | None:
         return None
     path = re.sub(r"^//(localhost)?(?=/)", "", scheme[2])
     if not path.startswith("/") or path.startswith("//"):
-        raise ConfigError(
-            f'checkpoint "{checkpoint}" is not an absolute path of this machine', hint='write it as "file:/folder"'
-        )
+        fact = f'checkpoint "{checkpoint}" is not an absolute path of this machine'
+        raise ConfigError(fact, hint='write it as "file:/folder"')
     return Path(path)
 
 

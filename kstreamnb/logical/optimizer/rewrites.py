@@ -60,13 +60,11 @@ def _refuse_both(topic: str, first: LogicalNode, second: LogicalNode) -> None:
 
 def _check_mergeable(first: StreamSource, later: StreamSource, topic: str) -> None:
     if set(first.topics) != set(later.topics):
-        raise TopologyError(
-            f'topic "{topic}" is read by two streams with different lists of topics',
-            detail=f"{first.name} reads {', '.join(first.topics)}; {later.name} reads {', '.join(later.topics)}",
-            hint="read the topic alone and merge streams where they belong together",
-            origin=later.origin,
-            java="Invalid topology: Two source nodes are subscribed to overlapping but not equal input topics",
-        )
+        fact = f'topic "{topic}" is read by two streams with different lists of topics'
+        detail = f"{first.name} reads {', '.join(first.topics)}; {later.name} reads {', '.join(later.topics)}"
+        hint = "read the topic alone and merge streams where they belong together"
+        java = "Invalid topology: Two source nodes are subscribed to overlapping but not equal input topics"
+        raise TopologyError(fact, detail=detail, hint=hint, origin=later.origin, java=java)
     if first.offset_reset != later.offset_reset:
         fact = f'topic "{topic}" is read with two different offset resets'
         detail = f"{first.name}: {first.offset_reset}; {later.name}: {later.offset_reset}"

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import traitlets
 
+from kstreamnb.core.arguments import expect
 from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.errors import ConfigError, EngineError
@@ -52,8 +53,7 @@ class SampleEditor(FactsWidget):
     sample = traitlets.Any()
 
     def __init__(self, sample: Sample) -> None:
-        if not isinstance(sample, Sample):
-            raise EngineError(f"expected a sample, got {type(sample).__name__}", hint="pass a Sample")
+        expect(sample, Sample, "sample", hint="pass a Sample")
         self.sample = self._given = sample
         self._numbers_offsets = number_offsets(sample.records) == sample.records
         self._rows: tuple[_Row, ...] = tuple(map(_Row, sample.records))

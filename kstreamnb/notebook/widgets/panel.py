@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
+from kstreamnb.core.arguments import expect
 from kstreamnb.core.formatting import format_value, pluralize
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.tables import escaped, html_table, text_table
 from kstreamnb.display.charts import to_charts_svg
 from kstreamnb.display.graph import Overlay, graph_view
-from kstreamnb.errors import EngineError
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.capture import capture
 from kstreamnb.masking import without_secrets
@@ -41,8 +41,7 @@ class DeployPanel(FactsWidget):
     _esm = esm("panel")
 
     def __init__(self, query: Query) -> None:
-        if not isinstance(query, Query):
-            raise EngineError(f"expected a query, got {type(query).__name__}", hint="pass the result of ks.deploy")
+        expect(query, Query, "query", hint="pass the result of ks.deploy")
         self.query = query
         self._rows: dict[str, int] = {}
         self._letters: list[list[str]] = []

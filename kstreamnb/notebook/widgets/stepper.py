@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import traitlets
 
+from kstreamnb.core.arguments import expect
 from kstreamnb.core.formatting import format_time, format_value, pluralize, shown_of
 from kstreamnb.display.graph import GraphView, Overlay, graph_view
 from kstreamnb.display.logical import logical_view
@@ -48,8 +49,7 @@ class Stepper(GraphWidget):
     graph = traitlets.Dict().tag(sync=True)
 
     def __init__(self, replay: Replay) -> None:
-        if not isinstance(replay, Replay):
-            raise EngineError(f"expected a replay, got {type(replay).__name__}", hint="pass the result of ks.replay")
+        expect(replay, Replay, "replay", hint="pass the result of ks.replay")
         self.replay = self.pictured = replay
         self.audiences = (replay.followers,)
         self._description, overlay = described(replay)

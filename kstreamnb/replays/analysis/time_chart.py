@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, TypeAlias
 
-from kstreamnb.core.formatting import format_interval, format_time, format_value, join_list, pluralize
+from kstreamnb.core.formatting import format_interval, format_time, format_value, join_list, shown_of
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.tables import Tabular
 from kstreamnb.core.time import MAX_TIME_MS
@@ -188,7 +188,7 @@ class TimeChart(Tabular):
             what = f"timeline of the join of {join_list(self.tracks)}"
         about = f" ({self.about})" if self.about else ""
         noun = "task" if lanes and lanes[0].label.startswith("task ") else "key"
-        counts = [_of(len(lanes), self.total[0], noun), _of(len(records), self.total[1], "record")]
+        counts = [shown_of(len(lanes), self.total[0], noun), shown_of(len(records), self.total[1], "record")]
         for fate in ("late", "partly late", "dropped"):
             number = sum(record.fate == fate for record in records)
             counts += [f"{number:,} {fate}"] if number else []
@@ -218,10 +218,6 @@ _HEADERS: dict[ChartKind, _Cells] = {
     "rows": ("task", "key", "from", "until", "value"),
     "input": ("task", "key", "records at"),
 }
-
-
-def _of(shown: int, count: int, noun: str) -> str:
-    return pluralize(count, noun) if shown == count else f"{shown:,} of {pluralize(count, noun)}"
 
 
 def _times(records: list[TimedRecord]) -> str:

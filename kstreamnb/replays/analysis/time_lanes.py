@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
+from kstreamnb.core.arguments import at_least
 from kstreamnb.core.formatting import format_value
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.time import MAX_TIME_MS, Instant, instant_ms
@@ -32,8 +33,7 @@ class Lanes(NamedTuple):
         cls, by: Literal["key", "task"], key: object, between: tuple[Instant, Instant] | None, most: int
     ) -> Lanes:
         """Return the choice; raise EngineError or ConfigError for one that makes no picture."""
-        if most < 1:
-            raise EngineError(f"most must be at least 1, got {most}")
+        at_least(1, most, "most")
         if between is None:
             return cls(by, key, None, most)
         start, end = (instant_ms(each, "between") for each in between)

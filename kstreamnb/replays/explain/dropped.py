@@ -129,7 +129,7 @@ def _late(run: RecordedRun, drop: Drop) -> tuple[str, str | None]:
 def _expired(run: RecordedRun, drop: Drop) -> tuple[str, str | None]:
     numbers = drop.details
     if "retention_ms" not in numbers:
-        return "an answer to an older row of the left table, which has changed meanwhile", None
+        return "an answer to an older version of the left table's row, which has changed since", None
     time, retention = numbers["stream_time_ms"], numbers["retention_ms"]
     kept = f"stream time {format_time(time)} − retention {format_duration(retention)} = {format_time(time - retention)}"
     return (

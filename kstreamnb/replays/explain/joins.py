@@ -161,7 +161,7 @@ def key_clash(key: object, others: Iterable[object]) -> str:
     for other in others:
         if type(other) is not type(key) and (other == key or str(other) == str(key)):
             kinds = f"{type(key).__name__} and {type(other).__name__}"
-            return f"keys {format_value(key)} and {format_value(other)} differ: {kinds} have other bytes"
+            return f"keys {format_value(key)} and {format_value(other)} differ: {kinds} are serialized differently"
     return ""
 
 

@@ -56,7 +56,7 @@ def _placed(run: RecordedRun, key: object, topic: str, serde: Serde) -> Explanat
     because += [f"task {task} takes it"] if task else []
     because += [f"{described(run, name)} has a custom partitioner, which may choose another" for name in custom]
     if seen:
-        odd = "" if seen == [partition] else ": not (only) where Kafka's partitioner puts it"
+        odd = "" if seen == [partition] else f"; Kafka's partitioner would choose {partition}"
         because.append(f"in this run its records were in partition {join_list(map(str, seen))}{odd}")
     belongs = "belongs in" if custom else "goes to"
     return Explanation(

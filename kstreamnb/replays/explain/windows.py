@@ -68,7 +68,7 @@ def _explain_buffered(run: RecordedRun, each: BufferedRecord) -> Explanation:
     record = f"a {what} of key {format_value(each.key)} (value {format_value(each.value)})"
     return Explanation(
         f"{record} {waits} at {described(run, each.node)} in task {each.task}: {out} at stream time "
-        f"{format_time(each.due_ms)} ({each.rule}), and it is at {format_time(now)} there",
+        f"{format_time(each.due_ms)} ({each.rule}), and stream time there is {format_time(now)}",
         numbers={"stream_time_ms": now, "due_ms": each.due_ms, "missing_ms": missing},
         node=each.node,
         task=each.task,

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from kstreamnb.core.formatting import format_time
 from kstreamnb.core.record import Headers
 from kstreamnb.core.time import Clock
-from kstreamnb.errors import ConfigError, RecordRefusedError
-from kstreamnb.runtime.context.config import Config
+from kstreamnb.errors import RecordRefusedError
+from kstreamnb.runtime.context.config import Config, whole
 from kstreamnb.state.codec import varint_size
 
 TIME_LIMITS = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
@@ -36,7 +36,7 @@ class RecordLimits(NamedTuple):
         settings = {"max.request.size": config.client_settings("producer").get("max.request.size")}
         for name in TIME_LIMITS:
             settings[name] = config.others.get(f"topic.{topic}.{name}", config.others.get(f"topic.{name}"))
-        return cls(*(_number(name, value) for name, value in settings.items()))
+        return cls(*(None if value is None else whole(name, value) for name, value in settings.items()))
 
     @staticmethod
     def configured(config: Config) -> bool:
@@ -78,12 +78,3 @@ def record_size(key: bytes | None, value: bytes | None, headers: Headers) -> int
 
 def _sized(data: bytes | None) -> int:
     return _NULL_SIZE if data is None else varint_size(len(data)) + len(data)
-
-
-def _number(name: str, value: object) -> int | None:
-    if value is None:
-        return None
-    try:
-        return int(str(value))
-    except ValueError:
-        raise ConfigError(f'expected a whole number for setting "{name}", got "{value}"') from None

@@ -167,13 +167,13 @@ class Config:
         if self.commit_interval_ms is None:
             object.__setattr__(self, "commit_interval_ms", 100 if self.exactly_once else 30_000)
         in_flight = self.client_settings("producer").get(_IN_FLIGHT)
-        if self.exactly_once and in_flight is not None and _whole(_IN_FLIGHT, in_flight) > _MOST_IN_FLIGHT:
+        if self.exactly_once and in_flight is not None and whole(_IN_FLIGHT, in_flight) > _MOST_IN_FLIGHT:
             java = f"Can't exceed {_MOST_IN_FLIGHT} when exactly-once processing is enabled"
             raise ConfigError(f'setting "{_IN_FLIGHT}" is {in_flight}: retries could change the order', java=java)
         for name in ("cache_max_bytes", "commit_interval_ms", "buffered_records_per_partition", "max_poll_records"):
-            object.__setattr__(self, name, _whole(name, getattr(self, name)))
+            object.__setattr__(self, name, whole(name, getattr(self, name)))
         _ = self.replication_factor  # refuses invalid values
-        object.__setattr__(self, "max_task_idle_ms", _whole("max_task_idle_ms", self.max_task_idle_ms, least=-1))
+        object.__setattr__(self, "max_task_idle_ms", whole("max_task_idle_ms", self.max_task_idle_ms, least=-1))
         handles_global = _flag("processing_handler_global", self.processing_handler_global)
         object.__setattr__(self, "processing_handler_global", handles_global)
 
@@ -185,7 +185,7 @@ class Config:
     @property
     def replication_factor(self) -> int:
         """Replicas of topics that `deploy` creates (``replication.factor``); -1, the default, asks the broker."""
-        replicas = _whole("replication.factor", self.others.get("replication.factor", -1), least=-1)
+        replicas = whole("replication.factor", self.others.get("replication.factor", -1), least=-1)
         if replicas == 0:
             raise ConfigError("replication.factor must be at least 1, or -1 for the broker's default, got 0")
         return replicas
@@ -258,7 +258,8 @@ def _serde(value: Any) -> Serde:
     return value() if isinstance(value, type) else value  # type: ignore[no-any-return]
 
 
-def _whole(name: str, value: Any, *, least: int = 0) -> int:
+def whole(name: str, value: Any, *, least: int = 0) -> int:
+    """Return the whole number that a setting holds, which may be text; raise ConfigError for anything else."""
     try:
         number = int(value)
         if isinstance(value, float) and number != value:
@@ -274,7 +275,7 @@ def _flag(name: str, value: object) -> bool:
         return value
     if str(value).lower() in ("true", "false"):
         return str(value).lower() == "true"
-    raise ConfigError(f'setting "{name}" has to be true or false, not "{value}"')
+    raise ConfigError(f'setting "{name}" must be true or false, got "{value}"')
 
 
 def _unknown(name: str, known: set[str]) -> ConfigError:

@@ -158,10 +158,10 @@ def first_due(interval_ms: int, kind: str, start_ms: int | None, now_ms: int) ->
         raise ConfigError(f'unknown punctuation type "{kind}"', hint='pass "stream_time" or "wall_clock_time"')
     if interval_ms < 1:
         java = "The minimum supported scheduling interval is 1 millisecond."
-        raise ConfigError(f"an interval of {interval_ms} ms between punctuations is too short", java=java)
+        raise ConfigError(f"interval of a punctuator must be at least 1 ms, got {interval_ms} ms", java=java)
     if start_ms is not None and start_ms < 0:
         java = "The minimum supported start time is Instant.EPOCH."
-        raise ConfigError(f"a punctuation must not start before the epoch, got {start_ms} ms", java=java)
+        raise ConfigError(f"start of a punctuator must not be before the epoch, got {start_ms} ms", java=java)
     if start_ms is None:
         return 0 if kind == PunctuationType.STREAM_TIME else now_ms + interval_ms
     if start_ms >= now_ms:

@@ -30,7 +30,7 @@ class InitialState:
         for task_id, stores in self.tasks.items():
             task = known.get(task_id)
             if task is None or stores.keys() - task.stores.keys():
-                fact = f'the state is of a task "{task_id}" with {", ".join(sorted(stores)) or "no stores"}'
+                fact = f'the state belongs to a task "{task_id}" with {", ".join(sorted(stores)) or "no stores"}'
                 hint = "give the topology that wrote it, and the partitions that its topics have"
                 raise ConfigError(fact, detail=f"tasks here are {', '.join(known)}", hint=hint)
             for name, rows in stores.items():

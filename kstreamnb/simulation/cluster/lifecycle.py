@@ -119,9 +119,8 @@ class ApplicationLifecycle:
         Raises: EngineError if the application is running.
         """
         if self.status == "running":
-            raise EngineError(
-                f'application "{self.id}" is running', hint="close it first", java="Cannot clean up while running."
-            )
+            fact = f'application "{self.id}" is running'
+            raise EngineError(fact, hint="close it first", java="Cannot clean up while running.")
         self.lose_store()
 
     def reset(self, input_topics: Mapping[str, int] | Iterable[str]) -> None:
@@ -149,7 +148,7 @@ class ApplicationLifecycle:
 
     def _take_code(self, topology: Topology) -> None:
         if str(topology.describe()) != str(self.topology.describe()):
-            fact = f'the new code of application "{self.id}" describes another topology'
+            fact = f'the new code of application "{self.id}" has a different topology'
             hint = "compare them with ks.testing.diff, or add the new one as another application"
             raise EngineError(fact, detail="its stores and offsets belong to the nodes of the old one", hint=hint)
         self.topology = topology

@@ -60,7 +60,6 @@ def check_assignment(
     }
     detail = "; ".join(f"{what}: {', '.join(which)}" for what, which in wrong.items() if which)
     if detail:
-        raise EngineError(
-            "the assignor returned an invalid assignment", detail=detail, hint="assign each task to exactly one member"
-        )
+        fact = "the assignor returned an invalid assignment"
+        raise EngineError(fact, detail=detail, hint="assign each task to exactly one member")
     return result

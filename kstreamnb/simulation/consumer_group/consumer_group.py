@@ -297,9 +297,8 @@ class ConsumerGroup(OffsetTable):
         at_least(0, offset, "offset")
         member = self._member(name)
         if partition not in member.owned:
-            raise EngineError(
-                f'"{name}" does not own "{partition}"', hint=f"it owns {', '.join(member.owned) or 'nothing'}"
-            )
+            hint = f"it owns {', '.join(member.owned) or 'nothing'}"
+            raise EngineError(f'"{name}" does not own "{partition}"', hint=hint)
         member.positions[partition] = offset
 
     def holder_of(self, topic: str, key: object, *, key_serde: Serde | str = "string") -> KeyHolder:
@@ -344,9 +343,8 @@ class ConsumerGroup(OffsetTable):
         """
         check_arguments(ConsumerGroup.reset_offsets, locals())
         if self._members:
-            raise EngineError(
-                f'group "{self.id}" is active', detail=f"members: {', '.join(self._members)}", hint="stop them first"
-            )
+            detail = f"members: {', '.join(self._members)}"
+            raise EngineError(f'group "{self.id}" is active', detail=detail, hint="stop them first")
         result = {}
         for partition in self.log.partitions:
             log = self.log[partition]
@@ -383,7 +381,7 @@ class ConsumerGroup(OffsetTable):
         paused = len(before) if self._is_eager else len(moved)
         fresh = sum(partition not in before for partition in self._known)
         words = f"{fresh} new, " if fresh else ""
-        words += f"{len(moved)} moved, {paused} paused, {len(self._known) - fresh - paused} went on"
+        words += f"{len(moved)} moved, {paused} paused, {len(self._known) - fresh - paused} continued"
         self._events.append(GroupEvent(self.now_ms, reason, "", self._sorted(moved), words, len(moved), paused))
         self._warm_up(warmups)
 

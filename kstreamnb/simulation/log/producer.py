@@ -289,11 +289,10 @@ class LogProducer:
             return
         self.log.advance_wall_clock_time(f"{self._block_ms}ms")
         if self.buffered_bytes + size > self._buffer_bytes:
-            raise BufferExhaustedError(
-                f'the producer\'s buffer has no room for a record of topic "{topic}"',
-                detail=f"{self.buffered_bytes} of {self._buffer_bytes} bytes are in use after {self._block_ms} ms",
-                hint="send more slowly, or increase buffer_bytes; buffered records are still sent",
-            )
+            fact = f'the producer\'s buffer has no room for a record of topic "{topic}"'
+            detail = f"{self.buffered_bytes} of {self._buffer_bytes} bytes are in use after {self._block_ms} ms"
+            hint = "send more slowly, or increase buffer_bytes; buffered records are still sent"
+            raise BufferExhaustedError(fact, detail=detail, hint=hint)
 
     def _leader(self, batch: _Batch) -> int | None:
         return self.log._leader(*batch.partition)  # noqa: SLF001 - part of the same log

@@ -20,9 +20,8 @@ from kstreamnb.core.heap import gc_relaxed
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import Clock
 from kstreamnb.errors import KStreamError, SerdeError
-from kstreamnb.runtime.context.event_time import EventTimes
 from kstreamnb.runtime.task.task import GlobalTask
-from kstreamnb.spark.execution.event_times import event_times_of
+from kstreamnb.spark.execution.event_times import EventTimes, event_times_of
 from kstreamnb.spark.execution.failures import pack_failure
 from kstreamnb.spark.execution.frame_rows import FrameRows, by_partition, in_order
 from kstreamnb.spark.execution.record_batch import OrderKey, RecordBatch, pack, unpack

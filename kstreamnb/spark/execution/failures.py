@@ -91,7 +91,7 @@ def spark_failure(what: str, error: BaseException) -> EngineError:
     if TOO_SLOW in text:
         return SparkError(
             f"{what} failed: {TOO_SLOW}",
-            detail="this machine was too busy to start a process of Spark's within 10 s",
+            detail="this machine was too busy to start a Spark process within 10 s",
             hint="start it again",
         )
     if TWO_WRITERS in text:
@@ -121,7 +121,7 @@ def spark_failure(what: str, error: BaseException) -> EngineError:
         kit = module == "kstreamnb"
         return SparkError(
             f'{what} failed: Spark\'s workers cannot import module "{missing.group(1)}"',
-            detail="they find what is installed there, what PYTHONPATH names, and what was sent to them",
+            detail="they can import installed packages, modules on PYTHONPATH, and modules that were sent to them",
             hint=f"call ks.spark.ship(spark{'' if kit else f', {module!r}'}) before"
             + ("" if kit else ", or define the function in the notebook"),
         )
@@ -134,7 +134,7 @@ def spark_failure(what: str, error: BaseException) -> EngineError:
     if is_damage(error):
         hint = "restore the checkpoint from a copy, or reset the application"
         return CheckpointError(message, detail=shown, hint=hint)
-    return SparkError(message, detail=shown, hint="ks.spark.spark_logs() shows all that Spark says")
+    return SparkError(message, detail=shown, hint="ks.spark.spark_logs() shows Spark's complete log")
 
 
 def worker_died(what: str, error: BaseException, positions: Sequence[str]) -> EngineError | None:

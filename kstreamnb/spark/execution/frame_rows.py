@@ -182,8 +182,8 @@ def _gathered(parts: Sequence[FrameRows], source: Places, row: Places) -> pa.Rec
     taken = [parts[source[order[begin]]].arrow.take(pa.array(row[order[begin:end]])) for begin, end in cuts]
     together, *beyond = pa.Table.from_batches(taken).combine_chunks().to_batches()
     if beyond:  # Arrow starts another piece where the text of a column exceeds 2 GB
-        hint = "if many rows have one time, give an order that tells them apart: ks.spark.FrameInput(frame, order_by=…)"
-        raise EngineError("a column of rows that are sorted together has more than 2 GB of text", hint=hint)
+        hint = "if many rows have the same time, pass a column that orders them: ks.spark.FrameInput(frame, order_by=…)"
+        raise EngineError("a text column exceeds 2 GB in rows that must be sorted together", hint=hint)
     if (np.diff(order) == 1).all():
         return together
     back = np.empty(len(order), np.int64)

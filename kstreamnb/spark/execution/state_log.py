@@ -249,7 +249,7 @@ def _ensure_equal(cached: CachedTask, again: CachedTask) -> None:
             detail = f"rows that differ: {count}; entry {cached.seq} of its log"
             raise StateError(fact, detail=detail, hint="restart the query: its workers read the committed state")
     if cached.positions != again.positions:
-        raise StateError("a worker remembers other positions than those that were committed")
+        raise StateError("a worker's positions differ from the committed ones")
 
 
 def _differing(one: MutableMapping[Any, Any], other: MutableMapping[Any, Any]) -> Iterator[Any]:

@@ -134,7 +134,7 @@ class BoundSink(QuerySink):
 
 def history_of(sink: BoundSink, destination: str) -> BatchHistory:
     """Return the batches of a sink's query, to compare with the last one in its destination, named ``destination``."""
-    deployment, lost = sink.bound, f"{destination} has none: it was emptied or replaced, or is another one"
+    deployment, lost = sink.bound, f"{destination} has none: it was emptied or replaced, or the wrong one was given"
     return BatchHistory(deployment.application.id, deployment.name, sink.again, sink.without_output, destination, lost)
 
 

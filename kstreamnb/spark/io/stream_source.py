@@ -24,9 +24,8 @@ from kstreamnb.core.heap import freeze_heap, gc_relaxed
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import EngineError, PartitionError
 from kstreamnb.kafka.batch_offsets import Offsets, count_between, ranges
-from kstreamnb.runtime.context.event_time import EventTimes
 from kstreamnb.spark.contracts import Chunk, OffsetSource, from_json, to_json
-from kstreamnb.spark.execution.event_times import event_times_of
+from kstreamnb.spark.execution.event_times import EventTimes, event_times_of
 from kstreamnb.spark.execution.kafka_columns import column_from_kafka
 from kstreamnb.spark.execution.record_batch import TICK, WALL, OrderKey, RecordBatch, pack, root_order
 from kstreamnb.spark.execution.record_merge import partition_of
@@ -219,11 +218,10 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow)
     def _refuse_growth(begin: Offsets, end: Offsets) -> None:
         for topic, parts in end.items():
             if begin.get(topic) and len(parts) > len(begin[topic]):
-                raise PartitionError(
-                    f'topic "{topic}" has grown from {len(begin[topic])} to {len(parts)} partitions',
-                    detail="keys would move to other partitions, away from their state",
-                    hint="copy the topic into a new one that has them, and start from a new checkpoint",
-                )
+                fact = f'topic "{topic}" has grown from {len(begin[topic])} to {len(parts)} partitions'
+                detail = "keys would move to other partitions, away from their state"
+                hint = "copy the topic into a new one that has them, and start from a new checkpoint"
+                raise PartitionError(fact, detail=detail, hint=hint)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Share]:
         """Divide a batch: pieces of one task stay together; few records are not worth a second Python process."""

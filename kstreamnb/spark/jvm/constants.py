@@ -1,7 +1,5 @@
 """Texts and names of Spark's settings that several rooms share; imports no pyspark."""
 
-from __future__ import annotations
-
 import re
 
 LOCAL_MASTER = re.compile(r"local(\[\s*(\d+|\*)\s*(,\s*\d+\s*)?\])?")

@@ -260,8 +260,8 @@ def refuse_connect(spark: object) -> None:
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         raise ConfigError(
             "Spark Connect sessions are not supported",
-            detail="a query publishes from the process of its driver, and reads state through its JVM; such a session "
-            "has neither on this side",
+            detail="a query publishes from the process of its driver, and reads state through its JVM; a Connect "
+            "session offers access to neither",
             hint="run the program where the driver runs, with ks.spark.spark_session() or spark-submit",
         )
 

@@ -136,8 +136,8 @@ def adopt(
     folder = local_folder(checkpoint)
     if folder is None:
         fact = f'checkpoint "{checkpoint}" is not a folder of this machine'
-        detail = "the state of another application is adopted through files of a folder"
-        raise CheckpointError(fact, detail=detail, hint="give a folder that all machines of the cluster reach")
+        detail = "the state of another application can be adopted only into a local or mounted folder"
+        raise CheckpointError(fact, detail=detail, hint="give a folder that every machine of the cluster can reach")
     admin = Admin(bootstrap_servers)
     application = application_on(admin, topology, application_id, config)
     query = str(uuid.uuid4())  # noqa: TID251 - a new checkpoint is a new identity
@@ -207,7 +207,7 @@ def refuse_other_serdes(checkpoint: CheckpointFiles, config: Config) -> None:
     """Raise CheckpointError if the default serdes are not those with which the state was adopted."""
     before, now = checkpoint.read(f"{FOLDER}/{_SERDES_FILE}"), _default_serdes(config)
     if before is not None and before.decode() != now:
-        fact = "the state was adopted with other default serdes"
+        fact = "the state was adopted with different default serdes"
         detail = f"those of keys and values were {before.decode()}, and are {now} now"
         raise CheckpointError(fact, detail=detail, hint="pass the config= that adopt was given")
 

@@ -123,7 +123,7 @@ def _restore(state: FoundState, admin: Admin) -> None:
     deployment, existing = state.deployment, admin.topics()
     application, topics = deployment.application, logged_stores(deployment)
     for name in sorted(application.topology.stores.keys() - topics.keys()):
-        state.notes.append(f'store "{name}" has no changelog: it begins empty, as after a restart of Java')
+        state.notes.append(f'store "{name}" has no changelog: it starts empty, as it would after a restart in Java')
     state.problems += [f'store "{n}": topic "{t}" is missing' for n, t in sorted(topics.items()) if t not in existing]
     state.notes += checks.foreign_topics(application, topics.values(), existing)
     owned = {topic.name: topic for topic in changelog_topics(deployment) if topic.name in existing}

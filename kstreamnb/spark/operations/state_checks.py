@@ -26,7 +26,7 @@ def missing_offsets(application: ApplicationPlan, committed: Offsets, first: Off
     """Yield input partitions that have records, but no committed offset."""
     for topic in application.external:
         if topic not in committed:
-            yield f'group "{application.id}" has no offsets of topic "{topic}": it begins as in a new deployment'
+            yield f'group "{application.id}" has no offsets of topic "{topic}": it starts as in a new deployment'
             continue
         parts = [p for p, end in last[topic].items() if p not in committed[topic] and end > first[topic][p]]
         if parts:

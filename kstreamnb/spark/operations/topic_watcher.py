@@ -109,7 +109,7 @@ def _replaced(before: Mapping[str, str], now: Mapping[str, str], application: st
     for topic in sorted(now):
         if before.get(topic, now[topic]) != now[topic]:
             fact = f'input topic "{topic}" of "{application}" was deleted and created again'
-            detail = "its offsets start again at 0, so the query's position means nothing in it"
+            detail = "its offsets start again at 0, so the query's position no longer applies"
             return DataLossError(fact, detail=detail, hint=_WAY_OUT)
     return None
 
@@ -117,4 +117,4 @@ def _replaced(before: Mapping[str, str], now: Mapping[str, str], application: st
 def _missing(topic: str, application: str, *, read: bool) -> TopicDeletedError:
     fact = f'{"input" if read else "output"} topic "{topic}" of "{application}" no longer exists'
     hint = f"create it again; then {_WAY_OUT}" if read else "deploy the application again, which creates it"
-    return TopicDeletedError(fact, detail="it was deleted, or this user may no longer see it", hint=hint)
+    return TopicDeletedError(fact, detail="it was deleted, or this user lost access to it", hint=hint)

@@ -130,7 +130,7 @@ class DeploymentPlan(Displayed):
                 f"level {level.number}: sub-topologies {ids}; {pluralize(level.tasks, 'task')}; {level.operator}"
             )
             lines += [f"  store {store}" for store in level.stores]
-        lines.append("outputs: " + (", ".join(self.outputs) or "none that is known in advance"))
+        lines.append("outputs: " + (", ".join(self.outputs) or "none that can be known in advance"))
         if self.replicas is not None:
             factor = "the broker's default" if self.replicas < 0 else str(self.replicas)
             lines.append(f"new topics: replication factor {factor}")

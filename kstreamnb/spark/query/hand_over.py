@@ -79,17 +79,15 @@ def _drain(query: Query, timeout_s: float) -> None:
         if not query.is_active():
             query.restart()
         if not query.await_input(timeout_s):
-            raise ApplicationStateError(
-                f'"{query.application}" has not processed its input within {timeout_s:g} s',
-                hint="call hand_over(timeout_s=…) with more time, or stop its producers first",
-            )
+            fact = f'"{query.application}" has not processed its input within {timeout_s:g} s'
+            hint = "call hand_over(timeout_s=…) with more time, or stop its producers first"
+            raise ApplicationStateError(fact, hint=hint)
         query.stop()
         wait_until(lambda: not query.is_active(), _END_S)
         if last_begun(query.control.files) == last_batch(query.control.files):
             return
-    raise ApplicationStateError(
-        f'"{query.application}" did not finish its last batch', hint="call hand_over() again once its input is idle"
-    )
+    fact = f'"{query.application}" did not finish its last batch'
+    raise ApplicationStateError(fact, hint="call hand_over() again once its input is idle")
 
 
 def _repartition_topics(query: Query, servers: Servers) -> Offsets:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from kstreamnb.charts import Charts, CostPicture
+from kstreamnb.core.displayed import MimeTypes
 from kstreamnb.core.progress import under_way
 from kstreamnb.errors import KStreamError
 from kstreamnb.kafka.batch_offsets import Offsets, count_between
@@ -289,9 +290,7 @@ class Query(Suggesting):
         """Return state, positions and tasks as text; asks no broker, so the lag is unknown."""
         return str(QueryDescription(self.status(lag=False), self.deployment))
 
-    def _repr_mimebundle_(
-        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
-    ) -> dict[str, str]:
+    def _repr_mimebundle_(self, include: MimeTypes = None, exclude: MimeTypes = None) -> dict[str, str]:
         return QueryDescription(self.status(), self.deployment)._repr_mimebundle_(include, exclude)
 
     def __repr__(self) -> str:

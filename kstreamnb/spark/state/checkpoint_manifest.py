@@ -165,7 +165,7 @@ def other_partitions(checkpoint: CheckpointFiles, begun: int | None, expected: i
     """Return the error of state for another number of Spark partitions than its manifest or query has."""
     fact = f'checkpoint "{checkpoint}" has state for {begun} Spark partitions, not {expected}'
     hint = f'call ks.spark.rescale("{checkpoint}", {begun}), which finishes it; then deploy again'
-    return CheckpointError(fact, detail="it was rescaled since, or that was interrupted", hint=hint)
+    return CheckpointError(fact, detail="it was rescaled since, or a rescale was interrupted", hint=hint)
 
 
 def check_compatible(old: Manifest, new: Manifest) -> None:
@@ -176,7 +176,7 @@ def check_compatible(old: Manifest, new: Manifest) -> None:
     differences = [*_settings(old, new), *_differences(old, new)]
     if differences:
         raise CheckpointError(
-            f'the checkpoint of "{old.application}" cannot serve this topology',
+            f'the checkpoint of "{old.application}" does not fit this topology',
             detail="; ".join(differences),
             hint=(_SHIFTED if _is_shifted(old.state, new.state) else "")
             + "pass the topology, application_id= and config= that wrote it, "

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from kstreamnb.core.displayed import Displayed
+from kstreamnb.core.displayed import Displayed, MimeTypes
 from kstreamnb.errors import StateError, unknown
 from kstreamnb.frames import Framed, TabularRows
 from kstreamnb.spark.planning.deployment import Deployment, Replica, TaskPlacement
@@ -105,9 +105,7 @@ class StoreView(Displayed, Framed):
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(str(self))
 
-    def _repr_mimebundle_(
-        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
-    ) -> dict[str, str]:
+    def _repr_mimebundle_(self, include: MimeTypes = None, exclude: MimeTypes = None) -> dict[str, str]:
         return self._now()._repr_mimebundle_(include, exclude)
 
     def __repr__(self) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from kstreamnb.core.displayed import MimeTypes
 from kstreamnb.core.tables import html_table
 from kstreamnb.core.time import Duration, duration_ms
 from kstreamnb.errors import ConfigError
@@ -66,9 +67,7 @@ class Metrics(list[Metric]):
             lines[f"  {name:{name_width}}  {value:>{value_width}}  {labels}".rstrip()] = None
         return "\n".join(lines)
 
-    def _repr_mimebundle_(
-        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
-    ) -> dict[str, str]:
+    def _repr_mimebundle_(self, include: MimeTypes = None, exclude: MimeTypes = None) -> dict[str, str]:
         return {"text/plain": str(self), "text/html": html_table(_HEADER, self.table())}
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
+from kstreamnb.core.arguments import at_least, expect_number
 from kstreamnb.errors import ConfigError, did_you_mean
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan
@@ -41,13 +43,10 @@ def given_partitions(topology: Topology, config: Config, partitions: object) -> 
     return partitions, 1
 
 
-def _checked(what: str, count: object) -> int:
-    if type(count) is not int:
-        hint = 'pass a number, such as 4, or numbers by topic, such as {"orders": 4}'
-        raise ConfigError(f'{what} must be an integer, got "{count}"', hint=hint)
-    if count < 1:
-        raise ConfigError(f"{what} must be at least 1, got {count}")
-    return count
+def _checked(what: str, count: Any) -> int:
+    expect_number(count, what, hint='pass a number, such as 4, or numbers by topic, such as {"orders": 4}')
+    at_least(1, count, what)
+    return int(count)
 
 
 def _is_known(topology: Topology, config: Config, topic: str) -> bool:

@@ -90,9 +90,8 @@ class Router:
             sources = (source.topics or (str(source.pattern),) for source in self.topology.sources())
             read = sorted(set(chain.from_iterable(sources)))
             hint = did_you_mean(topic, read) or f"it reads {', '.join(read) or 'nothing'}; use sample.of_topic(…)"
-            raise EngineError(
-                f'no source of the topology reads topic "{topic}"', hint=hint, java=f"Unknown topic: {topic}"
-            )
+            fact = f'no source of the topology reads topic "{topic}"'
+            raise EngineError(fact, hint=hint, java=f"Unknown topic: {topic}")
         return route
 
     def task_serdes(self, index: int, topic: str) -> tuple[Serde, Serde] | None:

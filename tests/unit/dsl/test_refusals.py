@@ -73,11 +73,11 @@ REFUSED: dict[str, Callable[[Shop], object]] = {
     "a serde must be Serde, got 5": lambda shop: shop.builder.stream("orders", key_serde=5),
     'no built-in serde is called "lnog"': lambda shop: shop.orders.to("copies", value_serde="lnog"),
     'unknown offset reset "earlyest"': lambda shop: shop.builder.stream("orders", offset_reset="earlyest"),
-    "cached must be True or False, got 'no'": lambda shop: shop.orders.to_table(cached="no"),
+    "cached must be bool, got 'no'": lambda shop: shop.orders.to_table(cached="no"),
     "partitions must be at least 1, got 0": lambda shop: shop.orders.repartition(partitions=0),
     'retention of type "int" is not a duration': lambda shop: ks.Materialized("s", retention=5),  # type: ignore[arg-type]
-    "expected Suppressed, got type": lambda shop: shop.names.suppress("1h"),
-    "expected EmitStrategy, got type": lambda shop: (
+    "suppressed must be Suppressed, got '1h'": lambda shop: shop.names.suppress("1h"),
+    "strategy must be EmitStrategy, got 'on_window_close'": lambda shop: (
         shop.orders.group_by_key().windowed_by(ks.TimeWindows.of(size="1h")).emit_strategy("on_window_close")
     ),
     '"merge" takes a KStream, got type "KTable"': lambda shop: shop.orders.merge(shop.names),

@@ -29,7 +29,7 @@ def test_only_the_batch_of_the_marker_is_a_replay(last: int | None, batch: int, 
 @pytest.mark.parametrize(
     ("last", "batch", "error", "words"),
     [
-        (None, 1, DataLossError, 'batch 1 of "app" has no batch before it'),
+        (None, 1, DataLossError, 'batch 1 of "app" follows no earlier batch'),
         (4, 6, DataLossError, 'batch 5 of "app" is missing in Kafka'),
         (1, 7, DataLossError, 'batches 2 to 6 of "app" are missing in Kafka'),
         (4, 3, CheckpointError, "came after batch 4 was published to Kafka"),

@@ -246,7 +246,7 @@ def test_missing_output_of_a_key_counts_what_is_held_back_and_names_a_key_of_ano
     assert "1 record of key 1 went to" in run.why_no_output("out", key=1).answer
     assert "nothing of key 2 was written" in (held := run.why_no_output("out", key=2).answer)
     assert "1 record is held back at suppress" in held
-    unlike = 'got no record of key "2"; keys "2" and 2 differ: str and int have other bytes'
+    unlike = 'got no record of key "2"; keys "2" and 2 differ: str and int are serialized differently'
     assert run.why_no_output("out", key="2").answer.endswith(unlike)
 
 

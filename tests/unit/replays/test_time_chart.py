@@ -218,7 +218,7 @@ def test_a_selection_that_makes_no_picture_is_refused() -> None:
         run.timeline(by="window")  # type: ignore[arg-type]
     with pytest.raises(EngineError, match="between must be"):
         run.timeline(between=(5, 1))
-    with pytest.raises(EngineError, match="most must be at least 1"):
+    with pytest.raises(ConfigError, match="most must be at least 1"):
         run.timeline(most=0)
     with pytest.raises(ConfigError, match="has no time zone"):
         run.timeline(between=("2026-01-01T00:00", 1))

@@ -460,7 +460,7 @@ def test_the_production_handler_decides_about_a_time_that_the_topic_refuses(at: 
 
 def test_limits_are_whole_numbers() -> None:
     """A mistyped limit is refused before the first record."""
-    with pytest.raises(ConfigError, match="expected a whole number"):
+    with pytest.raises(ConfigError, match="must be an integer"):
         sized(**{"max.request.size": "1MB"})
 
 

@@ -636,7 +636,7 @@ def test_new_code_continues_with_old_state_until_it_is_reset() -> None:
 def test_new_code_with_another_topology_is_refused() -> None:
     """Its stores belong to other nodes; the application continues with the code that it has."""
     driver = ks.simulation.ClusterDriver(counted(), EXACTLY)
-    with pytest.raises(EngineError, match='the new code of application "count" describes another topology'):
+    with pytest.raises(EngineError, match='the new code of application "count" has a different topology'):
         driver.application.restart(topology=merged())
     assert driver.application.status == "running"
 

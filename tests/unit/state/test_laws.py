@@ -226,5 +226,5 @@ def test_versions_cannot_be_asked_for_from_a_later_time_to_an_earlier_one() -> N
     store = StoreTask().make("versioned", history_ms=100, segment_ms=7)
     store.put("a", 1, 10)
     assert [1] == [version.value for version in store.history("a", 10, 10)]
-    with pytest.raises(ConfigError, match="the end is before the start"):
+    with pytest.raises(ConfigError, match="ends before it starts"):
         store.history("a", 11, 10)

@@ -52,7 +52,7 @@ def test_a_changelog_gives_the_same_keys() -> None:
 
 def test_how_many_must_be_said() -> None:
     """A least-recently-used store needs a size."""
-    with pytest.raises(StateError, match="keeps the last used keys"):
+    with pytest.raises(StateError, match="needs max_entries"):
         StoreTask().make("lru")
 
 

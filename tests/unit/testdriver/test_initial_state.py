@@ -81,5 +81,5 @@ def test_a_replay_shows_the_state_with_which_it_began() -> None:
 
 def test_the_state_of_another_topology_is_refused() -> None:
     """S0-22: the error names the task and its stores."""
-    with pytest.raises(ks.errors.ConfigError, match='the state is of a task "0_0" with windows'):
+    with pytest.raises(ks.errors.ConfigError, match='the state belongs to a task "0_0" with windows'):
         driver_of("count", state_of(driver_of("tumbling")))

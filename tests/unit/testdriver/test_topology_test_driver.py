@@ -242,13 +242,13 @@ def test_a_store_of_another_kind_is_an_error_that_names_the_kind(getter: str, na
         (lambda driver: driver.create_input_topic("inn"), 'no source of the topology reads topic "inn"'),
         (lambda driver: driver.create_input_topic("inn"), 'did you mean "in"?'),
         (lambda driver: driver.create_input_topic("prices"), "it reads in; use sample.of_topic(…)"),
-        (lambda driver: driver.create_input_topic("in", key_serde=5), 'expected a key serde, got type "int"'),
-        (lambda driver: driver.create_output_topic("out", value_serde=5), 'expected a value serde, got type "int"'),
+        (lambda driver: driver.create_input_topic("in", key_serde=5), "a serde must be Serde, got 5"),
+        (lambda driver: driver.create_output_topic("out", value_serde=5), "a serde must be Serde, got 5"),
         (read_mistyped_output, 'did you mean "out"'),
         (lambda driver: driver.create_input_topic("in", auto_advance="-5ms"), "auto_advance must not be negative"),
         (lambda driver: counting(partitions=0), "partitions must be at least 1, got 0"),
         (lambda driver: counting(partitions={"in": 0}), 'of topic "in" must be at least 1, got 0'),
-        (lambda driver: counting(partitions="2"), 'partitions must be an integer, got "2"'),
+        (lambda driver: counting(partitions="2"), "partitions must be int, got '2'"),
         (lambda driver: counting(task_layout="splitt"), 'did you mean "split"'),
         (lambda driver: counting(observe=5), 'expected a Recording or a function, got type "int"'),
         (
@@ -433,9 +433,9 @@ class Sum(Processor[Any, Any, Any, Any]):
 
 
 MEANINGLESS = {
-    'partitions must be an integer, got "3"': {"partitions": "3"},
-    'partitions must be an integer, got "True"': {"partitions": True},
-    'the number of partitions of topic "orders" must be an integer, got "4"': {"partitions": {"orders": "4"}},
+    "partitions must be int, got '3'": {"partitions": "3"},
+    "partitions must be int, got True": {"partitions": True},
+    "the number of partitions of topic \"orders\" must be int, got '4'": {"partitions": {"orders": "4"}},
     'partitions are given for topic "odrers", which is neither read nor written': {"partitions": {"odrers": 4}},
 }
 
@@ -461,7 +461,7 @@ def test_what_is_no_topology_and_no_record_is_refused() -> None:
     """Refused before anything runs, with the accepted values."""
     builder = StreamsBuilder("shop")
     builder.stream("orders").to("out")
-    with pytest.raises(ConfigError, match='expected a Topology, got type "StreamsBuilder"'):
+    with pytest.raises(ConfigError, match='topology must be Topology, got type "StreamsBuilder"'):
         TopologyTestDriver(builder)  # type: ignore[arg-type]
     driver = TopologyTestDriver(builder.build())
     with pytest.raises(ConfigError, match='expected records, got type "int"'):

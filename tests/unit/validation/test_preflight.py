@@ -134,7 +134,7 @@ def test_late_records_of_a_sample_are_told_with_the_grace_that_keeps_them() -> N
     [
         (False, {}, None),
         (False, {"retention.ms": "60000"}, "retention.ms=60000 has no effect while its cleanup.policy is compact"),
-        (False, {"cleanup.policy": "delete"}, "cleanup.policy=delete removes rows that did not change lately"),
+        (False, {"cleanup.policy": "delete"}, "cleanup.policy=delete removes rows that have not changed recently"),
         (False, {"cleanup.policy": "compact,delete", "retention.ms": "60000"}, "it keeps 1m: a failure that lasts"),
         (False, {"cleanup.policy": "compact, delete", "retention.ms": "604800000"}, None),
         (True, {}, None),
@@ -389,7 +389,7 @@ def test_a_topic_that_is_written_back_to_itself_is_a_warning(flow: Any, *, warns
     builder = ks.StreamsBuilder("loop")
     flow(builder.stream("trips"))
     found = check(builder.build(), sample=[record("trips", "a", 1)])
-    assert warns == any("a run never ends" in each.fact and each.origin for each in found)
+    assert warns == any("processing never ends" in each.fact and each.origin for each in found)
 
 
 @pytest.mark.parametrize("records", [1, 50])
@@ -458,7 +458,7 @@ def test_a_loop_through_two_topics_is_found() -> None:
     builder = ks.StreamsBuilder("loop")
     builder.stream("there").map_values(str).to("back")
     builder.stream("back").map_values(str).to("there")
-    assert 2 == sum("a run never ends" in each.fact for each in check(builder.build()))
+    assert 2 == sum("processing never ends" in each.fact for each in check(builder.build()))
 
 
 @pytest.mark.parametrize(

@@ -128,14 +128,14 @@ def test_without_anywidget_the_missing_package_is_named() -> None:
     ("opened", "said"),
     [
         (ks.widgets.explorer, "expected something with a graph, got int"),
-        (ks.widgets.stepper, "expected a replay, got int"),
+        (ks.widgets.stepper, "replay must be Replay, got 7"),
         (ks.widgets.browse, "expected rows, got int"),
-        (ks.widgets.edit, "expected a sample, got int"),
+        (ks.widgets.edit, "sample must be Sample, got 7"),
     ],
 )
 def test_what_cannot_be_shown_is_refused_with_a_hint(opened: Any, said: str) -> None:
     """The hint says what to pass instead."""
-    with pytest.raises(ks.errors.EngineError, match=said) as caught:
+    with pytest.raises(ks.KStreamError, match=said) as caught:
         opened(7)
     assert any(note.startswith("Hint: pass") for note in caught.value.__notes__)
 

@@ -24,7 +24,7 @@ def _handler(answer: object) -> str:
         if stopped and not bug:
             return f"the application stops at the pair {pair}, which {what}: {stopped}."
         if bug and not stopped:
-            return f"the pair {repr(pair)}, which {what}, is skipped in silence: that is a bug, and nobody hears of it."
+            return f"the pair {repr(pair)}, which {what}, is skipped silently, so the bug would go unnoticed."
     return ""
 
 

@@ -26,7 +26,7 @@ def _most(answer: object) -> str:
     for state, cents in _GERMANY:
         row = called(answer, "DE", {"state": state, "cents": cents, "country": "DE"}, row)
         if not isinstance(row, dict):
-            return f"the function returns {row!r}: it has to return the new row."
+            return f"the function returns {row!r}: it must return the new row."
     totals = cast("dict[str, object]", row)
     if "most" not in totals:
         return f'the row of Germany is {totals}: it has no "most" yet.'
