@@ -388,7 +388,7 @@ def test_a_processor_that_fills_a_global_store_has_no_punctuators() -> None:
 
 
 def test_a_processor_that_fills_a_global_store_has_the_task_id_of_kafka_and_no_children() -> None:
-    """What Kafka Streams says to a forward by name is part of the error."""
+    """The error has the words of Kafka Streams about a forward to a named child."""
 
     class Asks(ks.Processor):
         def process(self, record: ks.Record) -> None:
