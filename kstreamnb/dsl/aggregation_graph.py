@@ -196,8 +196,9 @@ def emit_aggregate_all(
     for index, aggregator in enumerate(grouped.groups.values()):
         name = graph.name_or_new(table.name, "COGROUPKSTREAM-AGGREGATE-", f"-cogroup-agg-{index}")
         node = _aggregation(name, grouped, store, FoldFunctions(initializer, aggregator, merger))
+        versioned = node.versioned if grouped.windows is None else None  # as in Java: windows inherit versions
         stored = {"stores": (store_name,)} if folded else {"own": (store,)}
-        folded.append(graph.add(replace(node, store=None, **stored), parents[index]))
+        folded.append(graph.add(replace(node, store=None, versioned=versioned, **stored), parents[index]))
     ids = tuple(node.id for node in folded)
     merge_name = graph.name_or_new(table.name, "COGROUPKSTREAM-MERGE-", "-cogroup-merge")
     merge = Table(name=merge_name, operator=PassThrough(), view=folded[0].view, computed_from=ids)

@@ -49,7 +49,8 @@ class StreamsBuilder(Suggesting):
         ensure_explicit_names: whether to refuse to build while a store or an internal topic has a generated name,
             which would change with the next edit (Kafka's ``ensure.explicit.internal.resource.naming``).
             Default: False.
-        processor_wrapper: function ``(name, operator)`` that returns the operator to use instead. Default: none.
+        processor_wrapper: function ``(name, operator)`` that returns the operator to use instead; not called for global
+            tables and stores. Default: none.
 
     Example:
         >>> builder = StreamsBuilder("inventory")

@@ -50,11 +50,9 @@ class _Lowering:
     def names(self, ids: tuple[int, ...]) -> tuple[str, ...]:
         return tuple(self.graph.by_id[id_].name for id_ in ids)
 
-    def wrapped(self, name: str, operator: Operator) -> Operator:
-        return operator if self.wrap is None else self.wrap(name, operator)
-
     def processor(self, node: nodes.LogicalNode, name: str, operator: Operator, *parents: str) -> None:
-        self.topology.add_processor(name, self.wrapped(name, operator), *parents, dsl=node.word, origin=node.origin)
+        wrapped = self.wrap(name, operator) if self.wrap else operator
+        self.topology.add_processor(name, wrapped, *parents, dsl=node.word, origin=node.origin)
 
     def connect(self, name: str, stores: tuple[str, ...]) -> None:
         if stores:
@@ -72,7 +70,7 @@ class _Lowering:
 
     @lower.register
     def _global(self, node: nodes.GlobalTable) -> None:
-        where = (node.store, node.source_name, node.topic, node.name, self.wrapped(node.name, node.operator))
+        where = (node.store, node.source_name, node.topic, node.name, node.operator)
         fields = {"timestamp_extractor": node.timestamp_extractor, "dsl": node.word, **node.settings}
         self.topology.add_global_store(*where, **fields)
 

@@ -232,6 +232,31 @@ class CachedKeyValueRows(CachedStore[Hashable, Any], KeyValueRows):
         """Put a row; None deletes it."""
         self.cache(self.keys.encode(key), self._kept(value))
 
+    def _scan(self, least: bytes, end: bytes | None, *, reverse: bool = False) -> Rows:
+        """Return rows of a range. Descending, an unflushed deletion is found by accident, as in Kafka Streams: it is a
+        row of None if the store has only lesser keys left, and hides nothing if the store still has a greater one.
+        """
+        if not reverse or all(self.cached[raw_key].row is not None for raw_key in self._dirty):
+            return super()._scan(least, end, reverse=reverse)
+        both = super()._between(least, end), list(self.cached)
+        stored, fresh = ([(self.keys.to_bytes(raw_key), raw_key) for raw_key in raw_keys] for raw_keys in both)
+        fresh = sorted(each for each in fresh if least <= each[0] and (end is None or each[0] < end))
+        rows = []
+        while fresh or stored:
+            new, old = fresh[-1:], stored[-1:]
+            entry = self.cached_row(new[0][1]) if new else None
+            if entry is None or (entry.row is not None and new < old):
+                raw_key = stored.pop()[1]
+                row = self._stored_row(raw_key)
+            else:
+                raw_key, row = new[0][1], entry.row
+                if fresh.pop() in old:
+                    stored.pop()
+                if row is None and not new > old > []:
+                    continue
+            rows.append((self._user_key(raw_key), self._shown(row)))
+        return Rows(rows)
+
     def _between(self, least: bytes, end: bytes | None) -> list[Hashable]:
         stored, shadow, to_bytes = super()._between(least, end), self._shadow(), self.keys.to_bytes
         if not shadow:

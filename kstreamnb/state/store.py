@@ -400,7 +400,7 @@ class TimestampedStoreForUser(StoreForUser):
         named = with_headers if self._store.keeps_headers else ValueAndTimestamp._make
         if isinstance(result, tuple):
             return named(result)
-        return result.map(lambda row: (row[0], named(row[1]))) if isinstance(result, Rows) else result
+        return result.map(lambda row: (row[0], row[1] and named(row[1]))) if isinstance(result, Rows) else result
 
 
 def with_headers(row: tuple[object, int] | None) -> ValueTimestampHeaders | None:

@@ -26,7 +26,7 @@ COUNTS = {
     "corners.jsonl.xz": 75,
     "describe.jsonl.xz": 747,
     "errors.jsonl.xz": 90,
-    "fuzzed.jsonl": 36,
+    "fuzzed.jsonl": 39,
     "headers.jsonl.xz": 189,
     "matrices.jsonl.xz": 35,
     "serdes.jsonl": 284,

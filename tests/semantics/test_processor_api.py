@@ -387,6 +387,22 @@ def test_a_processor_that_fills_a_global_store_has_no_punctuators() -> None:
         ks.TopologyTestDriver(builder.build())
 
 
+def test_a_processor_that_fills_a_global_store_has_the_task_id_of_kafka_and_no_children() -> None:
+    """The error has the words of Kafka Streams about a forward to a named child."""
+
+    class Asks(ks.Processor):
+        def process(self, record: ks.Record) -> None:
+            self.context.forward(record, self.context.task_id)
+
+    builder = ks.StreamsBuilder("global")
+    builder.add_global_store(ks.Stores.in_memory_key_value_store("all"), "in", Asks)
+    with pytest.raises(ks.errors.ProcessingError, match='no child "-1_-1"') as failed:
+        ks.TopologyTestDriver(builder.build()).create_input_topic("in").pipe_input("a", "1")
+    cause = failed.value.__cause__
+    assert isinstance(cause, ks.errors.ProcessingError)
+    assert cause.java == "this should not happen: forward() not supported in global processor context."
+
+
 def test_a_processor_that_fills_a_global_store_has_no_stream_time() -> None:
     """Kafka Streams refuses the question, as global records belong to no task."""
 

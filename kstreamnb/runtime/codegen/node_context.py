@@ -17,6 +17,8 @@ from kstreamnb.java_texts import STORE_NOT_CONNECTED
 from kstreamnb.runtime.context.punctuation import Schedule, first_due
 from kstreamnb.runtime.context.task_context import TaskContext
 
+_NOT_GLOBAL = "this should not happen: {}() not supported in global processor context."
+
 
 class NodeContext:
     """One node's view of its task.
@@ -26,7 +28,8 @@ class NodeContext:
 
     def __init__(self, context: TaskContext, node: str, children: Sequence[str], hop: Callable[[str], Forward]) -> None:
         plan = context.plan
-        self.node, self.task_id, self.partition = node, plan.task_id, plan.partition
+        self.node, self.partition = node, plan.partition
+        self.task_id = "-1_-1" if plan.is_global else plan.task_id  # as in Kafka
         self.application_id, self.configs = plan.application_id, plan.config.dotted
         self.metadata, self.resume = context.metadata, context.resume
         self.timestamp, self.headers = context.timestamp, context.headers
@@ -63,6 +66,8 @@ class NodeContext:
         """Return the function that forwards a record to one child; raises ProcessingError if it does not exist."""
         if child not in self._children:
             java = f"Unknown downstream node: {child} either does not exist or is not connected to this processor."
+            if self._task_context.plan.is_global:
+                java = _NOT_GLOBAL.format("forward")
             children = ", ".join(f'"{name}"' for name in self._children) or "none"
             detail = f"its children are {children}"
             raise ProcessingError(f'node "{self.node}" has no child "{child}"', detail=detail, java=java)
@@ -92,7 +97,7 @@ class NodeContext:
     def schedule(self, interval_ms: int, kind: str, punctuate: Punctuate, start_ms: int | None = None) -> Cancellable:
         """Call ``punctuate`` every ``interval_ms`` of "stream_time" or "wall_clock_time"."""
         context, name = self._task_context, f"schedule {self._scheduled}"
-        self._refuse_global("punctuators", "schedule() not supported in global processor context.")
+        self._refuse_global("punctuators", _NOT_GLOBAL.format("schedule"))
         stream = kind == PunctuationType.STREAM_TIME
         due = first_due(interval_ms, kind, start_ms, context.stream_time[0] if stream else context.clock.now_ms)
         is_new = (self.node, name) not in context.state_vars and (self.node, name) not in context.restored

@@ -123,11 +123,13 @@ class ErrorContext:
             "exception": f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins."),
             "message": detailed(error),
             "stacktrace": "".join(traceback.format_exception(error)),
-            "topic": self.topic or "null",
+            "topic": self.topic,  # None in a punctuator
             "partition": str(self.partition),
             "offset": str(self.offset),
         }
-        headers = tuple((f"__streams.errors.{name}", text.encode()) for name, text in about.items())
+        headers = (
+            (f"__streams.errors.{name}", None if text is None else text.encode()) for name, text in about.items()
+        )
         return DeadLetter(topic, self.raw_key, self.raw_value, self.timestamp, (*self.headers, *headers))
 
 

@@ -323,13 +323,16 @@ def test_a_failing_punctuator_is_the_processing_handlers_and_what_it_cannot_writ
 
     topology = Topology().add_source("in", "in").add_processor("ticking", Ticking, "in")
     topology.add_sink("out", "out", "ticking", value_serde=Serdes.long())
-    found = TopologyTestDriver(topology, {"processing_handler": decide, "production_handler": decide})
+    config = {"processing_handler": decide, "production_handler": decide, "dead_letter_topic": "dead"}
+    found = TopologyTestDriver(topology, config)
     for _ in range(3):
         found.advance_wall_clock_time("10ms")
     assert [3] == found.create_output_topic("out").read_values_to_list()
     assert [("punctuation", "ticking"), ("production", "out")] == [(each.stage, each.node) for each in seen]
     assert {(None, -1, -1, None)} == {(each.topic, each.partition, each.offset, each.raw_value) for each in seen}
     assert 2 == found.metrics()["dropped-records-total"]["0_0"]
+    letters = found.create_output_topic("dead", "bytes", "bytes").read_records()
+    assert [None, None] == [dict(each.headers)["__streams.errors.topic"] for each in letters]
 
 
 class Shaky:

@@ -112,6 +112,22 @@ def test_ranges_see_the_cache_over_the_store() -> None:
     assert [("a", "new")] == list(told.store.prefix_scan("a"))
 
 
+def test_a_descending_range_finds_unflushed_deletions_by_the_accident_of_kafka() -> None:
+    """As None above the rows of the store, and not at all below one that the cache does not have."""
+    told = Told("key_value")
+    for key in "bd":
+        told.at(1).put(key, "old")
+    told.flushed()
+    told.store.clear_cache()
+    told.at(2).put("c", None)
+    told.store.put("e", None)
+    assert [("e", None), ("d", "old"), ("b", "old")] == list(told.store.reverse_all())
+    told.store.delete("b")
+    assert [("e", None), ("d", "old"), ("b", "old")] == list(told.store.reverse_all())
+    told.flushed()
+    assert [("d", "old")] == list(told.store.reverse_all())
+
+
 def test_windows_are_told_by_window() -> None:
     """The listener gets windowed keys, and ranges overlay the cache on the store."""
     told = Told("timestamped_window", retention_ms=100, window_size_ms=10)
