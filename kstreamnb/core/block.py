@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from kstreamnb.core.serde import Serde
+
 
 @dataclass(frozen=True)
 class Block:
@@ -25,6 +27,8 @@ class Block:
         objects: what the words in braces stand for.
         window_size_ms: the new key is the one in the local name ``inner``, in a window of this size.
         counts: the new value is a count.
+        wire: the serde that has written the new value to the local name ``wire``, unless its type is a plain one; None
+            if none has.
 
     Example:
         >>> block = Block("value = {mapper}(value)", writes={"value"}, objects={"mapper": str})
@@ -37,6 +41,7 @@ class Block:
     objects: Mapping[str, object] = field(default_factory=dict)
     window_size_ms: int | None = None
     counts: bool = False
+    wire: Serde | None = None
 
     def render(self, name_of: Callable[[str], str], skip: str) -> list[str]:
         """Return the lines with names in place of words.

@@ -51,12 +51,14 @@ class BindContext(Protocol):
         task_id: ``<sub-topology>_<partition>``, such as ``0_3``.
         partition: the partition of the task.
         application_id: the application's id, the prefix of internal topics.
+        keeps_copies: whether stores keep values as copies instead of bytes.
     """
 
     node: str
     task_id: str
     partition: int
     application_id: str
+    keeps_copies: bool
 
     def store(self, name: str) -> Any:
         """Return a store connected to this node, or a global store; raises StateError otherwise."""

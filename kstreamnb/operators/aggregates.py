@@ -11,8 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
 
 from kstreamnb.core.block import Block
+from kstreamnb.core.codec import encoder
 from kstreamnb.core.operator import BindContext, Forward, Operator, Process
 from kstreamnb.core.record import Change, Headers, Windowed
+from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.core.traits import OperatorTraits
 from kstreamnb.core.windows import TimeWindows
@@ -22,17 +24,27 @@ from kstreamnb.operators.tables import bind_get, bind_update, is_versioned
 
 
 class Fold(NamedTuple):
-    """The function that folds, whether a child reads only new values of changes, and whether old ones are sent."""
+    """The function that folds, whether a child reads only new values of changes, and whether old ones are sent.
+
+    ``wire`` is the serde with which the result is written before the store gets it; None if the store writes it.
+    """
 
     initializer: Initializer | None
     aggregator: Adder
     new_only: bool
     send_old: bool
+    wire: Serde | None = None
 
     @property
     def counts(self) -> bool:
         """Whether it counts."""
         return (self.initializer, self.aggregator) == (zero, count_up)
+
+
+def _written(context: BindContext, store: RowStore, fold: Fold) -> Fold:
+    """Return a fold that writes its result before the put, so that a sink below need not write it again."""
+    serde = context.value_serde(store.spec.value_serde)
+    return fold if fold.counts or len(serde.plain) == 1 or context.keeps_copies else fold._replace(wire=serde)
 
 
 def is_simple(store: RowStore) -> bool:
@@ -109,6 +121,8 @@ def _fold(fold: Fold, store: RowStore, key: str, *position: str) -> str:
     at = "at" if position else key
     get = f"row = {{get}}({', '.join((key, *position))})"
     put = f"{{put}}({', '.join((key, 'None if value is None else (value, timestamp)', *position))})"
+    if fold.wire is not None:
+        put = "wire = value if type(value) in {plain} else {encode}(value)\n" + put.replace("(value,", "(wire,")
     latest = "row is not None and row[1] > timestamp: timestamp = row[1]"
     if fold.initializer is None:
         return f"""\
@@ -147,9 +161,12 @@ def _block(lines: list[str], objects: Mapping[str, object], store: RowStore, fol
     rows, watched = store.in_place() or ({}, [None])
     objects = {"find": rows.get, "rows": rows, "watched": watched, "init": fold.initializer, **objects}
     objects = {"add": fold.aggregator, "make": tuple.__new__, "Change": Change, **objects}
+    if fold.wire is not None:
+        objects = {"plain": fold.wire.plain, "encode": encoder(fold.wire), **objects}
     text = "\n".join(lines)
     used = {word: thing for word, thing in objects.items() if f"{{{word}}}" in text}
-    return Block(text, {"value", "timestamp"}, used, counts=fold.new_only and fold.counts)
+    wire = fold.wire if fold.new_only else None
+    return Block(text, {"value", "timestamp"}, used, counts=fold.new_only and fold.counts, wire=wire)
 
 
 @dataclass(frozen=True)
@@ -199,7 +216,7 @@ class StreamAggregate(Operator):
         """Return the same as lines of a fused chain, on a simple store."""
         store = context.store(self.store)
         fold = Fold(self.initializer, self.aggregator, new_only, self.send_old)
-        return fold_by_key(context, store, fold) if is_simple(store) else None
+        return fold_by_key(context, store, _written(context, store, fold)) if is_simple(store) else None
 
 
 @dataclass(frozen=True)
@@ -252,7 +269,7 @@ class WindowAggregate(WindowedFold):
         if (store.spec.retention_ms or 0) < size + grace:
             return None
         late, fold = self.dropping_late(context), Fold(self.initializer, self.aggregator, new_only, self.send_old)
-        return fold_by_window(context, store, fold, size=size, grace=grace, late=late)
+        return fold_by_window(context, store, _written(context, store, fold), size=size, grace=grace, late=late)
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from kstreamnb.core.codec import CopiedValue, SerializedValue
 from kstreamnb.core.operator import Apart, BindContext, Forward, Operator, Process, TableView
 from kstreamnb.core.record import Change, Headers
-from kstreamnb.core.serde import Serde
+from kstreamnb.core.serde import BytesSerde, Serde
 from kstreamnb.core.traits import NO_TRAITS, OperatorTraits, ValueJoiner
-from kstreamnb.operators.foreign_key import Response, ResponsePartitioner, ResponseSerde, RowHash, value_hash
+from kstreamnb.operators.foreign_key import HASH_BYTES, Response, ResponsePartitioner, RowHash, value_hash
 from kstreamnb.operators.tables import NO_ROW, MaterializedView
+
+_ROW, _NO_ROW, _HEAD = b"\0", b"\x80", 1 + HASH_BYTES
 
 FindRow: TypeAlias = Callable[[object, bytes | RowHash | None], tuple[object, bytes | RowHash | None]]
 """Finds the value of a key's row and its hash, or an equal one that is given; both are None without a row."""
@@ -62,9 +64,9 @@ class SubscriptionResolve(Operator):
     def apart(self, store: str) -> Apart:
         """Return the operators that join answers with a copy of the left table."""
         serde = self.value_serde
-        resolve = CopyResolve(MaterializedView(store), self.joiner, self.left)
+        resolve = CopyResolve(MaterializedView(store), self.joiner, self.left, serde)
         send = RowSend(serde, self.view.versioned)
-        return Apart(send, RowKeep(store), resolve, RowSerde(serde), ResponsePartitioner())
+        return Apart(send, RowKeep(store), resolve, RowSerde(), ResponsePartitioner())
 
     def _bind_find(self, context: BindContext) -> FindRow:
         get, serde = self.view.bind(context), context.value_serde(self.value_serde)
@@ -90,13 +92,16 @@ def _stored_rows(view: TableView, context: BindContext, serde: Serde) -> dict[ob
     return {} if in_place is None else in_place[0]
 
 
-class RowSerde(ResponseSerde):
-    """Bytes of a left table's row, as those of an answer; an empty value, such as an empty text, is a row too."""
+class RowSerde(BytesSerde):
+    """A left table's row, sent as an answer with the bytes of its value; received and kept unread, as all its bytes."""
 
-    def _read(self, data: bytes) -> Response:
-        row = super()._read(data)
-        is_empty = row.value_hash is not None and len(data) == 1 + len(bytes(row.value_hash))
-        return row._replace(foreign_value=self._inner().deserialize(b"")) if is_empty else row
+    writes: ClassVar[tuple[type, ...]] = (bytes, Response)
+
+    def _write(self, value: Any) -> bytes:
+        if type(value) is bytes:
+            return value
+        digest, data, _ = value
+        return _NO_ROW if digest is None else _ROW + digest + data
 
 
 @dataclass(frozen=True)
@@ -122,8 +127,8 @@ class RowSend(Operator):
         def send(key: object, change: Change, timestamp: int, headers: Headers) -> None:
             new, _, is_latest = change
             if is_latest or not versioned:
-                digest = None if new is None else value_hash(value_bytes(new) or b"")
-                forward(key, Response(digest, new, partition), timestamp, ())
+                data = None if new is None else value_bytes(new) or b""
+                forward(key, Response(None if data is None else value_hash(data), data, partition), timestamp, ())
 
         return send
 
@@ -132,7 +137,7 @@ class RowSend(Operator):
 class RowKeep(Operator):
     """Keep the latest row of each key of the left table; forward nothing.
 
-    Shape: stream of (K, Response[V]) -> nothing; store: key-value.
+    Shape: stream of (K, bytes) -> nothing; store: key-value.
     Late: never.
 
     Source: none; it takes the place of the left table's store.
@@ -145,7 +150,7 @@ class RowKeep(Operator):
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
         put = context.store(self.store).put
-        return lambda key, row, timestamp, headers: put(key, None if row.value_hash is None else row)
+        return lambda key, row, timestamp, headers: put(key, None if row == _NO_ROW else row)
 
 
 @dataclass(frozen=True)
@@ -158,5 +163,5 @@ class CopyResolve(SubscriptionResolve):
     """
 
     def _bind_find(self, context: BindContext) -> FindRow:
-        get = context.store(self.view.stores[0]).get
-        return lambda key, _: (None, None) if (row := get(key)) is None else (row.foreign_value, row.value_hash)
+        get, read = context.store(self.view.stores[0]).get, context.value_serde(self.value_serde).deserialize
+        return lambda key, _: (None, None) if (row := get(key)) is None else (read(row[_HEAD:]), row[1:_HEAD])

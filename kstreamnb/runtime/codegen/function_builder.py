@@ -30,23 +30,30 @@ class LocalFacts:
         key_serde: the serde that has written and read the key unchanged; it can write the key again.
         inner_window_ms: size of the window in the key whose own key is the local name ``inner``; None if it is not.
         value_is_count: whether the value is a count, which every long serde keeps as it is.
+        wire: the serde that has written the value to the local name ``wire``, unless its type is a plain one.
     """
 
     kept: set[str] = field(default_factory=set)
     key_serde: Serde | None = None
     inner_window_ms: int | None = None
     value_is_count: bool = False
+    wire: Serde | None = None
 
     def update(self, block: Block) -> None:
         """Forget the facts that a block invalidates."""
         if block.objects:
-            self.kept.discard("value")  # a function may have changed the value in place
+            self.forget_value()
         if "key" in block.writes:
             self.kept.discard("key")
             self.key_serde, self.inner_window_ms = None, block.window_size_ms
         if "value" in block.writes:
-            self.kept.discard("value")
-            self.value_is_count = block.counts
+            self.forget_value()
+            self.value_is_count, self.wire = block.counts, block.wire
+
+    def forget_value(self) -> None:
+        """Forget the forms of the value: a function may have changed it in place."""
+        self.kept.discard("value")
+        self.wire = None
 
 
 class FunctionBuilder:
@@ -87,7 +94,7 @@ class FunctionBuilder:
     def call(self, node: str, process: Process, word: str) -> None:
         """Append a call of another function of the task."""
         self.add(node, f"{self.name(process, word)}(key, value, timestamp, headers)")
-        self.facts.kept.discard("value")  # the function may have changed the value in place
+        self.facts.forget_value()
 
     def end(self, line: str) -> None:
         """Append a line of the function itself, after the loop over records."""

@@ -32,7 +32,7 @@ class NodeContext:
         self.task_id = "-1_-1" if plan.is_global else plan.task_id  # as in Kafka
         self.application_id, self.configs = plan.application_id, plan.config.dotted
         self.metadata, self.resume = context.metadata, context.resume
-        self.timestamp, self.headers = context.timestamp, context.headers
+        self.timestamp, self.headers, self.keeps_copies = context.timestamp, context.headers, context.keeps_copies
         self.key_serde, self.value_serde = context.key_serde, context.value_serde
         self.drop = partial(context.drop, node)
         self.state_var, self.shared_state_var = partial(context.state_var, node), partial(context.state_var, "")

@@ -35,7 +35,7 @@ from kstreamnb.runtime.context.record_queue import RecordQueue, is_careful, read
 from kstreamnb.runtime.context.task_context import TaskContext
 from kstreamnb.state import Store
 
-_FEW, _CHUNK = 8, 250_000
+_FEW, _CHUNK, _WIRE = 8, 250_000, 5
 
 
 class Executor:
@@ -121,7 +121,7 @@ class Executor:
 
     @contextmanager
     def interleave(self, batch: Batch, partition: Partition, first: int) -> Iterator[Callable[[Any], None]]:
-        """Yield a function that processes the next topic record or row of a partition, in turn with others.
+        """Yield a function that processes the next record of a partition, in turn with others.
 
         ``batch`` holds the records of all partitions; ``first`` is the offset of the partition's first one.
         """
@@ -319,5 +319,6 @@ class Executor:
 
 
 def _shape(batch: Batch) -> str:
-    """Return the shape of the records of a batch that are not wire records."""
-    return ROWS if type(batch.records[0]) is tuple else TOPIC_RECORDS
+    """Return the shape of the records of a batch."""
+    first = batch.records[0]
+    return TOPIC_RECORDS if type(first) is not tuple else WIRE_RECORDS if len(first) == _WIRE else ROWS

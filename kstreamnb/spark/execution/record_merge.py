@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from kstreamnb.core.record import Headers
-from kstreamnb.spark.execution.record_batch import Numbers, OrderKey, RecordBatch, stretches
+from kstreamnb.spark.execution.record_batch import WALL, Numbers, OrderKey, RecordBatch, stretches
 
 PartitionKey: TypeAlias = tuple[str, int]
 """Topic and partition."""
@@ -55,7 +55,8 @@ class Merged:
     """Records of several batches in canonical order.
 
     ``partitions`` are their partitions, ``ranks`` the rank of each record's partition, and ``index`` the positions of
-    the records in order. ``counted`` are the ranks of partitions whose records know their offsets.
+    the records in order. ``counted`` are the ranks of partitions whose records know their offsets, and ``wall`` is that
+    of the wall clock, -1 without one.
     """
 
     def __init__(self, arrivals: list[Arrival]) -> None:
@@ -63,6 +64,7 @@ class Merged:
         self.single = len({(partition_of(a.batch), a.source) for a in arrivals}) == 1
         self.partitions = sorted({partition_of(arrival.batch) for arrival in arrivals})
         rank = {partition: number for number, partition in enumerate(self.partitions)}
+        self.wall = rank.get((WALL, 0), -1)
         self.counted = {rank[partition_of(a.batch)] for a in arrivals if a.batch.offsets is not None}
         self.order = OrderKey.concat([arrival.batch.order for arrival in arrivals])
         self.records: list[Taken] = []
@@ -89,16 +91,15 @@ class Merged:
             for offset, at in enumerate(index.tolist(), first):
                 records[at] = (offset, *records[at][1:])
 
-    def runs(self) -> Iterator[tuple[PartitionKey, list[Taken], OrderKey]]:
-        """Yield the records in order, cut wherever the partition changes."""
+    def parts(self) -> Iterator[tuple[Numbers, list[Taken], OrderKey]]:
+        """Yield ranks, records and order keys in order, ticks of the wall clock apart from other records."""
         if self.single:
-            yield self.partitions[0], self.records, self.order
+            yield self.ranks, self.records, self.order
             return
         index = _least_head_first(self.index, self.order, self.ranks, self.records)
-        ranks = self.ranks[index]
-        for begin, end in stretches(np.diff(ranks)):
+        for begin, end in stretches(np.diff(self.ranks[index] == self.wall)):
             part = index[begin:end]
-            yield self.partitions[int(ranks[begin])], [self.records[at] for at in part.tolist()], self.order.take(part)
+            yield self.ranks[part], list(map(self.records.__getitem__, part.tolist())), self.order.take(part)
 
     def roots(self) -> Iterator[tuple[list[tuple[int, PartitionKey, Taken, bool]], OrderKey]]:
         """Yield the records of each root together, as (depth, partition, record, whether its offset is known)."""

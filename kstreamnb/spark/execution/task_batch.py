@@ -6,23 +6,27 @@ Streaming queries and runs over static DataFrames share this module. It knows re
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from operator import countOf
 from typing import Any, TypeAlias, TypedDict
 
 import numpy as np
 
 from kstreamnb.core.codec import SerializedValue, to_bytes
+from kstreamnb.core.heap import collector_paused
 from kstreamnb.core.record import Headers
 from kstreamnb.core.serde import Serde
 from kstreamnb.runtime.context.handlers import RecordProduced
+from kstreamnb.runtime.context.record_context import Batch, RecordPosition
 from kstreamnb.runtime.task.task import Task
 from kstreamnb.spark.execution.cyclic_task import CyclicTask, single_tasks
-from kstreamnb.spark.execution.record_batch import COMMIT, WALL, Numbers, OrderKey, RecordBatch, to_kafka
-from kstreamnb.spark.execution.record_merge import Arrival, Merged, Positions, Taken
+from kstreamnb.spark.execution.record_batch import COMMIT, WALL, Numbers, OrderKey, RecordBatch, stretches, to_kafka
+from kstreamnb.spark.execution.record_merge import Arrival, Merged, PartitionKey, Positions, Taken
 from kstreamnb.topology.partitions import changelog_topic
 
 _PORTABLE = frozenset({str, int, float, bool, bytes, type(None), SerializedValue})
-
+_SHORT_RUN = 16
 
 Column: TypeAlias = Sequence[Any]
 """Keys or values of some records in wire form: objects of any kind."""
@@ -90,14 +94,50 @@ def run_batches(
     return _batches(task.drain(), _deep(task, caused), form)
 
 
+class _Turns(Batch):
+    """Records of several partitions of a task, in turn, and the rank of the partition of each."""
+
+    def __init__(self, task: Task, partitions: dict[int, PartitionKey], ranks: Numbers, records: list[Taken]) -> None:
+        super().__init__(records, "", -1, "", None)
+        self._task, self._partitions, self._ranks = task, partitions, ranks.tolist()
+
+    def taken(self, topic: str, partition: int) -> int:
+        """Return how many records of a partition were taken."""
+        of_each = map(self._partitions.__getitem__, self._ranks[: self.index() + 1])
+        return countOf(of_each, (topic, partition))
+
+    def position_of(self, index: int) -> RecordPosition:
+        """Return topic, partition and source node of a record, which has its own offset."""
+        partition = self._partitions[self._ranks[index]]
+        return *partition, self._task.queue_of(*partition).source, None
+
+    def process(self, marks: list[int]) -> None:
+        """Process each record in the loop of its partition; all loops stay open meanwhile."""
+        task, mark = self._task, marks.append
+        with collector_paused(), ExitStack() as stack:
+            loops = ((rank, task.interleave(self, each, 0)) for rank, each in self._partitions.items())
+            sends = {rank: stack.enter_context(loop) for rank, loop in loops}
+            out = task.context.out
+            for record, send in zip(self.iterator, map(sends.__getitem__, self._ranks), strict=True):
+                send(record)
+                mark(len(out))
+
+
 def _run(task: Task, merged: Merged, positions: Positions, marks: list[int]) -> Iterator[OrderKey]:
-    """Process records in order, as many at once as come from one partition."""
+    """Process records in order: in turn if their partitions change often, else one run after another."""
     merged.number(positions)
-    for (topic, partition), records, order in merged.runs():
-        if topic == WALL:
+    for ranks, records, order in merged.parts():
+        changes = np.diff(ranks)
+        partitions = {rank: merged.partitions[rank] for rank in np.flatnonzero(np.bincount(ranks)).tolist()}
+        often = np.count_nonzero(changes) * _SHORT_RUN > len(records)
+        if merged.wall in partitions:
             _tick(task, records, marks)
+        elif often and all(task.takes_records(*partition) for partition in partitions.values()):
+            _Turns(task, partitions, ranks, records).process(marks)
         else:
-            task.run(topic, partition, records, marks)
+            for begin, end in stretches(changes):
+                topic, partition = partitions[int(ranks[begin])]
+                task.run(topic, partition, records[begin:end], marks)
         yield order
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import cloudpickle
 import pytest
 
+import kstreamnb as ks
 from kstreamnb.core.processor import Processor
 from kstreamnb.core.record import Record
 from kstreamnb.core.serdes import Serdes
@@ -239,3 +240,39 @@ def test_a_node_that_names_a_parent_twice_gets_its_records_twice() -> None:
     driver.create_input_topic("in", **TEXT).pipe_input("k", "v", at=1)
     values = [record.value for record in driver.create_output_topic("out", **TEXT).read_records()]
     assert [value for value in values if "tick" not in value] == ["in-0@0", "in-0@0"]
+
+
+def _collected(serde: Any, change: Any, *, windowed: bool = False) -> Task:
+    """Return a task that collects the values of each key, has ``change`` see each result, and writes it."""
+    builder = ks.StreamsBuilder("collected")
+    groups = builder.stream("a", key_serde="string", value_serde="string").group_by_key()
+    groups = groups.windowed_by(ks.TimeWindows.of_size_with_no_grace("1h")) if windowed else groups
+    table = groups.aggregate(list, lambda key, value, seen: [*seen, value], store="seen", value_serde=serde)
+    stream = table.to_stream().peek(change) if change else table.to_stream()
+    stream.to("out", value_serde=serde)
+    (plan,) = plan_tasks(builder.build(), Config(), {"a": 1})
+    return Task(plan, Clock(0))
+
+
+@pytest.mark.parametrize("windowed", [False, True])
+def test_an_aggregate_is_written_once_for_its_store_and_a_sink(windowed: bool) -> None:
+    """Neither the store nor the sink writes it again."""
+    written: list[Any] = []
+
+    def write(value: Any) -> bytes:
+        written.append(value)
+        return ",".join(value).encode()
+
+    serde = Serdes.serde_from(write, lambda data: data.decode().split(","))
+    made = _collected(serde, None, windowed=windowed)
+    made.run("a", 0, [(at, at, "k", str(at), ()) for at in range(12)])
+    assert len(written) == 12
+    assert values(made)[-1] == b"0,1,2,3,4,5,6,7,8,9,10,11"
+
+
+def test_a_sink_writes_what_a_function_above_it_made_of_an_aggregate() -> None:
+    """A function that changes the value in place does not change the row."""
+    made = _collected(Serdes.json(), lambda key, value: value.append("seen"))
+    made.run("a", 0, [(at, at, "k", str(at), ()) for at in range(12)])
+    assert values(made)[1] == b'["0","1","seen"]'
+    assert made.stores["seen"].get("k") == ([str(at) for at in range(12)], 11)
