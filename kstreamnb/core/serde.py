@@ -104,6 +104,14 @@ class Serde(Generic[T]):
         """
         return None
 
+    def portable(self, value: T) -> object:
+        """Return a value that files hold and that the serde writes as it writes this one: by default its bytes.
+
+        Args:
+            value: an object of a type that files cannot hold.
+        """
+        return self.serialize(value)
+
     def partition_bytes(self, value: T | None) -> bytes | None:
         """Return the bytes that choose a key's partition: those of the key, or of a windowed key's inner key.
 
