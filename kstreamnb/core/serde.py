@@ -129,9 +129,9 @@ class Serde(Generic[T]):
     def _unwritable(self, value: object, why: str | None = None, *, hint: str | None = None) -> SerdeError:
         fact, advice = self._fault(value)
         fact = fact or f'a value of type "{type(value).__name__}"'
-        message = f'serde "{self.name}" cannot write {fact}'
         detail = f"it writes {self.expects}; {why}" if why else f"it writes {self.expects}"
-        return SerdeError(message, detail=detail, hint=hint or advice or self._advice_for(value))
+        hint = hint or advice or self._advice_for(value)
+        return SerdeError(f'serde "{self.name}" cannot write {fact}', detail=detail, hint=hint)
 
     def _fault(self, value: object) -> tuple[str, str]:
         """Return which part of a value cannot be written, and a hint; empty texts if that is the value itself."""
@@ -221,8 +221,8 @@ class SerdeAround(Serde[T]):
 
     def with_defaults(self, key_serde: Serde, value_serde: Serde) -> Self:
         """Return the serde with the application's defaults filled in."""
-        inner = self.inner or (key_serde if self.of_keys else value_serde)
-        return replace(self, inner=complete(inner, key_serde, value_serde))
+        default = key_serde if self.of_keys else value_serde
+        return replace(self, inner=complete(self.inner or default, key_serde, value_serde))
 
     def _inner(self) -> Serde:
         if self.inner is None:
@@ -264,8 +264,7 @@ class WholeSerde(Serde[int]):
     @property
     def expects(self) -> str:  # type: ignore[override]
         """The numbers of the width."""
-        bits = 8 * self.width - 1
-        return f"int from -2**{bits} to 2**{bits} - 1"
+        return f"int from -2**{8 * self.width - 1} to 2**{8 * self.width - 1} - 1"
 
     def keeps(self, value: int) -> bool:
         """Keep all numbers of the width."""

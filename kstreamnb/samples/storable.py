@@ -44,20 +44,15 @@ def naming_fields(records: Iterable[TopicRecord]) -> Iterator[None]:
     try:
         yield
     except (ConfigError, TypeError) as error:
-        faults = (
-            (record, path, part)
-            for record in records
-            for role in ("key", "value")
-            for path, part in _parts(role, getattr(record, role))
-            if parse_cell(format_cell(part)) != part
-        )
-        record, path, part = next(faults, (None, "", None))
-        if record is None:
-            raise
-        kind = f'a value of type "{type(part).__name__}"'
-        fact = f'field "{path}" of topic "{record.topic}" has {kind}, which cannot be written as text'
-        hint = "convert it to text, a number or a dict, or capture it with value_serde= or key_serde="
-        raise ConfigError(fact, detail=f"it is in the record at offset {record.offset}", hint=hint) from error
+        for record in records:
+            for path, part in (*_parts("key", record.key), *_parts("value", record.value)):
+                if parse_cell(format_cell(part)) != part:
+                    kind = f'a value of type "{type(part).__name__}"'
+                    fact = f'field "{path}" of topic "{record.topic}" has {kind}, which cannot be written as text'
+                    hint = "convert it to text, a number or a dict, or capture it with value_serde= or key_serde="
+                    detail = f"it is in the record at offset {record.offset}"
+                    raise ConfigError(fact, detail=detail, hint=hint) from error
+        raise
 
 
 def _parts(path: str, value: Any) -> Iterator[tuple[str, object]]:

@@ -175,7 +175,7 @@ def _spark_frame(
             raise ConfigError(fact, hint="read it with spark.read; ks.deploy processes topics continuously")
         return move_frame(chosen.frame, spark), chosen  # read with that session's settings
     if package == "pandas":
-        _check_columns(topic, list(chosen.frame.columns), chosen)
+        _check_columns(topic, list(chosen.frame.columns), chosen, chosen.frame.index.names)
         records = list(_pandas_records(topic, chosen))
         own = frame_of_records(spark, records, serdes, chosen)
         return own.frame, own
@@ -258,7 +258,7 @@ def _changes(kind: T.DataType) -> bool:
     return _plain(cell, kind) is not cell
 
 
-def _check_columns(topic: str, columns: Sequence[str], chosen: FrameInput) -> None:
+def _check_columns(topic: str, columns: list[str], chosen: FrameInput, index: Sequence[object] = ()) -> None:
     single = [chosen.key, chosen.timestamp, chosen.partition, chosen.headers]
     names = _value_names(columns, chosen)
     wanted = [*single, *((names,) if isinstance(names, str) else names), *chosen.columns()]
@@ -266,9 +266,12 @@ def _check_columns(topic: str, columns: Sequence[str], chosen: FrameInput) -> No
         if name is not None and name not in columns:
             fact = f'input "{topic}" has no column "{name}"'
             hint = "name the columns: ks.spark.FrameInput(frame, key=…, value=…, timestamp=…)"
+            hint = "it is the index: pass frame.reset_index()" if name in index else hint
             raise ConfigError(fact, detail=f"its columns are {', '.join(map(str, columns)) or 'none'}", hint=hint)
         if name is not None:
             expect_text_name(name)
+            if columns.count(name) > 1:
+                raise ConfigError(f'column name "{name}" of input "{topic}" is not unique', hint="rename a column")
 
 
 def _check_order(topic: str, frame: DataFrame, chosen: FrameInput) -> None:
