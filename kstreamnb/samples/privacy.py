@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # its class lists these functions
 MASK = "***"
 _ZEROS = (UUID(int=0), Decimal(0), date(1970, 1, 1), time(0))
 _JSON_ZEROS = (False, 0, 0.0, None)
+_MASKABLE = tuple(HELD - {tuple})
 
 
 def is_message(value: object) -> bool:
@@ -115,7 +116,7 @@ def _changing(
     Raises: ConfigError for a field that no record has, and for objects without known fields.
     """
     paths = {field: tuple(field.removesuffix("?").split(".")) for field in expect_texts(fields, "fields")}
-    opaque = next((r for r in sample.records if type(r.value) not in HELD and not is_message(r.value)), None)
+    opaque = next((r for r in sample.records if not (isinstance(r.value, _MASKABLE) or is_message(r.value))), None)
     if opaque is not None and paths:
         fact = f'values of topic "{opaque.topic}" have type "{type(opaque.value).__name__}", whose fields are not known'
         raise ConfigError(fact, hint="capture the topic with a serde that reads dicts, such as one without from_dict=")
@@ -173,6 +174,7 @@ def _changed_message(message: Any, path: tuple[str, ...], change: Callable[[Any]
     """Return a copy of a message with a changed field, if the field is set; messages and maps in it are cleared."""
     made = type(message)()
     made.CopyFrom(message)
+    made.DiscardUnknownFields()  # nobody can name them
     for kind, held in message.ListFields():
         if kind.name != path[0]:
             continue
