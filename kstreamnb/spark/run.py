@@ -123,7 +123,7 @@ def run(
         if seen.get.get(CUT):
             warn_of_cut(name)
         if seen.get.get(FIRST) is not None:
-            warn_of_unit(seen.get[FIRST], seen.get[LAST], name)
+            warn_of_unit(seen.get[FIRST], seen.get[LAST], name, example=isinstance(inputs, Mapping))
     return result
 
 
