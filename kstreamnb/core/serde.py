@@ -83,8 +83,7 @@ class Serde(Generic[T]):
         except SerdeError:
             raise
         except Exception as error:
-            why = f"{type(error).__name__}: {error}"
-            raise self._unreadable(data, why, java=self.unreadable) from error
+            raise self._unreadable(data, f"{type(error).__name__}: {error}", java=self.unreadable) from error
 
     def keeps(self, value: T) -> bool:
         """Return whether a value of a plain type would come back from its bytes unchanged.
