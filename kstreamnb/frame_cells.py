@@ -201,6 +201,22 @@ def wrong_unit(first: int, last: int) -> WrongUnit | None:
     return WrongUnit("microseconds or nanoseconds", "after the year 5000", remedy) if first >= 10**14 else None
 
 
+def warn_of_unit(first: int, last: int, what: str, *, example: bool = True) -> None:
+    """Warn at the user's line if times, of which these are the earliest and the latest, are improbable as milliseconds.
+
+    Args:
+        first: the earliest time.
+        last: the latest.
+        what: a description of what has the times.
+        example: show how to convert a frame. Default: True.
+    """
+    if wrong := wrong_unit(first, last):
+        warn_of_times(
+            f"times of {what} are {wrong.means}; whole numbers are milliseconds since the epoch: "
+            f"if these are {wrong.unit}, {wrong.remedy if example else wrong.remedy.partition(',')[0]}"
+        )
+
+
 def without_gaps(series: Any) -> list[Any]:
     """Return the cells of a pandas column as Python objects, with None for missing values."""
     return cast("list[Any]", series.astype(object).where(series.notna(), None).tolist())

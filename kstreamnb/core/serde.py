@@ -83,8 +83,7 @@ class Serde(Generic[T]):
         except SerdeError:
             raise
         except Exception as error:
-            why = f"{type(error).__name__}: {error}"
-            raise self._unreadable(data, why, java=self.unreadable) from error
+            raise self._unreadable(data, f"{type(error).__name__}: {error}", java=self.unreadable) from error
 
     def keeps(self, value: T) -> bool:
         """Return whether a value of a plain type would come back from its bytes unchanged.
@@ -104,6 +103,14 @@ class Serde(Generic[T]):
         """
         return None
 
+    def portable(self, value: T) -> object:
+        """Return a value that files hold and that the serde writes as it writes this one: by default its bytes.
+
+        Args:
+            value: an object of a type that files cannot hold.
+        """
+        return self.serialize(value)
+
     def partition_bytes(self, value: T | None) -> bytes | None:
         """Return the bytes that choose a key's partition: those of the key, or of a windowed key's inner key.
 
@@ -121,9 +128,9 @@ class Serde(Generic[T]):
     def _unwritable(self, value: object, why: str | None = None, *, hint: str | None = None) -> SerdeError:
         fact, advice = self._fault(value)
         fact = fact or f'a value of type "{type(value).__name__}"'
-        message = f'serde "{self.name}" cannot write {fact}'
         detail = f"it writes {self.expects}; {why}" if why else f"it writes {self.expects}"
-        return SerdeError(message, detail=detail, hint=hint or advice or self._advice_for(value))
+        hint = hint or advice or self._advice_for(value)
+        return SerdeError(f'serde "{self.name}" cannot write {fact}', detail=detail, hint=hint)
 
     def _fault(self, value: object) -> tuple[str, str]:
         """Return which part of a value cannot be written, and a hint; empty texts if that is the value itself."""
@@ -213,8 +220,8 @@ class SerdeAround(Serde[T]):
 
     def with_defaults(self, key_serde: Serde, value_serde: Serde) -> Self:
         """Return the serde with the application's defaults filled in."""
-        inner = self.inner or (key_serde if self.of_keys else value_serde)
-        return replace(self, inner=complete(inner, key_serde, value_serde))
+        default = key_serde if self.of_keys else value_serde
+        return replace(self, inner=complete(self.inner or default, key_serde, value_serde))
 
     def _inner(self) -> Serde:
         if self.inner is None:
@@ -256,8 +263,7 @@ class WholeSerde(Serde[int]):
     @property
     def expects(self) -> str:  # type: ignore[override]
         """The numbers of the width."""
-        bits = 8 * self.width - 1
-        return f"int from -2**{bits} to 2**{bits} - 1"
+        return f"int from -2**{8 * self.width - 1} to 2**{8 * self.width - 1} - 1"
 
     def keeps(self, value: int) -> bool:
         """Keep all numbers of the width."""

@@ -23,6 +23,9 @@ from kstreamnb.kafka.client import Servers
 Progress: TypeAlias = Callable[[int, int, float], None]
 """``progress(records, bytes, seconds)``, called a few times a second."""
 
+SerdeChoice: TypeAlias = Serde | str | Mapping[str, Serde | str] | None
+"""A serde or its name, for all topics or by topic."""
+
 _BATCH = 500
 _POLL_S = 0.1
 _ALL_READ = "everything read"
@@ -61,11 +64,15 @@ class CaptureLimits:
 
 @dataclass(frozen=True)
 class Captured:
-    """The captured records; ``ended`` is the reason of the end, ``bounds`` the range of each partition."""
+    """The captured records; ``ended`` is the reason of the end, ``bounds`` the range of each partition.
+
+    ``serdes`` are those of keys and values by topic.
+    """
 
     records: tuple[TopicRecord, ...]
     ended: str
     bounds: tuple[str, ...]
+    serdes: Mapping[str, tuple[Serde, Serde]]
 
 
 @dataclass
@@ -135,8 +142,8 @@ def capture(
     limits: CaptureLimits | None = None,
     *,
     from_: Instant | str | Mapping[str, Mapping[int, int]] = "earliest",
-    key_serde: Serde | str | None = None,
-    value_serde: Serde | str | None = None,
+    key_serde: SerdeChoice = None,
+    value_serde: SerdeChoice = None,
     progress: Progress | None = None,
 ) -> Captured:
     """Capture records of topics until a limit, the end, or an interrupt, which keeps the records that were read.
@@ -150,12 +157,14 @@ def capture(
         limits: when to end; by default after 1000 records or 10 s.
         from_: "earliest" (default), "latest", which waits for new records, an instant, or offsets by topic and
             partition.
-        key_serde: reads keys, or its name such as "long"; text by default.
-        value_serde: reads values, or its name; JSON by default.
+        key_serde: reads keys, or its name such as "long", or serdes by topic; text by default.
+        value_serde: reads values, or its name, or serdes by topic; JSON by default.
         progress: called with records, bytes and seconds a few times a second.
     """
     limits = limits or CaptureLimits()
     _check_topics(topics)
+    chosen = _by_topic(topics, key_serde, "key_serde", "string"), _by_topic(topics, value_serde, "value_serde", "json")
+    serdes = {topic: (chosen[0][topic], chosen[1][topic]) for topic in topics}
     reader = BoundedReader(servers, topics)
     bounded = not limits.follow and from_ != "latest"
     start, end = _start(reader, from_), ends_of(reader) if bounded else reader.end()
@@ -184,10 +193,19 @@ def capture(
         consumer.close()
     if last is not None and reading.ended == _ALL_READ and ends != end:
         reading.ended = f"limit of {limits.records:,} records reached"
-    serdes = serde_of(key_serde or "string"), serde_of(value_serde or "json")
     rows = zip(reading.messages, raw_records(reading.messages), strict=True)
-    records = tuple(_record(message, row, *serdes) for message, row in rows)
-    return Captured(records, reading.ended, _bounds(positions, reading.positions, end))
+    records = tuple(_record(message, row, *serdes[message.topic()]) for message, row in rows)
+    return Captured(records, reading.ended, _bounds(positions, reading.positions, end), serdes)
+
+
+def _by_topic(topics: Sequence[str], given: SerdeChoice, name: str, default: str) -> dict[str, Serde]:
+    """Return the serde of each topic; raise ConfigError for one of a topic that is not captured."""
+    if not isinstance(given, Mapping):
+        return dict.fromkeys(topics, serde_of(given or default))
+    for topic in given:
+        if topic not in topics:
+            raise ConfigError(f'{name}= names topic "{topic}", which is not captured')
+    return {topic: serde_of(given.get(topic) or default) for topic in topics}
 
 
 def _start(reader: BoundedReader, from_: Instant | str | Mapping[str, Mapping[int, int]]) -> Offsets:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -46,6 +46,8 @@ class RegistrySerde(Serde):
 
     def _write(self, value: object) -> bytes:
         try:
+            if self.format == "protobuf" and isinstance(value, dict):  # a portable message
+                value = import_module("google.protobuf.json_format").ParseDict(value, self.schema())  # type: ignore[misc, operator]
             data: bytes = _serializer(self)(value, _context(self.topic, is_key=self.is_key))
         except Exception as error:
             raise self._unwritable(value, _words(error, value), hint="compare the value with the schema") from error
@@ -56,6 +58,18 @@ class RegistrySerde(Serde):
             return _deserializer(self)(bytes(data), _context(self.topic, is_key=self.is_key))
         except Exception as error:
             raise self._unreadable(data, _words(error, None)) from error
+
+    def portable(self, value: object) -> object:
+        """Return a message as a dict in Protobuf's JSON form, any other object as its bytes; register no schema.
+
+        Args:
+            value: a message, or an object of the user's own type.
+        """
+        if self.format == "protobuf":
+            as_dict = import_module("google.protobuf.json_format").MessageToDict
+            return as_dict(value, preserving_proto_field_name=True)
+        quiet = replace(self, options=_dotted({**dict(self.options), "auto.register.schemas": False}))
+        return quiet.serialize(value)
 
 
 class SchemaRegistry:
@@ -126,7 +140,7 @@ class SchemaRegistry:
         return RegistrySerde("json_schema", topic, schema, is_key, self._settings, _dotted(options), to_dict, from_dict)
 
     def protobuf(self, topic: str, message: type, *, is_key: bool = False, **options: object) -> Serde:
-        """Make a serde for Protobuf messages of a generated class.
+        """Make a serde for Protobuf messages of a generated class; it also writes dicts in Protobuf's JSON form.
 
         Args:
             topic: name of the topic.

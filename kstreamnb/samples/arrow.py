@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -35,10 +36,20 @@ def records_of_table(table: pyarrow.Table, roles: Roles) -> tuple[TopicRecord, .
         cells = cells_by_role(
             roles,
             table.column_names,
-            lambda name: _times(table.column(name), name),
-            lambda name: _values(table.column(name)),
+            lambda name: _read(name, table.column(name), partial(_times, name=name)),
+            lambda name: _read(name, table.column(name), _values),
         )
         return make_records(cells, roles)
+
+
+def _read(name: str, column: pyarrow.ChunkedArray, read: Callable[[pyarrow.ChunkedArray], list[Any]]) -> list[Any]:
+    try:
+        return read(column)
+    except ConfigError:
+        raise
+    except (OverflowError, ValueError) as error:  # times after the year 9999, two fields of one name
+        fact = f'column "{name}" of type "{column.type}" has a value that Python cannot hold'
+        raise ConfigError(fact, detail=str(error), hint="convert the column first, for example to text") from error
 
 
 def _times(column: pyarrow.ChunkedArray, name: str) -> list[int]:
@@ -79,6 +90,8 @@ def _values(column: pyarrow.ChunkedArray) -> list[Any]:
         return [word for chunk in column.chunks for word in map(next(words).get, chunk.indices.to_pylist())]
     if pa.types.is_struct(kind) and not column.null_count:
         names = [field.name for field in kind]
+        if len(set(names)) < len(names):
+            raise ValueError(f"its fields {', '.join(names)} are not unique")
         parts = [_values(part) for part in column.flatten()]
         return dicts(names, parts, len(column))
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_binary(kind):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import repeat
+from operator import attrgetter
 from typing import Any
 
 from kstreamnb.core.arguments import expect
@@ -16,8 +17,9 @@ from kstreamnb.core.record import Headers, TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes, serde_of
 from kstreamnb.errors import ConfigError
-from kstreamnb.frame_cells import dicts, expect_text_name, warn_of_times, wrong_unit
+from kstreamnb.frame_cells import dicts, expect_text_name, warn_of_unit
 from kstreamnb.hints import unknown
+from kstreamnb.topology.nodes import grouped
 
 JOIN_FILES = "read each file, and join the samples: first + second"
 UNASSIGNED = -1
@@ -94,11 +96,8 @@ def make_records(cells: Mapping[str, list[Any]], roles: Roles) -> tuple[TopicRec
     """Make records of one topic in the order of the rows, of cells by role; ``timestamp`` holds ms already."""
     times, values = cells["timestamp"], cells["value"]
     count = len(times)
-    if times and (wrong := wrong_unit(min(times), max(times))):
-        warn_of_times(
-            f'times of column "{roles.timestamp}" are {wrong.means}; whole numbers are milliseconds since the epoch: '
-            f"if these are {wrong.unit}, {wrong.remedy}"
-        )
+    if times:
+        warn_of_unit(min(times), max(times), f'column "{roles.timestamp}"')
     keys: Iterable[Any] = cells["key"] if "key" in cells else repeat(None, count)
     headers: Iterable[Headers] = cells["headers"] if "headers" in cells else repeat((), count)
     numbers: Iterable[int] = repeat(UNASSIGNED, count)
@@ -113,6 +112,14 @@ def make_records(cells: Mapping[str, list[Any]], roles: Roles) -> tuple[TopicRec
         offsets = [next(counters[partition]) for partition in numbers]
     rows = zip(repeat(roles.topic), numbers, offsets, times, keys, values, headers, strict=False)
     return tuple(map(tuple.__new__, repeat(TopicRecord), rows))
+
+
+def warn_of_units(records: Iterable[TopicRecord], *, least: int = 0) -> None:
+    """Warn of each topic whose times are improbable as milliseconds; ``least`` is the earliest time that counts."""
+    for topic, group in grouped(records, attrgetter("topic")).items():
+        times = [record.timestamp for record in group]
+        if min(times) >= least:
+            warn_of_unit(min(times), max(times), f'topic "{topic}"', example=False)
 
 
 def _numbers(column: list[Any], name: str) -> list[int]:

@@ -121,8 +121,11 @@ def pandas_frame(columns: dict[str, list[object]]) -> Any:
     import numpy
     import pandas
 
-    frame = pandas.DataFrame({name: pandas.Series(column, dtype=object) for name, column in columns.items()})
-    frame = frame.infer_objects()
+    cells = pandas.DataFrame({name: pandas.Series(column, dtype=object) for name, column in columns.items()})
+    frame = cells.infer_objects()
+    for name in frame.select_dtypes("float"):
+        if any(type(cell) is int and int(float(cell)) != cell for cell in columns[str(name)]):
+            frame[name] = cells[name]  # a gap makes floats of whole numbers, which would change large ones
     for name in _times(columns):
         times = pandas.Series(numpy.array(columns[name], "datetime64[ms]"))
         frame[name] = times.dt.tz_localize("UTC")

@@ -10,9 +10,7 @@ from kstreamnb.core.record import Headers, TopicRecord, Windowed
 from kstreamnb.errors import ConfigError
 from kstreamnb.frame_cells import timestamp_ms
 from kstreamnb.samples.columns import Roles, make_records
-from kstreamnb.samples.text import parse_cell, stored_cell
-
-_CELL = "$cell"
+from kstreamnb.samples.text import stored_cell, untagged
 
 
 def record_line(record: TopicRecord) -> str:
@@ -26,29 +24,23 @@ def record_line(record: TopicRecord) -> str:
         "value": _cell(record.value) if isinstance(record.value, Windowed) else record.value,
     }
     if record.headers:
-        fields["headers"] = [
-            [name, None if data is None else {_CELL: f"bytes:{data.hex()}"}] for name, data in record.headers
-        ]
+        fields["headers"] = [[name, None if data is None else _cell(data)] for name, data in record.headers]
     return _line(fields)
 
 
 def _cell(value: object) -> dict[str, str]:
-    """Return the cell for a value that JSON cannot hold: bytes, ids, keys within windows."""
-    return {_CELL: stored_cell(value)}
+    """Return the cell for a value that JSON cannot hold: bytes, ids, decimals, times, keys within windows."""
+    return {"$cell": stored_cell(value)}
 
 
 _line = json.JSONEncoder(ensure_ascii=False, default=_cell).encode
-
-
-def _untagged(value: dict[str, Any]) -> Any:
-    return parse_cell(value[_CELL]) if value.keys() == {_CELL} and isinstance(value[_CELL], str) else value
 
 
 def _parsed(lines: Iterable[str]) -> Iterator[tuple[int, Any]]:
     for number, line in enumerate(lines, 1):
         if line.strip():
             try:
-                yield number, json.loads(line, object_hook=_untagged if _CELL in line else None)
+                yield number, json.loads(line, object_hook=untagged if "$cell" in line else None)
             except ValueError as error:
                 raise ConfigError(f"line {number} is not JSON", detail=str(error)) from error
 

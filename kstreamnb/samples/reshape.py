@@ -91,7 +91,8 @@ def merge(self: Sample, *others: Sample) -> Sample:
     merged = tuple(entry[-1] for entry in ordered)
     shared = len({lane[:2] for lane in lanes}) < len(lanes)
     notes = tuple(note for sample in samples for note in sample.notes)
-    return replace(self, records=number_offsets(merged) if shared else merged, notes=notes, schema=())
+    serdes = {topic: serde for sample in reversed(samples) for topic, serde in sample.serdes.items()}
+    return replace(self, records=number_offsets(merged) if shared else merged, notes=notes, schema=(), serdes=serdes)
 
 
 def _lane(

@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from operator import attrgetter
 from pathlib import Path
@@ -23,9 +23,10 @@ from kstreamnb.errors import ConfigError, KStreamError, extra
 from kstreamnb.frame_cells import timestamp_ms, whole_with_gaps
 from kstreamnb.frames import Framed
 from kstreamnb.samples import display, json_lines, privacy, reshape
-from kstreamnb.samples.columns import UNASSIGNED, Roles, missing_file, number_offsets, partitioned
+from kstreamnb.samples.columns import UNASSIGNED, Roles, missing_file, number_offsets, partitioned, warn_of_units
 from kstreamnb.samples.description import SampleDescription, describe_records
 from kstreamnb.samples.statistics import SampleStatistics, statistics_of
+from kstreamnb.samples.storable import SampleSerdes, naming_fields, storable
 from kstreamnb.samples.text import columns_of, format_records, parse_rows, record_cells
 from kstreamnb.suggesting import Suggesting
 
@@ -45,11 +46,14 @@ class Sample(Suggesting, Framed):
     Within a partition records are in order of arrival, which may differ from the order of timestamps.
     Partition -1 means the key's partition. A key or value that no serde could read stays as
     `SerializedValue` bytes. ``notes`` say where the records came from and how they were changed.
+    Files keep objects of a capture's serdes as dicts (Protobuf messages) or as bytes, which a replay reads with the
+    serdes of its topology.
 
     Args:
         records: the records; within a partition in order of arrival.
         notes: lines that say where the records came from. Default: none.
         schema: pairs of a column and its type, of a sample from a frame. Default: none.
+        serdes: by topic the serdes of keys and values with which records were captured. Default: none.
 
     Example:
         >>> sample = Sample.from_text('''
@@ -64,6 +68,7 @@ class Sample(Suggesting, Framed):
     records: tuple[TopicRecord, ...]
     notes: tuple[str, ...] = field(default=(), compare=False)
     schema: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+    serdes: SampleSerdes = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
         expect(self.records, tuple | list, "records")
@@ -87,6 +92,7 @@ class Sample(Suggesting, Framed):
             if type(record.timestamp) is not int or abs(record.timestamp) > MAX_TIME_MS:
                 checked = (*checked[:index], *itertools.starmap(_timed, enumerate(checked[index:], index)))
                 break
+        warn_of_units(checked)
         return cls(checked, (note,) if note else ())
 
     @classmethod
@@ -116,6 +122,7 @@ class Sample(Suggesting, Framed):
             time, numbered = row.get("time", time), numbered or "offset" in row
             position = row["topic"], row.get("partition", UNASSIGNED), row.get("offset", 0), time
             records.append(TopicRecord(*position, row.get("key"), row.get("value"), row.get("headers", ())))
+        warn_of_units(records, least=10**14)  # durations since the epoch, such as 30d, look like seconds
         if partitions is not None:
             return cls(partitioned(records, partitions, key_serde), ("typed",))
         return cls(tuple(records) if numbered else number_offsets(records), ("typed",))
@@ -227,8 +234,8 @@ class Sample(Suggesting, Framed):
         bytes: int | None = None,
         from_: Instant | str | Mapping[str, Mapping[int, int]] = "earliest",
         follow: bool = False,
-        key_serde: Serde | str | None = None,
-        value_serde: Serde | str | None = None,
+        key_serde: Serde | str | Mapping[str, Serde | str] | None = None,
+        value_serde: Serde | str | Mapping[str, Serde | str] | None = None,
         redact: Sequence[str] = (),
         hash_keys: str | None = None,
         progress: Progress | None = None,
@@ -249,8 +256,10 @@ class Sample(Suggesting, Framed):
             from_: where to start: "earliest", "latest", an instant, or offsets by topic and partition. Default:
                 "earliest".
             follow: wait for records that are written later, too. Default: False.
-            key_serde: serde of the keys, or its name such as "long". Default: text; other bytes stay as they are.
-            value_serde: serde of the values, or its name. Default: JSON; other bytes stay as they are.
+            key_serde: serde of the keys, or its name such as "long", or a mapping from topics to serdes. Default: text;
+                other bytes stay as they are.
+            value_serde: serde of the values, or its name, or a mapping from topics. Default: JSON; other bytes stay as
+                they are.
             redact: names of fields to blank out before the sample is returned. Default: none.
             hash_keys: salt with which keys are hashed. Default: None, keys stay.
             progress: function ``(records, bytes, seconds) -> None``, called a few times a second. Default: None.
@@ -266,7 +275,8 @@ class Sample(Suggesting, Framed):
         taken = capture(
             servers, topics, limits, from_=from_, key_serde=key_serde, value_serde=value_serde, progress=progress
         )
-        sample = cls(taken.records, (f"captured; {taken.ended}", *taken.bounds)).merge()
+        notes = f"captured; {taken.ended}", *taken.bounds
+        sample = cls(taken.records, notes, serdes=taken.serdes).merge()
         sample = sample.redact(*redact) if redact else sample
         return sample.hash_keys(salt=hash_keys) if hash_keys is not None else sample
 
@@ -285,20 +295,27 @@ class Sample(Suggesting, Framed):
         Args:
             path: path of the file, which is overwritten.
 
-        Raises: MissingPackageError without pyarrow.
+        Raises: MissingPackageError without pyarrow; ConfigError, with topic and field, for a value that files cannot
+        hold.
         """
         from kstreamnb.samples.arrow import write_parquet
 
-        write_parquet(self.records, path, {"notes": list(self.notes), "hash": self.content_hash})
+        with naming_fields(self.records):
+            records = storable(self.records, self.serdes)
+            write_parquet(records, path, {"notes": list(self.notes), "hash": self.content_hash})
 
     def to_json_lines(self, path: Path | str) -> None:
         """Write a file of JSON lines that `from_json_lines` reads back as an equal sample.
 
         Args:
             path: path of the file, which is overwritten.
+
+        Raises: ConfigError, with topic and field, for a value that files cannot hold.
         """
+        with naming_fields(self.records):
+            lines = [f"{json_lines.record_line(record)}\n" for record in storable(self.records, self.serdes)]
         with Path(path).open("w", encoding="utf-8") as file:
-            file.writelines(f"{json_lines.record_line(record)}\n" for record in self.records)
+            file.writelines(lines)
 
     # --- contents ---
     @property
@@ -309,9 +326,10 @@ class Sample(Suggesting, Framed):
     @cached_property
     def content_hash(self) -> str:
         """Twelve digits that are equal for equal records, on every machine."""
-        digest = hashlib.sha256()
-        for at in range(0, len(self.records), _HASHED):
-            digest.update(json_lines.content_text(self.records[at : at + _HASHED]).encode())
+        digest, records = hashlib.sha256(), storable(self.records, self.serdes)
+        with naming_fields(records):
+            for at in range(0, len(records), _HASHED):
+                digest.update(json_lines.content_text(records[at : at + _HASHED]).encode())
         return digest.hexdigest()[:12]
 
     @property
@@ -372,7 +390,7 @@ class Sample(Suggesting, Framed):
 
     def __getitem__(self, index: int | slice) -> TopicRecord | Sample:
         if isinstance(index, slice):
-            return Sample(self.records[index], self.notes, self.schema)
+            return replace(self, records=self.records[index])
         return self.records[index]
 
     def __add__(self, other: Sample) -> Sample:

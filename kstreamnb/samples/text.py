@@ -1,15 +1,18 @@
 """Records as a text table that a person can type, read, and paste back: ``topic | key | value | time | partition``.
 
-A cell is JSON, or a bare word if that is unambiguous; an empty cell means None. Besides, ``bytes:00ff``, ``uuid:123e…``
-and ``undecoded:00ff`` (bytes that no serde could read) are literals, and ``shoe@0/10`` is a key within a window. A time
-is milliseconds, ISO text with a zone, or a duration since the epoch.
+A cell is JSON, or a bare word if that is unambiguous; an empty cell means None. Besides, ``bytes:00ff``, ``uuid:12…``,
+``decimal:1.50``, ``datetime:``, ``date:`` and ``time:`` before ISO text, and ``undecoded:00ff`` (bytes that no serde
+could read) are literals, and ``shoe@0/10`` is a key within a window. Within JSON a literal is
+``{"$cell": "bytes:00ff"}``. The time of a record is milliseconds, ISO text with a zone, or a duration since the epoch.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from datetime import date, datetime, time
+from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from typing import Any
 from uuid import UUID
@@ -30,7 +33,38 @@ _CELL_END = re.compile(r"(?<!\\)\|")
 _WINDOW = re.compile(r"(.*)@(-?\d+|\d{4}-[^/@]+Z)/(-?\d+|\d{4}-[^/@]+Z)")
 _RULE = re.compile(r"[\s|:+-]*-[\s|:+-]*")
 _JSON_START = frozenset('"{[')
-_AS_JSON = json.JSONEncoder(ensure_ascii=False, default=repr).encode
+_CELL = "$cell"
+_LITERALS: dict[str, tuple[tuple[type, ...], Callable[[Any], str], Callable[[str], Any]]] = {
+    "undecoded": ((SerializedValue,), lambda value: value.hex(), SerializedValue.fromhex),
+    "bytes": ((bytes, bytearray), lambda value: value.hex(), bytes.fromhex),
+    "uuid": ((UUID,), str, UUID),
+    "decimal": ((Decimal,), str, Decimal),
+    "datetime": ((datetime,), lambda value: value.isoformat(), datetime.fromisoformat),
+    "date": ((date,), lambda value: value.isoformat(), date.fromisoformat),
+    "time": ((time,), lambda value: value.isoformat(), time.fromisoformat),
+}
+"""By name: types, in an order in which subclasses come first, and the functions that write and read them."""
+_NO_WORDS = ("undecoded", "bytes", "uuid")
+"""Literals that must be readable; other text with a colon, such as "time: unknown", is a word."""
+
+
+def _literal(value: object) -> str | None:
+    """Return a value that JSON does not have as a literal; None for a value of any other type."""
+    return next((f"{name}:{w(value)}" for name, (kinds, w, _) in _LITERALS.items() if isinstance(value, kinds)), None)
+
+
+def tagged(value: object) -> Any:
+    """Return a value as JSON can hold it within others: a literal under ``$cell``, or its representation."""
+    literal = _literal(value)
+    return repr(value) if literal is None else {_CELL: literal}
+
+
+def untagged(value: dict[str, Any]) -> Any:
+    """Return the value of a literal under ``$cell``; any other dict unchanged."""
+    return parse_cell(value[_CELL]) if value.keys() == {_CELL} and isinstance(value[_CELL], str) else value
+
+
+_AS_JSON = json.JSONEncoder(ensure_ascii=False, default=tagged).encode
 
 
 def format_cell(value: object, *, iso: bool = False) -> str:
@@ -42,12 +76,8 @@ def format_cell(value: object, *, iso: bool = False) -> str:
     """
     if value is None:
         return ""
-    if type(value) is SerializedValue:
-        return f"undecoded:{value.hex()}"
-    if isinstance(value, (bytes, bytearray)):
-        return f"bytes:{value.hex()}"
-    if isinstance(value, UUID):
-        return f"uuid:{value}"
+    if not isinstance(value, (str, dict)) and (literal := _literal(value)):
+        return literal
     if isinstance(value, Windowed):
         time = format_ms if iso else str
         return f"{format_cell(value.key, iso=iso)}@{time(value.start)}/{time(value.end)}"
@@ -93,18 +123,17 @@ def parse_cell(text: str) -> Any:
     word = text.strip()
     if not word:
         return None
-    kind, colon, rest = word.partition(":")
-    try:
-        if colon and kind in ("bytes", "undecoded"):
-            return (bytes if kind == "bytes" else SerializedValue).fromhex(rest)
-        if colon and kind == "uuid":
-            return UUID(rest)
-    except ValueError as error:
-        raise ConfigError(f'cell "{word}" is not a value of type {kind}', detail=str(error)) from error
     if window := _WINDOW.fullmatch(word):
         return Windowed(parse_cell(window[1]), _parse_time(window[2]), _parse_time(window[3]))
+    kind, colon, rest = word.partition(":")
+    if colon and kind in _LITERALS:
+        try:
+            return _LITERALS[kind][2](rest)
+        except (ValueError, InvalidOperation) as error:
+            if kind in _NO_WORDS:
+                raise ConfigError(f'cell "{word}" is not a value of type {kind}', detail=str(error)) from error
     try:
-        return json.loads(word, parse_constant=str)
+        return json.loads(word, parse_constant=str, object_hook=untagged if _CELL in word else None)
     except ValueError as error:
         if word[0] in _JSON_START:
             raise ConfigError(f"cell {word} is not JSON", detail=str(error)) from error

@@ -21,7 +21,7 @@ from kstreamnb.core.progress import under_way
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.time import instant_ms
 from kstreamnb.errors import ConfigError, TopologyError, unknown
-from kstreamnb.frame_cells import warn_of_cut
+from kstreamnb.frame_cells import warn_of_cut, warn_of_unit
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.spark.execution.batch_operator import (
     BATCH_SCHEMA,
@@ -36,7 +36,7 @@ from kstreamnb.spark.execution.failures import raise_first, spark_failure
 from kstreamnb.spark.execution.frame_rows import by_partition, in_order
 from kstreamnb.spark.execution.record_batch import ORDER, pack
 from kstreamnb.spark.execution.rows import FAILURE, REPORT
-from kstreamnb.spark.io.dataframe_input import CUT, frame_of_records, uniform
+from kstreamnb.spark.io.dataframe_input import CUT, FIRST, LAST, frame_of_records, uniform
 from kstreamnb.spark.jvm.session import refuse_connect, run_session, spark_session
 from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment
 from kstreamnb.spark.planning.deployment_plan import warn_of_uneven_stores
@@ -122,6 +122,8 @@ def run(
     for name, seen in cuts:
         if seen.get.get(CUT):
             warn_of_cut(name)
+        if seen.get.get(FIRST) is not None:
+            warn_of_unit(seen.get[FIRST], seen.get[LAST], name, example=isinstance(inputs, Mapping))
     return result
 
 

@@ -29,6 +29,21 @@ def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, An
     return (yield)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Let one process of pytest-xdist run all cells of a notebook that nbval checks.
+
+    Args:
+        config: the configuration of pytest.
+        log: the log of xdist.
+    """
+    if config.pluginmanager.hasplugin("kstreamnb.notebook.regression") or not config.pluginmanager.hasplugin("nbval"):
+        return None
+    from kstreamnb.notebook.regression import pytest_xdist_make_scheduler as make_scheduler
+
+    return make_scheduler(config, log)
+
+
 @pytest.fixture
 def topology_driver() -> Iterator[Callable[..., TopologyTestDriver]]:
     """Return a function that makes test drivers and closes them when the test ends."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import threading
 import time
 from collections import Counter
+from decimal import Decimal
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from kstreamnb import StreamsBuilder, replay
 from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serdes import Serdes
@@ -17,10 +20,13 @@ from kstreamnb.errors import ConfigError, UnknownTopicError
 from kstreamnb.kafka import capture as capture_module
 from kstreamnb.kafka.capture import CaptureLimits, capture
 from kstreamnb.kafka.producer import produce
+from kstreamnb.kafka.registry import SchemaRegistry
 from kstreamnb.samples import Sample
 from tests.kafka.apps import settle
 
 pytestmark = pytest.mark.kafka
+
+_DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}
 
 
 def _fill(servers, topic, count=60, partitions=3):
@@ -184,6 +190,29 @@ def test_secrets_can_be_taken_out_at_once(servers, topic):
     assert {"***"} == {record.value["n"] for record in sample}
     assert 7 == len({record.key for record in sample})
     assert not any(record.key.startswith("k") and len(record.key) == 2 for record in sample)
+
+
+def test_topics_of_several_formats_are_captured_masked_kept_and_replayed(servers, topic, tmp_path):
+    """Each topic has its own serde; those that are not named have the default one."""
+    registry = SchemaRegistry("mock://formats")
+    fields = [{"name": "card", "type": "long"}, {"name": "amount", "type": {**_DECIMAL}}]
+    payments, counts, orders = topic(1), topic(1, "-counts"), topic(1, "-orders")
+    avro = registry.avro(payments, json.dumps({"type": "record", "name": "Payment", "fields": fields}))
+    payment = {"card": 4111, "amount": Decimal("1.50")}
+    produce(servers, [TopicRecord(payments, 0, 0, 1, "a", payment)], value_serde=avro)
+    produce(servers, [TopicRecord(counts, 0, 0, 2, 7, 5)], key_serde="long", value_serde="long")
+    produce(servers, [TopicRecord(orders, 0, 0, 3, "a", {"card": 4111})])
+    serdes = {"value_serde": {payments: avro, counts: "long"}, "key_serde": {counts: "long"}}
+    sample = Sample.capture(servers, payments, counts, orders, **serdes)
+    assert [("a", payment), (7, 5), ("a", {"card": 4111})] == [(record.key, record.value) for record in sample]
+    masked = Sample.capture(servers, payments, counts, orders, redact=["card", "iban?"], **serdes)
+    assert [{**payment, "card": 0}, 5, {"card": "***"}] == [record.value for record in masked]
+    masked.to_parquet(tmp_path / "masked.parquet")
+    back = Sample.from_parquet(tmp_path / "masked.parquet")
+    assert back == masked
+    builder = StreamsBuilder("payments")
+    builder.stream(payments, value_serde=avro).map_values(lambda value: str(value["amount"])).to("amounts")
+    assert ["1.50"] == [record.value for record in replay(builder.build(), back.of_topic(payments)).output("amounts")]
 
 
 def test_an_unknown_topic_is_named(servers):

@@ -6,6 +6,8 @@ One notebook with a cell for each trap is recorded twice, in two kernels, and th
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -214,3 +216,18 @@ def test_the_sanitisers_are_one_file_that_nbval_reads() -> None:
     for _, replacement in patterns:
         for regex, other in patterns:
             assert re.sub(regex, other, replacement) in (replacement, other)
+
+
+@pytest.mark.parametrize("options", [(), ("--dist", "loadgroup"), ("--dist", "worksteal")], ids="-".join)
+def test_processes_of_xdist_share_no_notebook(options: tuple[str, ...], tmp_path: Path) -> None:
+    """Each cell needs those before it, so one process runs all of them; other tests are distributed as before."""
+    for number in range(2):
+        save_cells(tmp_path / f"saved_{number}.ipynb", ["number = 1", *["number += 1\nnumber"] * 12])
+    (tmp_path / "test_other.py").write_text("".join(f"def test_{n}(): pass\n" for n in range(4)))
+    (tmp_path / "conftest.py").write_text('pytest_plugins = ["kstreamnb.testing.fixtures"]')
+    command = [sys.executable, "-m", "pytest", "--nbval", "--nbval-current-env", "-n", "2", "-o", "addopts=", "-v"]
+    ended = subprocess.run([*command, *options], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "30 passed" in ended.stdout, ended.stdout
+    ran = re.findall(r"\[(gw\d)\].* PASSED saved_(\d)", ended.stdout)
+    assert 26 == len(ran)
+    assert 2 == len(set(ran))

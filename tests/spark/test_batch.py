@@ -362,8 +362,38 @@ def test_event_times_that_are_cut_are_warned_of_once(spark: Any) -> None:
     assert [1767268800123] * 2 == [record.timestamp for record in found[0]]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        numbers = whole.selectExpr("key", "value", "unix_micros(timestamp) timestamp")
+        numbers = whole.selectExpr("key", "value", "unix_millis(timestamp) timestamp")
         ks.run(topology, spark=spark, inputs={"left": whole.where("false"), "right": numbers})
+
+
+def test_numbers_as_event_times_that_are_no_milliseconds_are_warned_of(spark: Any) -> None:
+    """At the user's line, for frames of Spark and of pandas, and for records; the warning names the input."""
+    pandas = pytest.importorskip("pandas")
+    builder = ks.StreamsBuilder("units")
+    builder.stream("left").merge(builder.stream("right")).to("out")
+    micros = 1_767_268_800_123_000
+    frame = pandas.DataFrame({"key": ["a"], "value": [1], "timestamp": [micros]})
+    whole = spark.sql("SELECT 'a' key, 1 value, 1767268800123L timestamp")
+    records = [ks.TopicRecord("right", 0, 0, micros, "a", 1)]
+    for inputs in ({"left": whole, "right": frame}, {"left": whole, "right": spark.createDataFrame(frame)}, records):
+        with pytest.warns(UserWarning, match='times of input "right" are after the year 5000.* by 1000') as caught:
+            ks.run(builder.build(), spark=spark, inputs=inputs)
+        assert [__file__] == [each.filename for each in caught]
+
+
+def test_a_column_name_that_is_not_unique_is_refused(spark: Any) -> None:
+    """For frames of Spark and of pandas; an index is answered with the call that makes columns of it."""
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame([["a", 1, 2, 5]], columns=["key", "value", "value", "timestamp"])
+    spark_frame = spark.sql("SELECT 'a' key, 1 value, 2 value, 5L timestamp")
+    builder = ks.StreamsBuilder("twice")
+    builder.stream("in").to("out")
+    for given in (frame, spark_frame):
+        with pytest.raises(ks.errors.ConfigError, match='column name "value" of input "in" is not unique'):
+            ks.run(builder.build(), spark=spark, inputs={"in": given})
+    with pytest.raises(ks.errors.ConfigError, match='input "in" has no column "timestamp"') as refused:
+        ks.run(builder.build(), spark=spark, inputs={"in": frame.set_index("timestamp")})
+    assert "frame.reset_index()" in str(refused.value.hint)
 
 
 @pytest.mark.parametrize(

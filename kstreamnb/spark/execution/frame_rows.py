@@ -136,7 +136,7 @@ def _key_table(parts: Sequence[FrameRows], ranks: Places) -> pa.Table:
         pa.Table.from_batches([part.arrow]).drop_columns([n for n in part.arrow.schema.names if n in unsorted])
         for part in parts
     ]
-    keys, columns = pa.concat_tables(tables), dict[str, Any]()
+    keys, columns = pa.concat_tables(tables, promote_options="default"), dict[str, Any]()
     for name in (*keys.column_names[1:], "ts"):
         columns |= {f"{name} is there": keys.column(name).is_valid(), name: keys.column(name)}
     return pa.table({**columns, "rank": ranks})

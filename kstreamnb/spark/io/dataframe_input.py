@@ -33,8 +33,8 @@ from kstreamnb.frame_cells import (
 )
 from kstreamnb.spark.jvm.session import move_frame
 
-CUT = "cut"
-"""The name of the one figure that an observation of times has."""
+CUT, FIRST, LAST = "cut", "first", "last"
+"""The names of the figures that observations of times have: of timestamps the first one, of numbers the others."""
 _ROW = "__row"
 _SECOND = "yyyy-MM-dd'T'HH:mm:ss."
 _ISO = {"timeZone": "UTC", "timestampFormat": f"{_SECOND}SSSSSS'Z'", "timestampNTZFormat": f"{_SECOND}SSSSSS"}
@@ -91,7 +91,8 @@ def uniform(
 ) -> DataFrame:
     """Return a topic's rows as columns p, ts, k, v, h if there are headers, and o0, o1, … if an order was given.
 
-    p is -1 if the key chooses the partition. ``cuts`` gets what tells after the run whether times of a column were cut.
+    p is -1 if the key chooses the partition. ``cuts`` gets what tells after the run whether times of a column were cut,
+    or the first and last of times that are numbers.
 
     Raises: ConfigError when a column is missing or has a type that cannot serve.
     """
@@ -106,6 +107,10 @@ def uniform(
     if isinstance(frame.schema[chosen.timestamp].dataType, T.TimestampType):
         cuts.append((chosen.timestamp, Observation()))
         frame = frame.observe(cuts[-1][1], F.bool_or(F.unix_micros(chosen.timestamp) % 1000 != 0).alias(CUT))
+    else:
+        cuts.append((f'input "{topic}"', Observation()))
+        ends = F.min(chosen.timestamp).alias(FIRST), F.max(chosen.timestamp).alias(LAST)
+        frame = frame.observe(cuts[-1][1], *ends)
     key = F.lit(None).cast("string") if chosen.key is None else _cell(frame, chosen.key)
     return frame.select(
         partition.cast("int").alias("p"),
@@ -170,7 +175,7 @@ def _spark_frame(
             raise ConfigError(fact, hint="read it with spark.read; ks.deploy processes topics continuously")
         return move_frame(chosen.frame, spark), chosen  # read with that session's settings
     if package == "pandas":
-        _check_columns(topic, list(chosen.frame.columns), chosen)
+        _check_columns(topic, list(chosen.frame.columns), chosen, chosen.frame.index.names)
         records = list(_pandas_records(topic, chosen))
         own = frame_of_records(spark, records, serdes, chosen)
         return own.frame, own
@@ -253,7 +258,7 @@ def _changes(kind: T.DataType) -> bool:
     return _plain(cell, kind) is not cell
 
 
-def _check_columns(topic: str, columns: Sequence[str], chosen: FrameInput) -> None:
+def _check_columns(topic: str, columns: list[str], chosen: FrameInput, index: Sequence[object] = ()) -> None:
     single = [chosen.key, chosen.timestamp, chosen.partition, chosen.headers]
     names = _value_names(columns, chosen)
     wanted = [*single, *((names,) if isinstance(names, str) else names), *chosen.columns()]
@@ -261,9 +266,12 @@ def _check_columns(topic: str, columns: Sequence[str], chosen: FrameInput) -> No
         if name is not None and name not in columns:
             fact = f'input "{topic}" has no column "{name}"'
             hint = "name the columns: ks.spark.FrameInput(frame, key=…, value=…, timestamp=…)"
+            hint = "it is the index: pass frame.reset_index()" if name in index else hint
             raise ConfigError(fact, detail=f"its columns are {', '.join(map(str, columns)) or 'none'}", hint=hint)
         if name is not None:
             expect_text_name(name)
+            if columns.count(name) > 1:
+                raise ConfigError(f'column name "{name}" of input "{topic}" is not unique', hint="rename a column")
 
 
 def _check_order(topic: str, frame: DataFrame, chosen: FrameInput) -> None:

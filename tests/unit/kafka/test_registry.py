@@ -139,7 +139,8 @@ def test_protobuf_messages_survive():
     assert (0, b"\n\x04shoe\x10\x02") == (data[0], data[-8:])
     assert order(sku="shoe", quantity=2) == serde.deserialize(data)
     with pytest.raises(SerdeError, match="cannot write"):
-        serde.serialize({"sku": "shoe"})
+        serde.serialize({"size": "shoe"})
+    assert data == serde.serialize(serde.portable(order(sku="shoe", quantity=2)))
 
 
 def test_bytes_without_a_schema_are_refused():

@@ -11,6 +11,7 @@ from uuid import UUID
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import kstreamnb as ks
@@ -100,6 +101,32 @@ def test_a_sample_names_columns_of_whole_numbers_that_gaps_made_floats() -> None
     assert ("from a pandas frame",) == other.notes
     whole = pd.DataFrame(columns).astype({"n": "Int64"})
     assert ("from a pandas frame",) == ks.Sample.from_dataframe(whole, topic="t", timestamp="at").notes
+
+
+@pytest.mark.parametrize("role", ["key", "value"])
+def test_large_whole_numbers_beside_gaps_stay_exact_in_frames(role: str) -> None:
+    """Floats have 53 bits; small ones become floats, as everywhere in pandas."""
+    for number, exact in ((2**53 + 1, True), (2**64 - 1, True), (3, False)):
+        records = [{"key": "a", "value": 1, role: each} for each in (number, None)]
+        sample = ks.Sample.from_records([("t", 0, 0, 0, each["key"], each["value"]) for each in records])
+        cells = sample.to_pandas()[role]
+        assert (number, object if exact else np.dtype("float64")) == (cells[0], cells.dtype)
+
+
+@pytest.mark.parametrize(
+    ("cells", "detail"),
+    [
+        (pa.array([2**62], pa.timestamp("us", "UTC")), "date value out of range"),
+        (pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], ["a", "a"]), "its fields a, a are not unique"),
+    ],
+)
+def test_a_value_of_arrow_that_python_cannot_hold_is_refused_with_its_column(cells: pa.Array, detail: str) -> None:
+    """Times after the year 9999; of two fields with one name, the first was lost."""
+    table = pa.table({"at": [0], "cell": cells})
+    fact = r'column "cell" of type .* has a value that Python cannot hold'
+    with pytest.raises(ks.errors.ConfigError, match=fact) as caught:
+        ks.Sample.from_dataframe(table, topic="t", timestamp="at")
+    assert detail == caught.value.detail
 
 
 def test_times_between_two_milliseconds_are_kept_in_values_and_warned_of_as_event_times() -> None:

@@ -64,6 +64,8 @@ def test_a_samples_own_file_keeps_its_partitions(tmp_path: Path) -> None:
         (("orders",), {"bytes": "1k"}, "expected a number of bytes, got str"),
         (("orders",), {"follow": True, "records": None, "seconds": None}, "follows its topics needs a limit"),
         (("orders",), {"redact": "card"}, 'redact= must be a list, got "card"'),
+        (("orders",), {"value_serde": {"order": "long"}}, 'value_serde= names topic "order", which is not captured'),
+        (("orders",), {"key_serde": {"orders": "lng"}}, 'no built-in serde is called "lng"'),
     ],
 )
 def test_a_capture_that_cannot_be_meant_is_refused_before_it_looks_for_a_broker(

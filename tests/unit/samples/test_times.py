@@ -132,3 +132,32 @@ def copied(extractor: Any = None) -> ks.Topology:
     builder = ks.StreamsBuilder("copied")
     builder.stream("in", timestamp_extractor=extractor).to("out")
     return builder.build()
+
+
+def typed(times: list[int]) -> ks.Sample:
+    """A table with these times."""
+    return ks.Sample.from_text("\n".join(["topic | time", *(f"orders | {time}" for time in times)]))
+
+
+def listed(times: list[int]) -> ks.Sample:
+    """Tuples with these times."""
+    return ks.Sample.from_records([("orders", 0, at, time, "a", 1) for at, time in enumerate(times)])
+
+
+@pytest.mark.parametrize("factor", [1000, 1_000_000])
+@pytest.mark.parametrize("read", [typed, listed])
+def test_microseconds_as_times_of_records_are_warned_of(read: Callable[[list[int]], ks.Sample], factor: int) -> None:
+    """The warning names the topic and has the user's line; a few such times among others are not warned of."""
+    times = [1_767_258_000_000 * factor, 1_767_254_400_000 * factor]
+    text = rf'topic "orders" are after the year 5000.*divide them by {factor}$'
+    with pytest.warns(UserWarning, match=text) as warned:
+        read(times)
+    assert warned[0].filename == __file__
+    read([5, *times])
+
+
+def test_seconds_as_times_of_records_are_warned_of_but_not_durations() -> None:
+    """A table may say 30d after the epoch, which is a number of milliseconds that looks like seconds."""
+    with pytest.warns(UserWarning, match='topic "orders" are within .* multiply them by 1000$'):
+        ks.Sample.from_records([("orders", 0, 0, 1_767_258_000, "a", 1)])
+    assert 30 * 86_400_000 == ks.Sample.from_text("topic | time\norders | 30d")[0].timestamp
