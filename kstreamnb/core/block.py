@@ -25,6 +25,7 @@ class Block:
         objects: what the words in braces stand for.
         window_size_ms: the new key is the one in the local name ``inner``, in a window of this size.
         counts: the new value is a count.
+        ignores_value: the old value is only compared with None.
 
     Example:
         >>> block = Block("value = {mapper}(value)", writes={"value"}, objects={"mapper": str})
@@ -37,6 +38,7 @@ class Block:
     objects: Mapping[str, object] = field(default_factory=dict)
     window_size_ms: int | None = None
     counts: bool = False
+    ignores_value: bool = False
 
     def render(self, name_of: Callable[[str], str], skip: str) -> list[str]:
         """Return the lines with names in place of words.

@@ -149,7 +149,7 @@ def _block(lines: list[str], objects: Mapping[str, object], store: RowStore, fol
     objects = {"add": fold.aggregator, "make": tuple.__new__, "Change": Change, **objects}
     text = "\n".join(lines)
     used = {word: thing for word, thing in objects.items() if f"{{{word}}}" in text}
-    return Block(text, {"value", "timestamp"}, used, counts=fold.new_only and fold.counts)
+    return Block(text, {"value", "timestamp"}, used, counts=fold.new_only and fold.counts, ignores_value=fold.counts)
 
 
 @dataclass(frozen=True)

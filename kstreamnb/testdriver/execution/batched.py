@@ -55,7 +55,7 @@ class _Arrivals(NamedTuple):
 
     def present(self) -> Iterable[int]:
         """Return the numbers of the partitions that have records."""
-        return dict.fromkeys(self.numbers) if len(self.partitions) > 1 else (0,)
+        return sorted(set(self.numbers)) if len(self.partitions) > 1 else (0,)
 
     def each(self) -> Iterable[int]:
         """Return the number of each record's partition."""

@@ -42,14 +42,19 @@ class InputBatch:
         self.records, self.partitions, self.numbers, self._serialized = records, partitions, numbers, serialized
 
     @classmethod
-    def unserialized(cls, router: Router, topics: Iterable[str], records: Sequence[TopicRecord]) -> InputBatch:
-        """Assign a partition to each record and merge the partitions; serialise nothing yet."""
+    def unserialized(
+        cls, router: Router, topics: Iterable[str], records: Sequence[TopicRecord], times: Sequence[int] | None = None
+    ) -> InputBatch:
+        """Assign a partition to each record and merge the partitions; serialise nothing yet.
+
+        ``times`` are the timestamps of the records, if they are at hand.
+        """
         routes = {topic: router.reader(topic) for topic in sorted(topics)}
         partitions = [(topic, number) for topic in routes for number in range(router.count(topic))]
         if len(partitions) == 1:
             return cls(routes, records, partitions, (), None)
         numbers = _numbers(records, routes, partitions)
-        order = merge_order([record[3] for record in records], numbers)
+        order = merge_order(times or [record[3] for record in records], numbers)
         if order is not None:
             records, numbers = [records[at] for at in order], [numbers[at] for at in order]
         return cls(routes, records, partitions, numbers, None)
@@ -126,7 +131,14 @@ def _numbers(
         for topic, route in routes.items()
     }
     known = {topic: ByText(partial(find, -1)) for topic, find in finders.items()}
-    return [  # by index: looking up the fields of a named tuple by name would dominate this loop
+    # By index: looking up the fields of a named tuple by name would dominate these loops.
+    if len(routes) == 1:
+        (find,), (of_text,) = finders.values(), known.values()
+        return [
+            of_text[record[4]] if type(record[4]) is str and record[1] < 0 else find(record[1], record[4])
+            for record in records
+        ]
+    return [
         known[record[0]][record[4]]
         if type(record[4]) is str and record[1] < 0
         else finders[record[0]](record[1], record[4])
