@@ -222,11 +222,11 @@ class TopologyTestDriver(Suggesting, Displayed, Closing):
             ProcessingError: a node failed; the records before it have been processed.
         """
         self._refuse_closed()
-        records, times = _topic_records(records)
+        records = _topic_records(records)
         self._done.append(lambda driver: driver.pipe(records))
         topics = dict.fromkeys(map(itemgetter(0), records))
         self._fed |= topics
-        feed(self.router, self.tasks, topics, records, times=times)
+        feed(self.router, self.tasks, topics, records)
         self._verify()
 
     def advance_wall_clock_time(self, by: timedelta | str) -> None:
@@ -525,8 +525,8 @@ class TopologyTestDriver(Suggesting, Displayed, Closing):
         return opened
 
 
-def _topic_records(records: Iterable[TopicRecord]) -> tuple[list[TopicRecord], list[int]]:
-    """Return records to pipe, and their timestamps; raise ConfigError if something else is among them."""
+def _topic_records(records: Iterable[TopicRecord]) -> list[TopicRecord]:
+    """Return records to pipe; raise ConfigError if something else is among them."""
     try:
         every = list(records)
     except TypeError:
@@ -536,9 +536,8 @@ def _topic_records(records: Iterable[TopicRecord]) -> tuple[list[TopicRecord], l
             raise ConfigError(f'expected records of topics, got type "{kind.__name__}" among them', hint=_RECORDS)
     times = [record[3] for record in every]
     if set(map(type, times)) - {int} or max(times, default=0) > MAX_TIME_MS:
-        times = [time_ms(each, f"time of record {at}") for at, each in enumerate(times)]
-        every = [each._replace(timestamp=time) for each, time in zip(every, times, strict=True)]
-    return every, times
+        return [each._replace(timestamp=time_ms(each[3], f"time of record {at}")) for at, each in enumerate(every)]
+    return every
 
 
 def _serde(side: str, serde: object) -> Serde | None:

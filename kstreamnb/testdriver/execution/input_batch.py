@@ -42,19 +42,14 @@ class InputBatch:
         self.records, self.partitions, self.numbers, self._serialized = records, partitions, numbers, serialized
 
     @classmethod
-    def unserialized(
-        cls, router: Router, topics: Iterable[str], records: Sequence[TopicRecord], times: Sequence[int] | None = None
-    ) -> InputBatch:
-        """Assign a partition to each record and merge the partitions; serialise nothing yet.
-
-        ``times`` are the timestamps of the records, if they are at hand.
-        """
+    def unserialized(cls, router: Router, topics: Iterable[str], records: Sequence[TopicRecord]) -> InputBatch:
+        """Assign a partition to each record and merge the partitions; serialise nothing yet."""
         routes = {topic: router.reader(topic) for topic in sorted(topics)}
         partitions = [(topic, number) for topic in routes for number in range(router.count(topic))]
         if len(partitions) == 1:
             return cls(routes, records, partitions, (), None)
         numbers = _numbers(records, routes, partitions)
-        order = merge_order(times or [record[3] for record in records], numbers)
+        order = merge_order([record[3] for record in records], numbers)
         if order is not None:
             records, numbers = [records[at] for at in order], [numbers[at] for at in order]
         return cls(routes, records, partitions, numbers, None)

@@ -28,7 +28,6 @@ def feed(
     records: Sequence[TopicRecord],
     key_serde: Serde | None = None,
     value_serde: Serde | None = None,
-    times: Sequence[int] | None = None,
 ) -> None:
     """Process records in the order of a merge of their partitions.
 
@@ -39,7 +38,6 @@ def feed(
         records: records of these topics; a negative partition stands for the one that the key chooses.
         key_serde: the serde of the given keys; None for the one with which each topic is read.
         value_serde: the same for values.
-        times: the timestamps of the records, if they are at hand.
 
     Raises:
         EngineError: no source reads a topic, or a topic does not have a partition.
@@ -47,7 +45,7 @@ def feed(
     """
     given = key_serde is None and value_serde is None
     if given and router.levels is not None and len(records) >= _FEW:
-        batch = InputBatch.unserialized(router, topics, records, times)
+        batch = InputBatch.unserialized(router, topics, records)
     else:
         batch = InputBatch.serialized(router.serialize(records, key_serde, value_serde))
     process(router, tasks, batch)
