@@ -301,7 +301,7 @@ class _LevelBatch(Batch):
         self._numbers = arrivals.numbers
         if len(arrivals.partitions) == 1:  # suppressions ask for each record
             metadata_of = _metadata_by_index(*arrivals.partitions[0], first[arrivals.partitions[0]])
-            self.metadata_of = metadata_of  # type: ignore[method-assign]
+            self.metadata_of = metadata_of  # type: ignore[assignment,method-assign]
 
     def taken(self, topic: str, partition: int) -> int:
         """Return how many records of a partition were taken; correct only after the last one."""
