@@ -29,6 +29,7 @@ class Block:
         counts: the new value is a count.
         wire: the serde that has written the new value to the local name ``wire``, unless its type is a plain one; None
             if none has.
+        ignores_value: the old value is only compared with None.
 
     Example:
         >>> block = Block("value = {mapper}(value)", writes={"value"}, objects={"mapper": str})
@@ -42,6 +43,7 @@ class Block:
     window_size_ms: int | None = None
     counts: bool = False
     wire: Serde | None = None
+    ignores_value: bool = False
 
     def render(self, name_of: Callable[[str], str], skip: str) -> list[str]:
         """Return the lines with names in place of words.

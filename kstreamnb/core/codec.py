@@ -84,13 +84,12 @@ def encoder(serde: Serde) -> Callable[[Any], Wire]:
 
 def copier(serde: Serde) -> Callable[[Any], Wire]:
     """Return a function like `encode` for values that only this process reads: it prefers copies to bytes."""
-    write, copy_value = encoder(serde), serde.copy_value
-
-    def copy(value: object) -> Wire:
-        copied = copy_value(value)
-        return write(value) if copied is None else CopiedValue(copied) if type(copied) is dict else copied
-
-    return write if type(serde).copy_value is Serde.copy_value else copy
+    write, copy_value, is_flat = encoder(serde), serde.copy_value, serde.is_flat
+    if type(serde).is_flat is not Serde.is_flat:
+        return lambda value: CopiedValue(value) if is_flat(value) else write(value)
+    if type(serde).copy_value is Serde.copy_value:
+        return write
+    return lambda value: write(value) if (copied := copy_value(value)) is None else copied
 
 
 def decoder(serde: Serde) -> Callable[[Wire], Any]:

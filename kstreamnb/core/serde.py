@@ -11,7 +11,7 @@ import re
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, Self
+from typing import Any, ClassVar, Generic, Self, TypeGuard
 from uuid import UUID
 
 from kstreamnb.errors import SerdeError
@@ -93,6 +93,14 @@ class Serde(Generic[T]):
         """
         return True
 
+    def is_flat(self, value: object) -> TypeGuard[dict[str, Any]]:
+        """Return whether a value is a dict of immutable values that its bytes would decode to.
+
+        Args:
+            value: any value.
+        """
+        return False
+
     def copy_value(self, value: T) -> T | None:
         """Return the value that its bytes would decode to, if known without serializing; otherwise None.
 
@@ -101,7 +109,7 @@ class Serde(Generic[T]):
         Args:
             value: a value that the serde can write.
         """
-        return None
+        return value.copy() if self.is_flat(value) else None  # type: ignore[return-value] # T is a dict then
 
     def portable(self, value: T) -> object:
         """Return a value that files hold and that the serde writes as it writes this one: by default its bytes.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from math import isfinite
-from typing import Any, ClassVar, NoReturn, TypeAlias
+from typing import Any, ClassVar, NoReturn, TypeAlias, TypeGuard
 
 from kstreamnb.core.arguments import expect
 from kstreamnb.core.record import Windowed
@@ -105,16 +105,16 @@ class JsonSerde(Serde):
         kind = type(value)
         return isfinite(value) if kind is float else kind is not str or STRING.keeps(value)  # type: ignore[arg-type]
 
-    def copy_value(self, value: object) -> object:
-        """Return a shallow copy of a dict of immutable values; None if its bytes may decode to something else."""
+    def is_flat(self, value: object) -> TypeGuard[dict[str, Any]]:
+        """Return whether a value is a dict of immutable values that its bytes would decode to."""
         if type(value) is not dict or type(self) is not JsonSerde or self.sort_keys:
-            return None
+            return False
         for name, item in value.items():
             kind = type(item)
             kept = item.isascii() if kind is str else _MIN <= item <= _MAX if kind in _NUMBERS else kind in _CONSTANTS
             if not kept or type(name) is not str or not name.isascii():
-                return None
-        return value.copy()
+                return False
+        return True
 
     def _write(self, value: object) -> bytes:
         self._check(value)

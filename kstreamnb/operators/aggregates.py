@@ -166,7 +166,8 @@ def _block(lines: list[str], objects: Mapping[str, object], store: RowStore, fol
     text = "\n".join(lines)
     used = {word: thing for word, thing in objects.items() if f"{{{word}}}" in text}
     wire = fold.wire if fold.new_only else None
-    return Block(text, {"value", "timestamp"}, used, counts=fold.new_only and fold.counts, wire=wire)
+    counts = fold.new_only and fold.counts
+    return Block(text, {"value", "timestamp"}, used, counts=counts, ignores_value=fold.counts, wire=wire)
 
 
 @dataclass(frozen=True)

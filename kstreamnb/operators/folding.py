@@ -43,10 +43,6 @@ def add_counts(key: object, left: int, right: int) -> int:
     return left + right
 
 
-def _nothing() -> None:
-    return
-
-
 def folding(initializer: Initializer | None, aggregator: Adder) -> tuple[Initializer, Adder]:
     """Return initializer and aggregator; a reducer, which has no initializer, keeps its first value unchanged."""
     if initializer is not None:
@@ -55,7 +51,7 @@ def folding(initializer: Initializer | None, aggregator: Adder) -> tuple[Initial
     def reduce(key: object, value: object, aggregate: object) -> object:
         return value if aggregate is None else aggregator(aggregate, value)
 
-    return _nothing, reduce
+    return (lambda: None), reduce
 
 
 EmitClosed: TypeAlias = Callable[[int, Headers], None]
@@ -68,10 +64,6 @@ Late: TypeAlias = Callable[[Any, Any, int, int, int, int], None]
 """``late(key, value, timestamp, start, end, close_ms)``."""
 
 _NEVER = -1
-
-
-def _no_emission(close_ms: int, headers: Headers) -> None:
-    """Emit nothing at closing: every update is forwarded at once."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +143,7 @@ class WindowedFold(Operator):
         """Return functions to forward closed windows and to forward a change at once; None if the operator need not."""
         windows, of_sessions = self.windows, isinstance(self.windows, SessionWindows)
         if not self.emit_on_close or isinstance(windows, UnlimitedWindows):
-            return _no_emission, forward if forwards_itself(store, forward, send_old=self.send_old) else None
+            return (lambda *closed: None), forward if forwards_itself(store, forward, send_old=self.send_old) else None
         step = 1  # a result found by its start or, for a session, by its end is at multiples of it
         if of_sessions:
             find, span = store.find_sessions_by_end, 1

@@ -333,8 +333,7 @@ class ResponseSerde(SerdeAround[Response]):
         """Return the response with a copy of a foreign value that is a dict; other values may have no bytes."""
         digest, foreign = value[:2]
         if type(foreign) is not CopiedValue:
-            copied = self._inner().copy_value(foreign)
-            foreign = CopiedValue(copied) if type(copied) is dict else None
+            foreign = CopiedValue(foreign) if self._inner().is_flat(foreign) else None
         return None if foreign is None else tuple.__new__(Response, (digest, foreign, None))
 
     def _write(self, value: Response) -> bytes:

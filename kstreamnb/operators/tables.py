@@ -222,7 +222,7 @@ class Suppress(Operator):
         """Build the closure of one task."""
         store, wait, window_end = context.store(self.store), self.wait_ms, self.window_end
         seen = context.state_var("stream_time_ms", -1)
-        put, is_due, metadata = store.put, store.is_due, context.metadata
+        put, heap, is_due, metadata = store.put, store.heap, store.is_due, context.metadata
         emit_first, enforce = self._bind_emit(context, store, forward), None
         if self.max_records is not None or self.max_bytes is not None:
             enforce = self._bind_enforce(context, store, emit_first)
@@ -232,7 +232,7 @@ class Suppress(Operator):
                 seen[0] = timestamp
             put(key[2] if window_end else timestamp, key, change[0], change[1], timestamp, headers, metadata())
             due_ms = seen[0] - wait
-            while is_due(due_ms):
+            while heap and heap[0][0] <= due_ms and is_due(due_ms):
                 emit_first()
             if enforce is not None:
                 enforce()

@@ -41,7 +41,7 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
 
     def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
         super().__init__(spec, context)
-        self._heap: list[tuple[int, bytes, Hashable]] = []
+        self.heap: list[tuple[int, bytes, Hashable]] = []
         self._dirty: dict[Hashable | None, int] = {}
         self._size_bytes: int | None = None
 
@@ -63,7 +63,7 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
 
     def is_due(self, time: int) -> bool:
         """Return whether a buffered change is not after a time (ms)."""
-        heap, raw = self._heap, self.raw
+        heap, raw = self.heap, self.raw
         while heap and heap[0][0] <= time:
             row = raw.get(heap[0][2])
             if row is not None and row[0] == heap[0][0]:
@@ -77,7 +77,7 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
         """
         if not self.is_due(MAX_TIME_MS):
             raise IndexError(f'buffer "{self.name}" is empty')
-        raw_key = self._heap[0][2]
+        raw_key = self.heap[0][2]
         _, new, old, _, timestamp, headers, metadata = self.raw[raw_key]
         decode = self.values.decode
         return self.keys.decode(raw_key), decode(new), decode(old), timestamp, headers, metadata
@@ -85,7 +85,7 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
     def take(self) -> tuple[object, object, object, int, Headers, RecordMetadata | None]:
         """Remove and return the first change."""
         row = SuppressBuffer.first(self)  # unwatched: forwarded rows are not looked up again
-        self.write(heappop(self._heap)[2], None)
+        self.write(heappop(self.heap)[2], None)
         return row
 
     def count(self) -> int:
@@ -130,10 +130,10 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
             return
         self.raw[raw_key] = row
         if old is None or old[0] != row[0]:
-            heappush(self._heap, (row[0], self.keys.to_bytes(raw_key), raw_key))
-            if len(self._heap) > 2 * len(self.raw) + 8:
-                self._heap[:] = [(kept[0], self.keys.to_bytes(key), key) for key, kept in self.raw.items()]
-                heapify(self._heap)
+            heappush(self.heap, (row[0], self.keys.to_bytes(raw_key), raw_key))
+            if len(self.heap) > 2 * len(self.raw) + 8:
+                self.heap[:] = [(kept[0], self.keys.to_bytes(key), key) for key, kept in self.raw.items()]
+                heapify(self.heap)
 
     def flush(self) -> None:
         """Log the keys added or removed since the last flush."""

@@ -321,7 +321,8 @@ class SessionRows(TimedRows[tuple[int, int]]):
         """
         if not self.spec.persistent:
             return self._rows(sorted(self._between(earliest_end, latest_end), key=self._time_rank))
-        return self._rows(sorted(self._by_time(earliest_end, latest_end), key=self._time_ordered_rank))
+        by_end = sorted(self._by_time(earliest_end, latest_end), key=lambda at: (*at[1], self.keys.to_bytes(at[0])))
+        return self._rows(by_end)
 
     def fetch(self, key: object, to_key: object = ...) -> Rows:
         """Return all sessions of a key, or of a range of keys; a bound of None is open."""
@@ -351,10 +352,6 @@ class SessionRows(TimedRows[tuple[int, int]]):
         """End, key bytes, then the latest start first: the order of Kafka's in-memory store."""
         key, (end, start) = raw_key
         return end, self.keys.to_bytes(key), -start
-
-    def _time_ordered_rank(self, raw_key: SessionKey) -> tuple[int, int, bytes]:
-        key, (end, start) = raw_key
-        return end, start, self.keys.to_bytes(key)
 
     def headers_at(self, session: Windowed[object]) -> Headers:
         """Return the headers kept with the aggregate of a session; none without such a session."""

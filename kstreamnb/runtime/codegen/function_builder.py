@@ -86,6 +86,9 @@ class FunctionBuilder:
 
     def add_block(self, node: str, block: Block) -> None:
         """Append the lines of an operator."""
+        last = max((at for at, line in enumerate(self._lines) if "value" in line), default=0)
+        if block.ignores_value and self._lines[last].startswith(f"{self._indent}value = "):
+            self._lines[last] = self._lines[last].replace(" value.copy()", " value")  # no other line reads the copy
         names = {word: self.name(thing, word) for word, thing in block.objects.items()}
         for line in block.render(names.__getitem__, self._skip):
             self.add(node, line)

@@ -29,9 +29,11 @@ def write_expression(builder: FunctionBuilder, serde: Serde, name: str, *, in_pr
 
 def copy_expression(builder: FunctionBuilder, serde: Serde, name: str) -> str:
     """Return an expression for the value of a name after a round trip through a topic."""
-    write, read, copy = encoder(serde), decoder(serde), builder.name(serde.copy_value, f"copy_{name}")
+    write, read, is_json = encoder(serde), decoder(serde), isinstance(serde, JsonSerde)
+    copy = builder.name(serde.is_flat if is_json else serde.copy_value, f"{'flat' if is_json else 'copy'}_{name}")
+    copied = f"{name}.copy() if {copy}({name}) else" if is_json else f"{copy}({name}) or"
     pass_on = builder.name(lambda value: read(write(value)), f"pass_{name}")
-    return _unless_kept(builder, serde, name, f"{copy}({name}) or {pass_on}({name})")
+    return _unless_kept(builder, serde, name, f"{copied} {pass_on}({name})")
 
 
 def _unless_kept(builder: FunctionBuilder, serde: Serde, name: str, convert: str) -> str:

@@ -26,19 +26,19 @@ def topic_serdes(plan: TaskPlan, nodes: Iterable[str]) -> dict[str, tuple[Serde,
     known: dict[str, tuple[Serde, Serde] | None] = {}
     sinks = [node for name in nodes if isinstance(node := plan.topology.nodes[name], Sink)]
     for sink in sinks:
-        if isinstance(sink.topic, str):
-            serdes, topic = plan.serdes(sink), plan.topic(sink.topic)
-            known[topic] = serdes if known.get(topic, serdes) == serdes else None
-    if any(not isinstance(sink.topic, str) for sink in sinks):
-        return {}
+        if not isinstance(sink.topic, str):
+            return {}
+        serdes, topic = plan.serdes(sink), plan.topic(sink.topic)
+        known[topic] = serdes if known.get(topic, serdes) == serdes else None
     return {topic: serdes for topic, serdes in known.items() if serdes is not None}
 
 
 def is_plain_sink(sink: Sink, context: TaskContext) -> bool:
-    """Return whether the sink always writes to one topic, by key, with serdes that its readers know."""
-    if not isinstance(sink.topic, str) or sink.partitioner is not None or RecordLimits.configured(context.plan.config):
+    """Return whether the sink always writes to one topic, with serdes that its readers know; by key if recorded."""
+    if not isinstance(sink.topic, str) or RecordLimits.configured(context.plan.config):
         return False
-    return context.plan.topic(sink.topic) in context.topic_serdes
+    by_key = sink.partitioner is None or context.recorder is None
+    return by_key and context.plan.topic(sink.topic) in context.topic_serdes
 
 
 def add_sink(builder: FunctionBuilder, sink: Sink, context: TaskContext) -> None:
@@ -47,18 +47,22 @@ def add_sink(builder: FunctionBuilder, sink: Sink, context: TaskContext) -> None
     key = write_expression(builder, key_serde, "key", in_process=False)
     value = write_expression(builder, value_serde, "value", in_process=_copies(value_serde, context))
     append = builder.name(context.out.append, "produce")
-    topic, partition = plan.topic(str(sink.topic)), "0"
-    if context.recorder is not None or plan.count(topic) > 1:  # otherwise the expressions are used once, in the row
-        builder.add(sink.name, f"key, value = {key}, {value}")
-        key, value = "key", "value"
-    if plan.count(topic) > 1:
+    topic, partition, each, names = plan.topic(str(sink.topic)), "0", "", "key, value"
+    if sink.partitioner is not None:
+        choose = builder.name(_partitions(sink, context, key_serde), "choose")
+        each = f"for partition in {choose}({topic!r}, key, value): "
+        partition, names = "partition", "wire_key, wire_value"
+    if each or context.recorder is not None or plan.count(topic) > 1:  # otherwise the row is the only use
+        builder.add(sink.name, f"{names} = {key}, {value}")
+        key, value = names.split(", ")
+    if plan.count(topic) > 1 and not each:
         partition = "partition"
         partition_of = key_partitioner(key_serde, plan.count(topic))
         find, known = builder.name(partition_of, "partition_of"), builder.name(ByText(partition_of), "known")
         builder.add(sink.name, f"partition = {known}[key] if type(key) is str else {find}(key)")
     if context.recorder is not None:
         add_produced(builder, context.recorder, plan.task_id, sink.name, topic, partition)
-    builder.add(sink.name, f"{append}(({topic!r}, {partition}, timestamp, {key}, {value}, headers))")
+    builder.add(sink.name, f"{each}{append}(({topic!r}, {partition}, timestamp, {key}, {value}, headers))")
 
 
 def bind_sink(sink: Sink, context: TaskContext) -> Process:

@@ -137,8 +137,7 @@ class TaskCompiler:
                 self._call(builder, name, child)
             if not children:
                 return builder
-            last = children[-1]
-            node = self._nodes[last]
+            node = self._nodes[last := children[-1]]
             if not self._inlines(last):
                 self._call(builder, name, last)
                 return builder

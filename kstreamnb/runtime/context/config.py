@@ -271,8 +271,6 @@ def whole(name: str, value: Any, *, least: int = 0) -> int:
 
 
 def _flag(name: str, value: object) -> bool:
-    if isinstance(value, bool):
-        return value
     if str(value).lower() in ("true", "false"):
         return str(value).lower() == "true"
     raise ConfigError(f'setting "{name}" must be true or false, got "{value}"')

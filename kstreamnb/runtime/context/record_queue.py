@@ -29,27 +29,26 @@ Read = Callable[[str, WireRecord], "WireRecord | None"]
 
 
 class RecordQueue:
-    """Records of one partition, in order; ``head`` is the next one once it has been read."""
+    """Records of one partition, in order; ``head`` is the next one once it has been read.
 
-    __slots__ = ("_chunks", "_head_from", "_read", "_record_context", "head", "partition", "process", "source", "topic")
+    ``read`` decodes every record before it may be chosen, unless it is None.
+    """
+
+    __slots__ = ("_chunks", "_head_from", "_record_context", "head", "partition", "process", "read", "source", "topic")
 
     def __init__(self, source: str, topic: str, partition: int, process: Process, context: RecordContext) -> None:
         self.source, self.topic, self.partition = source, topic, partition
         self.process = process
         self.head: WireRecord | None = None
-        self._read: Read | None = None
+        self.read: Read | None = None
         self._record_context = context
         self._chunks: deque[tuple[str, list[WireRecord], Iterator[WireRecord]]] = deque()
         self._head_from: tuple[str, WireRecord] | None = None
 
-    def read_with(self, read: Read) -> None:
-        """Decode every record with ``read`` before it may be chosen."""
-        self._read = read
-
     @property
     def plain(self) -> bool:
         """True if records are returned unchanged, because nothing reads them first."""
-        return self._read is None
+        return self.read is None
 
     @property
     def order_key(self) -> tuple[int, str, int, int]:
@@ -74,11 +73,11 @@ class RecordQueue:
             record: WireRecord | None = next(records, None)
             if record is None:
                 self._chunks.popleft()
-            elif self._read is None:
+            elif self.read is None:
                 self.head = record
             else:
                 self._head_from = (topic, record)
-                self.head = self._read(topic, record)
+                self.head = self.read(topic, record)
         return self.head is not None
 
     def take(self, bound: tuple[int, str, int, int] | None, limit: int | None) -> Iterator[WireRecord]:

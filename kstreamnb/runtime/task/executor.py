@@ -171,7 +171,7 @@ class Executor:
                 process(key, value, timestamp, headers)
                 if stream_time[0] >= due[0]:
                     self.punctuate_stream_time(stream_time[0])
-                if self._has_to_commit():
+                if self._commits and (context.recorder is not None or self._has_to_flush()):
                     self.commit()
                 elif self._watch is not None:
                     self._watch()
@@ -222,7 +222,7 @@ class Executor:
             )
             if careful:
                 time = context.state_var(source.name, f"partition time {shared}-{partition}", -1)
-                queue.read_with(reader_of(source, partition, context, time))
+                queue.read = reader_of(source, partition, context, time)
         self._queues[topic, partition] = queue
         return queue
 
@@ -250,10 +250,6 @@ class Executor:
             loop = self._compiler.loop(queue, shape, self.punctuate_stream_time, marks, lines, self._first, sent=sent)
             self._loops[source, shape, marked, sent] = loop
         return loop
-
-    def _has_to_commit(self) -> bool:
-        """Return whether a commit after a record changes anything, or is recorded."""
-        return self._commits and (self.context.recorder is not None or self._has_to_flush())
 
     def _has_to_flush(self) -> bool:
         """Return whether a commit after each record changes anything."""

@@ -55,7 +55,7 @@ class _Arrivals(NamedTuple):
 
     def present(self) -> Iterable[int]:
         """Return the numbers of the partitions that have records."""
-        return dict.fromkeys(self.numbers) if len(self.partitions) > 1 else (0,)
+        return sorted(set(self.numbers)) if len(self.partitions) > 1 else (0,)
 
     def each(self) -> Iterable[int]:
         """Return the number of each record's partition."""
@@ -299,6 +299,9 @@ class _LevelBatch(Batch):
         present = {number: arrivals.partitions[number] for number in readers}
         self._positions = {n: (*partition, readers[n].queue_of(*partition).source) for n, partition in present.items()}
         self._numbers = arrivals.numbers
+        if len(arrivals.partitions) == 1:  # suppressions ask for each record
+            metadata_of = _metadata_by_index(*arrivals.partitions[0], first[arrivals.partitions[0]])
+            self.metadata_of = metadata_of  # type: ignore[assignment,method-assign]
 
     def taken(self, topic: str, partition: int) -> int:
         """Return how many records of a partition were taken; correct only after the last one."""
@@ -310,7 +313,7 @@ class _LevelBatch(Batch):
 
     def metadata_of(self, index: int) -> RecordMetadata:
         """Return topic, partition and offset of a record."""
-        topic, partition, _ = self._positions[self._numbers[index] if self._numbers else 0]
+        topic, partition, _ = self._positions[self._numbers[index]]
         return tuple.__new__(RecordMetadata, (topic, partition, self._offsets[index]))
 
     @cached_property
@@ -327,3 +330,9 @@ class _LevelBatch(Batch):
             return range(first := self.first[self.arrivals.partitions[0]], first + len(self.records))
         counters = [count(self.first[partition]) for partition in self.arrivals.partitions]
         return [next(counters[number]) for number in self.arrivals.each()]
+
+
+def _metadata_by_index(topic: str, partition: int, first: int) -> Callable[[int], RecordMetadata]:
+    """Return a function from the index of a record among those of one partition to its metadata."""
+    make = tuple.__new__
+    return lambda index: make(RecordMetadata, (topic, partition, first + index))

@@ -126,7 +126,14 @@ def _numbers(
         for topic, route in routes.items()
     }
     known = {topic: ByText(partial(find, -1)) for topic, find in finders.items()}
-    return [  # by index: looking up the fields of a named tuple by name would dominate this loop
+    # By index: looking up the fields of a named tuple by name would dominate these loops.
+    if len(routes) == 1:
+        (find,), (of_text,) = finders.values(), known.values()
+        return [
+            of_text[record[4]] if type(record[4]) is str and record[1] < 0 else find(record[1], record[4])
+            for record in records
+        ]
+    return [
         known[record[0]][record[4]]
         if type(record[4]) is str and record[1] < 0
         else finders[record[0]](record[1], record[4])

@@ -46,6 +46,11 @@ class OutputRoute:
         logs = self.log.serdes is not None or self.written_as is None
         return (*([OutputRoute.logged] if logs else []), *([OutputRoute.delivered] if same else []))
 
+    @cached_property
+    def same(self) -> bool:
+        """Whether both keep rows as they are."""
+        return len(self.keeps) == 2
+
     def logged(self, row: OutputRow) -> OutputRow:
         """Return a row in the form of the log."""
         return row if self.log.serdes is not None else self._converted(row, (None, None))
@@ -97,7 +102,7 @@ class TaskGroup:
         self.offsets: dict[Partition, int] = {}
         self.recorder = recorder
         self.recorded: list[tuple[Any, ...]] = [] if recorder is None else recorder.log
-        self._outputs: dict[tuple[int, str], OutputRoute] = {}
+        self._outputs: list[dict[str, OutputRoute]] = [{} for _ in self.order]
 
     def address(self, route: TopicRoute, row: InputRecord) -> tuple[int, WireRecord]:
         """Return the index of the task that reads a record, and the record with the next offset of its partition."""
@@ -116,12 +121,12 @@ class TaskGroup:
 
     def log_rows(self, index: int) -> list[OutputRow]:
         """Log what a task wrote and feed the global stores; return what tasks have to read, as they expect it."""
-        read, outputs = [], self._outputs
+        read, outputs = [], self._outputs[index]
         for row in self.take_rows():
-            output = outputs.get((index, row[0])) or self.output(index, row[0])
-            same, logged = len(output.keeps) == 2, output.log.rows
+            output = outputs.get(row[0]) or self.output(index, row[0])
+            same, logged, route = output.same, output.log.rows, output.route
             logged.append(row if same else output.logged(row))
-            if (route := output.route) is not None:
+            if route is not None:
                 if len(logged) > self.most_rows and row[0] not in self.router.topology.internal_topics:
                     raise self._endless(row[0], route)
                 row = row if same else output.delivered(row)
@@ -142,12 +147,12 @@ class TaskGroup:
 
     def output(self, index: int, topic: str) -> OutputRoute:
         """Return what becomes of rows that a task writes to a topic."""
-        output = self._outputs.get((index, topic))
+        output = self._outputs[index].get(topic)
         if output is None:
             router = self.router
             log = self.logs.setdefault(topic, TopicLog(topic, router.writer_serdes(topic)))
             output = OutputRoute(log, router.task_serdes(index, topic), router.route(topic))
-            self._outputs[index, topic] = output
+            self._outputs[index][topic] = output
         return output
 
     def collect(self, index: int) -> list[Delivery]:

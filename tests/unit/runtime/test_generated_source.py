@@ -69,6 +69,13 @@ def branches() -> ks.Topology:
     return builder.build()
 
 
+def partitioned() -> ks.Topology:
+    """A sink whose partitioner chooses no, one or several partitions."""
+    builder = ks.StreamsBuilder("partitioned")
+    builder.stream("in").to("out", partitioner=lambda topic, key, value, count: range(value % 3))
+    return builder.build()
+
+
 class Forward(ks.Processor):
     """Passes records on; it could punctuate."""
 
@@ -92,6 +99,7 @@ CASES: dict[str, tuple[Callable[[], ks.Topology], int, bool]] = {
     "count-recorded": (counting, 1, True),
     "windows": (windows, 1, False),
     "branches": (branches, 1, False),
+    "partitioned": (partitioned, 2, False),
     "processor": (processor, 1, False),
     "processor-recorded": (processor, 1, True),
 }

@@ -133,3 +133,38 @@ def test_a_store_keeps_copies_of_its_first_rows_only() -> None:
     assert few.to_bytes(few.encode(FLAT)) == many.to_bytes(many.encode(FLAT))
     assert SerializedValue is type(few.encode({"sizes": [38]}))
     assert few.encode(None) is None
+
+
+@pytest.mark.parametrize("number", [1, 20])
+def test_a_count_reads_values_without_copies_and_refuses_the_same_ones(number: int) -> None:
+    """A null value is not counted and a value that JSON cannot express fails, though no function sees the values."""
+    builder = ks.StreamsBuilder("sales")
+    builder.stream("sales").group_by_key().count(store="counts")
+    driver = ks.TopologyTestDriver(builder.build(), verify=False)
+    driver.pipe([TopicRecord("sales", -1, -1, at, "a", dict(FLAT)) for at in range(number)])
+    driver.pipe([TopicRecord("sales", -1, -1, number + at, "a", None) for at in range(number)])
+    assert number == driver.store("counts")["a"]
+    with pytest.raises(ks.errors.KStreamError, match="cannot write"):
+        driver.pipe([TopicRecord("sales", -1, -1, number, "a", {"price": float("nan")})] * number)
+
+
+def test_functions_before_a_count_get_values_of_their_own() -> None:
+    """Only a count that reads the source itself leaves values uncopied."""
+    builder = ks.StreamsBuilder("sales")
+    sales = builder.stream("sales")
+    sales.foreach(lambda _, sale: sale.clear())
+    sales.peek(lambda _, sale: sale.update(seen=True)).group_by_key().count()
+    given = [TopicRecord("sales", -1, -1, at, "a", dict(FLAT)) for at in range(20)]
+    ks.TopologyTestDriver(builder.build(), verify=False).pipe(given)
+    assert [FLAT] * 20 == [record.value for record in given]
+
+
+@pytest.mark.parametrize("number", [1, 20])
+def test_a_partitioner_chooses_no_one_or_several_partitions_of_each_record(number: int) -> None:
+    """Records are written to the chosen partitions in ascending order, or dropped, whether they come alone or not."""
+    builder = ks.StreamsBuilder("sales")
+    builder.stream("sales").to("out", partitioner=lambda topic, key, value, count: range(value % 3))
+    driver = ks.TopologyTestDriver(builder.build(), partitions={"sales": 2, "out": 2}, verify=False)
+    driver.pipe([TopicRecord("sales", -1, -1, at, "a", at + 1) for at in range(number)])
+    expected = [(at + 1, partition) for at in range(number) for partition in range((at + 1) % 3)]
+    assert expected == [(row[4], row[1]) for row in driver.tasks.logs["out"].rows]
