@@ -55,7 +55,8 @@ def archive_classes() -> Path:
     archive = Launch(local=True, submitted=False, folder=temp_dir("spark")).archive
     with TemporaryDirectory(dir=archive.parent) as work:  # beside the archive: a rename there is atomic
         new = Path(work, "classes.jsa")
-        os.environ |= {OPTIONS: f'"-XX:ArchiveClassesAtExit={new}"', DISABLED_VARIABLE: "class-archive"}
+        # Java would archive the classes that batch-classes changes, and use them where that patch is switched off.
+        os.environ |= {OPTIONS: f'"-XX:ArchiveClassesAtExit={new}"', DISABLED_VARIABLE: "class-archive,batch-classes"}
         spark = spark_session("classes")
         _load_classes(spark, Path(work))
         jvm = spark.sparkContext._gateway.proc  # noqa: SLF001

@@ -203,7 +203,7 @@ print(ks.spark.spark_report())
 
 @pytest.mark.spark
 def test_sessions_start_from_the_classes_that_were_archived(tmp_path: Path) -> None:
-    """Once the command has run; before that, a session says which command it is."""
+    """Once the command has run; before that, and if Java ignores the archive, a session says which command it is."""
 
     def output(*command: str) -> str:
         environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
@@ -218,8 +218,14 @@ def test_sessions_start_from_the_classes_that_were_archived(tmp_path: Path) -> N
     assert [archive] == list((tmp_path / "kstreamnb").glob("spark-*/classes-*"))
     after = output("-c", ARCHIVED)
     assert f"-XX:SharedArchiveFile={archive}" in after
+    assert "patch class-archive = on" in after
     assert "patch batch-classes = on" in after
     assert "rows: 3" in after
+    archive.chmod(0o600)
+    archive.write_bytes(b"of another Java")
+    refused = output("-c", ARCHIVED)
+    assert "patch class-archive = off, Java does not accept it, kstreamnb archive-classes writes another one" in refused
+    assert "rows: 3" in refused
 
 
 @pytest.mark.spark
@@ -367,8 +373,9 @@ def test_pyspark_submit_args_and_arguments_choose_the_session(tmp_path: Path) ->
     assert OUTPUT in lines
     patches = [line for line in lines if line.startswith("patch")]
     assert len(patches) >= 6
-    of_streams = "patch late-commits = not tried yet (", "patch closed-stores = not tried yet ("  # there is no stream
-    assert all("= off, switched off (" in line or line.startswith(of_streams) for line in patches)
+    of_streams = ("ready-sources", "late-commits", "closed-stores")  # there is no stream
+    waiting = tuple(f"patch {name} = not tried yet (" for name in of_streams)
+    assert all("= off, switched off (" in line or line.startswith(waiting) for line in patches)
 
 
 @pytest.mark.spark

@@ -11,6 +11,7 @@ import pytest
 
 from tests.spark.test_profiles import OUTPUT, printed
 
+ROOT = str(Path(__file__).parents[2])
 BEGIN = """
 import logging
 logging.basicConfig(level=logging.WARNING)
@@ -34,8 +35,7 @@ def daemons():
 def run(program: str, **variables: str) -> str:
     """Return what a program prints in a new process; it must not write to its error stream."""
     command = [sys.executable, "-c", BEGIN + program]
-    root = str(Path(__file__).parents[2])
-    environment = {**os.environ, "PYTHONPATH": root, **variables}
+    environment = {**os.environ, "PYTHONPATH": ROOT, **variables}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=200)
     assert (0, "") == (done.returncode, done.stderr)
     return done.stdout
@@ -62,13 +62,81 @@ spark.stop()
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(("off", "processes"), [(False, "before: 4 more: 0"), (True, "before: 0 more: 4")])
+@pytest.mark.parametrize(("off", "processes"), [(False, "before: 1 more: 0"), (True, "before: 0 more: 1")])
 def test_the_first_query_needs_no_other_python_daemon(tmp_path: Path, off: bool, processes: str) -> None:
     """All its operators share one pool of workers, with and without the warm-up; it can be switched off."""
     disabled = "warm-up" if off else ""
     lines = run(QUERY.format(folder=str(tmp_path)), KSTREAMNB_DISABLE_PATCHES=disabled).splitlines()
     assert processes == lines[0]
     assert lines[1].startswith(f"patch warm-up = {'off, switched off' if off else 'on'} (")
+
+
+NOTES = """
+import os
+import sys
+if "-m" in sys.orig_argv:
+    with open(os.environ["NOTES"], "a") as file:
+        print(*sys.orig_argv[sys.orig_argv.index("-m") + 1 :], file=file)
+"""
+NEEDED = ["pyspark.daemon pyspark.worker", "pyspark.sql.streaming.python_streaming_source_runner"]
+ASKED = [
+    "pyspark.daemon pyspark.sql.worker.create_data_source",
+    "pyspark.daemon pyspark.sql.worker.lookup_data_sources",
+    "pyspark.daemon pyspark.sql.worker.plan_data_source_read",
+    "pyspark.sql.streaming.transform_with_state_driver_worker",
+]
+
+
+@pytest.mark.spark
+def test_no_python_process_is_asked_what_this_one_knows(tmp_path: Path) -> None:
+    """The state that Spark notes in the checkpoint is the same as if it asked; without the patches it does."""
+    (tmp_path / "sitecustomize.py").write_text(NOTES)
+
+    def noted(name: str, disabled: str) -> tuple[list[str], list[bytes]]:
+        notes, folder = tmp_path / f"{name}.txt", tmp_path / name
+        variables = {"NOTES": str(notes), "PYTHONPATH": f"{ROOT}:{tmp_path}", "KSTREAMNB_DISABLE_PATCHES": disabled}
+        folder.mkdir()
+        run(QUERY.format(folder=str(folder)), **variables)
+        files = [*folder.rglob("_metadata/v2/*"), *folder.rglob("_stateSchema/**/[!.]*")]
+        return sorted(notes.read_text().splitlines()), [file.read_bytes() for file in files if file.is_file()]
+
+    processes, state = noted("known", "")
+    assert NEEDED == processes
+    processes, state_that_is_asked_for = noted("asked", "batch-classes, ready-sources, installed-sources")
+    assert sorted([*NEEDED, *ASKED]) == processes
+    assert len(state) >= 2
+    assert [len(file) for file in state_that_is_asked_for] == [len(file) for file in state]
+
+
+INSTALLED = """
+spark = ks.spark.spark_session()
+print([row.number for row in spark.read.format("numbers").load().collect()])
+print(next(line for line in ks.spark.spark_report().splitlines() if line.startswith("patch installed-sources")))
+spark.stop()
+"""
+NUMBERS = """
+from pyspark.sql.datasource import DataSource, DataSourceReader
+class DefaultSource(DataSource):
+    @classmethod
+    def name(cls):
+        return "numbers"
+    def schema(self):
+        return "number int"
+    def reader(self, schema):
+        return Reader()
+class Reader(DataSourceReader):
+    def read(self, partition):
+        yield (7,)
+"""
+
+
+@pytest.mark.spark
+def test_spark_finds_data_sources_that_are_installed(tmp_path: Path) -> None:
+    """It looks for them if a package has the prefix of their names."""
+    (tmp_path / "pyspark_numbers.py").write_text(NUMBERS)
+    lines = run(INSTALLED, PYTHONPATH=f"{ROOT}:{tmp_path}").splitlines()
+    assert "[7]" == lines[0]
+    assert lines[1].startswith("patch installed-sources = off, package pyspark_numbers may have one (")
 
 
 STOPPED = """

@@ -45,6 +45,9 @@ from kstreamnb.state.disk_rows import DiskRows
 
 KEY_SCHEMA = StructType([StructField("seq", LongType())])
 LOG_SCHEMA = StructType([StructField("token", StringType()), StructField("entry", BinaryType())])
+STATE = "\n".join(["log", KEY_SCHEMA.json(), LOG_SCHEMA.json()])
+"""The state of every group, as `jvm/java/kstreamnb/DeclaredState.java` reads it."""
+
 HEAD = 0
 """The number of the head; its entry is (number of the last entry, of the first, bytes in all)."""
 

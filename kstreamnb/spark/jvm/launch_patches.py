@@ -13,7 +13,7 @@ from py4j.clientserver import ClientServer  # type: ignore[import-untyped]
 
 from kstreamnb.kafka.java import java
 from kstreamnb.spark.jvm.home import HOME, JAR, jvm_folder
-from kstreamnb.spark.jvm.patches import Patch
+from kstreamnb.spark.jvm.patches import Patch, note_no_effect
 
 OPTIONS = "SPARK_SUBMIT_OPTS"  # options of the JVM that Spark's start script adds to those of the settings
 _MORE_CLASSES = "SPARK_DIST_CLASSPATH"  # that it adds to the class path
@@ -98,6 +98,14 @@ def _lacks_archive(launch: Launch) -> str | None:
 def _use_class_archive(launch: Launch) -> None:
     """Have the JVM map the classes of an archive, instead of loading 15,000 of them from jars."""
     launch.options.append(f"-XX:SharedArchiveFile={launch.archive}")
+
+
+def check_archive(launch: Launch) -> None:
+    """Note if Java, which says nothing, does not use the archive: it was written by another one, or for other jars."""
+    assert launch.gateway is not None
+    mapped = Path(f"/proc/{launch.gateway.proc.pid}/maps")  # of Linux
+    if mapped.exists() and launch.archive.name not in mapped.read_text():
+        note_no_effect("class-archive", "Java does not accept it, kstreamnb archive-classes writes another one")
 
 
 def _lacks_classes(launch: Launch) -> str | None:

@@ -72,6 +72,12 @@ def apply_patches(patches: Sequence[Patch[T]], target: T, disabled: frozenset[st
         _skipped[patch.name] = reason
 
 
+def note_no_effect(name: str, reason: str) -> None:
+    """Have `spark_report` say why a patch that was applied has no effect."""
+    if _skipped.get(name, reason) is None:
+        _skipped[name] = reason
+
+
 def disabled_patches(known: Sequence[str], setting: str | None = None) -> frozenset[str]:
     """Return the names of the patches that the environment or a session's setting disables.
 

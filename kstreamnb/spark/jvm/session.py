@@ -24,6 +24,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource
 from pyspark.sql.streaming.query import StreamingQuery
 
 import kstreamnb
@@ -34,15 +35,17 @@ from kstreamnb.errors import ConfigError, JvmGoneError, SparkError
 from kstreamnb.kafka.java import java
 from kstreamnb.kafka.storage.temp_dirs import temp_dir
 from kstreamnb.spark.jvm.constants import LOCAL_MASTER, NO_JVM, WORKER_SETTINGS
-from kstreamnb.spark.jvm.launch_patches import JVM_PATCHES, LAUNCH_PATCHES, OPTIONS, Launch
+from kstreamnb.spark.jvm.launch_patches import JVM_PATCHES, LAUNCH_PATCHES, OPTIONS, Launch, check_archive
 from kstreamnb.spark.jvm.patches import DISABLED_SETTING, apply_patches, disabled_patches
 from kstreamnb.spark.jvm.profiles import SETTINGS, Profile, profile_settings
 from kstreamnb.spark.jvm.session_patches import (
     END_PATCHES,
     QUERY_PATCHES,
     SESSION_PATCHES,
+    SOURCE_PATCHES,
     STREAM_PATCHES,
     STREAMING_PATCHES,
+    NewSource,
     RunningStream,
 )
 from kstreamnb.spark.jvm.warm_up import end_warm_up
@@ -60,7 +63,7 @@ QUERY_SETTINGS: dict[str, str] = SETTINGS["query"]
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 """Spark's setting of the class that writes checkpoints."""
 
-_STREAM_PATCHES = (*STREAMING_PATCHES, *STREAM_PATCHES, *END_PATCHES)
+_STREAM_PATCHES = (*SOURCE_PATCHES, *STREAMING_PATCHES, *STREAM_PATCHES, *END_PATCHES)
 PATCHES = tuple(
     (patch.name, patch.benefit)
     for patches in (LAUNCH_PATCHES, JVM_PATCHES, SESSION_PATCHES, QUERY_PATCHES, _STREAM_PATCHES)
@@ -144,6 +147,8 @@ def _new_session(
     chosen = {**defaults, **chosen}
     launch.gateway = gateway = gateway or _start_jvm(chosen, launch)
     apply_patches(JVM_PATCHES, launch, disabled)
+    if not submitted:
+        check_archive(launch)
     conf = SparkConf(_jvm=gateway.jvm)  # has the JVM's start options: spark-submit merges its own into it
     for name, value in chosen.items():
         if name in explicit or not conf.contains(name):
@@ -369,6 +374,14 @@ def streaming_session(spark: SparkSession, *, local_files: bool = True) -> Spark
     session = query_session(spark, local_files=local_files)
     apply_patches(STREAMING_PATCHES, session, _disabled(session.conf.get(DISABLED_SETTING, None)))
     return session
+
+
+def register_source(spark: SparkSession, source: type[DataSource]) -> None:
+    """Let a session know a data source in Python that has no options and one kind of reader."""
+    new = NewSource(spark, source)
+    apply_patches(SOURCE_PATCHES, new, _disabled(spark.conf.get(DISABLED_SETTING, None)))
+    if not new.registered:
+        spark.dataSource.register(source)
 
 
 def late_commits(spark: SparkSession, stream: StreamingQuery) -> JavaObject | None:

@@ -16,9 +16,10 @@ from kstreamnb.spark.contracts import PREPARED, OffsetSource, QueryBatch, RowFun
 from kstreamnb.spark.execution.batch_output import BatchOutput
 from kstreamnb.spark.execution.failures import name_input
 from kstreamnb.spark.execution.rows import ROW_SCHEMA
+from kstreamnb.spark.execution.state_log import STATE
 from kstreamnb.spark.execution.stateful_operator import StatefulOperator, stateless_level
 from kstreamnb.spark.io.stream_source import SourceSettings, source_class
-from kstreamnb.spark.jvm.session import streaming_session
+from kstreamnb.spark.jvm.session import register_source, streaming_session
 from kstreamnb.spark.planning.deployment import Deployment
 from kstreamnb.spark.query.batch_handler import Relay
 from kstreamnb.spark.state.checkpoint_recovery import entries_again, forget_later_batches
@@ -40,6 +41,7 @@ def start_stream(
     session = streaming_session(spark, local_files=settings.files.local)
     session.conf.set("spark.sql.shuffle.partitions", str(deployment.spark_partitions))
     session.conf.set("spark.sql.streaming.stopTimeout", str(_STOP_MS))
+    session.conf.set("spark.kstreamnb.state", STATE)
     _PY4J_LOG.addFilter(_is_news)  # has no effect the second time
     name = f"kstreamnb-{deployment.key}"
     again = entries_again(settings.files)
@@ -54,7 +56,7 @@ def start_stream(
         growing=not deployment.stateful,
         topics=deployment.application.inputs,
     )
-    session.dataSource.register(source_class(name, read_settings))
+    register_source(session, source_class(name, read_settings))
     frame = levels_of(session.readStream.format(name).load(), deployment, one_stage=settings.readers == 1)
     if last_stage is not None:
         frame = frame.repartition(deployment.spark_partitions, "g").mapInArrow(last_stage, ROW_SCHEMA)

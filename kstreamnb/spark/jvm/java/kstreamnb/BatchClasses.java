@@ -12,10 +12,11 @@ import org.apache.xbean.asm9.MethodVisitor;
 import org.apache.xbean.asm9.Opcodes;
 
 /**
- * Adds calls of {@link BatchCache} to three methods of Spark before Spark loads their classes. Spark repeats two for every
- * batch, with the same result: it runs its analyzer for each encoder of each copy of a stateful operator, and reads its own
- * classes to find out what its own closures refer to. The third, for every row that goes to Python, adds up the sizes of
- * all columns of the rows before it, to limit the bytes of an Arrow batch.
+ * Adds calls of {@link BatchCache} and {@link DeclaredState} to four methods of Spark before Spark loads their classes. Spark
+ * repeats two for every batch, with the same result: it runs its analyzer for each encoder of each copy of a stateful
+ * operator, and reads its own classes to find out what its own closures refer to. The third, for every row that goes to
+ * Python, adds up the sizes of all columns of the rows before it, to limit the bytes of an Arrow batch. The fourth starts a
+ * Python process when a query starts, to ask a stateful operator for its state.
  *
  * <p>An agent could do the same, but Java passes each class that it loads to an agent, and reads it from its jar for that,
  * even if the class comes from an archive of classes.
@@ -24,6 +25,9 @@ public final class BatchClasses {
     private static final String ENCODER = "org/apache/spark/sql/catalyst/encoders/ExpressionEncoder";
     private static final String CLEANER = "org/apache/spark/util/SparkClosureCleaner$";
     private static final String INPUT = "org/apache/spark/sql/execution/python/BatchedPythonArrowInput$";
+    private static final String STATEFUL = "org/apache/spark/sql/execution/python/streaming/TransformWithStateInPySparkExec$";
+    private static final String RUNNER =
+        "org/apache/spark/sql/execution/python/streaming/TransformWithStateInPySparkPythonPreInitRunner";
     private static final String CACHE = "kstreamnb/BatchCache";
     private static final String OBJECT = "java/lang/Object";
 
@@ -35,7 +39,7 @@ public final class BatchClasses {
         final Method define = ClassLoader.class.getDeclaredMethod(
             "defineClass", String.class, byte[].class, int.class, int.class, ProtectionDomain.class);
         define.setAccessible(true); // Spark starts its JVM with --add-opens for this package
-        for (final String name : new String[] {ENCODER, CLEANER, INPUT}) {
+        for (final String name : new String[] {ENCODER, CLEANER, INPUT, STATEFUL}) {
             try (InputStream file = loader.getResourceAsStream(name + ".class")) {
                 final byte[] bytes = changed(name, file.readAllBytes());
                 define.invoke(loader, null, bytes, 0, bytes.length, BatchClasses.class.getProtectionDomain());
@@ -54,7 +58,9 @@ public final class BatchClasses {
                 final boolean encodes = method.equals("resolveAndBind") && descriptor.endsWith(")L" + ENCODER + ";");
                 final boolean cleans = method.equals("clean") && descriptor.equals("(Ljava/lang/Object;ZZ)Ljava/lang/Object;");
                 final boolean limits = name.equals(INPUT) && method.startsWith("underBatchSizeLimit");
-                return encodes ? new Encodes(next) : cleans ? new Cleans(next) : limits ? new Limits(next) : next;
+                final boolean declares = name.equals(STATEFUL) && method.equals("runPreInitRunner");
+                return encodes ? new Encodes(next) : cleans ? new Cleans(next) : limits ? new Limits(next)
+                    : declares ? new Declares(next) : next;
             }
         }, ClassReader.EXPAND_FRAMES);
         return writer.toByteArray();
@@ -119,6 +125,25 @@ public final class BatchClasses {
             visitInsn(Opcodes.ARETURN);
             visitLabel(other);
             visitFrame(Opcodes.F_NEW, 4, new Object[] {CLEANER, OBJECT, Opcodes.INTEGER, Opcodes.INTEGER}, 0, new Object[0]);
+        }
+    }
+
+    /** Starts no Python process to ask for state that is known. */
+    private static final class Declares extends MethodVisitor {
+        Declares(final MethodVisitor next) {
+            super(Opcodes.ASM9, next);
+        }
+
+        @Override
+        public void visitCode() {
+            super.visitCode();
+            final Label other = new Label();
+            visitVarInsn(Opcodes.ALOAD, 1);
+            visitMethodInsn(Opcodes.INVOKESTATIC, "kstreamnb/DeclaredState", "declare", "(L" + RUNNER + ";)Z", false);
+            visitJumpInsn(Opcodes.IFEQ, other);
+            visitInsn(Opcodes.RETURN);
+            visitLabel(other);
+            visitFrame(Opcodes.F_NEW, 2, new Object[] {STATEFUL, RUNNER}, 0, new Object[0]);
         }
     }
 
