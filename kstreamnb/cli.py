@@ -6,13 +6,16 @@ without a name the only one in the module is used.
 
 from __future__ import annotations
 
+import importlib
 import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import partial, wraps
 from importlib.util import find_spec
 from pathlib import Path
+from traceback import format_exception
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,6 +23,7 @@ import click
 from kstreamnb import __version__, hooks
 from kstreamnb.errors import ConfigError, KStreamError, ProcessingError
 from kstreamnb.hints import reason_of
+from kstreamnb.source_location import origin_of
 
 if TYPE_CHECKING:  # commands import what they need
     from kstreamnb.kafka.client import Servers
@@ -31,6 +35,27 @@ _DRAWINGS = ("text", "mermaid", "dot", "svg")
 _FORMS = {"": "text", ".txt": "text", ".mmd": "mermaid", ".dot": "dot", ".gv": "dot", ".svg": "svg"}
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _ENDINGS = ", ".join(filter(None, _FORMS))
+_FRAMES_BEFORE = "<frozen ", *(str(Path(file).parent) for file in (__file__, click.__file__, importlib.__file__))
+
+
+def _users_frames(error: BaseException) -> TracebackType | None:
+    """Return the traceback of an error from the user's first frame on."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_FRAMES_BEFORE):
+        trace = trace.tb_next
+    return trace
+
+
+def _in_existing_folder(_: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
+    """Refuse an output file before any work is done for it."""
+    if path is not None and not path.parent.is_dir():
+        raise click.BadParameter(f'folder "{path.parent}" does not exist', param=option)
+    return path
+
+
+_OUTPUT = partial(
+    click.option, "--output", "-o", type=click.Path(dir_okay=False, path_type=Path), callback=_in_existing_folder
+)
 
 
 class _Commands(click.Group):
@@ -73,7 +98,16 @@ def main() -> None:
 def _load(application: str) -> Topology:
     from kstreamnb.tools.applications import load_application
 
-    return load_application(application)
+    try:
+        return load_application(application)
+    except KStreamError as error:
+        trace = _users_frames(error)
+        error.at(None if trace is None else origin_of(trace.tb_frame.f_code.co_filename, trace.tb_lineno))
+        raise
+    except Exception as error:  # of the user's code
+        error.with_traceback(_users_frames(error))
+        click.echo("".join(format_exception(error)), err=True, nl=False)
+        raise click.exceptions.Exit(1) from error
 
 
 def _read_sample(path: str) -> Sample:
@@ -88,13 +122,13 @@ def _read_sample(path: str) -> Sample:
     return Sample.from_text(sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8"))
 
 
-def _write_sample(sample: Sample, path: str) -> None:
-    if path.endswith(".parquet"):
+def _write_sample(sample: Sample, path: Path) -> None:
+    if path.suffix == ".parquet":
         sample.to_parquet(path)
-    elif path.endswith((".jsonl", ".json")):
+    elif path.suffix in (".jsonl", ".json"):
         sample.to_json_lines(path)
     else:
-        Path(path).write_text(sample.to_text() + "\n", encoding="utf-8")
+        path.write_text(sample.to_text() + "\n", encoding="utf-8")
 
 
 # --- topologies ---
@@ -135,7 +169,7 @@ def describe(application: str) -> None:
 @main.command()
 @click.argument("application")
 @click.option("--format", "form", type=click.Choice(_DRAWINGS), help="Default: by the ending of the file, else text.")
-@click.option("--output", "-o", type=click.Path(dir_okay=False, path_type=Path), help="Write it to a file.")
+@_OUTPUT(help="Write it to a file.")
 def graph(application: str, form: str | None, output: Path | None) -> None:
     """Draw APPLICATION, or the description of a Java application in a .txt file (- for standard input)."""
     if form is None:
@@ -230,7 +264,7 @@ def _of_broker(command: Callable[..., None]) -> Callable[..., None]:
 @main.command()
 @_of_broker
 @click.argument("topics", nargs=-1, required=True)
-@click.option("--output", "-o", required=True, help="A .parquet or .jsonl file; any other becomes a text table.")
+@_OUTPUT(required=True, help="A .parquet or .jsonl file; any other becomes a text table.")
 @click.option("--records", type=int, default=1000, show_default=True, help="How many at most.")
 @click.option("--seconds", type=float, default=10.0, show_default=True, help="How long at most.")
 @click.option("--bytes", "size", type=int, help="Bytes of keys and values.")
@@ -240,7 +274,7 @@ def _of_broker(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--value-serde", default="json", show_default=True, help="How values are read, such as string.")
 @click.option("--redact", multiple=True, metavar="FIELD", help="Blank out a field of dict values.")
 @click.option("--hash-keys", metavar="SALT", help="Replace keys by their hashes.")
-def capture(servers: Servers, topics: Sequence[str], output: str, size: int | None, **options: Any) -> None:
+def capture(servers: Servers, topics: Sequence[str], output: Path, size: int | None, **options: Any) -> None:
     """Capture a sample of TOPICS into a file; Ctrl-C keeps the records read so far."""
     from kstreamnb.core.serdes import serde_named
     from kstreamnb.samples import Sample

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import sys
 from inspect import isfunction, ismodule, signature
 from pathlib import Path
@@ -26,9 +27,12 @@ def load_application(application: str) -> Topology:
         return parsed  # type: ignore[no-any-return]  # it describes and draws itself as a topology does
     module = _module(path)
     if not name:
-        names = [each for each, value in vars(module).items() if isinstance(value, Topology | StreamsBuilder)]
+        found = vars(module).items()
+        kinds = Topology, StreamsBuilder  # a topology goes before the builder that has built it
+        named = ([each for each, value in found if isinstance(value, kind)] for kind in kinds)
+        names = next(filter(None, named), [])
         if len(names) != 1:
-            names = names or [each for each, value in vars(module).items() if _may_build(value, module)]
+            names = names or [each for each, value in found if _may_build(value, module)]
             detail = f"it has {', '.join(names)}" if names else "it has none, and no function without arguments"
             hint = f"name one, as in {path}:{names[0] if names else 'topology'}"
             raise ConfigError(f'"{path}" does not have one topology', detail=detail, hint=hint)
@@ -59,6 +63,9 @@ def _module(path_or_name: str) -> Any:
         spec = importlib.util.spec_from_file_location(path.stem, path)
         if spec is None or spec.loader is None:
             raise ConfigError(f'file "{path_or_name}" cannot be loaded')
+        folder = str(path.resolve().parent)  # for the modules beside it, also in Spark's workers on this machine
+        sys.path.insert(0, folder)
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH"))))
         module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         return module
@@ -66,6 +73,8 @@ def _module(path_or_name: str) -> Any:
     try:
         return importlib.import_module(path_or_name)
     except ModuleNotFoundError as error:
+        if not f"{path_or_name}.".startswith(f"{error.name}."):  # one that the module imports
+            raise
         raise ConfigError(f'module "{path_or_name}" does not exist', detail=str(error)) from error
 
 

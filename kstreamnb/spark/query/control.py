@@ -324,7 +324,7 @@ class QueryControl:
 
     # --- conditions that forbid a stream ----------------------------------------------------------------------------
     def lost(self) -> KStreamError | None:
-        """Return the error of a running query whose session was stopped, or whose checkpoint was removed or replaced."""
+        """Return the error of a running query whose session was stopped, or whose checkpoint is gone or replaced."""
         return self._stopped_session() or self._missing_checkpoint() if self.lifecycle.state in _LAUNCHED else None
 
     def _stopped_session(self) -> KStreamError | None:

@@ -41,7 +41,7 @@ class RunningSession:
     """Spark's session, of which only this is asked."""
 
     @property
-    def sparkContext(self) -> RunningSession:  # noqa: N802 - Spark's name
+    def sparkContext(self) -> RunningSession:
         """Itself."""
         return self
 
@@ -51,7 +51,7 @@ class RunningSession:
         """Return itself."""
         return self
 
-    def isStopped(self) -> bool:  # noqa: N802 - Spark's name
+    def isStopped(self) -> bool:
         """It runs."""
         return False
 
