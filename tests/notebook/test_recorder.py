@@ -202,7 +202,7 @@ def test_a_notebook_whose_outputs_were_removed_is_refused(tmp_path: Path) -> Non
     path = tmp_path / "stripped.ipynb"
     nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1 + 1")]), path)
     for place in (path, tmp_path):
-        with pytest.raises(EngineError, match='"stripped.ipynb" has no recorded outputs'):
+        with pytest.raises(EngineError, match=r'"stripped\.ipynb" has no recorded outputs'):
             check(place)
     record(path)
     check(path)
