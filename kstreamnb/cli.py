@@ -6,7 +6,6 @@ without a name the only one in the module is used.
 
 from __future__ import annotations
 
-import importlib
 import signal
 import sys
 import time
@@ -14,8 +13,6 @@ from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from importlib.util import find_spec
 from pathlib import Path
-from traceback import format_exception
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,27 +20,16 @@ import click
 from kstreamnb import __version__, hooks
 from kstreamnb.errors import ConfigError, KStreamError, ProcessingError
 from kstreamnb.hints import reason_of
-from kstreamnb.source_location import origin_of
 
 if TYPE_CHECKING:  # commands import what they need
     from kstreamnb.kafka.client import Servers
     from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles
-    from kstreamnb.samples import Sample
     from kstreamnb.topology.topology import Topology
 
 _DRAWINGS = ("text", "mermaid", "dot", "svg")
 _FORMS = {"": "text", ".txt": "text", ".mmd": "mermaid", ".dot": "dot", ".gv": "dot", ".svg": "svg"}
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _ENDINGS = ", ".join(filter(None, _FORMS))
-_FRAMES_BEFORE = "<frozen ", *(str(Path(file).parent) for file in (__file__, click.__file__, importlib.__file__))
-
-
-def _users_frames(error: BaseException) -> TracebackType | None:
-    """Return the traceback of an error from the user's first frame on."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_FRAMES_BEFORE):
-        trace = trace.tb_next
-    return trace
 
 
 def _in_existing_folder(_: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
@@ -96,39 +82,15 @@ def main() -> None:
 
 
 def _load(application: str) -> Topology:
-    from kstreamnb.tools.applications import load_application
+    from kstreamnb.tools.applications import load_application, users_traceback
 
     try:
         return load_application(application)
-    except KStreamError as error:
-        trace = _users_frames(error)
-        error.at(None if trace is None else origin_of(trace.tb_frame.f_code.co_filename, trace.tb_lineno))
+    except KStreamError:
         raise
     except Exception as error:  # of the user's code
-        error.with_traceback(_users_frames(error))
-        click.echo("".join(format_exception(error)), err=True, nl=False)
+        click.echo(users_traceback(error), err=True, nl=False)
         raise click.exceptions.Exit(1) from error
-
-
-def _read_sample(path: str) -> Sample:
-    from kstreamnb.samples import Sample
-
-    if path != "-" and not Path(path).is_file():
-        raise ConfigError(f'file "{path}" does not exist', hint="name a .parquet or .jsonl file, or a text table")
-    if path.endswith(".parquet"):
-        return Sample.from_parquet(path)
-    if path.endswith((".jsonl", ".json")):
-        return Sample.from_json_lines(path)
-    return Sample.from_text(sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8"))
-
-
-def _write_sample(sample: Sample, path: Path) -> None:
-    if path.suffix == ".parquet":
-        sample.to_parquet(path)
-    elif path.suffix in (".jsonl", ".json"):
-        sample.to_json_lines(path)
-    else:
-        path.write_text(sample.to_text() + "\n", encoding="utf-8")
 
 
 # --- topologies ---
@@ -194,9 +156,10 @@ def replay(application: str, sample: str, partitions: int, config: Sequence[str]
     from kstreamnb.samples.text import format_records
     from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
     from kstreamnb.tools.parity import internal_topics
+    from kstreamnb.tools.sample_files import read_sample
     from kstreamnb.topology.nodes import Source
 
-    topology, records = _load(application), _read_sample(sample)
+    topology, records = _load(application), read_sample(sample)
     spread = records.with_partitions(partitions) if partitions > 1 else records
     with TopologyTestDriver(topology, _settings(config), partitions=partitions, changelogs=False) as driver:
         driver.pipe(spread)
@@ -278,10 +241,11 @@ def capture(servers: Servers, topics: Sequence[str], output: Path, size: int | N
     """Capture a sample of TOPICS into a file; Ctrl-C keeps the records read so far."""
     from kstreamnb.core.serdes import serde_named
     from kstreamnb.samples import Sample
+    from kstreamnb.tools.sample_files import write_sample
 
     serdes: dict[str, Any] = {name: serde_named(options.pop(name)) for name in ("key_serde", "value_serde")}
     sample = Sample.capture(servers, *topics, bytes=size, **serdes, **options)
-    _write_sample(sample, output)
+    write_sample(sample, output)
     for note in sample.notes:
         click.echo(note)
     bad = len(sample.undecodable)

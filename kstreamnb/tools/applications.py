@@ -8,19 +8,35 @@ import os
 import sys
 from inspect import isfunction, ismodule, signature
 from pathlib import Path
+from traceback import format_exception
+from types import TracebackType
 from typing import Any
+
+import click
 
 from kstreamnb.display.parser import parse_description
 from kstreamnb.dsl.builder import StreamsBuilder
-from kstreamnb.errors import ConfigError
+from kstreamnb.errors import ConfigError, KStreamError
 from kstreamnb.hints import unknown
+from kstreamnb.source_location import PACKAGE, origin_of
 from kstreamnb.topology.topology import Topology
+
+_FRAMES_BEFORE = "<frozen ", PACKAGE, *(str(Path(file).parent) for file in (click.__file__, importlib.__file__))
 
 
 def load_application(application: str) -> Topology:
     """Load the topology of ``module:name`` or ``file.py:name``; a text file holds the description of a Java
-    application.
+    application. Errors of the package name the user's line.
     """
+    try:
+        return _loaded(application)
+    except KStreamError as error:
+        trace = _users_frames(error)
+        error.at(None if trace is None else origin_of(trace.tb_frame.f_code.co_filename, trace.tb_lineno))
+        raise
+
+
+def _loaded(application: str) -> Topology:
     path, _, name = application.partition(":")
     if path == "-" or path.endswith(".txt"):
         parsed: Any = parse_description(_text(path))
@@ -85,3 +101,16 @@ def _text(path: str) -> str:
     if not Path(path).is_file():
         raise ConfigError(f'file "{path}" does not exist')
     return Path(path).read_text(encoding="utf-8")
+
+
+def users_traceback(error: BaseException) -> str:
+    """Return the traceback of an error of the user's code, from the user's first frame on."""
+    return "".join(format_exception(error.with_traceback(_users_frames(error))))
+
+
+def _users_frames(error: BaseException) -> TracebackType | None:
+    """Return the traceback of an error from the user's first frame on."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_FRAMES_BEFORE):
+        trace = trace.tb_next
+    return trace
