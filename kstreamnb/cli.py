@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import partial, wraps
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,13 +24,24 @@ from kstreamnb.hints import reason_of
 if TYPE_CHECKING:  # commands import what they need
     from kstreamnb.kafka.client import Servers
     from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles
-    from kstreamnb.samples import Sample
     from kstreamnb.topology.topology import Topology
 
 _DRAWINGS = ("text", "mermaid", "dot", "svg")
 _FORMS = {"": "text", ".txt": "text", ".mmd": "mermaid", ".dot": "dot", ".gv": "dot", ".svg": "svg"}
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _ENDINGS = ", ".join(filter(None, _FORMS))
+
+
+def _in_existing_folder(_: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
+    """Refuse an output file before any work is done for it."""
+    if path is not None and not path.parent.is_dir():
+        raise click.BadParameter(f'folder "{path.parent}" does not exist', param=option)
+    return path
+
+
+_OUTPUT = partial(
+    click.option, "--output", "-o", type=click.Path(dir_okay=False, path_type=Path), callback=_in_existing_folder
+)
 
 
 class _Commands(click.Group):
@@ -71,30 +82,15 @@ def main() -> None:
 
 
 def _load(application: str) -> Topology:
-    from kstreamnb.tools.applications import load_application
+    from kstreamnb.tools.applications import load_application, users_traceback
 
-    return load_application(application)
-
-
-def _read_sample(path: str) -> Sample:
-    from kstreamnb.samples import Sample
-
-    if path != "-" and not Path(path).is_file():
-        raise ConfigError(f'file "{path}" does not exist', hint="name a .parquet or .jsonl file, or a text table")
-    if path.endswith(".parquet"):
-        return Sample.from_parquet(path)
-    if path.endswith((".jsonl", ".json")):
-        return Sample.from_json_lines(path)
-    return Sample.from_text(sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8"))
-
-
-def _write_sample(sample: Sample, path: str) -> None:
-    if path.endswith(".parquet"):
-        sample.to_parquet(path)
-    elif path.endswith((".jsonl", ".json")):
-        sample.to_json_lines(path)
-    else:
-        Path(path).write_text(sample.to_text() + "\n", encoding="utf-8")
+    try:
+        return load_application(application)
+    except KStreamError:
+        raise
+    except Exception as error:  # of the user's code
+        click.echo(users_traceback(error), err=True, nl=False)
+        raise click.exceptions.Exit(1) from error
 
 
 # --- topologies ---
@@ -137,7 +133,7 @@ def describe(application: str) -> None:
 @click.option(
     "--format", "form", type=click.Choice(_DRAWINGS), help="Default: from the file's extension, otherwise text."
 )
-@click.option("--output", "-o", type=click.Path(dir_okay=False, path_type=Path), help="Write it to a file.")
+@_OUTPUT(help="Write it to a file.")
 def graph(application: str, form: str | None, output: Path | None) -> None:
     """Draw APPLICATION, or the description of a Java application in a .txt file (- for standard input)."""
     if form is None:
@@ -162,9 +158,10 @@ def replay(application: str, sample: str, partitions: int, config: Sequence[str]
     from kstreamnb.samples.text import format_records
     from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
     from kstreamnb.tools.parity import internal_topics
+    from kstreamnb.tools.sample_files import read_sample
     from kstreamnb.topology.nodes import Source
 
-    topology, records = _load(application), _read_sample(sample)
+    topology, records = _load(application), read_sample(sample)
     spread = records.with_partitions(partitions) if partitions > 1 else records
     with TopologyTestDriver(topology, _settings(config), partitions=partitions, changelogs=False) as driver:
         driver.pipe(spread)
@@ -235,7 +232,7 @@ def _of_broker(command: Callable[..., None]) -> Callable[..., None]:
 @main.command()
 @_of_broker
 @click.argument("topics", nargs=-1, required=True)
-@click.option("--output", "-o", required=True, help="A .parquet or .jsonl file; any other becomes a text table.")
+@_OUTPUT(required=True, help="A .parquet or .jsonl file; any other becomes a text table.")
 @click.option("--records", type=int, default=1000, show_default=True, help="How many at most.")
 @click.option("--seconds", type=float, default=10.0, show_default=True, help="How long at most.")
 @click.option("--bytes", "size", type=int, help="Bytes of keys and values.")
@@ -245,14 +242,15 @@ def _of_broker(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--value-serde", default="json", show_default=True, help="How values are read, such as string.")
 @click.option("--redact", multiple=True, metavar="FIELD", help="Blank out a field of dict values.")
 @click.option("--hash-keys", metavar="SALT", help="Replace keys by their hashes.")
-def capture(servers: Servers, topics: Sequence[str], output: str, size: int | None, **options: Any) -> None:
+def capture(servers: Servers, topics: Sequence[str], output: Path, size: int | None, **options: Any) -> None:
     """Capture a sample of TOPICS into a file; Ctrl-C keeps the records read so far."""
     from kstreamnb.core.serdes import serde_named
     from kstreamnb.samples import Sample
+    from kstreamnb.tools.sample_files import write_sample
 
     serdes: dict[str, Any] = {name: serde_named(options.pop(name)) for name in ("key_serde", "value_serde")}
     sample = Sample.capture(servers, *topics, bytes=size, **serdes, **options)
-    _write_sample(sample, output)
+    write_sample(sample, output)
     for note in sample.notes:
         click.echo(note)
     bad = len(sample.undecodable)

@@ -66,7 +66,7 @@ def time_ms(value: object, what: str) -> int:
     raise ConfigError(f"{what} must be a 64-bit integer, got {value!r}", hint="pass milliseconds since the epoch")
 
 
-def instant_ms(value: object, what: str = "instant") -> int:
+def instant_ms(value: object, what: str = "time") -> int:
     """Return an instant in milliseconds since the epoch; ``what`` is its name in errors.
 
     Example:

@@ -131,6 +131,9 @@ def plan_reset(
           begin topic orders at offsets 0: 0
     """
     check_arguments(plan_reset, locals())
+    if not input_topics and (to != "earliest" or shift_by is not None or by_duration is not None):
+        fact = "to, shift_by and by_duration need input_topics: it is for them that they say where to begin"
+        raise ConfigError(fact, hint="name the topics in input_topics, or leave the position out")
     admin, files = Admin(servers), None if checkpoint is None else to_files(checkpoint)
     topics = admin.topics()
     if files is not None and not files.exists():

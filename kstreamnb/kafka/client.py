@@ -141,7 +141,7 @@ def _hint(code: int | None, why: KafkaError | None) -> str | None:
         return "start the broker, or correct the address; ks.kafka.local_broker() starts one on this machine"
     if code in _NO_ANSWER and why is None:
         return "check the address and security.protocol: brokers close connections of clients that do not sign in"
-    return _HINTS.get(code or KafkaError.NO_ERROR)
+    return _HINTS.get(code or KafkaError.NO_ERROR) or (None if why is None else _HINTS.get(why.code()))
 
 
 def is_unreachable(error: KafkaError) -> bool:

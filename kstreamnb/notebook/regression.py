@@ -63,12 +63,13 @@ def save_cells(path: Path | str, cells: Iterable[CellRun | str]) -> tuple[str, .
 def check(*places: Path | str) -> None:
     """Run notebooks, or all in a folder, and compare their outputs with the reference.
 
-    Raises: EngineError with pytest's output when one differs.
+    Raises: EngineError with pytest's output when one differs, or when one was never recorded.
     """
     options = f"-q -p no:cacheprovider -p {__name__} -o addopts= -W default --color=no --nbval".split()
     where = ["--nbval-sanitize-with", str(sanitizers()), "--nbval-current-env", "--import-mode=importlib"]
     patience = f"--nbval-kernel-startup-timeout={START_S}"
     paths = [Path(place).resolve() for place in places]
+    _refuse_unrecorded(file for path in paths for file in (path.rglob("*.ipynb") if path.is_dir() else [path]))
     root = os.path.commonpath([path.parent for path in paths])  # notebooks are named from here
     command = [sys.executable, "-m", "pytest", *options, *where, patience, "--rootdir", root, *map(str, paths)]
     with under_way("running notebooks"):
@@ -78,6 +79,18 @@ def check(*places: Path | str) -> None:
     if ended.returncode != 0:
         output = _COLOURS.sub("", ended.stdout + ended.stderr).strip()
         raise EngineError("a notebook differs from its reference", detail=output)
+
+
+def _refuse_unrecorded(files: Iterable[Path]) -> None:
+    """Raise EngineError for a notebook without outputs: nbval compares no cell that was never executed."""
+    for file in files:
+        if file.suffix != ".ipynb" or ".ipynb_checkpoints" in file.parts:
+            continue
+        cells = [cell for cell in nbformat.read(file, as_version=4).cells if cell.cell_type == "code"]
+        if cells and all(cell.execution_count is None for cell in cells):
+            detail = "none of its cells was executed; tools such as nbstripout and jupytext remove outputs"
+            hint = f"restore the outputs, or run kstreamnb notebook record {file.name}"
+            raise EngineError(f'"{file.name}" has no recorded outputs', detail=detail, hint=hint)
 
 
 def pytest_exception_interact(node: Any, report: Any) -> None:

@@ -4,31 +4,51 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import sys
 from inspect import isfunction, ismodule, signature
 from pathlib import Path
+from traceback import format_exception
+from types import TracebackType
 from typing import Any
+
+import click
 
 from kstreamnb.display.parser import parse_description
 from kstreamnb.dsl.builder import StreamsBuilder
-from kstreamnb.errors import ConfigError
+from kstreamnb.errors import ConfigError, KStreamError
 from kstreamnb.hints import unknown
+from kstreamnb.source_location import PACKAGE, origin_of
 from kstreamnb.topology.topology import Topology
+
+_FRAMES_BEFORE = "<frozen ", PACKAGE, *(str(Path(file).parent) for file in (click.__file__, importlib.__file__))
 
 
 def load_application(application: str) -> Topology:
     """Load the topology of ``module:name`` or ``file.py:name``; a text file holds the description of a Java
-    application.
+    application. Errors of the package name the user's line.
     """
+    try:
+        return _loaded(application)
+    except KStreamError as error:
+        trace = _users_frames(error)
+        error.at(None if trace is None else origin_of(trace.tb_frame.f_code.co_filename, trace.tb_lineno))
+        raise
+
+
+def _loaded(application: str) -> Topology:
     path, _, name = application.partition(":")
     if path == "-" or path.endswith(".txt"):
         parsed: Any = parse_description(_text(path))
         return parsed  # type: ignore[no-any-return]  # it describes and draws itself as a topology does
     module = _module(path)
     if not name:
-        names = [each for each, value in vars(module).items() if isinstance(value, Topology | StreamsBuilder)]
+        found = vars(module).items()
+        kinds = Topology, StreamsBuilder  # a topology goes before the builder that has built it
+        named = ([each for each, value in found if isinstance(value, kind)] for kind in kinds)
+        names = next(filter(None, named), [])
         if len(names) != 1:
-            names = names or [each for each, value in vars(module).items() if _may_build(value, module)]
+            names = names or [each for each, value in found if _may_build(value, module)]
             detail = f"it has {', '.join(names)}" if names else "it has none, nor a function that returns one"
             hint = f"name one, as in {path}:{names[0] if names else 'topology'}"
             raise ConfigError(f'"{path}" does not have one topology', detail=detail, hint=hint)
@@ -59,6 +79,9 @@ def _module(path_or_name: str) -> Any:
         spec = importlib.util.spec_from_file_location(path.stem, path)
         if spec is None or spec.loader is None:
             raise ConfigError(f'file "{path_or_name}" cannot be loaded')
+        folder = str(path.resolve().parent)  # for the modules beside it, also in Spark's workers on this machine
+        sys.path.insert(0, folder)
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH"))))
         module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         return module
@@ -66,6 +89,8 @@ def _module(path_or_name: str) -> Any:
     try:
         return importlib.import_module(path_or_name)
     except ModuleNotFoundError as error:
+        if not f"{path_or_name}.".startswith(f"{error.name}."):  # one that the module imports
+            raise
         raise ConfigError(f'module "{path_or_name}" does not exist', detail=str(error)) from error
 
 
@@ -76,3 +101,16 @@ def _text(path: str) -> str:
     if not Path(path).is_file():
         raise ConfigError(f'file "{path}" does not exist')
     return Path(path).read_text(encoding="utf-8")
+
+
+def users_traceback(error: BaseException) -> str:
+    """Return the traceback of an error of the user's code, from the user's first frame on."""
+    return "".join(format_exception(error.with_traceback(_users_frames(error))))
+
+
+def _users_frames(error: BaseException) -> TracebackType | None:
+    """Return the traceback of an error from the user's first frame on."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_FRAMES_BEFORE):
+        trace = trace.tb_next
+    return trace

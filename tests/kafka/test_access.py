@@ -192,3 +192,6 @@ def test_commands_sign_in_with_the_properties_of_kafkas_tools(guarded: LocalBrok
     assert "1 records, 0 undecodable" in done.output, done.output
     assert PASSWORD not in done.output
     assert 0 != CliRunner().invoke(main, [*command, "--seconds", "1"]).exit_code
+    file.write_text(file.read_text().replace(password, '"wrong"'))
+    refused = CliRunner().invoke(main, [*command, "--config-file", str(file)]).output
+    assert "Hint: check user, password, sasl.mechanism and security.protocol" in refused

@@ -199,6 +199,17 @@ def test_an_output_that_differs_from_run_to_run_is_named_with_its_cell(tmp_path:
     check(path)
 
 
+def test_a_notebook_whose_outputs_were_removed_is_refused(tmp_path: Path) -> None:
+    """As by nbstripout and jupytext: nbval compares no cell that was not executed, and would pass."""
+    path = tmp_path / "stripped.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1 + 1")]), path)
+    for place in (path, tmp_path):
+        with pytest.raises(EngineError, match=r'"stripped\.ipynb" has no recorded outputs'):
+            check(place)
+    record(path)
+    check(path)
+
+
 def test_the_second_kernel_ends_when_a_cell_fails(tmp_path: Path) -> None:
     """It was started while the first one worked."""
     with pytest.raises(EngineError, match="a cell of"):

@@ -208,6 +208,7 @@ from pathlib import Path
 import kstreamnb as ks
 from kstreamnb.spark.contracts import StreamSettings
 from kstreamnb.spark.deploy import query_of
+from kstreamnb.spark.operations.restart_policy import RestartPolicy
 from tests.spark.file_source import FileOffsetSource
 from tests.spark.memory_sink import MemorySink
 from tests.spark.streams import batched, placed
@@ -215,21 +216,40 @@ from tests.spark.test_streaming import disordered, two_levels
 spark, folder = ks.spark.spark_session(), Path(sys.argv[1])
 deployment = placed(two_levels(), 2)
 feed = FileOffsetSource.write(folder / "feed.pickle", batched(deployment, disordered(["in"], 20), 2))
-query = query_of(spark, deployment, feed, MemorySink(), StreamSettings(folder / "checkpoint", 0)).restart()
-assert query.await_input(120)
+query = query_of(spark, deployment, feed, MemorySink(), StreamSettings(folder / "checkpoint", 0))
+query.control.companions.append(RestartPolicy(query, None))
+assert query.restart().await_input(120)
 spark.stop()
-query.stop()
+if sys.argv[2] == "stopped":
+    query.stop()
+else:
+    try:
+        query.await_termination(60)
+    except ks.errors.SparkError:
+        print(query.status().state)
 print(query.exception())
 """
 
 
 def test_a_query_whose_session_was_stopped_ends_with_sparks_error_or_none(tmp_path: Path) -> None:
     """In a separate process, because other tests need the session; its tasks need no waiting for."""
-    command = [sys.executable, "-c", SESSION_STOPPED, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
-    assert 0 == done.returncode, done.stderr
+    done = _session_stopped(tmp_path, "stopped")
     assert "the thread" not in done.stderr, done.stderr
     assert "NoneType" not in done.stdout + done.stderr
+
+
+def test_a_query_whose_session_was_stopped_fails_although_no_record_arrives(tmp_path: Path) -> None:
+    """Spark's stream would wait for records that it cannot process, and the query show that it runs."""
+    done = _session_stopped(tmp_path, "running")
+    assert 'failed\nthe Spark session of "two-levels" was stopped\n' == done.stdout, done.stderr
+    assert "stops late" not in done.stderr
+
+
+def _session_stopped(folder: Path, then: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", SESSION_STOPPED, str(folder), then]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
+    assert 0 == done.returncode, done.stderr
+    return done
 
 
 def test_a_failing_function_ends_the_query_with_its_node(spark: Any, tmp_path: Path) -> None:

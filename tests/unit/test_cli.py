@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import signal
 import subprocess
 import sys
@@ -33,8 +34,10 @@ TABLE = "topic | key | value | time\nin | a | 1 | 0\nin | b | 2 | 5\n"
 def run(tmp_path, monkeypatch):
     """Runs a command in a folder with an application and a sample."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
     (tmp_path / "app_of_test.py").write_text(APP)
-    (tmp_path / "two_apps.py").write_text(APP + "\nother = topology()\n")
+    (tmp_path / "two_apps.py").write_text(APP + "\nother, third = topology(), topology()\n")
     (tmp_path / "sample.md").write_text(TABLE)
 
     def invoke(*arguments, **options):
@@ -50,6 +53,45 @@ def test_an_application_is_described_from_its_file_or_module(run):
     assert first.output.startswith("Topologies:\n   Sub-topology: 0\n    Source: KSTREAM-SOURCE-0000000000")
     for other in ("app_of_test.py:topology", "app_of_test.py:builder", "app_of_test:topology"):
         assert first.output == run("describe", other).output
+
+
+def test_a_topology_goes_before_the_builder_that_has_built_it(run, tmp_path):
+    """A module as in the guide has both names."""
+    (tmp_path / "both_names.py").write_text(APP + "\nbuilt = builder.build()\n")
+    assert run("describe", "app_of_test.py").output == run("describe", "both_names.py").output
+
+
+def test_an_application_finds_the_modules_beside_it(run, tmp_path, monkeypatch):
+    """From every current folder, as with ``python file.py``; processes that are started from here find them, too."""
+    monkeypatch.setenv("PYTHONPATH", "elsewhere")
+    (tmp_path / "apps").mkdir()
+    (tmp_path / "apps" / "numbers_beside.py").write_text("FACTOR = 2\n")
+    (tmp_path / "apps" / "importing.py").write_text(f"from numbers_beside import FACTOR\n{APP}")
+    assert run("describe", "app_of_test.py").output == run("describe", "apps/importing.py").output
+    paths = os.environ["PYTHONPATH"].split(os.pathsep)
+    assert (str(tmp_path / "apps"), "elsewhere") == (paths[0], paths[-1])
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("x = (", '  File "{file}", line 1\n    x = (\n        ^\nSyntaxError: '),
+        ("import no_such_module", 'Traceback (most recent call last):\n  File "{file}", line 1, in <module>\n'),
+        (APP.replace("map_values", "map_valuess"), "At: failing.py, line 5: builder.stream"),
+    ],
+    ids=["syntax", "import", "topology"],
+)
+def test_a_mistake_in_the_application_is_shown_at_its_line(run, tmp_path, text, shown):
+    """Without frames of the command line or of importlib, also if it is named as a module."""
+    file = tmp_path / "failing.py"
+    file.write_text(text)
+    for name in ("failing.py", "failing"):
+        sys.modules.pop("failing", None)
+        failed = run("describe", name)
+        assert 1 == failed.exit_code
+        assert shown.format(file=file) in failed.output
+        assert "click" not in failed.output
+        assert "importlib" not in failed.output
 
 
 def test_the_package_runs_as_a_module(run):
@@ -97,7 +139,7 @@ def test_a_sample_is_replayed(run, tmp_path):
         (["describe", "no_such_module"], 'ConfigError: module "no_such_module" does not exist'),
         (
             ["describe", "two_apps.py"],
-            'ConfigError: "two_apps.py" does not have one topology\nDetail: it has builder, other',
+            'ConfigError: "two_apps.py" does not have one topology\nDetail: it has other, third',
         ),
         (["describe", "app_of_test.py:ks"], "is not a topology"),
         (["describe", "nowhere.txt"], 'ConfigError: file "nowhere.txt" does not exist'),
@@ -106,6 +148,7 @@ def test_a_sample_is_replayed(run, tmp_path):
             'ConfigError: file "nowhere.jsonl" does not exist\nHint: name a .parquet or .jsonl file',
         ),
         (["notebook", "check", "."], "EngineError: no notebook to check"),
+        (["reset", "--servers", "localhost:9", "--application-id", "a", "--to-latest"], "need input_topics"),
     ],
 )
 def test_mistakes_are_told_without_a_traceback(run, arguments, message):
@@ -125,6 +168,8 @@ def test_mistakes_are_told_without_a_traceback(run, arguments, message):
         (["capture", "orders", "-o", "file"], "Missing option '--servers'"),
         (["reset", "--servers", "localhost:9", "--application-id", "a", "--to-latest", "--shift-by", "2"], "only one"),
         (["draw"], "No such command 'draw'"),
+        (["graph", "app_of_test.py", "-o", "nowhere/g.svg"], 'folder "nowhere" does not exist'),
+        (["capture", "--servers", "localhost:9", "orders", "-o", "nowhere/x.jsonl"], 'folder "nowhere" does not exist'),
     ],
 )
 def test_a_command_that_is_not_understood_ends_with_2(run, arguments, message):

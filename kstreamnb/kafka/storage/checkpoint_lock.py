@@ -58,7 +58,9 @@ def unwritable(folder: Path, error: OSError, kind: str = "folder") -> StorageErr
     """Make the error of a folder that cannot be written: full, read-only, or not permitted."""
     fact = f'{kind} "{folder}" cannot be written'
     detail = f"the system says: {error.strerror or error}"
-    return StorageError(fact, detail=detail, hint="free disk space, or choose a writable directory")
+    is_file = isinstance(error, FileExistsError | NotADirectoryError)
+    hint = "choose a folder: a file has this name" if is_file else "free disk space, or choose a writable directory"
+    return StorageError(fact, detail=detail, hint=hint)
 
 
 def _opened(path: Path, access: int) -> int:

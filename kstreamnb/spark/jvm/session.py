@@ -276,15 +276,19 @@ def require_session(spark: SparkSession) -> SparkSession:
     refuse_connect(spark)
     expect(spark, SparkSession, "spark", hint="pass what spark_session() returns")
     try:
-        stopped = bool(spark.sparkContext._jsc.sc().isStopped())  # noqa: SLF001
-    except AttributeError:  # stopped in this process
-        stopped = True
+        stopped = is_stopped(spark)
     except (Py4JError, OSError) as error:
         fact = "the JVM of the Spark session is gone"
         raise JvmGoneError(fact, detail=NO_JVM, hint="see spark_logs(); spark_session() starts another one") from error
     if stopped:
         raise SparkError("the Spark session was stopped", hint="spark_session() starts another one")
     return spark
+
+
+def is_stopped(spark: SparkSession) -> bool:
+    """Return whether a session was stopped, if its JVM answers."""
+    context = spark.sparkContext._jsc  # noqa: SLF001 - None after a stop in this process
+    return context is None or bool(context.sc().isStopped())
 
 
 def _active() -> SparkSession | None:

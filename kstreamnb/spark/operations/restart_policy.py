@@ -32,9 +32,9 @@ class RestartPolicy:
         query, control, pause = self._query, self._query.control, threading.Event()
         handle = control.handle
         while query.is_active() and lasts():
-            missing = control.missing_checkpoint()
-            if missing is not None:
-                control.end_with(missing)
+            lost = control.lost()
+            if lost is not None:
+                control.end_with(lost)
             pause.wait(_PAUSE_S)
         error = query.exception()
         if error is not None and lasts() and self.restarts_after(error):

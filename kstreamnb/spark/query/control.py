@@ -17,12 +17,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from kstreamnb.background import background, wait_until
-from kstreamnb.errors import EngineError, KStreamError
+from kstreamnb.errors import EngineError, KStreamError, SparkError
 from kstreamnb.hints import reason_of
 from kstreamnb.spark.contracts import Companion, OffsetSource, QuerySink, StreamSettings
 from kstreamnb.spark.execution.failures import TOO_SLOW, TWO_WRITERS, is_damage, jvm_gone, spark_failure, worker_died
 from kstreamnb.spark.execution.worker_progress import forget_positions, positions_folder, task_positions
-from kstreamnb.spark.jvm.session import late_commits, require_session
+from kstreamnb.spark.jvm.session import is_stopped, late_commits, require_session
 from kstreamnb.spark.planning.deployment import Deployment
 from kstreamnb.spark.query.batch_handler import BatchAction, Relay
 from kstreamnb.spark.query.lifecycle import Actor, Lifecycle, LifecycleEvent, State
@@ -224,7 +224,7 @@ class QueryControl:
         if handle is not self.handle or self.lifecycle.state not in _LAUNCHED:
             handle.lock.release()
             return
-        error = self.missing_checkpoint()
+        error = self.lost()
         if cause is not None:
             error = error or self._seen_overtaken()
             if error is None and self._recovers(handle, cause):
@@ -319,13 +319,20 @@ class QueryControl:
 
     def _stop_stream(self, handle: QueryHandle) -> None:
         late = handle.stop()
-        if late is not None:
+        if late is not None and self._stopped_session() is None:  # Spark's method fails then, and stops the stream
             self.action.log.warn("stops late", error=late)
 
     # --- conditions that forbid a stream ----------------------------------------------------------------------------
-    def missing_checkpoint(self) -> KStreamError | None:
-        """Return the error of a running query whose checkpoint was removed or replaced; None for all others."""
-        return self._missing_checkpoint() if self.lifecycle.state in _LAUNCHED else None
+    def lost(self) -> KStreamError | None:
+        """Return the error of a running query whose session was stopped, or whose checkpoint is gone or replaced."""
+        return self._stopped_session() or self._missing_checkpoint() if self.lifecycle.state in _LAUNCHED else None
+
+    def _stopped_session(self) -> KStreamError | None:
+        with suppress(Py4JError, OSError):  # the end of the stream tells that the JVM is gone
+            if is_stopped(self.spark):
+                hint = "call query.stop() before spark.stop(); to continue, deploy with another session"
+                return SparkError(f'the Spark session of "{self.application}" was stopped', hint=hint)
+        return None
 
     def _missing_checkpoint(self) -> KStreamError | None:
         intact = self.handle is None or self.handle.lock.intact()

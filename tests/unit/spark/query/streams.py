@@ -37,6 +37,25 @@ class EndedStream:
         """It has ended."""
 
 
+class RunningSession:
+    """Spark's session, of which only this is asked."""
+
+    @property
+    def sparkContext(self) -> RunningSession:
+        """Itself."""
+        return self
+
+    _jsc = sparkContext
+
+    def sc(self) -> RunningSession:
+        """Return itself."""
+        return self
+
+    def isStopped(self) -> bool:
+        """It runs."""
+        return False
+
+
 class UnreachableSink(QuerySink):
     """A sink that cannot be opened."""
 
@@ -55,9 +74,9 @@ def query_without_spark(folder: Path, sink: QuerySink | None = None, *, trigger_
     builder.stream("in").to("out")
     deployment = plan_deployment("again", [plan_application(builder.build(), Config(), {"in": 1}, direct=True)], 1)
     source = FileOffsetSource.write(folder / "source.pickle", [])
-    no_spark: Any = None
+    session: Any = RunningSession()
     settings = StreamSettings(folder / "checkpoint", trigger_ms)
-    return Query(QueryControl(no_spark, deployment, source, sink or UnreachableSink(), settings))
+    return Query(QueryControl(session, deployment, source, sink or UnreachableSink(), settings))
 
 
 def launch(query: Query, error: str | None) -> QueryHandle:

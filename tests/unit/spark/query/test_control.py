@@ -108,11 +108,11 @@ def test_a_removed_checkpoint_forbids_the_next_batch(tmp_path: Path) -> None:
     """The error of a query whose folder was moved away while it runs."""
     query = query_without_spark(tmp_path)
     launch(query, None)
-    assert query.control.missing_checkpoint() is None
+    assert query.control.lost() is None
     query.checkpoint.rename(tmp_path / "elsewhere")
-    assert isinstance(query.control.missing_checkpoint(), ks.errors.CheckpointError)
+    assert isinstance(query.control.lost(), ks.errors.CheckpointError)
     query.stop()
-    assert query.control.missing_checkpoint() is None
+    assert query.control.lost() is None
 
 
 def test_a_batch_in_progress_is_not_published_after_the_query_has_failed_without_its_checkpoint(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_a_batch_in_progress_is_not_published_after_the_query_has_failed_without
     query = query_without_spark(tmp_path, Publishing())
     launch(query, None)
     query.checkpoint.rename(tmp_path / "elsewhere")
-    error = query.control.missing_checkpoint()
+    error = query.control.lost()
     assert error is not None
     query.control.fail(error, Actor.QUERY)
     with pytest.raises(ks.errors.CheckpointError, match="no longer exists"):
