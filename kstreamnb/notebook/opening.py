@@ -93,14 +93,14 @@ def panel(query: object) -> Any:
         query: the `Query` that `deploy` or `run` returned.
 
     Example:
-        >>> from kstreamnb.errors import EngineError
+        >>> from kstreamnb.errors import ConfigError
         >>> try:
         ...     panel("a query")
-        ... except EngineError as error:
+        ... except ConfigError as error:
         ...     print(error, *error.__notes__, sep=chr(10))
-        expected a query, got str
+        query must be Query, got 'a query'
         Hint: pass the result of ks.deploy
-        More: https://kstreamnb.github.io/kstreamnb/errors/engineerror.html
+        More: https://kstreamnb.github.io/kstreamnb/errors/configerror.html
     """
     return _made("panel", "DeployPanel", query)
 

@@ -6,6 +6,7 @@ The JVM of a new session writes all its output to a log file; `spark_logs` retur
 from __future__ import annotations
 
 import argparse
+import atexit
 import os
 import re
 import shlex
@@ -15,7 +16,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from subprocess import Popen
+from subprocess import Popen, TimeoutExpired
 from traceback import walk_tb
 
 from py4j.clientserver import ClientServer  # type: ignore[import-untyped]
@@ -48,12 +49,13 @@ from kstreamnb.spark.jvm.session_patches import (
     NewSource,
     RunningStream,
 )
-from kstreamnb.spark.jvm.warm_up import end_warm_up
+from kstreamnb.spark.jvm.warm_up import end_warm_up, end_warm_ups
 
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 _ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _MASTER, _NAME, _PYTHON = "spark.master", "spark.app.name", "spark.pyspark.python"
 _JVM_SETTINGS = {"spark.driver.memory", "spark.driver.extraJavaOptions", "spark.driver.extraClassPath"}
+_PATIENCE_S = 5.0
 _LONGEST_FOLDER = 60  # of a socket: systems allow paths of 103 bytes, and Spark's names have 43
 _GATEWAY_PORT = "PYSPARK_GATEWAY_PORT"  # set by spark-submit, which starts the JVM before Python
 
@@ -236,6 +238,7 @@ def _start_jvm(settings: Mapping[str, str], launch: Launch) -> ClientServer:
         with log.open("ab") as out, _environment({**launch.environment, OPTIONS: options}):
             gateway = launch_gateway(conf, {"stdout": out, "stderr": out})
         SparkContext._gateway, SparkContext._jvm = gateway, gateway.jvm  # noqa: SLF001 - as pyspark sets them later
+        atexit.register(_await_end, gateway.proc)
         return gateway
     except BaseException as error:
         for frame, _ in walk_tb(error.__traceback__):  # pyspark leaves behind a process that it still waits for
@@ -245,6 +248,15 @@ def _start_jvm(settings: Mapping[str, str], launch: Launch) -> ClientServer:
         raise
     finally:
         imports.join()
+
+
+def _await_end(jvm: Popen[bytes]) -> None:
+    """End the JVM before the folder of its session is removed: it would leave files there."""
+    end_warm_ups()
+    if jvm.stdin is not None:
+        jvm.stdin.close()
+    with suppress(TimeoutExpired):
+        jvm.wait(_PATIENCE_S)
 
 
 @contextmanager

@@ -33,7 +33,7 @@ def end_warm_up(session: SparkSession) -> None:
 
 
 @atexit.register
-def _end_all() -> None:
+def end_warm_ups() -> None:
     """Wait for every thread: one in the middle of an import, or of native code, would abort a process that ends."""
     for each in _warm_ups:
         each.unwanted.set()
