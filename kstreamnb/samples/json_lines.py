@@ -51,11 +51,9 @@ def read_lines(lines: Iterable[str]) -> tuple[TopicRecord, ...]:
     records = []
     for number, fields in _parsed(lines):
         if not isinstance(fields, dict) or not {"topic", "timestamp"} <= fields.keys():
-            raise ConfigError(
-                f"line {number} is not a record",
-                hint="a record has topic, partition, offset, timestamp, key and value; "
-                "for lines of plain values pass topic=, key= and timestamp=",
-            )
+            detail = "a record has topic, partition, offset, timestamp, key and value"
+            hint = "for lines of plain values pass topic=, key= and timestamp="
+            raise ConfigError(f"line {number} is not a record", detail=detail, hint=hint)
         headers: Headers = tuple((name, data) for name, data in fields.get("headers", ()))
         time = timestamp_ms(fields["timestamp"], f"line {number}")
         position = fields["topic"], fields.get("partition", 0), fields.get("offset", number - 1), time

@@ -172,12 +172,10 @@ def _parse_headers(text: str) -> Headers:
 
 def _is_header(pair: object) -> bool:
     """Return whether something is a header's name and its value, a text or None."""
-    return (
-        isinstance(pair, (list, tuple))
-        and len(pair) == 2
-        and isinstance(pair[0], str)
-        and isinstance(pair[1], str | None)
-    )
+    match pair:
+        case (str(), str() | None):
+            return True
+    return False
 
 
 def _header_bytes(item: str) -> bytes:

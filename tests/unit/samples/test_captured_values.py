@@ -219,7 +219,7 @@ def test_a_dict_that_json_lines_use_for_literals_is_refused_with_its_field(tmp_p
 def test_a_text_with_a_bar_is_not_named_for_another_value(tmp_path: Path) -> None:
     """The value that cannot be written is."""
     sample = ks.Sample.from_records([("orders", 0, 7, 0, "a|b", {"text": "x|y", "order": Order("4111")})])
-    with pytest.raises(ConfigError, match='field "value.order" of topic "orders"'):
+    with pytest.raises(ConfigError, match=r'field "value\.order" of topic "orders"'):
         json_lines(sample, tmp_path)
 
 

@@ -8,25 +8,19 @@ from typing import cast
 
 import kstreamnb as ks
 from kstreamnb.course.judging import run_step
+from kstreamnb.data_files import rows_of
 
-_MOVEMENTS = (
-    ("in", 5, 5, "5 pieces came in"),
-    ("out", 2, 3, "2 of 5 pieces went out"),
-    ("return", 1, 4, "1 piece came back to 3"),
-    ("count", 7, 7, "somebody counted 7 pieces where the application believed in 4"),
-    ("out", 3, 4, "3 pieces went out after 7 were counted"),
-    ("count", 0, 0, "somebody counted an empty shelf"),
-    ("in", 6, 6, "6 pieces came to an empty shelf"),
-)
+_MOVEMENTS = rows_of(__package__, "reprocess.tsv")
 
 
 def _stock(answer: object) -> str:
     moved = cast("Callable[[object, object, object], object]", answer)
-    records = [("input", 0, n, n, "shoe", {"type": move[0], "qty": move[1]}) for n, move in enumerate(_MOVEMENTS)]
+    values = ({"type": kind, "qty": int(pieces)} for kind, pieces, *_ in _MOVEMENTS)
+    records = [("input", 0, number, number, "shoe", value) for number, value in enumerate(values)]
     sample = ks.Sample.from_records(records)
     stocks = run_step(lambda stream: stream.group_by_key().aggregate(int, moved, store="on-hand"), sample)
     for (*_, expected, what), (_, stock) in zip_longest(_MOVEMENTS, stocks, fillvalue=("", "not reported")):
-        if stock != expected:
+        if str(stock) != expected:
             return f"{what}, and the stock is {stock}."
     return ""
 
