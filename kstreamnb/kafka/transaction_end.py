@@ -104,11 +104,10 @@ def never_ended(application: str, partition_id: PartitionId, first: int) -> Brok
 def unknown_end(application: str, batch: int, left: list[PartitionId], wanted: list[PartitionId]) -> DataLossError:
     """Make the error of a batch that has ended in some partitions, either committed or aborted."""
     fact = f'Kafka has lost the end of batch {batch} of "{application}"'
-    detail = (
-        f"{len(left)} of {len(wanted)} partitions are open, {named_partitions(left)}; it is unknown whether the others"
-    )
+    are_open = f"{len(left)} of {len(wanted)} partitions are open, {named_partitions(left)}"
+    detail = f"{are_open}; it is unknown whether the others were committed or aborted"
     hint = "find its producer with kafka-transactions.sh find-hanging, and reset the application"
-    return DataLossError(fact, detail=f"{detail} were committed or aborted", hint=hint)
+    return DataLossError(fact, detail=detail, hint=hint)
 
 
 def named_partitions(partitions: list[PartitionId]) -> str:
