@@ -72,31 +72,24 @@ def chapters() -> list[str]:
 
 def questions(chapter: str) -> dict[str, Question]:
     """Return the questions of a chapter by name."""
-    return {
-        (name := f"{chapter}.{word}"): Question(
-            name,
-            str(entry["text"]),
-            str(entry["because"]),
-            _listed(entry.get("options")),
-            _listed(entry.get("rows")),
-            _words(entry.get("overlooked")),
-        )
-        for word, entry in _texts(chapter).get("question", {}).items()
-    }
+    entries = _texts(chapter).get("question", {})
+    return {f"{chapter}.{word}": _question(f"{chapter}.{word}", entry) for word, entry in entries.items()}
+
+
+def _question(name: str, entry: Mapping[str, object]) -> Question:
+    lists = _listed(entry.get("options")), _listed(entry.get("rows"))
+    return Question(name, str(entry["text"]), str(entry["because"]), *lists, _words(entry.get("overlooked")))
 
 
 def exercises(chapter: str) -> dict[str, Exercise]:
     """Return the exercises of a chapter by name."""
-    return {
-        (name := f"{chapter}.{number}"): Exercise(
-            name,
-            str(entry.get("right", "yes.")),
-            _listed(entry.get("hints")),
-            str(entry.get("solution", "")).strip(),
-            entry,
-        )
-        for number, entry in _texts(chapter).get("exercise", {}).items()
-    }
+    entries = _texts(chapter).get("exercise", {})
+    return {f"{chapter}.{number}": _exercise(f"{chapter}.{number}", entry) for number, entry in entries.items()}
+
+
+def _exercise(name: str, entry: Mapping[str, object]) -> Exercise:
+    right, solution = str(entry.get("right", "yes.")), str(entry.get("solution", "")).strip()
+    return Exercise(name, right, _listed(entry.get("hints")), solution, entry)
 
 
 def _judge(name: str, entry: Mapping[str, object]) -> Judge:

@@ -14,9 +14,6 @@ from kstreamnb.display.titles import pad_title
 
 _FONT = "Helvetica"
 _SHAPES = {
-    "source": {"shape": "box"},
-    "processor": {"shape": "box"},
-    "sink": {"shape": "box"},
     "topic": {"shape": "box", "style": "rounded"},
     "internal topic": {"shape": "box", "style": "rounded,dashed"},
     "store": {"shape": "cylinder"},
@@ -89,7 +86,7 @@ def _add_item(graph: graphviz.Digraph, item: Item) -> None:
     classes += [f"ks-{item.mark}"] if item.mark in ("failed", "new", "changed", "stale") else []
     classes += [f"ks-heat-{item.heat}"] if item.heat else []
     label = _label([*large_lines(item), *_small_lines(item.word, item.note, item.mark)])
-    graph.node(item.id, label, id=item.id, **{"class": " ".join(classes)}, **_SHAPES[item.kind])
+    graph.node(item.id, label, id=item.id, **{"class": " ".join(classes)}, **_SHAPES.get(item.kind, {"shape": "box"}))
 
 
 def large_lines(item: Item) -> list[str]:

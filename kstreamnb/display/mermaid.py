@@ -7,14 +7,8 @@ import re
 from kstreamnb.core.formatting import clean
 from kstreamnb.display.graph import Box, GraphView, Item
 
-_SHAPES = {
-    "source": ('["', '"]'),
-    "processor": ('["', '"]'),
-    "sink": ('["', '"]'),
-    "topic": ('(["', '"])'),
-    "internal topic": ('(["', '"])'),
-    "store": ('[("', '")]'),
-}
+_BOX, _STADIUM = ('["', '"]'), ('(["', '"])')
+_SHAPES = {"topic": _STADIUM, "internal topic": _STADIUM, "store": ('[("', '")]')}
 _SPECIAL = re.compile(r"[^\w .,:+/=-]", re.ASCII)
 
 
@@ -56,7 +50,7 @@ def _box(box: Box, ids: dict[str, str]) -> list[str]:
 
 
 def _item(item: Item, ids: dict[str, str]) -> str:
-    left, right = _SHAPES[item.kind]
+    left, right = _SHAPES.get(item.kind, _BOX)
     shown = (item.label, item.word, item.note, item.mark)
     return f"{ids[item.id]}{left}{'<br/>'.join(_escaped(line) for line in shown if line)}{right}"
 

@@ -14,6 +14,7 @@ from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaError, KafkaExc
 from confluent_kafka.admin import (
     AclOperation,
     AdminClient,
+    ClusterMetadata,
     ConfigResource,
     ConfigSource,
     ListOffsetsResultInfo,
@@ -125,9 +126,7 @@ class Admin:
         Args:
             topic: name of the topic.
         """
-        cluster = self.retry(
-            lambda: self.client.list_topics(topic, timeout=self._call()), f'describing topic "{topic}"'
-        )
+        cluster = self.retry(partial(self._listed, topic), f'describing topic "{topic}"')
         partitions = cluster.topics[topic].partitions.values()
         return min((len(partition.replicas) for partition in partitions), default=0), len(cluster.brokers)
 
@@ -160,13 +159,9 @@ class Admin:
 
         Raises: BrokerError if no broker answers; ConfigError for one name that is not in a list.
         """
-
-        def ask(*name: str) -> dict[str, TopicMetadata]:
-            return self.client.list_topics(*name, timeout=self._call()).topics
-
-        topics = dict[str, TopicMetadata]() if names is not None else self.retry(ask, "listing topics")
+        topics = dict[str, TopicMetadata]() if names is not None else self.retry(self._listed, "listing topics").topics
         for name in expect_texts(names or (), "names of topics"):
-            topics |= self.retry(partial(ask, name), f'looking for topic "{name}"')
+            topics |= self.retry(partial(self._listed, name), f'looking for topic "{name}"').topics
         return {name: len(topics[name].partitions) for name in sorted(topics) if topics[name].error is None}
 
     def describe(self, name: str) -> TopicDescription:
@@ -197,7 +192,7 @@ class Admin:
         topics = expect_texts(topics, "topics")
         resources = {topic: ConfigResource(ResourceType.TOPIC, topic) for topic in self.topics(topics)}
         if missing := [topic for topic in topics if topic not in resources]:
-            cluster = self.retry(lambda: self.client.list_topics(missing[0], timeout=self._call()), "listing brokers")
+            cluster = self.retry(partial(self._listed, missing[0]), "listing brokers")
             resources |= dict.fromkeys(missing, ConfigResource(ResourceType.BROKER, str(min(cluster.brokers))))
         asked = {resource: self.client.describe_configs([resource])[resource] for resource in {*resources.values()}}
         values: dict[str, dict[str, str]] = {}
@@ -317,7 +312,7 @@ class Admin:
 
     def _metadata(self, topic: str) -> TopicMetadata | None:
         """Return what the cluster knows of one topic, None if it does not exist; other topics add no cost."""
-        metadata = self.client.list_topics(topic, timeout=self._call()).topics[topic]
+        metadata = self._listed(topic).topics[topic]
         if metadata.error is not None and metadata.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
             raise about_topic(metadata.error, topic)
         return metadata if metadata.error is None else None
@@ -364,10 +359,11 @@ class Admin:
     def _reach(self, topic: str, what: str) -> None:
         """Find a broker before the first request, so that one that refuses connections is reported soon."""
         if not self._reached:
-            self.retry(lambda: self.client.list_topics(topic, timeout=self._call()), what)
+            self.retry(partial(self._listed, topic), what)
 
-    def _call(self) -> float:
-        return self._call_s if self._reached else min(1.0, self._call_s)
+    def _listed(self, *topic: str) -> ClusterMetadata:
+        """Return what the cluster knows of one topic, or of all; the first answer is awaited for a second at most."""
+        return self.client.list_topics(*topic, timeout=self._call_s if self._reached else min(1.0, self._call_s))
 
     def _reason(self) -> KafkaError | None:
         """Return librdkafka's last error about a connection: a call that found no broker does not know the reason."""

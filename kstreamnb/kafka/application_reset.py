@@ -156,14 +156,9 @@ def plan_reset(
     positions = {topic: offsets_at(admin, topic, position) for topic, position in sorted(wanted.items())}
     if shift_by is not None:
         positions = _shifted(admin, application, asked, positions, shift_by)
-    return ResetPlan(
-        application,
-        _owned(application, topology, topics, tuple(internal_topics)),
-        bool(group_offsets(admin, application)),
-        files,
-        positions,
-        _downstream(admin, topology, topics),
-    )
+    owned = _owned(application, topology, topics, tuple(internal_topics))
+    downstream, has_offsets = _downstream(admin, topology, topics), bool(group_offsets(admin, application))
+    return ResetPlan(application, owned, has_offsets, files, positions, downstream)
 
 
 def reset(

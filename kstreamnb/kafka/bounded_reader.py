@@ -176,11 +176,7 @@ def first_messages(
 
 
 def fetch(
-    servers: Servers,
-    pieces: Sequence[Piece],
-    *,
-    chunk: int = 5000,
-    skipped: list[Piece] | None = None,
+    servers: Servers, pieces: Sequence[Piece], *, chunk: int = 5000, skipped: list[Piece] | None = None
 ) -> Iterator[tuple[str, int, list[RawRecord]]]:
     """Read the records of all pieces through one consumer, as ``(topic, partition, records)``.
 
@@ -227,7 +223,8 @@ def _fetch(
         last_message = time.monotonic() if messages else last_message
         for partition, run in _runs(messages):
             end, rows = ends.get(partition), waiting.get(partition, [])
-            lost = _is_lost(run[0]) and end is not None
+            error = run[0].error()
+            lost = end is not None and error is not None and error.code() == _NO_RESET
             done = lost or at_end(run[0], servers)
             if end is None:
                 continue
@@ -261,11 +258,6 @@ def _runs(messages: list[Message]) -> Iterator[tuple[tuple[str, int], list[Messa
     fields = map(Message.topic, messages), map(Message.partition, messages), alone
     for (topic, partition, _), run in groupby(zip(zip(*fields, strict=True), messages, strict=True), itemgetter(0)):
         yield (topic, partition), [message for _, message in run]
-
-
-def _is_lost(message: Message) -> bool:
-    error = message.error()
-    return error is not None and error.code() == _NO_RESET
 
 
 def _after_loss(consumer: Consumer, servers: Servers, rest: Piece, skipped: list[Piece] | None) -> int:

@@ -160,13 +160,9 @@ class LocalBroker(Closing):
             lines = deque(log, _LOG_LINES)
         tail = b"".join(lines)[-_LOG_BYTES:].decode(errors="replace").strip()
         what = f"did not answer within {self.timeout_s:g} s" if code is None else f"ended with code {code}"
-        return BrokerError(
-            f"the local broker {what}",
-            detail=f"the last lines of {self.log}:\n{tail}" if tail else f"{self.log} has no line of this start",
-            hint="free processors or memory, or give it more time: LocalBroker(timeout_s=180)"
-            if code is None
-            else None,
-        )
+        detail = f"the last lines of {self.log}:\n{tail}" if tail else f"{self.log} has no line of this start"
+        hint = "free processors or memory, or give it more time: LocalBroker(timeout_s=180)" if code is None else None
+        return BrokerError(f"the local broker {what}", detail=detail, hint=hint)
 
     def stop(self, *, grace_s: float = 10.0) -> None:
         """End the broker cleanly; its data stays until `close`.

@@ -107,10 +107,6 @@ class _Reading:
         """Return the number of records that the limit still allows."""
         return 0 if self.limits.records is None else self.limits.records - len(self.messages)
 
-    def extend(self, ends: dict[tuple[str, int], int]) -> None:
-        """Continue to later ends."""
-        self.ends, self.ended = ends, ""
-
     def reach(self, partition: tuple[str, int], offset: int) -> None:
         """Note the position in a partition, its end at most."""
         end = offset if self.ends is None else self.ends[partition]
@@ -184,7 +180,8 @@ def capture(
             # Markers of transactions and aborted records have offsets too: read on until the limit is reached.
             while ends is not None and ends != end and reading.ended == _ALL_READ and reading.missing:
                 ends = reader.batch_end(ends, end, reading.missing, exact=True)
-                reading.extend({(topic, part): final for topic, part, _, final in ranges(start, ends)})
+                later = {(topic, part): final for topic, part, _, final in ranges(start, ends)}
+                reading.ends, reading.ended = later, ""
                 consumer.assign([TopicPartition(*partition, at) for partition, at in reading.positions.items()])
                 _read(consumer, servers, reading, progress, done)
     except KeyboardInterrupt:

@@ -297,14 +297,9 @@ def send_all(
     refuse_closing(closing)
     send = producer.produce
     stamps = np.where(columns.timestamps == 0, sendable_time(0), columns.timestamps).tolist()
-    fields: list[Iterable[object]] = [
-        columns.values,
-        columns.keys,
-        columns.partitions.tolist(),
-        repeat(on_delivery),  # first of two names for one argument: with a None here the client ignores the other
-        repeat(None),
-        stamps,
-    ]
+    # Two names for one argument follow the partitions: with a None as the first, the client ignores the second.
+    callbacks = repeat(on_delivery), repeat(None)
+    fields: list[Iterable[object]] = [columns.values, columns.keys, columns.partitions.tolist(), *callbacks, stamps]
     if columns.headers is not None:
         fields.append(map(list, columns.headers))
     for arguments in zip(repeat(columns.topic), *fields, strict=False):  # naming them doubles the cost of the call

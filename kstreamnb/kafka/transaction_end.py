@@ -95,22 +95,19 @@ def first_open_records(admin: Admin, starts: Mapping[PartitionId, int]) -> First
 def never_ended(application: str, partition_id: PartitionId, first: int) -> BrokerError:
     """Make the error of a transaction that is open though its writer is fenced."""
     topic, partition = partition_id
-    return BrokerError(
-        f'a transaction of "{application}" never ended',
-        detail=f'topic "{topic}" is open from offset {first}, though its writer is fenced',
-        hint="abort it with kafka-transactions.sh abort --topic "
-        f"{topic} --partition {partition} --start-offset {first}, then deploy again",
-    )
+    fact = f'a transaction of "{application}" never ended'
+    detail = f'topic "{topic}" is open from offset {first}, though its writer is fenced'
+    call = f"kafka-transactions.sh abort --topic {topic} --partition {partition} --start-offset {first}"
+    return BrokerError(fact, detail=detail, hint=f"abort it with {call}, then deploy again")
 
 
 def unknown_end(application: str, batch: int, left: list[PartitionId], wanted: list[PartitionId]) -> DataLossError:
     """Make the error of a batch that has ended in some partitions, either committed or aborted."""
-    return DataLossError(
-        f'Kafka has lost the end of batch {batch} of "{application}"',
-        detail=f"{len(left)} of {len(wanted)} partitions are open, {named_partitions(left)}; "
-        "it is unknown whether the others were committed or aborted",
-        hint="find its producer with kafka-transactions.sh find-hanging, and reset the application",
-    )
+    fact = f'Kafka has lost the end of batch {batch} of "{application}"'
+    are_open = f"{len(left)} of {len(wanted)} partitions are open, {named_partitions(left)}"
+    detail = f"{are_open}; it is unknown whether the others were committed or aborted"
+    hint = "find its producer with kafka-transactions.sh find-hanging, and reset the application"
+    return DataLossError(fact, detail=detail, hint=hint)
 
 
 def named_partitions(partitions: list[PartitionId]) -> str:

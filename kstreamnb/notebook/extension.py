@@ -5,25 +5,26 @@ from __future__ import annotations
 import platform
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from IPython import version_info
+from IPython.display import display
 
 from kstreamnb import __version__, hooks
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.dsl.declarations import Handle
-from kstreamnb.errors import KStreamError
+from kstreamnb.errors import EngineError, KStreamError
 from kstreamnb.notebook.builder_display import show_builder
 from kstreamnb.notebook.cells import Cells, loaded
 from kstreamnb.notebook.handle_display import HandleDisplay
 from kstreamnb.notebook.outputs import Parts, formatter, only_in_outputs, parts_of
-from kstreamnb.notebook.parity_check import ParityCheck
 from kstreamnb.notebook.progress_bar import BarOutput, CellBar, ProgressBar, TerminalBar
 from kstreamnb.notebook.tracebacks import Tracebacks
 from kstreamnb.recording.offset_table import OffsetTable
 from kstreamnb.replays.analysis.run_profile import RunProfile
 from kstreamnb.replays.replay import Replay
+from kstreamnb.runtime.context.config import Config
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.topology import Topology
 
@@ -44,7 +45,7 @@ def load(shell: InteractiveShell) -> None:
         shell.events.register(event, getattr(cells, method))
     loaded[:] = [cells]
     progress = ProgressBar(lambda: _bar_output(cells))
-    hooks.install(identities=cells, cell_of=cells.place, pre_deploy=ParityCheck(), progress=progress)
+    hooks.install(identities=cells, cell_of=cells.place, pre_deploy=_check_parity, progress=progress)
     tracebacks = Tracebacks(shell, cells)
     shown: dict[type, Callable[[Any], Parts]] = {
         Handle: HandleDisplay(cells).parts,
@@ -64,6 +65,18 @@ def load(shell: InteractiveShell) -> None:
 
         shell.Completer.custom_matchers.append(matcher_of(shell))
     print("\n".join(filter(None, [_line(), again])))  # noqa: T201 - the line that loading prints, and what to do
+
+
+def _check_parity(topology: Topology, session: Any, config: Config, partitions: Mapping[str, int]) -> None:
+    """Compare driver and Spark on the builder's sample, if it has one; raise EngineError if they disagree."""
+    from kstreamnb.tools.parity import parity
+
+    if (sample := topology.sample) is not None:
+        result = parity(topology, sample, session, partitions=partitions, config=config)
+        display(result)
+        if not result.is_equal:
+            hint = "deploy(…, parity=False) deploys anyway"
+            raise EngineError("driver and Spark differ on the sample", detail=result.title, hint=hint)
 
 
 def unload(shell: InteractiveShell) -> None:

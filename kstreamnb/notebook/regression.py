@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-import pytest
 from nbclient.exceptions import CellExecutionError
 
 from kstreamnb.core.formatting import pluralize
@@ -21,6 +20,7 @@ from kstreamnb.core.progress import under_way
 from kstreamnb.errors import EngineError
 from kstreamnb.notebook.portable_cells import CellRun, portable
 from kstreamnb.notebook.recorder import SANITIZERS, START_S, NotebookRecorder, quiet_environment
+from kstreamnb.notebook.scheduling import pytest_xdist_make_scheduler as pytest_xdist_make_scheduler
 
 _NO_TESTS = 5  # pytest's exit code when it collected nothing
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -99,24 +99,6 @@ def pytest_exception_interact(node: Any, report: Any) -> None:
         old, new = ([node.sanitize(line) for line in _lines(each)] for each in (node.cell.outputs, outputs))
         if difference := "\n".join(unified_diff(old, new, "reference", "this run", n=1, lineterm="")):
             report.sections.append(("rows that differ", difference))
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Let one process of pytest-xdist run all cells of a notebook, however it distributes tests otherwise."""
-    nbval = config.getoption("nbval", default=False) or config.getoption("nbval_lax", default=False)
-    if not nbval or config.getoption("dist") not in ("load", "loadgroup", "worksteal"):
-        return None  # the others keep the tests of a file together
-    from xdist.scheduler import LoadGroupScheduling
-
-    class NotebookScheduling(LoadGroupScheduling):
-        """Tests one by one, or by the groups of their marks; cells by their notebook."""
-
-        def _split_scope(self, nodeid: str) -> str:
-            file, cell, _ = nodeid.partition(".ipynb::")
-            return file if cell else super()._split_scope(nodeid)
-
-    return NotebookScheduling(config, log)
 
 
 def _lines(outputs: Iterable[Mapping[str, Any]]) -> list[str]:

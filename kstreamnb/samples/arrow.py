@@ -78,8 +78,8 @@ def _values(column: pyarrow.ChunkedArray) -> list[Any]:
     import pyarrow as pa
 
     kind = column.type
-    if (pa.types.is_integer(kind) or pa.types.is_boolean(kind)) and not column.null_count:
-        return cast("list[Any]", column.to_numpy().tolist())
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_binary(kind):
+        return cast("list[Any]", column.to_pylist() if column.null_count else column.to_numpy().tolist())
     if pa.types.is_floating(kind):
         numbers = column.to_pylist() if column.null_count else column.to_numpy().tolist()
         return [None if v is None or v != v else v for v in numbers]
@@ -94,8 +94,6 @@ def _values(column: pyarrow.ChunkedArray) -> list[Any]:
             raise ValueError(f"its fields {', '.join(names)} are not unique")
         parts = [_values(part) for part in column.flatten()]
         return dicts(names, parts, len(column))
-    if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_binary(kind):
-        return cast("list[Any]", column.to_pylist())
     return [plain_value(value) for value in column.to_pylist()]
 
 
@@ -136,28 +134,9 @@ def _typed(values: list[Any]) -> pyarrow.Array | None:
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
         return None
     back = _values(pa.chunked_array([array]))
-    return array if _same_all(back, values) else None
-
-
-def _same_all(left: list[Any], right: list[Any]) -> bool:
-    """Return whether two lists hold equal values of equal types; compares JSON texts if possible, which is fast."""
-    try:
-        return all(
-            json.dumps(left[at : at + _PART]) == json.dumps(right[at : at + _PART])
-            for at in range(0, max(len(left), len(right)), _PART)
-        )
-    except TypeError:
-        return len(left) == len(right) and all(map(_same, left, right))
-
-
-def _same(left: Any, right: Any) -> bool:
-    if type(left) is not type(right):
-        return False
-    if isinstance(left, dict):
-        return list(left) == list(right) and all(_same(left[name], right[name]) for name in left)
-    if isinstance(left, list):
-        return len(left) == len(right) and all(map(_same, left, right))
-    return bool(left == right)
+    parts = range(0, max(len(back), len(values)), _PART)  # one text of all values would be long
+    same = all(repr(back[at : at + _PART]) == repr(values[at : at + _PART]) for at in parts)
+    return array if same else None
 
 
 def read_parquet(

@@ -151,17 +151,13 @@ def number_offsets(records: Iterable[TopicRecord]) -> tuple[TopicRecord, ...]:
 
 
 def partitioned(
-    records: Iterable[TopicRecord], partitions: int | Mapping[str, int], key_serde: Serde | None
+    records: Sequence[TopicRecord], partitions: int | Mapping[str, int], key_serde: Serde | None
 ) -> tuple[TopicRecord, ...]:
     """Return the records in the partitions that their keys choose, offsets counted again from 0."""
     serde = Serdes.string() if key_serde is None else serde_of(key_serde)
     expect(partitions, int | Mapping, "partitions", hint='write a number, or {"orders": 4}')
-    write, result = encoder(serde), []
-    choosers: dict[str, Callable[[Any], int]] = {}
-    for record in records:
-        choose = choosers.get(record.topic)
-        if choose is None:
-            count = partitions if isinstance(partitions, int) else partitions.get(record.topic, 1)
-            choose = choosers[record.topic] = key_partitioner(serde, count)
-        result.append(record._replace(partition=choose(write(record.key))))
-    return number_offsets(result)
+    numbers = dict[str, Iterator[int]]()
+    for topic, group in grouped(records, attrgetter("topic")).items():
+        count = partitions if isinstance(partitions, int) else partitions.get(topic, 1)
+        numbers[topic] = iter(_places([record.key for record in group], count, serde))
+    return number_offsets(record._replace(partition=next(numbers[record.topic])) for record in records)

@@ -107,12 +107,9 @@ def records_of_spark(
         )
     records = records_of_table(table, roles)
     if not roles.order_by:
-        records = number_offsets(sorted(records, key=_by_content))
+        by_content = sorted(records, key=lambda each: (each.timestamp, format_cell(each.key), format_cell(each.value)))
+        records = number_offsets(by_content)
     return records, schema
-
-
-def _by_content(record: TopicRecord) -> tuple[int, str, str]:
-    return record.timestamp, format_cell(record.key), format_cell(record.value)
 
 
 @extra("samples")

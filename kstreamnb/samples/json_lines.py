@@ -14,18 +14,19 @@ from kstreamnb.samples.text import stored_cell, untagged
 
 
 def record_line(record: TopicRecord) -> str:
-    """Return a record as one line of JSON; anything that JSON cannot hold is a text cell under ``$cell``."""
-    fields: dict[str, Any] = {
-        "topic": record.topic,
-        "partition": record.partition,
-        "offset": record.offset,
-        "timestamp": record.timestamp,
-        "key": _cell(record.key) if isinstance(record.key, Windowed) else record.key,
-        "value": _cell(record.value) if isinstance(record.value, Windowed) else record.value,
-    }
-    if record.headers:
-        fields["headers"] = [[name, None if data is None else _cell(data)] for name, data in record.headers]
-    return _line(fields)
+    """Return a record as one line of JSON; anything that JSON cannot hold is a text cell under ``$cell``.
+
+    Raises: ConfigError for a record that would not be read back equal.
+    """
+    fields = {name: _cell(part) if isinstance(part, Windowed) else part for name, part in record._asdict().items()}
+    if not record.headers:
+        del fields["headers"]
+    line = _line(fields)
+    (back,) = read_lines([line])
+    if back != record and repr(back) != repr(record):  # NaN is not equal to itself
+        fact = f'the record at offset {record.offset} of topic "{record.topic}" cannot be written as JSON'
+        raise ConfigError(fact, detail=f"it would be read as {back}")
+    return line
 
 
 def _cell(value: object) -> dict[str, str]:
@@ -50,11 +51,9 @@ def read_lines(lines: Iterable[str]) -> tuple[TopicRecord, ...]:
     records = []
     for number, fields in _parsed(lines):
         if not isinstance(fields, dict) or not {"topic", "timestamp"} <= fields.keys():
-            raise ConfigError(
-                f"line {number} is not a record",
-                hint="a record has topic, partition, offset, timestamp, key and value; "
-                "for lines of plain values pass topic=, key= and timestamp=",
-            )
+            detail = "a record has topic, partition, offset, timestamp, key and value"
+            hint = "for lines of plain values pass topic=, key= and timestamp="
+            raise ConfigError(f"line {number} is not a record", detail=detail, hint=hint)
         headers: Headers = tuple((name, data) for name, data in fields.get("headers", ()))
         time = timestamp_ms(fields["timestamp"], f"line {number}")
         position = fields["topic"], fields.get("partition", 0), fields.get("offset", number - 1), time

@@ -36,8 +36,9 @@ def redact(self: Sample, *fields: str, replacement: object = MASK) -> Sample:
     """Blank out fields of dict values, such as ``"card"`` or ``"customer.name"``; also within lists.
 
     In values that a serde other than JSON has read, and for types that JSON does not have, the default replacement has
-    the type of the value (``"***"``, 0, zero bytes, the time 0), so that the serde can write it. Records that could not
-    be decoded lose their bytes, and headers lose their values, because their content is unknown.
+    the type of the value (``"***"``, 0, zero bytes, the time 0), so that the serde can write it; names within dicts
+    stay, also those of Avro's maps. Records that could not be decoded lose their bytes, and headers lose their values,
+    because their content is unknown.
 
     Args:
         fields: names of the fields to blank out, nested ones with dots. A name with a question mark, such as
@@ -179,9 +180,10 @@ def _changed_message(message: Any, path: tuple[str, ...], change: Callable[[Any]
         if kind.name != path[0]:
             continue
         mine, several = getattr(made, kind.name), hasattr(held, "extend")
-        if len(path) > 1 and (several or is_message(held)):
+        if len(path) > 1 and (kind.message_type is None or several or is_message(held)):
             for each in mine if several else (mine,):
-                each.CopyFrom(_changed_message(each, path[1:], change))
+                if is_message(each):  # as in dicts, text and numbers have no fields
+                    each.CopyFrom(_changed_message(each, path[1:], change))
             continue
         made.ClearField(kind.name)
         if kind.message_type is None and several:

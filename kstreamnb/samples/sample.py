@@ -88,10 +88,8 @@ class Sample(Suggesting, Framed):
         """
         expect(records, Iterable, "records")
         checked = tuple(map(_record_of, records))
-        for index, record in enumerate(checked):
-            if type(record.timestamp) is not int or abs(record.timestamp) > MAX_TIME_MS:
-                checked = (*checked[:index], *itertools.starmap(_timed, enumerate(checked[index:], index)))
-                break
+        if any(type(record.timestamp) is not int or abs(record.timestamp) > MAX_TIME_MS for record in checked):
+            checked = tuple(itertools.starmap(_timed, enumerate(checked)))
         warn_of_units(checked)
         return cls(checked, (note,) if note else ())
 

@@ -13,7 +13,7 @@ from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.record import TopicRecord, Windowed
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import ConfigError
-from kstreamnb.samples.text import format_cell, parse_cell
+from kstreamnb.samples.text import is_restored
 
 SampleSerdes: TypeAlias = Mapping[str, tuple[Serde, Serde]]
 """The serdes of keys and values by topic."""
@@ -46,18 +46,19 @@ def naming_fields(records: Iterable[TopicRecord]) -> Iterator[None]:
     except (ConfigError, TypeError) as error:
         for record in records:
             for path, part in (*_parts("key", record.key), *_parts("value", record.value)):
-                if parse_cell(format_cell(part)) != part:
+                if not is_restored(part):
                     kind = f'a value of type "{type(part).__name__}"'
                     fact = f'field "{path}" of topic "{record.topic}" has {kind}, which cannot be written as text'
                     hint = "convert it to text, a number or a dict, or capture it with value_serde= or key_serde="
+                    hint = 'give it names that are texts other than "$cell"' if isinstance(part, dict) else hint
                     detail = f"it is in the record at offset {record.offset}"
                     raise ConfigError(fact, detail=detail, hint=hint) from error
         raise
 
 
 def _parts(path: str, value: Any) -> Iterator[tuple[str, object]]:
-    """Yield the innermost parts of a value with their paths."""
-    if isinstance(value, dict):
+    """Yield the innermost parts of a value with their paths, and a dict with names that files do not have."""
+    if isinstance(value, dict) and value.keys() != {"$cell"} and all(type(name) is str for name in value):
         for name, item in value.items():
             yield from _parts(f"{path}.{name}", item)
     elif type(value) is list:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from datetime import date, datetime, time
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
@@ -97,10 +98,20 @@ def format_cell(value: object, *, iso: bool = False) -> str:
 
 def stored_cell(value: object) -> str:
     """Return a key or value as a cell for a file; raises ConfigError for a value that would not be restored equal."""
-    cell = format_cell(value).replace("\\|", "|")
-    if parse_cell(cell) != value:
+    if not is_restored(value):
         raise ConfigError(f'a value of type "{type(value).__name__}" cannot be written as text')
-    return cell
+    return _unescaped(value)
+
+
+def is_restored(value: object) -> bool:
+    """Return whether a value is equal after it was a cell of a file."""
+    with suppress(ConfigError):
+        return bool(parse_cell(_unescaped(value)) == value)
+    return False
+
+
+def _unescaped(value: object) -> str:
+    return format_cell(value).replace("\\|", "|")
 
 
 @lru_cache(4096)  # keys repeat, and text that is not JSON costs an exception
@@ -161,12 +172,10 @@ def _parse_headers(text: str) -> Headers:
 
 def _is_header(pair: object) -> bool:
     """Return whether something is a header's name and its value, a text or None."""
-    return (
-        isinstance(pair, (list, tuple))
-        and len(pair) == 2
-        and isinstance(pair[0], str)
-        and isinstance(pair[1], str | None)
-    )
+    match pair:
+        case (str(), str() | None):
+            return True
+    return False
 
 
 def _header_bytes(item: str) -> bytes:

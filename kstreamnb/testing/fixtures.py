@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from kstreamnb.notebook.scheduling import pytest_xdist_make_scheduler as pytest_xdist_make_scheduler
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 
 _PACKAGE = f"{Path(__file__).parent.parent}{os.sep}"
@@ -27,21 +28,6 @@ def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, An
         if frame.f_code.co_filename.startswith((_PACKAGE, "<kstreamnb")):
             frame.f_globals["__tracebackhide__"] = True
     return (yield)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Let one process of pytest-xdist run all cells of a notebook that nbval checks.
-
-    Args:
-        config: the configuration of pytest.
-        log: the log of xdist.
-    """
-    if config.pluginmanager.hasplugin("kstreamnb.notebook.regression") or not config.pluginmanager.hasplugin("nbval"):
-        return None
-    from kstreamnb.notebook.regression import pytest_xdist_make_scheduler as make_scheduler
-
-    return make_scheduler(config, log)
 
 
 @pytest.fixture

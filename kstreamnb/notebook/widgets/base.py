@@ -6,9 +6,9 @@ the text of ``common.js`` followed by that of the widget's file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, TypeVar
 from weakref import WeakSet
 
 import anywidget
@@ -24,6 +24,7 @@ from kstreamnb.notebook.outputs import in_jupyterlab
 _STATIC = Path(__file__).parent.parent / "static"
 _SAVED = "The widget as it was saved; its model ended with its kernel. Run this cell again to use it."
 Facts: TypeAlias = dict[str, object]
+T = TypeVar("T")
 
 
 def static_text(name: str) -> str:
@@ -34,6 +35,13 @@ def static_text(name: str) -> str:
 def esm(name: str) -> str:
     """Return the JavaScript module of a widget: the shared part, then its own."""
     return static_text("common.js") + "\n" + static_text(f"{name}.js")
+
+
+def page_of(rows: Sequence[T], page: int, size: int) -> tuple[Sequence[T], int, int]:
+    """Return the rows of a page, or of the last one if there are fewer, with its number and the number of pages."""
+    pages = max(1, -(-len(rows) // size))
+    page = min(page, pages - 1)
+    return rows[page * size : (page + 1) * size], page, pages
 
 
 def named(*methods: Callable[..., None]) -> Mapping[str, Callable[..., None]]:

@@ -17,7 +17,7 @@ from kstreamnb.core.time import instant_ms
 from kstreamnb.errors import EngineError
 from kstreamnb.frames import TIMES, Drops, Framed, Records, columns_of, field_text, heading
 from kstreamnb.notebook.cells import loaded
-from kstreamnb.notebook.widgets.base import Facts, FactsWidget, esm, named
+from kstreamnb.notebook.widgets.base import Facts, FactsWidget, esm, named, page_of
 from kstreamnb.samples.text import format_cell
 
 _PAGE = 25
@@ -54,13 +54,10 @@ class RowBrowser(FactsWidget):
     def make_facts(self) -> Facts:
         """Return one page of the matching rows."""
         matches = self._matches()
-        pages = max(1, -(-len(matches) // _PAGE))
-        self._page = min(self._page, pages - 1)
-        first = self._page * _PAGE
-        shown = matches[first : first + _PAGE]
+        shown, self._page, pages = page_of(matches, self._page, _PAGE)
         return {
             "title": _title(self.source, len(self._rows)),
-            "number": _number(len(shown), first, len(matches), len(self._rows)),
+            "number": _number(len(shown), self._page * _PAGE, len(matches), len(self._rows)),
             "header": self._header,
             "rows": [self._cells(row) for row in shown],
             "chosen": shown.index(self._chosen) if self._chosen in shown else -1,

@@ -13,7 +13,7 @@ from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.errors import ConfigError, EngineError
 from kstreamnb.errors.base import notes_without_link
-from kstreamnb.notebook.widgets.base import Facts, FactsWidget, esm, named
+from kstreamnb.notebook.widgets.base import Facts, FactsWidget, esm, named, page_of
 from kstreamnb.samples import Sample
 from kstreamnb.samples.columns import UNASSIGNED, number_offsets
 from kstreamnb.samples.text import parse_rows, record_cells
@@ -63,10 +63,8 @@ class SampleEditor(FactsWidget):
 
     def make_facts(self) -> Facts:
         """Return one page of the table."""
-        pages = max(1, -(-len(self._rows) // _PAGE))
-        self._page = min(self._page, pages - 1)
+        shown, self._page, pages = page_of(self._rows, self._page, _PAGE)
         first = self._page * _PAGE
-        shown = self._rows[first : first + _PAGE]
         wrong = sum(bool(row.wrong) for row in self._rows)
         return {
             "number": f"{pluralize(len(self._rows), 'record')}, hash {self.sample.content_hash}",

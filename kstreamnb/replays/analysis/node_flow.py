@@ -123,14 +123,8 @@ def row_at(run: RecordedRun, task: str, store: str, key: object, position: int, 
     latest = row_before(run.index.log, writes.get((raw_key, LATEST_ROW), ()), position)
     if as_of is None or latest is None or latest[1] <= as_of:
         return latest
-    return _version(
-        (
-            row_before(run.index.log, positions, position)
-            for at, positions in writes.items()
-            if at is not None and at[0] == raw_key and at[1] != LATEST_ROW
-        ),
-        as_of,
-    )
+    older = [at for at in writes if at is not None and at[0] == raw_key and at[1] != LATEST_ROW]
+    return _version((row_before(run.index.log, writes[at], position) for at in older), as_of)
 
 
 def _version(segments: Iterator[Any], as_of: int) -> Any:

@@ -61,14 +61,10 @@ def time_chart(run: RecordedRun, store: str | None, lanes: Lanes) -> TimeChart:
     source = next(each for each in sources_of(run) if store in (None, each.name))
     dots = list(source.dots())
     chosen = _chosen(dots, lanes)
-    tasks = tuple(
-        TaskTime(
-            task,
-            tuple(_lane(source, task, label, each, lanes.span_ms) for label, each in by_label.items()),
-            _times(dots, task),
-        )
-        for task, by_label in chosen.items()
-    )
+    tasks: tuple[TaskTime, ...] = ()
+    for task, by_label in chosen.items():
+        own = tuple(_lane(source, task, label, each, lanes.span_ms) for label, each in by_label.items())
+        tasks += (TaskTime(task, own, _times(dots, task)),)
     drawn = [dot.record.step for by_label in chosen.values() for each in by_label.values() for dot in each]
     if len(drawn) >= _MOST_RECORDS:  # bars of later records would be without their dots
         tasks = tuple(task.until(max(drawn)) for task in tasks)

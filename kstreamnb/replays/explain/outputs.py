@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import islice
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -76,15 +77,10 @@ def why_no_output(self: Navigation, topic: str, key: object = None) -> Explanati
         answer, facts = f"{outcome}: {join_list(silent)}", [fact for fact in facts if fact not in silent]
     else:
         answer = f"{outcome}: every record on the way was forwarded"
-    return Explanation(
-        answer,
-        because=tuple(facts),
-        numbers={"written": written, "stopped": {stop.node: stop.numbers["stopped"] for stop in stops}},
-        node=None if last is None else last.node,
-        steps=() if last is None else last.steps,
-        origin=None if last is None else last.origin,
-        remedy=None if last is None else last.remedy,
-    )
+    numbers = {"written": written, "stopped": {stop.node: stop.numbers["stopped"] for stop in stops}}
+    if last is None:
+        return Explanation(answer, because=tuple(facts), numbers=numbers)
+    return replace(last, answer=answer, because=tuple(facts), numbers=numbers, task=None)
 
 
 def _nobody_writes(run: RecordedRun, outcome: str, written: int) -> Explanation:

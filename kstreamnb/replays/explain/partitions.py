@@ -95,14 +95,10 @@ def why_cut(self: Navigation, topic: str | None = None) -> Explanations:
     for cut in cuts:
         if topic in (None, cut.topic):
             writers = [node for node in topology.nodes.values() if isinstance(node, Sink) and node.topic == cut.topic]
-            result.append(
-                Explanation(
-                    f"sub-topologies {cut.before} and {cut.after} are separate: {cut.why}",
-                    numbers={"before": cut.before, "after": cut.after},
-                    node=writers[0].name if writers else None,
-                    origin=writers[0].origin if writers else None,
-                )
-            )
+            node, origin = (writers[0].name, writers[0].origin) if writers else (None, None)
+            numbers = {"before": cut.before, "after": cut.after}
+            answer = f"sub-topologies {cut.before} and {cut.after} are separate: {cut.why}"
+            result.append(Explanation(answer, numbers=numbers, node=node, origin=origin))
     subs = [sub.id for sub in topology.subtopologies()]
     nothing = "it has no cuts" if len(subs) == 1 else f"sub-topologies {join_list(map(str, subs))} share nothing"
     return Explanations(result, nothing)

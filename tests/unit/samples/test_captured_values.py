@@ -196,6 +196,42 @@ def test_a_value_that_no_file_can_hold_is_named(keep: Callable[[ks.Sample, Path]
     assert "kept" == (tmp_path / "lines").read_text()
 
 
+@pytest.mark.parametrize("keep", [json_lines, parquet])
+@pytest.mark.parametrize("value", [("a", "b"), {"a": ("b", "c")}, {1: 2}, {"w": ks.Windowed("a", 0, 1)}])
+def test_files_refuse_a_value_that_would_be_read_as_another(
+    value: object, keep: Callable[[ks.Sample, Path], object], tmp_path: Path
+) -> None:
+    """JSON makes lists of tuples, and text of names."""
+    with pytest.raises(ConfigError, match="cannot be written"):
+        keep(ks.Sample.from_records([("orders", 0, 7, 0, "a", value)]), tmp_path)
+
+
+def test_a_dict_that_json_lines_use_for_literals_is_refused_with_its_field(tmp_path: Path) -> None:
+    """NaN, which is not equal to itself, is written."""
+    sample = ks.Sample.from_records([("orders", 0, 7, 0, "a", {"text": "x|y", "odd": {"$cell": "decimal:1"}})])
+    fact = 'field "value.odd" of topic "orders" has a value of type "dict", which cannot be written as text'
+    with pytest.raises(ConfigError, match=fact) as caught:
+        json_lines(sample, tmp_path)
+    assert caught.value.hint == 'give it names that are texts other than "$cell"'
+    assert "nan" in repr(json_lines(ks.Sample.from_records([("t", 0, 0, 0, "a", {"n": float("nan")})]), tmp_path)[0])
+
+
+def test_a_text_with_a_bar_is_not_named_for_another_value(tmp_path: Path) -> None:
+    """The value that cannot be written is."""
+    sample = ks.Sample.from_records([("orders", 0, 7, 0, "a|b", {"text": "x|y", "order": Order("4111")})])
+    with pytest.raises(ConfigError, match=r'field "value\.order" of topic "orders"'):
+        json_lines(sample, tmp_path)
+
+
+def test_a_path_into_text_of_a_message_masks_nothing_as_in_dicts() -> None:
+    """Another topic has messages or dicts there."""
+    other = ks.Sample.from_records([("orders", 0, 0, 0, "a", {"card": {"x": "4222"}, "tags": [{"x": "4333"}]})])
+    sample = captured(payment_message(), SchemaRegistry("mock://captured").protobuf("payments", message())) + other
+    masked = [record.value for record in sample.redact("card.x", "tags.x")]
+    assert {"card": {"x": "***"}, "tags": [{"x": "***"}]} in masked
+    assert payment_message() in masked
+
+
 def test_a_replacement_of_another_type_than_a_messages_field_is_refused() -> None:
     """The error names topic and field."""
     sample = captured(payment_message(), SchemaRegistry("mock://captured").protobuf("payments", message()))

@@ -8,16 +8,10 @@ from typing import cast
 
 import kstreamnb as ks
 from kstreamnb.course.judging import run_step
+from kstreamnb.data_files import rows_of
 
-_MOVEMENTS = (
-    ("in", 5, 5, "5 pieces came in"),
-    ("out", 2, 3, "2 of 5 pieces went out"),
-    ("return", 1, 4, "1 piece came back to 3"),
-    ("count", 7, 7, "somebody counted 7 pieces where the application believed in 4"),
-    ("out", 3, 4, "3 pieces went out after 7 were counted"),
-    ("count", 0, 0, "somebody counted an empty shelf"),
-    ("in", 6, 6, "6 pieces came to an empty shelf"),
-)
+_ROWS = rows_of(__package__, "reprocess.tsv")
+_MOVEMENTS = [(kind, int(pieces), int(stock), what) for kind, pieces, stock, what in _ROWS]
 
 
 def _stock(answer: object) -> str:

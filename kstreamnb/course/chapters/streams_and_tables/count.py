@@ -7,14 +7,9 @@ import re
 import kstreamnb as ks
 from kstreamnb.course.answers import flat
 from kstreamnb.course.judging import run_step
+from kstreamnb.data_files import text_of
 
-_FOUR = ks.Sample.from_text("""
-topic | key | value | time
-input | x   | red   | 0
-input | y   | red   | 1
-input | x   | blue  | 2
-input | y   | red   | 3
-""")
+_FOUR = ks.Sample.from_text(text_of(__package__, "count.txt"))
 
 
 def _updates(answer: object) -> str:

@@ -4,21 +4,9 @@ from __future__ import annotations
 
 import kstreamnb as ks
 from kstreamnb.course.judging import called, run_stream
+from kstreamnb.data_files import text_of
 
-_EVENTS = ks.Sample.from_text("""
-topic    | key | value | time
-orders   | o1  | shoe  | 0
-payments | o1  | 30    | 60000
-orders   | o2  | boot  | 120000
-payments | o9  | 99    | 180000
-orders   | o3  | hat   | 300000
-payments | o3  | 12    | 900001
-payments | o5  | 20    | 1000000
-orders   | o5  | coat  | 1600000
-orders   | o6  | belt  | 2000000
-payments | o6  | 8     | 2600000
-orders   | o4  | sock  | 4000000
-""")
+_EVENTS = ks.Sample.from_text(text_of(__package__, "joins.txt"))
 _PAID = {"o1": ["shoe", 30], "o2": ["boot", None], "o3": ["hat", None], "o5": ["coat", 20], "o6": ["belt", 8]}
 
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 import kstreamnb as ks
 from kstreamnb.course.datasets import new_york_flights
 from kstreamnb.course.judging import run_step
+from kstreamnb.data_files import text_of
 
-_LINES = ks.Sample.from_text("""
-topic | key | value                | time
-lines | a   | "The duck and a Duck" | 0
-lines | b   | "the stream"          | 1
-""")
+_LINES = ks.Sample.from_text(text_of(__package__, "stateless.txt"))
 _WORDS = [("a", word) for word in ("the", "duck", "and", "a", "duck")] + [("b", "the"), ("b", "stream")]
 
 
