@@ -63,7 +63,7 @@ class OutputFormat:
         key_serde, value_serde = self.serdes.get(topic, (None, None))
         leaves = self.kafka and topic not in self.inner
         shape = to_kafka if leaves else _as_bytes if topic in self.mixed else _portable
-        shaped = timestamps, shape(list(keys), key_serde), shape(list(values), value_serde), headers
+        shaped = list(timestamps), shape(list(keys), key_serde), shape(list(values), value_serde), list(headers)
         return RecordBatch.of_columns(topic, partition, order, shaped, kafka=leaves)
 
 
@@ -176,7 +176,7 @@ def changelog(task: Task | CyclicTask) -> list[RecordBatch]:
 
 
 def _changelog_batch(topic: str, records: list[RecordProduced]) -> RecordBatch:
-    _, partitions, *columns = zip(*records, strict=True)
+    _, partitions, *columns = map(list, zip(*records, strict=True))
     order = OrderKey.of_root(COMMIT, len(records))
     return RecordBatch.of_columns(topic, np.asarray(partitions, np.int64), order, columns, kafka=True)
 
