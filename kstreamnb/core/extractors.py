@@ -55,14 +55,10 @@ class FailOnInvalidTimestamp:
 
 def negative_timestamp(topic: str, partition: int, offset: int, timestamp: int, *, node: str = "") -> ProcessingError:
     """Build the error about a negative timestamp from a source that allows none."""
-    return ProcessingError(
-        f'a record of topic "{topic}" has a negative timestamp, {timestamp}',
-        node=node,
-        coordinates=(topic, partition, offset, timestamp),
-        detail=f"partition {partition}, offset {offset}",
-        hint="choose another timestamp extractor for the topic",
-        java="has invalid (negative) timestamp.",
-    )
+    fact = f'a record of topic "{topic}" has a negative timestamp, {timestamp}'
+    at, detail = (topic, partition, offset, timestamp), f"partition {partition}, offset {offset}"
+    hint, java = "choose another timestamp extractor for the topic", "has invalid (negative) timestamp."
+    return ProcessingError(fact, node=node, coordinates=at, detail=detail, hint=hint, java=java)
 
 
 @dataclass(frozen=True)

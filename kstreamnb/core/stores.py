@@ -292,11 +292,10 @@ class Stores(Suggesting):
         retention_ms = _at_least(0, retention, "retention", "retentionPeriod cannot be negative")
         size_ms = _at_least(0, window_size, "window_size", "windowSize cannot be negative")
         if retention_ms < size_ms:
-            raise ConfigError(
-                f'retention of store "{name}" must be at least its window size of {size_ms} ms, got {retention_ms} ms',
-                java=f"The retention period of the window store {name} must be no smaller than its window size. "
-                f"Got size=[{_iso(size_ms)}], retention=[{_iso(retention_ms)}]",
-            )
+            fact = f'retention of store "{name}" must be at least its window size of {size_ms} ms'
+            java = f"The retention period of the window store {name} must be no smaller than its window size."
+            java = f"{java} Got size=[{_iso(size_ms)}], retention=[{_iso(retention_ms)}]"
+            raise ConfigError(f"{fact}, got {retention_ms} ms", java=java)
         fields = {"retention_ms": retention_ms, "window_size_ms": size_ms, "retain_duplicates": retain_duplicates}
         return _spec(name, "window", options, **fields)
 
@@ -471,10 +470,8 @@ class Stores(Suggesting):
 
 
 _TIMESTAMPED: dict[str, StoreKind] = {
-    "key_value": "timestamped_key_value",
-    "lru": "timestamped_key_value",
-    "window": "timestamped_window",
-}
+    "key_value": "timestamped_key_value", "lru": "timestamped_key_value", "window": "timestamped_window",
+}  # fmt: skip
 
 
 def with_times(supplier: StoreSpec, **fields: Any) -> StoreSpec:

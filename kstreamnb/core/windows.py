@@ -111,12 +111,10 @@ class TimeWindows(Suggesting):
 
 def _check_advance(advance_ms: int, size_ms: int) -> None:
     if not 0 < advance_ms <= size_ms:
-        raise ConfigError(
-            f"windows of {size_ms} ms cannot advance by {advance_ms} ms",
-            hint="choose an advance above zero and at most the size, so that every record falls into a window",
-            java="Window advancement interval should be more than zero and less than window duration which "
-            f"is {size_ms} ms, but given advancement interval is: {advance_ms} ms",
-        )
+        hint = "choose an advance above zero and at most the size, so that every record falls into a window"
+        java = "Window advancement interval should be more than zero and less than window duration which"
+        java = f"{java} is {size_ms} ms, but given advancement interval is: {advance_ms} ms"
+        raise ConfigError(f"windows of {size_ms} ms cannot advance by {advance_ms} ms", hint=hint, java=java)
 
 
 @dataclass(frozen=True)

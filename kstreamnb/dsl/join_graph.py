@@ -137,12 +137,10 @@ def _supplied(spec: StoreSpec, wanted: StoreSpec) -> StoreSpec:
         java = "The StoreSupplier must set retainDuplicates=true, found retainDuplicates=false"
         raise TopologyError(f'join store "{spec.name}" must retain duplicates', java=java)
     if (spec.retention_ms, spec.window_size_ms) != (wanted.retention_ms, wanted.window_size_ms):
-        raise TopologyError(
-            f'store "{spec.name}" does not fit the windows of its join',
-            detail=f"its retention is {spec.retention_ms} ms and its window size {spec.window_size_ms} ms; "
-            f"the join needs {wanted.retention_ms} ms and {wanted.window_size_ms} ms",
-            java="Window settings mismatch. WindowBytesStoreSupplier settings",
-        )
+        fact = f'store "{spec.name}" does not fit the windows of its join'
+        has = f"its retention is {spec.retention_ms} ms and its window size {spec.window_size_ms} ms"
+        detail = f"{has}; the join needs {wanted.retention_ms} ms and {wanted.window_size_ms} ms"
+        raise TopologyError(fact, detail=detail, java="Window settings mismatch. WindowBytesStoreSupplier settings")
     # Kafka logs a supplied store as any window store: compacted, even if StreamJoined turns logging off.
     wanted = replace(wanted, logged=spec.logged, log_config=spec.log_config)
     return replace(wanted, name=spec.name, persistent=spec.persistent, factory=spec.factory)

@@ -85,12 +85,11 @@ def emit_to_stream(graph: GraphBuilder, source: TableFlow, mapper: UserFunction 
 def emit_suppress(graph: GraphBuilder, source: TableFlow, suppressed: Suppressed) -> TableFlow:
     """Write ``suppress`` into a graph."""
     if is_versioned(graph, source.node):
-        raise TopologyError(
-            f'table "{source.name}" is versioned, so its changes cannot be suppressed',
-            hint="suppress before the versioned store, or use a store without versions",
-            java="Invalid topology: suppress() is only supported for non-versioned KTables (note that version "
-            "semantics might be inherited from upstream)",
-        )
+        fact = f'table "{source.name}" is versioned, so its changes cannot be suppressed'
+        java = "Invalid topology: suppress() is only supported for non-versioned KTables"
+        java = f"{java} (note that version semantics might be inherited from upstream)"
+        hint = "suppress before the versioned store, or use a store without versions"
+        raise TopologyError(fact, hint=hint, java=java)
     name = suppressed.name or graph.new_name("KTABLE-SUPPRESS-")
     wait_ms = _grace(graph, source.node) if suppressed.until_close else suppressed.wait_ms
     store_name = f"{name}-store" if suppressed.name else graph.new_name("KTABLE-SUPPRESS-STATE-STORE-")

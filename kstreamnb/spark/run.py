@@ -111,13 +111,8 @@ def run(
     if missing:
         names = ", ".join(sorted(frames)) or "none"
         raise ConfigError(f'no input was given for topic "{missing[0]}"', detail=f"inputs were given for {names}")
-    plan = BatchPlan(
-        deployment,
-        spark.sparkContext.broadcast(_global_batches(deployment, frames)),
-        instant_ms(wall_clock),
-        arrival,
-        keep_stores,
-    )
+    global_batches = spark.sparkContext.broadcast(_global_batches(deployment, frames))
+    plan = BatchPlan(deployment, global_batches, instant_ms(wall_clock), arrival, keep_stores)
     result = _execute(_levels(frames, plan), spark, deployment)
     for name, seen in cuts:
         if seen.get.get(CUT):

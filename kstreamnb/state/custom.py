@@ -119,12 +119,8 @@ def _sessions(store: Any) -> StoredElsewhere:
 
 
 _KINDS: dict[str, Callable[[Any], StoredElsewhere]] = {
-    "key_value": _key_values,
-    "versioned": _key_values,
-    "lru": _key_values,
-    "window": _windows,
-    "session": _sessions,
-}
+    **dict.fromkeys(("key_value", "versioned", "lru"), _key_values), "window": _windows, "session": _sessions,
+}  # fmt: skip
 
 
 def rows_of(spec: StoreSpec) -> MutableMapping[Any, Any]:

@@ -137,13 +137,10 @@ class TopologyDescription(Displayed):
 def describe_topology(topology: NodeGraph) -> TopologyDescription:
     """Describe a topology: what Kafka Streams prints, and more."""
     stores = {**topology.stores, **topology.global_stores}
-    return TopologyDescription(
-        tuple(_subtopology(topology.nodes, sub) for sub in topology.subtopologies()),
-        tuple(DescribedStore(spec.name, spec.kind, _settings(spec, *_STORE_SETTINGS)) for spec in stores.values()),
-        tuple(topology.internal_topics.values()),
-        tuple(topology.copartitioned),
-        topology.name,
-    )
+    described = (DescribedStore(spec.name, spec.kind, _settings(spec, *_STORE_SETTINGS)) for spec in stores.values())
+    subtopologies = tuple(_subtopology(topology.nodes, sub) for sub in topology.subtopologies())
+    internal, copartitioned = tuple(topology.internal_topics.values()), tuple(topology.copartitioned)
+    return TopologyDescription(subtopologies, tuple(described), internal, copartitioned, topology.name)
 
 
 class _Placed:

@@ -214,12 +214,10 @@ def _enforced(topology: NodeGraph, group: list[str], known: Mapping[str, int]) -
         count = _same(fixed, *_REPARTITIONED) if fixed else max((known[topic] for topic in repartition), default=1)
     for topic, own in fixed.items():
         if own != count:
-            raise refuse(
-                f'repartition topic "{topic}" has {own} partitions, but the topics it is joined with have {count}',
-                f"Number of partitions [{own}] of repartition topic [{topic}] doesn't match number of partitions "
-                f"[{count}] of the source topic.",
-                hint="leave the number of partitions of the repartition topic open",
-            )
+            fact = f'repartition topic "{topic}" has {own} partitions, but the topics it is joined with have {count}'
+            java = f"Number of partitions [{own}] of repartition topic [{topic}] doesn't match number of partitions"
+            hint = "leave the number of partitions of the repartition topic open"
+            raise refuse(fact, f"{java} [{count}] of the source topic.", hint=hint)
     return dict.fromkeys(repartition, count)
 
 

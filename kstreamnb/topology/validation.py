@@ -145,12 +145,10 @@ def check_stores_exist(topology: NodeGraph, node: str, stores: Iterable[str], ne
     stores = expect_texts(stores, "stores")
     for store in stores:
         if store in topology.global_stores:
-            raise refuse(
-                f'global store "{store}" was passed to node "{node}"',
-                f"Global StateStore {store} can be used by a Processor without being specified; "
-                "it should not be explicitly passed.",
-                hint="leave it out: every processor can read it",
-            )
+            fact = f'global store "{store}" was passed to node "{node}"'
+            java = f"Global StateStore {store} can be used by a Processor without being specified;"
+            java = f"{java} it should not be explicitly passed."
+            raise refuse(fact, java, hint="leave it out: every processor can read it")
         if store not in topology.stores and (new is None or store != new.name):
             hint = _near_or_all(store, topology.stores)
             raise refuse(f'store "{store}" does not exist', f"StateStore {store} is not added yet.", hint=hint)

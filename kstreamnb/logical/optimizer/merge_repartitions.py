@@ -153,8 +153,7 @@ def _through_merges(work: _Work, by_changer: dict[int, list[int]]) -> dict[int, 
         changers = [each for each in covered if _is_below(work, merge.id, each)]
         taken[merge.id] = list(dict.fromkeys(id_ for changer in changers for id_ in by_changer[changer]))
         replaced.update(changers)
-    kept = {changer: ids for changer, ids in by_changer.items() if changer not in replaced}
-    return {**kept, **taken}
+    return {changer: ids for changer, ids in by_changer.items() if changer not in replaced} | taken
 
 
 def _is_below(work: _Work, start: int, above: int) -> bool:

@@ -184,16 +184,10 @@ def _error(context: TaskContext, node: str, error: BaseException, where: str, ja
     why = error.detail if isinstance(error, KStreamError) and error.__cause__ is None else None
     above = f"node declared at {declared}" if line and declared and line != declared else None
     fact = f": {error.message}" if isinstance(error, KStreamError) else f" with {type(error).__name__}"
-    return ProcessingError(
-        f'node "{node}" failed{fact}',
-        node=node,
-        detail="; ".join(filter(None, (where, why, above))),
-        hint=_sink_hint(context, node, error)
-        or getattr(error, "hint", None)
-        or _hint(context, node, error, line.code if line else ""),
-        origin=line or declared,
-        java=java,
-    )
+    hint = _sink_hint(context, node, error) or getattr(error, "hint", None)
+    hint = hint or _hint(context, node, error, line.code if line else "")
+    fact, detail = f'node "{node}" failed{fact}', "; ".join(filter(None, (where, why, above)))
+    return ProcessingError(fact, node=node, detail=detail, hint=hint, origin=line or declared, java=java)
 
 
 def _sink_hint(context: TaskContext, node: str, error: BaseException) -> str | None:

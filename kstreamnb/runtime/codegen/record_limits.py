@@ -50,12 +50,11 @@ class RecordLimits(NamedTuple):
 
         def check(topic: str, timestamp: int, key: bytes | None, value: bytes | None, headers: Headers) -> None:
             if most is not None and (size := record_size(key, value, headers)) > most:
-                raise RecordRefusedError(
-                    f'a record for topic "{topic}" has {size:,} bytes, max.request.size is {most:,}',
-                    hint="write less into one record, or raise max.request.size and the topic's max.message.bytes",
-                    java=f"The message is {size} bytes when serialized which is larger than {most}, "
-                    "which is the value of the max.request.size configuration.",
-                )
+                fact = f'a record for topic "{topic}" has {size:,} bytes, max.request.size is {most:,}'
+                hint = "write less into one record, or raise max.request.size and the topic's max.message.bytes"
+                java = f"The message is {size} bytes when serialized which is larger than {most}"
+                java = f"{java}, which is the value of the max.request.size configuration."
+                raise RecordRefusedError(fact, hint=hint, java=java)
             ahead_ms = timestamp - clock.now_ms
             if (after_ms is not None and ahead_ms > after_ms) or (before_ms is not None and -ahead_ms > before_ms):
                 fact = f'topic "{topic}" takes no record with the time {format_time(timestamp)}'

@@ -180,12 +180,7 @@ def _failure(
     source: Any, task_id: str, record: TopicRecord, fact: str, error: Exception, *, java: str | None = None
 ) -> ProcessingError:
     position = f"{record.topic}-{record.partition}@{record.offset}"
-    return ProcessingError(
-        f'source "{source.name}" failed: {fact}',
-        node=source.name,
-        coordinates=record[:4],
-        detail=f"record {position}, timestamp {record.timestamp} ms, task {task_id}",
-        hint=getattr(error, "hint", None),
-        origin=source.origin,
-        java=java,
-    )
+    detail = f"record {position}, timestamp {record.timestamp} ms, task {task_id}"
+    name, at, origin, hint = source.name, record[:4], source.origin, getattr(error, "hint", None)
+    fact = f'source "{name}" failed: {fact}'
+    return ProcessingError(fact, node=name, coordinates=at, detail=detail, hint=hint, origin=origin, java=java)

@@ -89,17 +89,15 @@ def spark_failure(what: str, error: BaseException) -> EngineError:
     """
     text = str(error)
     if TOO_SLOW in text:
-        return SparkError(
-            f"{what} failed: {TOO_SLOW}",
-            detail="this machine was too busy to start a Spark process within 10 s",
-            hint="start it again",
-        )
+        detail = "this machine was too busy to start a Spark process within 10 s"
+        return SparkError(f"{what} failed: {TOO_SLOW}", detail=detail, hint="start it again")
     if TWO_WRITERS in text:
-        return FencedError(
-            f"{what} failed: another deployment uses the same checkpoint",
-            detail="the other one wrote the next batch there, so this one has stopped",
-            hint="let the other one run; or stop it and deploy this one again",
+        fact, detail = (
+            "another deployment uses the same checkpoint",
+            "it wrote the next batch there, so this one has stopped",
         )
+        hint = "let the other one run; or stop it and deploy this one again"
+        return FencedError(f"{what} failed: {fact}", detail=detail, hint=hint)
     lines = [line.strip() for line in text.splitlines() if line.strip() and not _NOISE.match(line)]
     own = [at for at, line in enumerate(lines) if _OWN.match(line)]
     if own:
@@ -110,26 +108,22 @@ def spark_failure(what: str, error: BaseException) -> EngineError:
         return kind(message, detail=notes.get("Detail"), hint=notes.get("Hint"))
     full = _NO_ROOM.search(text)
     if full is not None:
-        return StorageError(
-            f"{what} failed: its files cannot be written",
-            detail=f"the system says: {full.group()}",
-            hint="free disk space for the checkpoint and Spark's local files, then deploy again: the query continues",
-        )
+        fact, detail = f"{what} failed: its files cannot be written", f"the system says: {full.group()}"
+        hint = "free disk space for the checkpoint and Spark's local files, then deploy again: the query continues"
+        return StorageError(fact, detail=detail, hint=hint)
     missing = _NO_MODULE.search(text)
     if missing is not None:
         module = missing.group(1).partition(".")[0]
-        kit = module == "kstreamnb"
-        return SparkError(
-            f'{what} failed: Spark\'s workers cannot import module "{missing.group(1)}"',
-            detail="they can import installed packages, modules on PYTHONPATH, and modules that were sent to them",
-            hint=f"call ks.spark.ship(spark{'' if kit else f', {module!r}'}) before"
-            + ("" if kit else ", or define the function in the notebook"),
-        )
+        fact = f'{what} failed: Spark\'s workers cannot import module "{missing.group(1)}"'
+        detail = "they can import installed packages, modules on PYTHONPATH, and modules that were sent to them"
+        hint = f"call ks.spark.ship(spark, {module!r}) before, or define the function in the notebook"
+        hint = "call ks.spark.ship(spark) before" if module == "kstreamnb" else hint
+        return SparkError(fact, detail=detail, hint=hint)
     python = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Interrupt)\b", line)]
     causes = [_PACKAGES.sub("", cause) for cause in _CAUSE.findall(text)]
     first = causes[0] if causes else _PACKAGES.sub("", lines[0].lstrip(": ")) if lines else type(error).__name__
-    detail: Any = causes[-1] if causes else python[-1] if python else None
-    shown = None if detail is None or detail == first else _without_records(detail)
+    last: Any = causes[-1] if causes else python[-1] if python else None
+    shown = None if last is None or last == first else _without_records(last)
     message = f"{what} failed: {_without_records(first)}"
     if is_damage(error):
         hint = "restore the checkpoint from a copy, or reset the application"
@@ -148,12 +142,10 @@ def worker_died(what: str, error: BaseException, positions: Sequence[str]) -> En
     text = str(error)
     if _OWN.search(text) or not (_DIED in text or (positions and _CLOSED.search(text))):
         return None
-    return SparkError(
-        f"{what} failed: a worker process died",
-        detail=f"it was at {'; '.join(positions)}" if positions else "it had not started a task",
-        hint="a function may have ended it (os._exit, a crash in C code), or the system, for lack of memory: see "
-        "the kernel's log, lower max_records or memory_limit, then deploy again: the query continues",
-    )
+    detail = f"it was at {'; '.join(positions)}" if positions else "it had not started a task"
+    cause = "a function may have ended it (os._exit, a crash in C code), or the system, for lack of memory"
+    action = "see the kernel's log, lower max_records or memory_limit, then deploy again: the query continues"
+    return SparkError(f"{what} failed: a worker process died", detail=detail, hint=f"{cause}: {action}")
 
 
 def jvm_gone(application: str) -> JvmGoneError:

@@ -132,6 +132,15 @@ class RecordBatch:
     clock_ms: int = -1
     raw: tuple[bool, bool] = (False, False)
 
+    @classmethod
+    def of_columns(
+        cls, topic: str, partition: int | Numbers, order: OrderKey, columns: Sequence[list[Any]], *, kafka: bool
+    ) -> RecordBatch:
+        """Return a batch of produced records, whose columns are timestamp, key, value and headers."""
+        timestamps, keys, values, headers = columns
+        times, kept = np.asarray(timestamps, np.int64), headers if any(headers) else None
+        return cls(topic, partition, order, times, keys, values, kept, kafka=kafka)
+
     def __len__(self) -> int:
         return len(self.keys)
 

@@ -13,6 +13,8 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import chain
+from operator import itemgetter
 
 import numpy as np
 import pyarrow as pa
@@ -48,6 +50,7 @@ from kstreamnb.spark.execution.worker_cache import (
 )
 from kstreamnb.spark.execution.worker_progress import noted
 from kstreamnb.spark.planning.deployment import FIRST_SLOT, Deployment, Replica, TaskPlacement
+from kstreamnb.topology.nodes import grouped
 
 _MOST_RECORDS = 20_000
 _OutRow = Row("g", "target", "source", "seq", "blob")
@@ -83,10 +86,8 @@ def stateless_level(
     """Return the function of a stateless level for `mapInArrow`."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        groups: dict[int, list[Row5]] = {}
-        for batch in batches:
-            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                groups.setdefault(row[0], []).append(row)
+        rows = (zip(*(column.to_pylist() for column in batch.columns), strict=True) for batch in batches)
+        groups: dict[int, list[Row5]] = grouped(chain.from_iterable(rows), itemgetter(0))
         with gc_relaxed():
             for group in sorted(groups):
                 yield row_batch(list(run_group(deployment, level, group, groups[group], None)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from operator import countOf
+from operator import attrgetter, countOf
 from typing import Any, TypeAlias, TypedDict
 
 import numpy as np
@@ -23,6 +23,7 @@ from kstreamnb.runtime.task.task import Task
 from kstreamnb.spark.execution.cyclic_task import CyclicTask, single_tasks
 from kstreamnb.spark.execution.record_batch import COMMIT, WALL, Numbers, OrderKey, RecordBatch, stretches, to_kafka
 from kstreamnb.spark.execution.record_merge import Arrival, Merged, PartitionKey, Positions, Taken
+from kstreamnb.topology.nodes import grouped
 from kstreamnb.topology.partitions import changelog_topic
 
 _PORTABLE = frozenset({str, int, float, bool, bytes, type(None), SerializedValue})
@@ -62,16 +63,8 @@ class OutputFormat:
         key_serde, value_serde = self.serdes.get(topic, (None, None))
         leaves = self.kafka and topic not in self.inner
         shape = to_kafka if leaves else _as_bytes if topic in self.mixed else _portable
-        return RecordBatch(
-            topic,
-            partition,
-            order,
-            np.asarray(timestamps, np.int64),
-            shape(list(keys), key_serde),
-            shape(list(values), value_serde),
-            list(headers) if any(headers) else None,
-            kafka=leaves,
-        )
+        shaped = list(timestamps), shape(list(keys), key_serde), shape(list(values), value_serde), list(headers)
+        return RecordBatch.of_columns(topic, partition, order, shaped, kafka=leaves)
 
 
 def run_batches(
@@ -178,24 +171,14 @@ def changelog(task: Task | CyclicTask) -> list[RecordBatch]:
         key = (record.topic, record.partition, number if record.topic in versioned else record.key)
         last.pop(key, None)  # its place is that of the last write
         last[key] = record
-    topics: dict[str, list[RecordProduced]] = {}
-    for record in last.values():
-        topics.setdefault(record.topic, []).append(record)
+    topics = grouped(last.values(), attrgetter("topic"))
     return [_changelog_batch(topic, records) for topic, records in sorted(topics.items())]
 
 
 def _changelog_batch(topic: str, records: list[RecordProduced]) -> RecordBatch:
-    _, partitions, timestamps, keys, values, headers = zip(*records, strict=True)
-    return RecordBatch(
-        topic,
-        np.asarray(partitions, np.int64),
-        OrderKey.of_root(COMMIT, len(records)),
-        np.asarray(timestamps, np.int64),
-        list(keys),
-        list(values),
-        list(headers) if any(headers) else None,
-        kafka=True,
-    )
+    _, partitions, *columns = map(list, zip(*records, strict=True))
+    order = OrderKey.of_root(COMMIT, len(records))
+    return RecordBatch.of_columns(topic, np.asarray(partitions, np.int64), order, columns, kafka=True)
 
 
 def _deep(task: Task | CyclicTask, order: OrderKey) -> OrderKey:

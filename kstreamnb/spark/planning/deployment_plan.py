@@ -120,15 +120,14 @@ class DeploymentPlan(Displayed):
         return dict(sorted(Counter(chain.from_iterable(ids)).items()))
 
     def __str__(self) -> str:
-        stale = self.deployment.application.topology.stale
+        application = self.deployment.application
+        stale = application.topology.stale
         lines = [*([f"stale: {stale}"] if stale else []), "inputs: " + _topics(self.inputs)]
         for level in self.levels:
             if level.shuffled:
                 lines.append(f"shuffle: {_topics(level.reads) or 'the inputs, to their tasks'}")
-            ids = ", ".join(map(str, level.subtopologies))
-            lines.append(
-                f"level {level.number}: sub-topologies {ids}; {pluralize(level.tasks, 'task')}; {level.operator}"
-            )
+            ids, tasks = ", ".join(map(str, level.subtopologies)), pluralize(level.tasks, "task")
+            lines.append(f"level {level.number}: sub-topologies {ids}; {tasks}; {level.operator}")
             lines += [f"  store {store}" for store in level.stores]
         lines.append("outputs: " + (", ".join(self.outputs) or "none that can be known in advance"))
         if self.replicas is not None:
@@ -140,14 +139,13 @@ class DeploymentPlan(Displayed):
         lines.append(f"shuffles: {self.shuffles}; tasks at once: {self.parallelism}")
         each = ", ".join(f"{count} of sub-topology {id_}" for id_, count in self.max_parallelism.items())
         lines.append(f"max parallelism: {each}")
-        for join in self.deployment.application.split:
-            lines.append(f"split: the sides of the foreign-key join at {join} run in separate tasks")
-        for join in self.deployment.application.whole:
-            lines.append(f"whole: the foreign-key join at {join} is one task, because {ONE_AT_A_TIME}")
-        for circle in self.cycles:
-            ids = ", ".join(map(str, circle))
-            lines.append(f"in one place: sub-topologies {ids} feed each other, so all their tasks run as one")
-        lines += [f"warning: {each}" for each in _uneven(self.deployment.application)]
+        join = "the foreign-key join at"
+        lines += [f"split: the sides of {join} {node} run in separate tasks" for node in application.split]
+        lines += [f"whole: {join} {node} is one task, because {ONE_AT_A_TIME}" for node in application.whole]
+        circles = (", ".join(map(str, circle)) for circle in self.cycles)
+        fact = "feed each other, so all their tasks run as one"
+        lines += [f"in one place: sub-topologies {ids} {fact}" for ids in circles]
+        lines += [f"warning: {each}" for each in _uneven(application)]
         lines += [f"through Kafka: {topic} is read back with the next batch" for topic in self.through_kafka]
         lines += [f"several writers: {topic}; only the order of each writer is defined" for topic in self.shared]
         lines += [f"at least once: {node}, for {why}" for node, why in self.at_least_once]

@@ -60,12 +60,10 @@ def refuse_what_is_too_large(size: int, limit: str) -> None:
     words = re.fullmatch(r"(\d+)([kmgt]?)b?", limit.lower())
     most = int(words[1]) << 10 * " kmgt".index(words[2] or " ") if words else 1 << 20
     if size > most - _BESIDE:
-        raise SparkError(
-            f"the topology with its functions has {size:,} bytes, and this session sends {limit} at most",
-            detail="captured data is sent with the functions",
-            hint=f'start the session with "{LARGEST_FUNCTION}": "1g", as spark_session() does; or read the data in the '
-            "init of a ks.Processor",
-        )
+        fact = f"the topology with its functions has {size:,} bytes, and this session sends {limit} at most"
+        hint = f'start the session with "{LARGEST_FUNCTION}": "1g", as spark_session() does'
+        hint = f"{hint}; or read the data in the init of a ks.Processor"
+        raise SparkError(fact, detail="captured data is sent with the functions", hint=hint)
 
 
 def _refuse(what: str, parts: Iterable[Any], origin: Any) -> None:

@@ -91,11 +91,9 @@ def read_manifest(checkpoint: CheckpointFiles) -> Manifest | None:
     except (ValueError, LookupError, TypeError) as error:
         raise damaged_file(checkpoint, MANIFEST, error) from error
     if version not in _READABLE:
-        raise CheckpointError(
-            f'checkpoint "{checkpoint}" has format {version}, but this version reads formats '
-            f"{_READABLE[0]} to {_READABLE[-1]}",
-            hint="deploy with the version of kstreamnb that wrote it, or with a later one",
-        )
+        reads = f"this version reads formats {_READABLE[0]} to {_READABLE[-1]}"
+        hint = "deploy with the version of kstreamnb that wrote it, or with a later one"
+        raise CheckpointError(f'checkpoint "{checkpoint}" has format {version}, but {reads}', hint=hint)
     known = {each.name for each in fields(Manifest)}
     try:
         return Manifest(**{**{name: value for name, value in content.items() if name in known}, "format": _FORMAT})
@@ -116,11 +114,10 @@ def _refuse_remains(checkpoint: CheckpointFiles) -> None:
     if not any(checkpoint.exists(name) for name in ("offsets", "commits", "state")):
         return
     if _is_own(checkpoint):
-        raise CheckpointError(
-            f'checkpoint "{checkpoint}" is incomplete: it has no {MANIFEST}',
-            detail="it may have been removed while its query was running, which then wrote files of the next batch",
-            hint="restore the folder from a copy; or delete it and reset the application to start again",
-        )
+        fact = f'checkpoint "{checkpoint}" is incomplete: it has no {MANIFEST}'
+        detail = "it may have been removed while its query was running, which then wrote files of the next batch"
+        hint = "restore the folder from a copy; or delete it and reset the application to start again"
+        raise CheckpointError(fact, detail=detail, hint=hint)
     fact = f'folder "{checkpoint}" is a checkpoint of another program'
     detail = f"it has files of a Spark query but no {MANIFEST}"
     raise CheckpointError(fact, detail=detail, hint="choose an empty folder")
@@ -175,13 +172,10 @@ def check_compatible(old: Manifest, new: Manifest) -> None:
     """
     differences = [*_settings(old, new), *_differences(old, new)]
     if differences:
-        raise CheckpointError(
-            f'the checkpoint of "{old.application}" does not fit this topology',
-            detail="; ".join(differences),
-            hint=(_SHIFTED if _is_shifted(old.state, new.state) else "")
-            + "pass the topology, application_id= and config= that wrote it, "
-            "or deploy with a new checkpoint and a new application id",
-        )
+        fact = f'the checkpoint of "{old.application}" does not fit this topology'
+        hint = "pass the topology, application_id= and config= that wrote it, or deploy with a new checkpoint"
+        hint = f"{_SHIFTED if _is_shifted(old.state, new.state) else ''}{hint} and a new application id"
+        raise CheckpointError(fact, detail="; ".join(differences), hint=hint)
 
 
 def starts_empty(old: Manifest, new: Manifest) -> list[str]:

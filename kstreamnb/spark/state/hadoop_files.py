@@ -157,16 +157,13 @@ class HadoopFiles(CheckpointFiles):
             yield
         except Py4JJavaError as error:
             *_, cause = _causes(error)
-            missing = _is(error, "UnsupportedFileSystemException", "ClassNotFoundException")
-            version = self._jvm.org.apache.hadoop.util.VersionInfo.getVersion() if missing else ""
-            raise StorageError(
-                f'checkpoint "{self.address}" cannot be reached',
-                detail=f"{cause.getClass().getSimpleName()}: {str(cause.getMessage()).partition(chr(10))[0]}",
-                hint="add the classes of its file system, for s3a: "
-                f'settings={{"spark.jars.packages": "org.apache.hadoop:hadoop-aws:{version}"}}'
-                if missing
-                else "check the address, the settings spark.hadoop.* of the session, and the rights of its user",
-            ) from error
+            detail = f"{cause.getClass().getSimpleName()}: {str(cause.getMessage()).partition(chr(10))[0]}"
+            hint = "check the address, the settings spark.hadoop.* of the session, and the rights of its user"
+            if _is(error, "UnsupportedFileSystemException", "ClassNotFoundException"):
+                package = f"org.apache.hadoop:hadoop-aws:{self._jvm.org.apache.hadoop.util.VersionInfo.getVersion()}"
+                settings = f'settings={{"spark.jars.packages": "{package}"}}'
+                hint = f"add the classes of its file system, for s3a: {settings}"
+            raise StorageError(f'checkpoint "{self.address}" cannot be reached', detail=detail, hint=hint) from error
         except (Py4JError, OSError) as error:
             fact = f'the JVM that accesses checkpoint "{self.address}" has ended'
             raise JvmGoneError(fact, detail=NO_JVM, hint="spark_session() starts another one") from error

@@ -20,6 +20,7 @@ from kstreamnb.spark.execution.rows import TaskReport
 _WINDOW_S = 30.0  # Kafka's rates divide by their whole window, too: a lone batch does not make a rate of thousands
 _REMEMBERED = 120
 _HEADER = ("group", "name", "of", "value")
+_LATENCIES = ("record-e2e-latency-min", "record-e2e-latency-avg", "record-e2e-latency-max")
 _OF_SPARK = {
     "total-sst-files-size": "rocksdbSstFileSize",
     "compaction-time": "rocksdbTotalCompactionLatencyMs",
@@ -121,12 +122,8 @@ class MetricsBook:
 
     def __init__(self, application: str) -> None:
         self.application = application
-        self.batches = 0
-        self.consumed = 0
+        self.batches = self.consumed = self.published = self.suppressed = self.differing = 0
         self.skipped = 0  # offsets that the cluster removed before they were read
-        self.published = 0
-        self.suppressed = 0
-        self.differing = 0
         self.tasks: dict[str, _TaskTotals] = defaultdict(_TaskTotals)
         self.replicas = 0  # the fewest of a topic that the query writes; 0 if it writes none
         self.broker_reachable, self.restarts = True, 0  # at the last look; automatic ones
@@ -221,10 +218,7 @@ class MetricsBook:
                 "record-send-total": self.published,
                 "record-send-rate": self._rate(lambda figures: figures.published),
             },
-            "stream-processor-node-metrics": {
-                f"record-e2e-latency-{name}": value
-                for name, value in zip(("min", "avg", "max"), self._latency, strict=True)
-            },
+            "stream-processor-node-metrics": dict(zip(_LATENCIES, self._latency, strict=True)),
             "stream-state-metrics": {name: (spark or {}).get(reported, 0) for name, reported in _OF_SPARK.items()},
         }
         own = [

@@ -138,12 +138,10 @@ class TaskGroup:
 
     def _endless(self, topic: str, route: TopicRoute) -> ProcessingError:
         """Return the error about a loop; it names a node, so that no task adds its own."""
-        return ProcessingError(
-            f'topic "{topic}" is written and read in a loop, which has not ended after {self.most_rows:,} records',
-            node=next(source.name for source in self.router.topology.sources() if source.reads(topic)),
-            hint="end it with a filter on what changes from round to round, such as a count of tries",
-            origin=route.origin,
-        )
+        fact = f'topic "{topic}" is written and read in a loop, which has not ended after {self.most_rows:,} records'
+        node = next(source.name for source in self.router.topology.sources() if source.reads(topic))
+        hint = "end it with a filter on what changes from round to round, such as a count of tries"
+        return ProcessingError(fact, node=node, hint=hint, origin=route.origin)
 
     def output(self, index: int, topic: str) -> OutputRoute:
         """Return what becomes of rows that a task writes to a topic."""
