@@ -373,7 +373,7 @@ def test_pyspark_submit_args_and_arguments_choose_the_session(tmp_path: Path) ->
     assert OUTPUT in lines
     patches = [line for line in lines if line.startswith("patch")]
     assert len(patches) >= 6
-    of_streams = ("ready-sources", "late-commits", "closed-stores")  # there is no stream
+    of_streams = ("late-commits", "closed-stores")  # there is no stream
     waiting = tuple(f"patch {name} = not tried yet (" for name in of_streams)
     assert all("= off, switched off (" in line or line.startswith(waiting) for line in patches)
 

@@ -25,7 +25,6 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource
 from pyspark.sql.streaming.query import StreamingQuery
 
 import kstreamnb
@@ -43,10 +42,8 @@ from kstreamnb.spark.jvm.session_patches import (
     END_PATCHES,
     QUERY_PATCHES,
     SESSION_PATCHES,
-    SOURCE_PATCHES,
     STREAM_PATCHES,
     STREAMING_PATCHES,
-    NewSource,
     RunningStream,
 )
 from kstreamnb.spark.jvm.warm_up import end_warm_up, end_warm_ups
@@ -65,7 +62,7 @@ QUERY_SETTINGS: dict[str, str] = SETTINGS["query"]
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 """Spark's setting of the class that writes checkpoints."""
 
-_STREAM_PATCHES = (*SOURCE_PATCHES, *STREAMING_PATCHES, *STREAM_PATCHES, *END_PATCHES)
+_STREAM_PATCHES = (*STREAMING_PATCHES, *STREAM_PATCHES, *END_PATCHES)
 PATCHES = tuple(
     (patch.name, patch.benefit)
     for patches in (LAUNCH_PATCHES, JVM_PATCHES, SESSION_PATCHES, QUERY_PATCHES, _STREAM_PATCHES)
@@ -390,14 +387,6 @@ def streaming_session(spark: SparkSession, *, local_files: bool = True) -> Spark
     session = query_session(spark, local_files=local_files)
     apply_patches(STREAMING_PATCHES, session, _disabled(session.conf.get(DISABLED_SETTING, None)))
     return session
-
-
-def register_source(spark: SparkSession, source: type[DataSource]) -> None:
-    """Let a session know a data source in Python that has no options and one kind of reader."""
-    new = NewSource(spark, source)
-    apply_patches(SOURCE_PATCHES, new, _disabled(spark.conf.get(DISABLED_SETTING, None)))
-    if not new.registered:
-        spark.dataSource.register(source)
 
 
 def late_commits(spark: SparkSession, stream: StreamingQuery) -> JavaObject | None:

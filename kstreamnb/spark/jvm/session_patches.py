@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 from dataclasses import dataclass
-from io import BytesIO
-from pkgutil import iter_modules
 
 from py4j import java_gateway  # type: ignore[import-untyped]
 from py4j.clientserver import ClientServer  # type: ignore[import-untyped]
 from py4j.java_gateway import JavaObject, JVMView  # type: ignore[import-untyped]
-from pyspark.serializers import CPickleSerializer
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.types import StructType
 
 from kstreamnb.spark.jvm.constants import LOCAL_MASTER
 from kstreamnb.spark.jvm.patches import Patch
@@ -33,10 +27,6 @@ _INTERPRETED = {_CODEGEN_MODE: "NO_CODEGEN", "spark.sql.codegen.wholeStage": "fa
 
 def _always(_: object) -> None:
     return None
-
-
-def _is_elsewhere(session: SparkSession) -> str | None:
-    return None if LOCAL_MASTER.fullmatch(session.sparkContext.master) else "the master is not local"
 
 
 def _has_no_free_slot(session: SparkSession) -> str | None:
@@ -102,60 +92,6 @@ def _forget_setting_origins(session: SparkSession) -> None:
     notes.set(session.sparkContext._jsc.hadoopConfiguration(), java.java.util.concurrent.ConcurrentHashMap())  # noqa: SLF001
 
 
-def _has_installed_sources(session: SparkSession) -> str | None:
-    """Return why Spark has to look for data sources that are installed as packages."""
-    found = [each.name for each in iter_modules([*sys.path, ""]) if each.name.startswith("pyspark_")]
-    return f"package {found[0]} may have one" if found else _is_elsewhere(session)
-
-
-def _skip_search(session: SparkSession) -> None:
-    """Have Spark believe that it has found no Python with which to look for installed data sources."""
-    manager = _jvm(session).java.lang.Class.forName("org.apache.spark.sql.execution.datasources.DataSourceManager$")
-    known = manager.getDeclaredField("bitmap$0")  # whether `shouldLoadPythonDataSources`, which is false, was computed
-    known.setAccessible(True)
-    known.setBoolean(None, True)  # noqa: FBT003 - a method of Java
-
-
-@dataclass
-class NewSource:
-    """A data source in Python that a session is to know.
-
-    Attributes:
-        session: the session.
-        source: its class.
-        registered: the session knows it.
-    """
-
-    session: SparkSession
-    source: type[DataSource]
-    registered: bool = False
-
-
-def _register_ready(new: NewSource) -> None:
-    """Tell Spark what it would start a Python for to create the source, and another one to plan its reads.
-
-    This uses `java/kstreamnb/ReadySource.java`.
-    """
-    from pyspark.sql.udf import _wrap_function
-    from pyspark.sql.worker.plan_data_source_read import write_read_func_and_partitions
-
-    source, context, settings = new.source({}), new.session.sparkContext, new.session.conf
-    schema = StructType.fromDDL(ddl := str(source.schema()))
-    streams = type(source).streamReader is not DataSource.streamReader
-    write_read_func_and_partitions(
-        plan := BytesIO(),
-        reader=source.streamReader(schema) if streams else source.reader(schema),
-        data_source=source,
-        schema=schema,
-        max_arrow_batch_size=int(settings.get("spark.sql.execution.arrow.maxRecordsPerBatch", "")),
-        binary_as_bytes=settings.get("spark.sql.execution.pyspark.binaryAsBytes") == "true",
-    )
-    function, instance = _wrap_function(context, new.source), CPickleSerializer().dumps(source)
-    ready = _jvm(new.session).kstreamnb.ReadySource(function, instance, ddl, plan.getvalue())
-    new.session._jsparkSession.dataSource().registerPython(source.name(), ready)  # noqa: SLF001 - has no public name
-    new.registered = True
-
-
 @dataclass
 class RunningStream:
     """A stream that was just started.
@@ -179,9 +115,9 @@ def _delay_commits(running: RunningStream) -> None:
     running.commits = _jvm(running.session).kstreamnb.LateCommitLog.of(running.stream._jsq)  # noqa: SLF001 - no public name
 
 
-def _has_other_stores(running: RunningStream) -> str | None:
-    elsewhere = _is_elsewhere(running.session)
-    return elsewhere and f"{elsewhere}: executors elsewhere close stores within a minute"
+def _is_elsewhere(running: RunningStream) -> str | None:
+    local = LOCAL_MASTER.fullmatch(running.session.sparkContext.master)
+    return None if local else "the master is not local: executors elsewhere close stores within a minute"
 
 
 def _close_stores(running: RunningStream) -> None:
@@ -204,17 +140,11 @@ def _jvm(session: SparkSession) -> JVMView:
 SESSION_PATCHES = (
     Patch("quiet-connections", "prints no traceback when the JVM ends first", _always, _silence_connections),
     Patch("quiet-state-servers", "keeps warnings about new states out of the log", _always, _silence_state_servers),
-    Patch("installed-sources", "looks for none if there is none", _has_installed_sources, _skip_search),
     Patch("warm-up", "the first batch of a session comes seconds sooner", _has_no_free_slot, warm_up),
 )
 QUERY_PATCHES = (
     Patch("setting-origins", "packs Hadoop's settings for a batch in less time", _always, _forget_setting_origins),
 )
-SOURCE_PATCHES = (
-    Patch("ready-sources", "starts two Python processes less", lambda new: _is_elsewhere(new.session), _register_ready),
-)
 STREAMING_PATCHES = (Patch("interpreted", "compiles no class for each task of each micro-batch", _always, _interpret),)
 STREAM_PATCHES = (Patch("late-commits", "publishes a batch while Spark computes the next", _always, _delay_commits),)
-END_PATCHES = (
-    Patch("closed-stores", "a stop is the last that writes to a checkpoint", _has_other_stores, _close_stores),
-)
+END_PATCHES = (Patch("closed-stores", "a stop is the last that writes to a checkpoint", _is_elsewhere, _close_stores),)

@@ -16,7 +16,6 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from kstreamnb.spark.execution.state_log import KEY_SCHEMA, LOG_SCHEMA
 from kstreamnb.spark.execution.stateful_operator import StatefulOperator
 from kstreamnb.spark.io.stream_source import QuerySourceReader
-from kstreamnb.spark.jvm.session import register_source
 
 IMPORTED = (QuerySourceReader, StatefulOperator)
 """The workers of queries import these, and whatever they need."""
@@ -32,7 +31,7 @@ def run_warm_up(session: SparkSession, wanted: Callable[[], bool]) -> None:
         wanted: asked before each step.
     """
     session.conf.set("spark.sql.shuffle.partitions", str(_SLOTS))
-    register_source(session, _Source)
+    session.dataSource.register(_Source)
     frame = session.read.format(_NAME).load()
     with SparkContext._lock:  # noqa: SLF001 - without a context, because the session was stopped, this step would start one
         if SparkContext._active_spark_context is not session.sparkContext or not wanted():  # noqa: SLF001
