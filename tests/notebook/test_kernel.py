@@ -160,7 +160,7 @@ _MISTAKES = {
     "ks.StreamBuilder()": "UnknownNameError",
     "sample[99]": "IndexError",
     "sorted(ks.Headers(5) for _ in '1')": "Error",
-    "ks.widgets.stepper(5)": "EngineError",
+    "ks.widgets.stepper(5)": "ConfigError",
     "sales.to()": "TypeError",
 }
 

@@ -52,8 +52,8 @@ def test_the_notebooks_that_need_java_are_left_out_without(tmp_path: Path, monke
     folder.mkdir()
     shutil.copy(_FOLDER / "conftest.py", folder)
     save_cells(folder / "sum.ipynb", ["1 + 1"])
-    with_java = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("ks.spark.spark_session()", id="cell-1")])
-    nbformat.write(with_java, folder / "spark.ipynb")
+    cell = nbformat.v4.new_code_cell("ks.spark.spark_session()", execution_count=1, id="cell-1")
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), folder / "spark.ipynb")
     check(folder)
     monkeypatch.setenv("JAVA_HOME", str(_with_a_java(tmp_path)))
     with pytest.raises(EngineError, match="differs"):

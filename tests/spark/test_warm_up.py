@@ -64,7 +64,7 @@ spark.stop()
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(("off", "processes"), [(False, "before: 1 more: 0"), (True, "before: 0 more: 1")])
+@pytest.mark.parametrize(("off", "processes"), [(False, "before: 4 more: 0"), (True, "before: 0 more: 4")])
 def test_the_first_query_needs_no_other_python_daemon(tmp_path: Path, off: bool, processes: str) -> None:
     """All its operators share one pool of workers, with and without the warm-up; it can be switched off."""
     disabled = "warm-up" if off else ""
