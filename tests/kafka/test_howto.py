@@ -63,8 +63,12 @@ def application(monkeypatch: pytest.MonkeyPatch, name: str, id: str, topic: str)
 def test_capture_and_redact(servers: str) -> None:
     """The sample has no cards and no customers' names."""
     produce(servers, "payments", {"ann": {"card": "4111", "amount": 5}})
-    found = howto.run("capture", {"localhost:9092": servers, "seconds=30": "seconds=5"})
-    assert [record.value["amount"] for record in found["sample"]] == [5]
+    Admin(servers).create_topic("counts", partitions=1)
+    ks.kafka.produce(servers, [ks.TopicRecord("counts", 0, 0, START_MS, "ann", 1)], value_serde="long")
+    replaced = {"localhost:9092": servers, "seconds=30": "seconds=5"}
+    found = howto.run("capture", replaced, servers=servers, avro=ks.Serdes.json())
+    values = {record.topic: record.value for record in found["sample"]}
+    assert {"payments": {"card": "***", "amount": 5}, "counts": 1} == values
     redacted = howto.blocks("capture")[0].splitlines()[0].replace("localhost:9092", servers)
     names: dict[str, Any] = {"ks": ks}
     exec(redacted, names)
