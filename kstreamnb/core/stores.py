@@ -470,8 +470,10 @@ class Stores(Suggesting):
 
 
 _TIMESTAMPED: dict[str, StoreKind] = {
-    "key_value": "timestamped_key_value", "lru": "timestamped_key_value", "window": "timestamped_window",
-}  # fmt: skip
+    "key_value": "timestamped_key_value",
+    "lru": "timestamped_key_value",
+    "window": "timestamped_window",
+}
 
 
 def with_times(supplier: StoreSpec, **fields: Any) -> StoreSpec:

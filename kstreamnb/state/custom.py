@@ -119,8 +119,12 @@ def _sessions(store: Any) -> StoredElsewhere:
 
 
 _KINDS: dict[str, Callable[[Any], StoredElsewhere]] = {
-    **dict.fromkeys(("key_value", "versioned", "lru"), _key_values), "window": _windows, "session": _sessions,
-}  # fmt: skip
+    "key_value": _key_values,
+    "versioned": _key_values,
+    "lru": _key_values,
+    "window": _windows,
+    "session": _sessions,
+}
 
 
 def rows_of(spec: StoreSpec) -> MutableMapping[Any, Any]:

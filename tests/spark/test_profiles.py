@@ -224,7 +224,7 @@ def test_sessions_start_from_the_classes_that_were_archived(tmp_path: Path) -> N
     archive.chmod(0o600)
     archive.write_bytes(b"of another Java")
     refused = output("-c", ARCHIVED)
-    assert "patch class-archive = off, Java does not accept it, kstreamnb archive-classes writes another one" in refused
+    assert "patch class-archive = off, Java does not accept it; kstreamnb archive-classes writes a new one" in refused
     assert "rows: 3" in refused
 
 

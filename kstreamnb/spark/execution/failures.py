@@ -92,12 +92,9 @@ def spark_failure(what: str, error: BaseException) -> EngineError:
         detail = "this machine was too busy to start a Spark process within 10 s"
         return SparkError(f"{what} failed: {TOO_SLOW}", detail=detail, hint="start it again")
     if TWO_WRITERS in text:
-        fact, detail = (
-            "another deployment uses the same checkpoint",
-            "it wrote the next batch there, so this one has stopped",
-        )
-        hint = "let the other one run; or stop it and deploy this one again"
-        return FencedError(f"{what} failed: {fact}", detail=detail, hint=hint)
+        fact = f"{what} failed: another deployment uses the same checkpoint"
+        detail = "the other one wrote the next batch there, so this one has stopped"
+        return FencedError(fact, detail=detail, hint="let the other one run; or stop it and deploy this one again")
     lines = [line.strip() for line in text.splitlines() if line.strip() and not _NOISE.match(line)]
     own = [at for at, line in enumerate(lines) if _OWN.match(line)]
     if own:

@@ -105,7 +105,7 @@ def check_archive(launch: Launch) -> None:
     assert launch.gateway is not None
     mapped = Path(f"/proc/{launch.gateway.proc.pid}/maps")  # of Linux
     if mapped.exists() and launch.archive.name not in mapped.read_text():
-        note_no_effect("class-archive", "Java does not accept it, kstreamnb archive-classes writes another one")
+        note_no_effect("class-archive", "Java does not accept it; kstreamnb archive-classes writes a new one")
 
 
 def _lacks_classes(launch: Launch) -> str | None:

@@ -48,7 +48,7 @@ class OutputRoute:
 
     @cached_property
     def same(self) -> bool:
-        """Whether both keep rows as they are."""
+        """Return True if the log and the reader get rows unchanged."""
         return len(self.keeps) == 2
 
     def logged(self, row: OutputRow) -> OutputRow:
