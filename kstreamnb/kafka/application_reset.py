@@ -132,7 +132,7 @@ def plan_reset(
     """
     check_arguments(plan_reset, locals())
     if not input_topics and (to != "earliest" or shift_by is not None or by_duration is not None):
-        fact = "to, shift_by and by_duration choose where input topics begin, but no input topic was named"
+        fact = "to, shift_by and by_duration need input_topics: they choose where those topics begin"
         raise ConfigError(fact, hint="name the topics in input_topics, or leave the position out")
     admin, files = Admin(servers), None if checkpoint is None else to_files(checkpoint)
     topics = admin.topics()
