@@ -86,12 +86,13 @@ class Tracebacks:
             error.add_note(note)
         shell.showtraceback((kind, error, users), tb_offset=tb_offset)
 
-    def _forgetting(self, origin: SourceLocation | None) -> str | None:
-        """Return the call that forgets the earlier declaration of the same text, or else that at ``origin``."""
+    def _forgetting(self, origin: SourceLocation | None, detail: str | None) -> str | None:
+        """Return the call that forgets the earlier declaration: of the same text, in ``detail``, or at ``origin``."""
         for log in self.cells.logs:
             here = [each.origin for each in log.declarations()]
             if origin is not None and origin.place in {each.place for each in here}:
-                earlier = [each for each in here if each.code == origin.code and each.place != origin.place]
+                others = [each for each in here if each.place != origin.place]
+                earlier = [each for each in others if each.code == origin.code or f"{each}" in f"{detail}"]
                 return forgetting(self.shell, log, (earlier or [origin])[0].place)
         return None
 
@@ -101,7 +102,7 @@ class Tracebacks:
         self._failed = getattr(error, "node", "")
         lines = [error_text(error)]
         if not self.cells.ids_are_sent and "already" in f"{error} {error.java}":
-            call = self._forgetting(error.origin)
+            call = self._forgetting(error.origin, error.detail)
             lines += [f"Hint: {_CLASH.format(call=call)}"] if call else []
         lines.append(f"{LINK}{error.url}" + ("; %ks traceback shows what Kafka Streams says" if java_of(error) else ""))
         cause = error.__cause__
@@ -125,8 +126,10 @@ def _up_to_user(trace: TracebackType | None) -> TracebackType | None:
         entry = entry.tb_next
     files = [each.tb_frame.f_code.co_filename for each in entries]
     last = max((at for at, file in enumerate(files) if not file.startswith((_PACKAGE, *_LIBRARIES))), default=-1)
-    inner = [file for file in files[last + 1 :] if file != contextlib.__file__]  # it wraps calls that need an extra
-    if last < 0 or not inner or not inner[0].startswith(_PACKAGE):
+    inner = files[last + 1 :]
+    # contextlib wraps calls that need an extra; it is the last frame if their arguments do not fit.
+    first = next((file for file in inner if file != contextlib.__file__), _PACKAGE)
+    if last < 0 or not inner or not first.startswith(_PACKAGE):
         return trace
     users: TracebackType | None = None
     for each in reversed(entries[: last + 1]):
@@ -194,9 +197,11 @@ def _fitting(call: ast.Call, parameters: Mapping[str, inspect.Parameter], doc: s
     missing = [name for name in needed if name not in given]
     texts = documented_arguments(doc)
     yield from (f"{name}: {' '.join(texts[name].replace('`', '').split())}" for name in missing if name in texts)
-    hints = [did_you_mean(name, parameters) or f"leave out {name}=…" for name in given if name not in parameters]
-    hints += [_by_name(ast.unparse(each), by_name) for each in call.args[len(positional) :]]
-    hints += [f"add {', '.join(f'{name}=…' for name in missing)}"] if missing else []
+    hints = [_by_name(ast.unparse(each), by_name) for each in call.args[len(positional) :]]
+    meant = [did_you_mean(name, parameters) or f"leave out {name}=…" for name in given if name not in parameters]
+    absent = [f"{name}=…" for name in missing if f'did you mean "{name}"?' not in meant]
+    hints += [f"add {', '.join(absent)}"] if absent else []
+    hints += meant
     yield f"Hint: {'; '.join(hints)}"
     yield from _example(function, doc)
 
@@ -227,7 +232,7 @@ def _frames(error: BaseException) -> list[str]:
     frames = traceback.extract_tb(error.__traceback__)
     shown = []
     for frame in frames:
-        if frame.filename.startswith((_PACKAGE, "<kstreamnb", "<attrs", "<frozen", *_LIBRARIES)):
+        if frame.filename.startswith((_PACKAGE, "<kstreamnb", "<attrs", "<frozen", "<string>", *_LIBRARIES)):
             continue
         origin = origin_of(frame.filename, frame.lineno or 0)
         where = f" in {frame.name}" if frame.name != "<module>" else ""
