@@ -185,7 +185,7 @@ def for_python(error: BaseException, line: str, known: Iterable[str] = ()) -> st
     if isinstance(error, AttributeError):
         kind = error.obj if isinstance(error.obj, type) else type(error.obj)
         field = re.sub("^get([A-Z])", lambda first: first[1].lower(), error.name or "")
-        if kind is dict and field in error.obj:
+        if isinstance(error.obj, dict) and field in error.obj:
             return f'the value is a dict: write ["{field}"]'
         headers = kind is tuple and "header" in line
         ours = headers or issubclass(kind, Iterator) or kind.__module__.startswith("kstreamnb.")

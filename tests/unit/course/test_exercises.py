@@ -147,7 +147,7 @@ def test_whatever_an_answer_raises_is_part_of_the_verdict(error: Exception) -> N
 
 
 def test_an_answer_that_changes_its_argument_spoils_no_later_check() -> None:
-    """Each check has data of its own: the right answer stays right after a wrong one that empties its arguments."""
+    """Checks share no data: the right answer stays right after a wrong one that empties its arguments."""
 
     def emptied(*arguments: Any) -> Any:
         for argument in (each for each in arguments if isinstance(each, dict)):
