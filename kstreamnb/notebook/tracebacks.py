@@ -114,7 +114,8 @@ class Tracebacks:
 def _undefined(name: object, known: Iterable[str], hint: str | None) -> str:
     """Return the hint for a name that no cell has defined: its cell was skipped, or ran before a restart."""
     run = f"run the cell that defines {name}, or all cells above"
-    hint = hint or did_you_mean(str(name), [each for each in known if not each.startswith("_")])
+    near = [each for each in known if len(each) > 2 and not each.startswith("_")]  # "s" is near to "ks"
+    hint = hint or did_you_mean(str(name), near)
     return f"{hint}{'' if hint.endswith('?') else '.'} Otherwise {run}" if hint else run
 
 

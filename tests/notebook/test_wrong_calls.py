@@ -51,6 +51,7 @@ def test_a_missing_argument_is_explained(shell: Shell) -> None:
     ("source", "hint"),
     [
         ("counts.head()", "run the cell that defines counts, or all cells above"),
+        ("s.head()", "run the cell that defines s, or all cells above"),
         ("print(totals)", "run the cell that defines totals, or all cells above"),
         ("replays.now", 'did you mean "replay"? Otherwise run the cell that defines replays, or all cells above'),
         (
