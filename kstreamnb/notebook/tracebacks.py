@@ -32,7 +32,7 @@ from kstreamnb.display.picture import GraphPicture
 from kstreamnb.dsl.keywords import documented_arguments
 from kstreamnb.errors import KStreamError, ProcessingError
 from kstreamnb.errors.base import LINK, notes_without_link
-from kstreamnb.hints import did_you_mean, for_python, message_of
+from kstreamnb.hints import did_you_mean, for_python, message_of, nearest
 from kstreamnb.notebook.cells import Cells, forgetting
 from kstreamnb.notebook.functions import value_of
 from kstreamnb.source_location import SourceLocation, origin_of
@@ -100,7 +100,7 @@ class Tracebacks:
         """Return the lines that IPython prints instead of a full traceback."""
         self.shell.kstreamnb_error = error
         self._failed = getattr(error, "node", "")
-        lines = [error_text(error)]
+        lines = [error_text(error), *_fields(error)]
         if not self.cells.ids_are_sent and "already" in f"{error} {error.java}":
             call = self._forgetting(error.origin, error.detail)
             lines += [f"Hint: {_CLASH.format(call=call)}"] if call else []
@@ -109,6 +109,15 @@ class Tracebacks:
         if cause is not None:
             lines += ["", "Caused by:", *_frames(cause), f"{type(cause).__name__}: {message_of(cause)}"]
         return [*_frames(error), *lines]
+
+
+def _fields(error: KStreamError) -> Iterator[str]:
+    """Yield a hint with the fields of the failing record if a field is missing."""
+    value = error.record[1] if isinstance(error, ProcessingError) and error.record else None
+    if isinstance(error.__cause__, KeyError) and error.__cause__.args and isinstance(value, dict):
+        field, names = error.__cause__.args[0], list(map(str, value))
+        if str(field) not in names:
+            yield f"Hint: {did_you_mean(field, names) or f'the record has the fields {nearest(field, names)}'}"
 
 
 def _undefined(name: object, known: Iterable[str], hint: str | None) -> str:

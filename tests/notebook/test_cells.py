@@ -243,6 +243,15 @@ def test_without_cell_ids_a_clash_of_edited_cells_names_the_earlier_one() -> Non
         assert 'remove an earlier one with builder.forget("cell 3")' in shell.run("builder.build()")
 
 
+@pytest.mark.parametrize(
+    ("field", "hint"), [("amount", 'did you mean "Amount"?'), ("pieces", "the record has the fields Amount, Item")]
+)
+def test_a_missing_field_is_answered_with_those_of_the_failing_record(shell: Shell, field: str, hint: str) -> None:
+    """In a notebook, which shows the record as well."""
+    shell.run('sample = ks.Sample.from_records([("orders", 0, 0, 5, "a", {"Amount": 1, "Item": "hat"})])')
+    assert f"Hint: {hint}\n" in shell.run(f'orders.map_values(lambda order: order["{field}"]).head(sample)')
+
+
 def test_an_error_shows_the_users_frames_only(shell: Shell) -> None:
     """Frames of the kit are hidden, as are those of constructors that Python wrote; `%ks traceback` shows them."""
     assert "<string>" not in shell.run('ks.Config({"processing.guarantee": "exactly_once"})')
