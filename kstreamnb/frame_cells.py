@@ -135,7 +135,13 @@ def pandas_times(series: Any, name: str) -> list[int]:
         if (cut != series).any():
             warn_of_cut(name)
         return cast("list[int]", cut.astype("int64").tolist())
-    return timestamps_ms(without_gaps(series), name)
+    try:
+        return timestamps_ms(without_gaps(series), name)
+    except ConfigError as error:
+        if "not an instant" not in error.message:
+            raise
+        hint = f'convert the column first: pandas.to_datetime(frame["{name}"], utc=True)'
+        raise ConfigError(error.message, detail=error.detail, hint=hint) from None
 
 
 def spark_times(frame: Any, name: str) -> Any:

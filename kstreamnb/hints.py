@@ -19,10 +19,15 @@ _SERDE = 'pass the serde itself, such as "string", or ks.Serdes.long()'
 
 _SYNTAX = {
     r"\.(as|with|from)\(": "{0} is a keyword of Python: write {0}_(…)",
-    r"\bnew\s+([A-Z]\w*)": "leave out new: write {0}(…)",
+    r"\bnew\s+(?:ks\.)?([A-Z]\w*)": "leave out new: write {0}(…)",
     r"^(?!\s*(?:async\s+)?def\b).*->": "write a function as lambda key, value: …",
     r"::": "pass the function or class itself, or a lambda",
-    r"^\s*(?:final\s+)?[A-Z]\w*(?:<.*>)?\s+(\w+)\s*=": "leave out the type: {0} = …",
+    r"^\s*(?:final\s+)?(?:int|long|double|boolean|var|[A-Z]\w*(?:<.*>)?)\s+(\w+)\s*=": "leave out the type: {0} = …",
+    r"^\s*//": "a comment begins with #",
+    r"^\s*(public|private|protected|static)\b": "leave out {0}",
+    r"&&|\|\|": "write and, or, not",
+    r"\.class\b": "pass the class itself, without .class",
+    r"\.<": "leave out the types in <…>",
 }
 """Hints for Java's syntax, by what is found in the line; {0} is the first group."""
 
@@ -165,10 +170,13 @@ def for_python(error: BaseException, line: str, known: Iterable[str] = ()) -> st
     if isinstance(error, SyntaxError):
         return _for_syntax(error.text or "")
     if isinstance(error, ImportError):
+        if re.match(r"No module named '(java|org|kstreamnb)\b", message_of(error)):
+            return 'the names are in one module: "import kstreamnb as ks"'
         asked = re.match(r"cannot import name '(\w+)' from 'kstreamnb", message_of(error))
         return (from_java(asked[1], ()) or did_you_mean(asked[1], known)) if asked else None
-    if isinstance(error, TypeError) and re.match("'K(Stream|Table)' object is not iter", message_of(error)):
-        return "a stream or table holds no records itself: .head() returns the first ones of a sample"
+    handle = re.search(r"'(KStream|KTable|Replay)'|Handle\.__init__", message_of(error))
+    if isinstance(error, TypeError) and handle:
+        return from_java(f"{handle[1]}.records" if handle[1] else "KStream", ())
     if isinstance(error, TypeError) and message_of(error).endswith("object is not callable"):
         called = re.search(rf"\.({_ATTRIBUTES})\(\)", line)
         return f"{called[1]} is an attribute: write it without ()" if called else None
@@ -176,6 +184,9 @@ def for_python(error: BaseException, line: str, known: Iterable[str] = ()) -> st
         return "where gets each record: write lambda record: record.value[…]"
     if isinstance(error, AttributeError):
         kind = error.obj if isinstance(error.obj, type) else type(error.obj)
+        field = re.sub("^get([A-Z])", lambda first: first[1].lower(), error.name or "")
+        if isinstance(error.obj, dict) and field in error.obj:
+            return f'the value is a dict: write ["{field}"]'
         headers = kind is tuple and "header" in line
         ours = headers or issubclass(kind, Iterator) or kind.__module__.startswith("kstreamnb.")
         of_kind = from_java(f"{kind.__name__}.{error.name}", ())
@@ -184,7 +195,7 @@ def for_python(error: BaseException, line: str, known: Iterable[str] = ()) -> st
     if name == "ks" or (name in known and (name[:1].isupper() or f"{name}(" in line)):
         imported = '"import kstreamnb as ks"'
         return f"run {imported} first" if name == "ks" else f"write ks.{name}, after {imported}"
-    return from_java(name, ()) if name[:1].isupper() else None
+    return from_java(name, ()) if name[:1].isupper() or name in ("null", "true", "false") else None
 
 
 def _for_syntax(line: str) -> str | None:

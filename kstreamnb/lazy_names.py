@@ -11,9 +11,12 @@ import os
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from importlib.util import find_spec
 from pkgutil import get_data
 
 from kstreamnb.errors import UnknownNameError, extra
+
+_SPARK = "kstreamnb.spark."
 
 
 def lazy_names(
@@ -34,12 +37,15 @@ def lazy_names(
     def load(name: str) -> object:
         if name not in module_of:
             raise UnknownNameError(package, name, () if name.startswith("_") else module_of)  # Python probes those
-        with extra("spark" if module_of[name].startswith("kstreamnb.spark.") else extra_name):
+        with extra("spark" if module_of[name].startswith(_SPARK) else extra_name):
             if module_of[name] == package:  # a sub-package
                 return import_module(f"{package}.{name}")
             value: object = getattr(import_module(module_of[name]), name)
         setattr(sys.modules[package], name, value)
         return value
 
-    # Tab and hints offer the names of the stub, and not what a module imports for its own use.
-    return load, lambda: sorted(module_of), sorted(module_of)
+    # Tab and hints offer the names of the stub, and not what a module imports for its own use. Without Spark they leave
+    # out what needs it: "import *" and help() load every name, and one that cannot be loaded would end them.
+    anyway = [name for name in module_of if not module_of[name].startswith(_SPARK)]
+    offered = sorted(module_of if find_spec("pyspark") else anyway or module_of)
+    return load, lambda: offered, offered

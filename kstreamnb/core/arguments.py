@@ -37,12 +37,14 @@ def expect(value: object, kind: type | UnionType, what: str, *, hint: str | None
         name of a store must be str, got 5
     """
     if not isinstance(value, kind):
-        raise ConfigError(f"{what} must be {_words(kind)}, got {_shown(value)}", hint=hint or _hint(value))
+        raise ConfigError(f"{what} must be {_words(kind)}, got {_shown(value)}", hint=hint or _hint(value, kind))
 
 
-def _hint(value: object) -> str | None:
+def _hint(value: object, kind: object = None) -> str | None:
     frame = 'make a sample of it: ks.Sample.from_dataframe(frame, topic="orders", timestamp="time", key="user")'
-    return {"DataFrame": frame, "StreamsBuilder": "pass the result of builder.build()"}.get(type(value).__name__)
+    records = "make a sample of it: ks.Sample.from_records(records)" if "TopicRecord" in f"{kind}" else None
+    hints = {"DataFrame": frame, "StreamsBuilder": "pass the result of builder.build()"}
+    return hints.get(type(value).__name__, records)
 
 
 def _shown(value: object) -> str:
@@ -102,7 +104,7 @@ def check_arguments(function: Callable[..., object], arguments: Mapping[str, obj
         if not test(value):
             choices = _choices(hint) if isinstance(value, str) else []
             shown = f'"{value}"' if choices else _shown(value)
-            near = did_you_mean(value, choices) or _hint(value)
+            near = did_you_mean(value, choices) or _hint(value, hint)
             raise ConfigError(f"{name} must be {_words(hint)}, got {shown}", hint=near)
 
 

@@ -28,7 +28,7 @@ def failure(error: BaseException) -> str:
 
 _NOT = "{answer} is not the answer."
 _NO_FUNCTION = "give the function or class itself, without calling it."
-_NUMBER = re.compile(r"([-+]?(?:\d{1,3}(?:[,_]\d{3})+|\d+)(?:\.\d*)?)[a-z\s-]*")
+_NUMBER = re.compile(r"(?:at (?:least|most) )?([-+]?(?:\d{1,3}(?:[,_]\d{3})+|\d+)(?:\.\d*)?)[a-z\s-]*")
 _PIECE = re.compile(r"([-+]?\d+(?:\.\d+)?)\s*(ms|mil|s|m|h|d)[a-z]*(?:\s*(?:,|and\b))?\s*")
 _UNITS = {"ms": "milliseconds", "s": "seconds", "h": "hours"}
 _LENGTHS = {"ms": 1, "mil": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}

@@ -10,6 +10,9 @@ from kstreamnb.course.answers import Refused
 
 Pairs: TypeAlias = list[tuple[object, object]]
 
+_CHECKED = "checked-answer"
+"""The topic that the answer is written to; not one that an answer would write to itself."""
+
 
 def called(answer: object, *arguments: object) -> object:
     """Call an answer that is a function."""
@@ -30,5 +33,5 @@ def run_stream(builder: ks.StreamsBuilder, made: object, sample: ks.Sample) -> P
     if made.declaration_log is not builder.declaration_log:
         raise Refused("the function uses a stream of your notebook: use its arguments, which are other streams.")
     stream = made.to_stream() if isinstance(made, ks.KTable) else made
-    stream.to("output")
-    return [(record.key, record.value) for record in ks.replay(builder.build(), sample).output("output")]
+    stream.to(_CHECKED)
+    return [(record.key, record.value) for record in ks.replay(builder.build(), sample).output(_CHECKED)]

@@ -32,7 +32,7 @@ from kstreamnb.display.picture import GraphPicture
 from kstreamnb.dsl.keywords import documented_arguments
 from kstreamnb.errors import KStreamError, ProcessingError
 from kstreamnb.errors.base import LINK, notes_without_link
-from kstreamnb.hints import did_you_mean, for_python, message_of
+from kstreamnb.hints import did_you_mean, for_python, message_of, nearest
 from kstreamnb.notebook.cells import Cells, forgetting
 from kstreamnb.notebook.functions import value_of
 from kstreamnb.source_location import SourceLocation, origin_of
@@ -86,12 +86,13 @@ class Tracebacks:
             error.add_note(note)
         shell.showtraceback((kind, error, users), tb_offset=tb_offset)
 
-    def _forgetting(self, origin: SourceLocation | None) -> str | None:
-        """Return the call that forgets the earlier declaration of the same text, or else that at ``origin``."""
+    def _forgetting(self, origin: SourceLocation | None, detail: str | None) -> str | None:
+        """Return the call that forgets the earlier declaration: of the same text, in ``detail``, or at ``origin``."""
         for log in self.cells.logs:
             here = [each.origin for each in log.declarations()]
             if origin is not None and origin.place in {each.place for each in here}:
-                earlier = [each for each in here if each.code == origin.code and each.place != origin.place]
+                others = [each for each in here if each.place != origin.place]
+                earlier = [each for each in others if each.code == origin.code or f"{each}" in f"{detail}"]
                 return forgetting(self.shell, log, (earlier or [origin])[0].place)
         return None
 
@@ -99,9 +100,9 @@ class Tracebacks:
         """Return the lines that IPython prints instead of a full traceback."""
         self.shell.kstreamnb_error = error
         self._failed = getattr(error, "node", "")
-        lines = [error_text(error)]
+        lines = [error_text(error), *_fields(error)]
         if not self.cells.ids_are_sent and "already" in f"{error} {error.java}":
-            call = self._forgetting(error.origin)
+            call = self._forgetting(error.origin, error.detail)
             lines += [f"Hint: {_CLASH.format(call=call)}"] if call else []
         lines.append(f"{LINK}{error.url}" + ("; %ks traceback shows what Kafka Streams says" if java_of(error) else ""))
         cause = error.__cause__
@@ -110,10 +111,20 @@ class Tracebacks:
         return [*_frames(error), *lines]
 
 
+def _fields(error: KStreamError) -> Iterator[str]:
+    """Yield a hint with the fields of the failing record if a field is missing."""
+    value = error.record[1] if isinstance(error, ProcessingError) and error.record else None
+    if isinstance(error.__cause__, KeyError) and error.__cause__.args and isinstance(value, dict):
+        field, names = error.__cause__.args[0], list(map(str, value))
+        if str(field) not in names:
+            yield f"Hint: {did_you_mean(field, names) or f'the record has the fields {nearest(field, names)}'}"
+
+
 def _undefined(name: object, known: Iterable[str], hint: str | None) -> str:
     """Return the hint for a name that no cell has defined: its cell was skipped, or ran before a restart."""
     run = f"run the cell that defines {name}, or all cells above"
-    hint = hint or did_you_mean(str(name), [each for each in known if not each.startswith("_")])
+    near = [each for each in known if len(each) > 2 and not each.startswith("_")]  # "s" is near to "ks"
+    hint = hint or did_you_mean(str(name), near)
     return f"{hint}{'' if hint.endswith('?') else '.'} Otherwise {run}" if hint else run
 
 
@@ -125,8 +136,10 @@ def _up_to_user(trace: TracebackType | None) -> TracebackType | None:
         entry = entry.tb_next
     files = [each.tb_frame.f_code.co_filename for each in entries]
     last = max((at for at, file in enumerate(files) if not file.startswith((_PACKAGE, *_LIBRARIES))), default=-1)
-    inner = [file for file in files[last + 1 :] if file != contextlib.__file__]  # it wraps calls that need an extra
-    if last < 0 or not inner or not inner[0].startswith(_PACKAGE):
+    inner = files[last + 1 :]
+    # contextlib wraps calls that need an extra; it is the last frame if their arguments do not fit.
+    first = next((file for file in inner if file != contextlib.__file__), _PACKAGE)
+    if last < 0 or not inner or not first.startswith(_PACKAGE):
         return trace
     users: TracebackType | None = None
     for each in reversed(entries[: last + 1]):
@@ -194,9 +207,11 @@ def _fitting(call: ast.Call, parameters: Mapping[str, inspect.Parameter], doc: s
     missing = [name for name in needed if name not in given]
     texts = documented_arguments(doc)
     yield from (f"{name}: {' '.join(texts[name].replace('`', '').split())}" for name in missing if name in texts)
-    hints = [did_you_mean(name, parameters) or f"leave out {name}=…" for name in given if name not in parameters]
-    hints += [_by_name(ast.unparse(each), by_name) for each in call.args[len(positional) :]]
-    hints += [f"add {', '.join(f'{name}=…' for name in missing)}"] if missing else []
+    hints = [_by_name(ast.unparse(each), by_name) for each in call.args[len(positional) :]]
+    meant = [did_you_mean(name, parameters) or f"leave out {name}=…" for name in given if name not in parameters]
+    absent = [f"{name}=…" for name in missing if f'did you mean "{name}"?' not in meant]
+    hints += [f"add {', '.join(absent)}"] if absent else []
+    hints += meant
     yield f"Hint: {'; '.join(hints)}"
     yield from _example(function, doc)
 
@@ -227,7 +242,7 @@ def _frames(error: BaseException) -> list[str]:
     frames = traceback.extract_tb(error.__traceback__)
     shown = []
     for frame in frames:
-        if frame.filename.startswith((_PACKAGE, "<kstreamnb", "<attrs", "<frozen", *_LIBRARIES)):
+        if frame.filename.startswith((_PACKAGE, "<kstreamnb", "<attrs", "<frozen", "<string>", *_LIBRARIES)):
             continue
         origin = origin_of(frame.filename, frame.lineno or 0)
         where = f" in {frame.name}" if frame.name != "<module>" else ""

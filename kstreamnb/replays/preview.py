@@ -62,6 +62,8 @@ class Preview(FramedTable):
         """Say that the sample has other topics, or why a replay may drop other records."""
         if not self.taken:
             yield f"No record of the sample is in a topic that this reads: {', '.join(self.topics) or 'by pattern'}."
+        if self.records and all(record.value is None for record in self.records):
+            yield "Every value is null: a function that returns nothing gives null."
         if self.dropped:
             yield (
                 f"This preview ran over {pluralize(self.partitions, 'partition')} per topic. A replay over another "

@@ -12,7 +12,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from kstreamnb.core.arguments import expect, expect_number
+from kstreamnb.core.arguments import check_arguments, expect, expect_number
 from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.formatting import clean, pluralize, shorten
 from kstreamnb.core.record import TopicRecord, headers_of
@@ -169,6 +169,7 @@ class Sample(Suggesting, Framed):
         """
         from kstreamnb.samples import frames
 
+        check_arguments(Sample.from_dataframe, locals())
         order = (order_by,) if isinstance(order_by, str) else tuple(order_by)
         roles = Roles(topic, timestamp, key, value, partition, None, order, partitions, key_serde)
         kind = frames.frame_kind(frame)

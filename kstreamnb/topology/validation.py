@@ -150,7 +150,8 @@ def check_stores_exist(topology: NodeGraph, node: str, stores: Iterable[str], ne
             java = f"{java} it should not be explicitly passed."
             raise refuse(fact, java, hint="leave it out: every processor can read it")
         if store not in topology.stores and (new is None or store != new.name):
-            hint = _near_or_all(store, topology.stores)
+            added = f'add it first: add_state_store(ks.Stores.persistent_key_value_store("{store}"))'
+            hint = _near_or_all(store, topology.stores) or added
             raise refuse(f'store "{store}" does not exist', f"StateStore {store} is not added yet.", hint=hint)
 
 

@@ -234,8 +234,27 @@ def test_without_cell_ids_a_clash_says_what_to_do() -> None:
     assert "cell 4" in shown
 
 
+def test_without_cell_ids_a_clash_of_edited_cells_names_the_earlier_one() -> None:
+    """The text differs, so the error says which cell declared the name first."""
+    with loaded_shell() as shell:
+        shell.run('builder = ks.StreamsBuilder()\norders = builder.stream("orders")')
+        shell.run('orders.group_by_key().count(store="counts")')
+        shell.run('orders.filter(bool).group_by_key().count(store="counts")')
+        assert 'remove an earlier one with builder.forget("cell 3")' in shell.run("builder.build()")
+
+
+@pytest.mark.parametrize(
+    ("field", "hint"), [("amount", 'did you mean "Amount"?'), ("pieces", "the record has the fields Amount, Item")]
+)
+def test_a_missing_field_is_answered_with_those_of_the_failing_record(shell: Shell, field: str, hint: str) -> None:
+    """In a notebook, which shows the record as well."""
+    shell.run('sample = ks.Sample.from_records([("orders", 0, 0, 5, "a", {"Amount": 1, "Item": "hat"})])')
+    assert f"Hint: {hint}\n" in shell.run(f'orders.map_values(lambda order: order["{field}"]).head(sample)')
+
+
 def test_an_error_shows_the_users_frames_only(shell: Shell) -> None:
-    """Frames of the kit are hidden; `%ks traceback` shows them."""
+    """Frames of the kit are hidden, as are those of constructors that Python wrote; `%ks traceback` shows them."""
+    assert "<string>" not in shell.run('ks.Config({"processing.guarantee": "exactly_once"})')
     shown = shell.run('def declare():\n    orders.filter(len, name="bad name!")\n\ndeclare()')
     assert "in declare" in shown
     assert "/kstreamnb/" not in shown.replace(DOCUMENTATION, "")

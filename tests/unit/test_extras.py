@@ -12,6 +12,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+import kstreamnb as ks
 from tests.unit.test_imports import python
 
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
@@ -67,7 +68,7 @@ def test_an_extra_brings_what_its_namespace_needs(namespace: str, extras: tuple[
         f"import sys\nfor name in {foreign(extras)!r}: sys.modules[name] = None\n"
         f"import kstreamnb as ks\nspace = ks.{namespace}\n"
         "failed = {}\n"
-        "for name in space.__all__:\n"
+        f"for name in {getattr(ks, namespace).__all__!r}:\n"
         "    try: getattr(space, name)\n"
         "    except ks.errors.MissingPackageError as error: failed[name] = [error.hint, repr(error.__cause__)]\n"
         "print(failed)"

@@ -99,6 +99,23 @@ def test_what_needs_an_absent_package_says_which_extra_brings_it(ask: str, packa
     assert python(code) == f'the package "{package}" is not installed Hint: pip install "kstreamnb[{extra}]"'
 
 
+def test_without_spark_everything_else_can_be_imported_and_has_help() -> None:
+    """`import *` and help() load every name; those that need Spark are left out, and asking for one says what to do."""
+    code = """
+        import pydoc, sys
+        for name in ("pyspark", "confluent_kafka"): sys.modules[name] = None
+        import kstreamnb as ks
+        from kstreamnb import *
+        assert "class StreamsBuilder" in pydoc.render_doc(ks, renderer=pydoc.plaintext)
+        assert StreamsBuilder is ks.StreamsBuilder and "deploy" not in dir(ks)
+        try:
+            ks.deploy
+        except ks.errors.MissingPackageError as error:
+            print(error.hint)
+    """
+    assert python(textwrap.dedent(code)) == 'pip install "kstreamnb[spark]"'
+
+
 def test_a_package_that_is_too_old_is_told_from_one_that_is_absent() -> None:
     """An old client of Kafka has no `IsolationLevel`: the error names package and command that updates it."""
     code = """

@@ -125,7 +125,7 @@ HINTS |= {
     }.items()
 }
 
-HINTS["TopologyTestDriver"] = (lambda: ks.testing.TopologyTestDriver, "ks.TopologyTestDriver has it")  # type: ignore[attr-defined]
+HINTS["TopologyTestDriver"] = (lambda: ks.testing.TopologyTestDriver, "write ks.TopologyTestDriver(topology, config)")  # type: ignore[attr-defined]
 HINTS["approximateNumEntries"] = (
     lambda: query_view().approximateNumEntries(),
     'did you mean "approximate_num_entries"?',
@@ -234,12 +234,59 @@ def test_a_name_without_its_import_is_answered_with_what_to_write(code: str, hin
     assert for_python(caught.value, code, dir(ks)) == hint
 
 
-def test_a_stream_is_not_a_list_and_a_sample_does_not_grow() -> None:
-    """A loop over a stream is answered with head(), and adding to a sample with the method that merges."""
-    stream: Any = ks.StreamsBuilder("shop").stream("orders")
+@pytest.mark.parametrize("code", ["list(stream)", "len(stream)", 'stream["n"]', "stream > 5", "stream + stream"])
+def test_a_stream_is_not_a_list(code: str) -> None:
+    """A loop over a stream and other uses as a list or a column are answered with head()."""
     with pytest.raises(TypeError) as caught:
-        list(stream)
-    assert ".head()" in str(for_python(caught.value, "list(stream)"))
+        eval(code, {"stream": ks.StreamsBuilder("shop").stream("orders")})
+    assert ".head()" in str(for_python(caught.value, code))
+
+
+@pytest.mark.parametrize(
+    ("code", "hint"),
+    [
+        ('ks.KStream("orders")', "a builder makes it"),
+        ("order.total", 'write ["total"]'),
+        ("order.getTotal()", 'write ["total"]'),
+        ("order is not null", "write None"),
+        ("System.out.println(order)", "write print(…)"),
+        ("list(ks.replay(topology, []))", 'replay.output("topic")'),
+        ("import org.apache.kafka.streams.StreamsBuilder", "import kstreamnb as ks"),
+        ("from kstreamnb.streams import StreamsBuilder", "import kstreamnb as ks"),
+        ("new ks.TopologyTestDriver(topology, props)", "write ks.TopologyTestDriver(topology, config)"),
+        ("int n = 5;", "leave out the type: n = …"),
+        ("// a comment", "a comment begins with #"),
+        ("public class Dedup implements Processor<String, String> {}", "write class Name(ks.Processor)"),
+        ("x = a && b", "write and, or, not"),
+        ("serde(Order.class)", "without .class"),
+        ('Materialized.<String, Long>as_("x")', "leave out the types"),
+    ],
+)
+def test_a_habit_from_java_or_pandas_is_answered_with_what_to_write(code: str, hint: str) -> None:
+    """Java's syntax and names, fields of a dict as attributes, and classes that only a builder makes."""
+    builder = ks.StreamsBuilder("shop")
+    builder.stream("orders").to("out")
+    with pytest.raises((TypeError, AttributeError, NameError, ImportError, SyntaxError)) as caught:
+        exec(code, {"ks": ks, "order": {"total": 5}, "topology": builder.build()})
+    assert hint in str(for_python(caught.value, code, dir(ks)))
+
+
+def test_a_failure_to_start_a_processor_has_the_hint() -> None:
+    """As failures to process a record have it."""
+
+    class Watch(ks.Processor[Any, Any, Any, Any]):
+        def init(self, context: Any) -> None:
+            context.schedule(Duration.ofMinutes(1), "stream_time", self.close)  # type: ignore[name-defined]  # noqa: F821
+
+    builder = ks.StreamsBuilder("shop")
+    builder.stream("orders").process(Watch).to("out")
+    with pytest.raises(ks.errors.ProcessingError) as caught:
+        ks.TopologyTestDriver(builder.build())
+    assert caught.value.hint == 'write a duration as a text such as "5s", or as a timedelta'
+
+
+def test_a_sample_does_not_grow() -> None:
+    """Adding to a sample is answered with the method that merges."""
     sample: Any = ks.Sample.from_records([])
     for name in ("add", "append"):
         with pytest.raises(UnknownNameError) as unknown:

@@ -172,7 +172,8 @@ def init_error(context: TaskContext, node: str, error: BaseException) -> Process
     java = f"failed to initialize processor {node}"
     origin = getattr(context.plan.topology.nodes[node], "origin", None)
     fact = f": {error.message}" if isinstance(error, KStreamError) else f" with {type(error).__name__}"
-    hint = getattr(error, "hint", None)
+    frame = _user_frame(error.__traceback__)
+    hint = getattr(error, "hint", None) or _hint(context, node, error, origin_of(*frame).code if frame else "")
     return ProcessingError(f'failed to initialize processor "{node}"{fact}', hint=hint, java=java, origin=origin)
 
 

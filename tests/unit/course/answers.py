@@ -88,6 +88,24 @@ class FirstOnly(ProductCounter):
                 self.context.forward(ks.Record(product, count, now))
 
 
+class ChangesOneByOne(ChangesInDict):
+    """Forwards one change in each call."""
+
+    def tell(self, now: int) -> None:
+        changed = [(product, count) for product, count in self.counts.all() if self.told.get(product) != count]
+        for product, count in changed[:1]:
+            self.told[product] = count
+            self.context.forward(ks.Record(product, count, now))
+
+
+class EveryCount(NeverTells):
+    """Forwards each count at once."""
+
+    def process(self, record: Any) -> None:
+        super().process(record)
+        self.context.forward(record.with_value(self.counts.get(record.key)))
+
+
 def added(order: dict[str, Any], stats: dict[str, Any]) -> dict[str, Any]:
     """Add an order, cancelled or not."""
     return {"orders": stats["orders"] + 1, "cents": stats["cents"] + order["cents"]}
@@ -98,6 +116,11 @@ def most_by_sorting(country: str, order: dict[str, Any], stats: dict[str, Any]) 
     if order["state"] == "cancelled":
         return stats
     return {**added(order, stats), "most": sorted([stats.get("most", 0), order["cents"]])[-1]}
+
+
+def most_is_last(country: str, order: dict[str, Any], stats: dict[str, Any]) -> dict[str, Any]:
+    """Keep the last one."""
+    return stats if order["state"] == "cancelled" else {**added(order, stats), "most": order["cents"]}
 
 
 def most_in_place(country: str, order: dict[str, Any], stats: dict[str, Any]) -> dict[str, Any]:
@@ -202,6 +225,14 @@ def rises_within(observed: Any, hours: int, knots: int) -> Any:
     return rises.filter(lambda storm, rise: rise >= knots)
 
 
+def with_every_match_twice(orders: Any, payments: Any) -> Any:
+    """Joins twice, and merges the results."""
+    windows = ks.JoinWindows.of(difference="10m")
+    return orders.left_join(payments, lambda *both: both, windows).merge(
+        orders.join(payments, lambda *both: both, windows)
+    )
+
+
 def first_of_each(rises: Any) -> Any:
     """The first of each storm, by an aggregate that keeps how many there were."""
     told = rises.group_by_key().aggregate(list, lambda storm, rise, so_far: [*so_far, rise])
@@ -297,7 +328,8 @@ ANSWERS: dict[str, Answers] = {
         wrong=["5m", "5m1ms", "11m", "12m", "24h", 11, "soon", timedelta(minutes=11), "660 s", None],
     ),
     "sales.2": Answers(
-        right=[None, {}.get("sale"), "None", [None], "no sale"], wrong=[6, 9, 10, 8, 0, 99, "6", "sale 9", True]
+        right=[None, {}.get("sale"), "None", [None], "no sale", "never"],
+        wrong=[6, 9, 10, 8, 0, 99, "6", "sale 9", True],
     ),
     "hopping.1": Answers(right=[6, 6.0, "6", "6 actions", Decimal(6)], wrong=[4, 5, 3, 7, 9, "six", None]),
     "hopping.2": Answers(right=[4, 4.0, "4", " 4 windows", Fraction(4)], wrong=[3, 10 / 3, 5, 1, 10, "10/3", True]),
@@ -326,6 +358,8 @@ ANSWERS: dict[str, Answers] = {
             ProductCounter(),
             NeverTells,
             FirstOnly,
+            ChangesOneByOne,
+            EveryCount,
             lambda: None,
             "Changes",
         ],
@@ -443,10 +477,11 @@ ANSWERS: dict[str, Answers] = {
             lambda country, order, stats: {**stats, "most": max(stats["most"], order["cents"])},
             lambda country, order, stats: None,
             lambda country, order, stats: {**added(order, stats), "most": max(order["cents"], stats.get("most", 0))},
+            most_is_last,
             "most",
         ],
     ),
-    "log.1": Answers(right=[5, 5.0, "5", "5 records"], wrong=[4, 3, 8, 0, "five", None]),
+    "log.1": Answers(right=[5, 5.0, "5", "5 records", "at least 5"], wrong=[4, 3, 8, 0, "five", None]),
     "log.2": Answers(
         right=[
             lambda topic, key, value, partitions: (
@@ -509,6 +544,7 @@ ANSWERS: dict[str, Answers] = {
             lambda lines: lines.flat_map_values(str.split),
             lambda lines: lines.map_values(str.split),
             lambda lines: lines.flat_map_values(str.lower),
+            lambda lines: lines.flat_map_values(lambda line: sorted(line.lower().split())),
             lambda lines: lines.flat_map(lambda key, line: [(word, word) for word in line.lower().split()]),
             "split",
         ],
@@ -523,6 +559,9 @@ ANSWERS: dict[str, Answers] = {
             ),
             lambda orders, payments: orders.left_join(
                 payments, lambda *both: both, ks.JoinWindows.of(difference="600s")
+            ),
+            lambda orders, payments: orders.left_join(
+                payments, lambda *both: both, ks.JoinWindows.of(difference="10m", grace="24h")
             ),
         ],
         wrong=[
@@ -553,6 +592,7 @@ ANSWERS: dict[str, Answers] = {
                 )
             ),
             lambda orders, payments: orders.to_table().left_join(payments.to_table(), lambda *both: both),
+            with_every_match_twice,
             lambda orders, payments: "joined",
             lambda orders, payments: None,
             "left",
@@ -720,6 +760,7 @@ ANSWERS: dict[str, Answers] = {
             lambda observed: first_of_each(rises_within(observed, 24, 50)),
             lambda observed: first_of_each(rises_within(observed, 12, 30)),
             lambda observed: first_of_each(rises_within(observed, 6, 50)),
+            lambda observed: first_of_each(rises_within(observed, 12, 51)),
             lambda observed: observed.filter(lambda storm, seen: seen["wind"] >= 50),
             lambda observed: None,
             lambda: 1,

@@ -146,6 +146,21 @@ def test_whatever_an_answer_raises_is_part_of_the_verdict(error: Exception) -> N
         assert f"your answer does not run: {type(error).__name__}: {error}." in ks.course.check(name, broken).reason
 
 
+def test_an_answer_that_changes_its_argument_spoils_no_later_check() -> None:
+    """Checks share no data: the right answer stays right after a wrong one that empties its arguments."""
+
+    def emptied(*arguments: Any) -> Any:
+        for argument in (each for each in arguments if isinstance(each, dict)):
+            for part in [*argument.values()]:
+                emptied(part)
+            argument.clear()
+
+    for name in [name for name, exercise in EXERCISES.items() if exercise.entry.get("form") == "function"]:
+        assert not ks.course.check(name, emptied)
+        verdict = ks.course.check(name, answer_in(ks.course.solution(name)))
+        assert verdict, verdict.sentence
+
+
 def test_the_losses_of_flights_are_those_of_a_run() -> None:
     """The numbers in the reasons; a window of an hour with each grace, four partitions."""
     flights = ks.course.new_york_flights().with_partitions(4)

@@ -214,6 +214,16 @@ def test_a_grouped_stream_previews_the_records_that_it_groups() -> None:
         assert [record.value for record in handle.head().records] == [1]
 
 
+def test_a_preview_of_nulls_says_where_they_come_from() -> None:
+    """An aggregator that changes its aggregate and returns nothing leaves the table empty."""
+    builder = StreamsBuilder()
+    grouped = builder.stream("orders").group_by_key()
+    builder.sample = [TopicRecord("orders", 0, 0, 5, "a", 1)]
+    said = "Every value is null: a function that returns nothing gives null."
+    for aggregator, notes in ((lambda key, value, all_: all_.append(value), [said]), (lambda *values: values, [])):
+        assert [*grouped.aggregate(list, aggregator).head().more()] == notes
+
+
 def test_a_global_table_previews_the_changes_of_its_topic() -> None:
     """Inserts, updates as pairs of the old and the new row, and deletions."""
     builder = StreamsBuilder()

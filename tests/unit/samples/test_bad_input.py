@@ -62,6 +62,15 @@ def test_a_frame_that_cannot_be_read_says_why(case: str) -> None:
     assert said in str(raised.value)
 
 
+def test_times_in_another_form_are_answered_with_the_call_that_converts_the_column() -> None:
+    """Not with the form of a single time, and keys are one column."""
+    with pytest.raises(KStreamError) as raised:
+        framed(column(ts=["01.02.2026 09:05"]))
+    assert raised.value.hint == 'convert the column first: pandas.to_datetime(frame["ts"], utc=True)'
+    with pytest.raises(KStreamError, match="key must be str or None, got a list of str"):
+        framed(column(v=[1]), key=["k"])
+
+
 def test_scalars_of_numpy_become_values_of_python() -> None:
     """Texts, bytes, numbers and truth values in a column of objects are those that JSON and serdes know."""
     scalars = [np.str_("a"), np.bytes_(b"x"), np.float64(1.5), np.int8(1), np.bool_(True), np.float64("nan")]

@@ -7,7 +7,7 @@ from typing import cast
 from kstreamnb.course.answers import numbers_in
 from kstreamnb.course.judging import called
 
-_GERMANY = (("paid", 3000), ("cancelled", 9000), ("paid", 5000))
+_GERMANY = (("paid", 3000), ("cancelled", 9000), ("paid", 5000), ("paid", 4000))
 """State and cents of the orders that count in Germany, in their order."""
 
 
@@ -30,9 +30,11 @@ def _most(answer: object) -> str:
     totals = cast("dict[str, object]", row)
     if "most" not in totals:
         return f'the row of Germany is {totals}: it has no "most" yet.'
-    if (totals.get("orders"), totals.get("cents"), totals["most"]) == (2, 8000, 5000):
+    if (totals.get("orders"), totals.get("cents"), totals["most"]) == (3, 12_000, 5000):
         return ""
-    return f"the row of Germany is {totals}; two orders count, of 3000 and 5000 cents; that of 9000 is cancelled."
+    return (
+        f"the row of Germany is {totals}; three orders count, of 3000, 5000 and 4000 cents; that of 9000 is cancelled."
+    )
 
 
 JUDGES = {"boxes.1": _france, "boxes.2": _most}

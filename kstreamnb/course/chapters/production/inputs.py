@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 from kstreamnb.course.judging import called
 
 _ANN = {"name": "Ann", "active": True}
@@ -20,7 +22,7 @@ _CHANGES = (
 def _row(answer: object) -> str:
     for change, expected, what in _CHANGES:
         try:
-            result = called(answer, change)
+            result = called(answer, deepcopy(change))
         except (TypeError, LookupError, AttributeError) as error:
             return f"{what} stops the application: {type(error).__name__}: {error}."
         if result != expected:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import kstreamnb as ks
 from kstreamnb.course.judging import called, run_stream
 from kstreamnb.data_files import text_of
@@ -13,9 +15,13 @@ _PAID = {"o1": ["shoe", 30], "o2": ["boot", None], "o3": ["hat", None], "o5": ["
 def _joined(answer: object) -> str:
     builder = ks.StreamsBuilder("exercise")
     rows = run_stream(builder, called(answer, builder.stream("orders"), builder.stream("payments")), _EVENTS)
-    joined = {key: list(value) for key, value in rows if isinstance(value, list | tuple)}
-    if len(joined) < len(rows):
+    pairs = [(key, list(value)) for key, value in rows if isinstance(value, list | tuple)]
+    if len(pairs) < len(rows):
         return "each value is a pair of an order and its payment, such as (order, payment)."
+    order, times = Counter(key for key, _ in pairs).most_common(1)[0] if pairs else ("", 0)
+    if times > 1:
+        return f"the order {order} comes out {times} times: once is enough."
+    joined = dict(pairs)
     if "o9" in joined:
         return "the payment o9 has no order, and comes out all the same: which kind of join keeps the left side only?"
     if "o2" not in joined:

@@ -32,7 +32,8 @@ def _words(answer: object) -> str:
         )
     if len(words) != len(_WORDS):
         return f"two lines with {len(_WORDS)} words give {len(words)} records."
-    return f"the first record is {words[0]}: words are in small letters."
+    number = next(at for at, (word, right) in enumerate(zip(words, _WORDS, strict=True)) if word != right)
+    return f"record {number + 1} is {words[number]}, and not {_WORDS[number]}."
 
 
 JUDGES = {"stateless.1": _cancelled, "stateless.2": _words}

@@ -8,7 +8,7 @@ _STREAM_TIMES = ("09:01", "09:09", "09:11", "09:11", "09:14:59.999", "09:15", "0
 
 
 def _closing(answer: object) -> str:
-    if flat(answer).strip().lower().startswith(("none", "no sale")):
+    if flat(answer).strip().lower().startswith(("none", "no sale", "nothing", "never")):
         return ""
     sale = number_of(answer)
     if sale is None or sale not in range(1, len(_STREAM_TIMES) + 1):
