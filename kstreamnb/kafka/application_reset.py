@@ -332,10 +332,7 @@ def _owned(
 
 def _downstream(admin: Admin, topology: Topology | None, existing: Mapping[str, int]) -> tuple[str, ...]:
     """Warn consumers of the output: old results stay in the topics, and the new run adds its own."""
-    from kstreamnb.topology.nodes import Sink
-
-    nodes = () if topology is None else topology.nodes.values()
-    written = {node.topic for node in nodes if isinstance(node, Sink) and isinstance(node.topic, str)}
+    written = set() if topology is None else {sink.topic for sink in topology.sinks() if isinstance(sink.topic, str)}
     topics, lines = sorted(existing.keys() & written), []
     first, last = admin.offsets(topics, "earliest"), admin.offsets(topics, "latest")
     for topic in topics:

@@ -37,11 +37,11 @@ class _KeyChanges:
 
 def key_change_findings(topology: Topology, sample: Replay) -> Iterator[Issue]:
     """Report stores downstream of processors that changed keys of the sample."""
-    for name, node in topology.nodes.items():
-        if not isinstance(node, ProcessorNode) or not node.traits.user_code:
+    for node in topology.processors():
+        if not node.traits.user_code:
             continue
-        changes = _changes_at(sample.run, name)
-        for reader in _stateful_below(topology, name) if changes.old_keys else ():
+        changes = _changes_at(sample.run, node.name)
+        for reader in _stateful_below(topology, node.name) if changes.old_keys else ():
             yield _issue(sample, node, reader, changes)
 
 

@@ -11,7 +11,7 @@ from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.trace import shown
 from kstreamnb.recording.trace_index import row_before
 from kstreamnb.state.versioned import LATEST_ROW
-from kstreamnb.topology.nodes import Sink, Source, walk
+from kstreamnb.topology.nodes import Source, walk
 
 
 class NodeArrival(NamedTuple):
@@ -28,7 +28,7 @@ class NodeArrival(NamedTuple):
 def sinks_of(run: RecordedRun, topic: str) -> list[str]:
     """Return the sinks that write to a topic, by its Kafka or topology name."""
     names = (topic, run.short(topic))
-    return [name for name, node in run.topology.nodes.items() if isinstance(node, Sink) and node.topic in names]
+    return [sink.name for sink in run.topology.sinks() if sink.topic in names]
 
 
 def above(run: RecordedRun, nodes: Collection[str]) -> list[str]:

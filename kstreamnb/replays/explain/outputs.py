@@ -84,9 +84,9 @@ def why_no_output(self: Navigation, topic: str, key: object = None) -> Explanati
 
 
 def _nobody_writes(run: RecordedRun, outcome: str, written: int) -> Explanation:
-    nodes = [node for node in run.topology.nodes.values() if isinstance(node, Sink)]
-    named = [f'"{node.topic}"' for node in nodes if isinstance(node.topic, str)]
-    chosen = [described(run, node.name) for node in nodes if not isinstance(node.topic, str)]
+    sinks = run.topology.sinks()
+    named = [f'"{sink.topic}"' for sink in sinks if isinstance(sink.topic, str)]
+    chosen = [described(run, sink.name) for sink in sinks if not isinstance(sink.topic, str)]
     why = f"no sink writes to it; there are {join_list(named) or 'no sinks'}"
     if chosen:
         why = f"{join_list(chosen)} chooses the topic of each record"
