@@ -74,7 +74,7 @@ def _changes_at(run: RecordedRun, name: str) -> _KeyChanges:
 def _record_of(run: RecordedRun, arrived: list[NodeArrival], positions: list[int], position: int) -> NodeArrival | None:
     """Return the record that a node was processing at a log position; None in a punctuation."""
     at = bisect_right(positions, position) - 1
-    if at < 0 or run.index.step_of(positions[at]) != run.index.step_of(position):
+    if at < 0 or arrived[at].step != run.index.step_of(position):
         return None
     return arrived[at]
 

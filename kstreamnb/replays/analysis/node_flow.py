@@ -18,11 +18,16 @@ class NodeArrival(NamedTuple):
     """A record at a node; ``position`` is its log position, ``went_on`` tells whether the node forwarded anything."""
 
     position: int
+    step: int
     task: str
     key: Any
     value: Any
     timestamp: int
     went_on: bool
+
+    def joined_by(self, selector: Callable[[Any, Any], Any] | None) -> Any:
+        """Return the key by which a join looks for partners: the one that a selector returns, if there is one."""
+        return self.key if selector is None else selector(self.key, self.value)
 
 
 def sinks_of(run: RecordedRun, topic: str) -> list[str]:
@@ -60,7 +65,8 @@ def arrivals(run: RecordedRun, node: str, children: Collection[str] | None = Non
     for position in came:
         entry = index.log[position]
         key, value, timestamp = (entry[3], entry[4], entry[2]) if source else entry[1:4]
-        yield NodeArrival(position, index.code(position).task, shown(key), shown(value), timestamp, position in went)
+        step, task = index.step_of(position), index.code(position).task
+        yield NodeArrival(position, step, task, shown(key), shown(value), timestamp, position in went)
 
 
 def is_about(have: object, key: object) -> bool:

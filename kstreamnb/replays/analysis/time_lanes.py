@@ -10,7 +10,7 @@ from kstreamnb.core.formatting import format_value
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.time import MAX_TIME_MS, Instant, instant_ms
 from kstreamnb.errors import EngineError, StateError
-from kstreamnb.hints import unknown
+from kstreamnb.hints import expect_known
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.replays.analysis.time_chart import Lane, TaskTime, TimeChart
 from kstreamnb.replays.analysis.time_sources import Dot, TimeSource, sources_of
@@ -55,9 +55,8 @@ class Lanes(NamedTuple):
 
 def time_chart(run: RecordedRun, store: str | None, lanes: Lanes) -> TimeChart:
     """Return the timeline of a store: by default of the first windowed aggregate, join or store, else of the input."""
-    known = list(dict.fromkeys(name for task in run.tasks.values() for name in task.stores))
-    if store is not None and store not in known:
-        raise unknown("store", store, known, error=StateError)
+    if store is not None:
+        expect_known("store", [store], run.stores, error=StateError)
     source = next(each for each in sources_of(run) if store in (None, each.name))
     dots = list(source.dots())
     chosen = _chosen(dots, lanes)
