@@ -46,7 +46,7 @@ class RunProfile(Tabular):
     stores: tuple[StoreCost, ...]
 
     @property
-    def header(self) -> tuple[str, ...]:  # type: ignore[override]
+    def header(self) -> tuple[str, ...]:
         """Names of the columns."""
         measured = any(each.cpu_share is not None for each in self.nodes)
         return ("node or store", "records", "bytes", *(("CPU",) if measured else ()), "state")

@@ -175,7 +175,7 @@ class TimeChart(Tabular):
         return sorted((record for task in self.tasks for record in task.records), key=lambda record: record.step)
 
     @property
-    def header(self) -> tuple[str, ...]:  # type: ignore[override]
+    def header(self) -> tuple[str, ...]:
         """Names of the columns."""
         return _HEADERS[self.kind]
 
