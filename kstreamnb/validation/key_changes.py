@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from kstreamnb.core.codec import encoder, key_partitioner
 from kstreamnb.core.formatting import format_value, join_list, pluralize
-from kstreamnb.core.record import Windowed
+from kstreamnb.core.record import unwindowed
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import SerdeError
 from kstreamnb.recording.recorded_run import RecordedRun
@@ -122,4 +122,4 @@ def _issue(sample: Replay, node: ProcessorNode, reader: ProcessorNode, changes: 
 
 def _keys_of(sample: Replay, stores: list[str]) -> set[str]:
     keys = (row.key for name in stores for row in sample.now.store(name))
-    return {format_value(key.key if isinstance(key, Windowed) else key) for key in keys}
+    return {format_value(unwindowed(key)) for key in keys}

@@ -119,7 +119,7 @@ def row_at(run: RecordedRun, task: str, store: str, key: object, position: int, 
 
     With ``as_of`` (ms) it is the version valid at that time, if the store keeps versions.
     """
-    owner = task if store in run.tasks[task].stores else "global"
+    owner = run.store_owner(task, store)
     result = run.tasks[owner].stores.get(store)
     if result is None or key is None:
         return None

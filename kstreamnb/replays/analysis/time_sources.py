@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from kstreamnb.core.formatting import format_interval, format_time, format_value
-from kstreamnb.core.record import Windowed
+from kstreamnb.core.record import Windowed, unwindowed
 from kstreamnb.core.time import MAX_TIME_MS, format_duration
 from kstreamnb.core.traits import AggregationWindows, JoinTraits
 from kstreamnb.core.windows import SessionWindows, SlidingWindows, UnlimitedWindows
@@ -177,7 +177,7 @@ class _Rows(TimeSource):
             for each in self.rows(task, self.name, raw_key, positions) if raw_key is not None else ():
                 time, value = self.time_of(each.step), None if each.row is None else each.row.value
                 if each.row is not None:
-                    key = each.row.key.key if isinstance(each.row.key, Windowed) else each.row.key
+                    key = unwindowed(each.row.key)
                 if time is not None:
                     yield self.dot(task, each.step, 0, key, value, time, None)
 
@@ -268,7 +268,7 @@ class _Join(TimeSource):
     def _found(self, traits: JoinTraits, arrival: NodeArrival, key: object) -> Iterator[int]:
         """Yield the steps that wrote the rows which a record found."""
         index = self.run.index
-        owner = arrival.task if traits.store in self.run.tasks[arrival.task].stores else "global"
+        owner = self.run.store_owner(arrival.task, traits.store)
         writes = index.writes(owner, traits.store)
         if traits.kind == "streams":
             for position in range(arrival.position, index.end(arrival.step)):

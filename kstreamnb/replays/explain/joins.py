@@ -279,7 +279,7 @@ def _absent(run: RecordedRun, node: str, look: _Look, key: object) -> Unmatched:
 
 def _absence(run: RecordedRun, node: str, look: _Look) -> Explanation:
     task = look.arrival.task
-    owner = task if look.store in run.tasks[task].stores else "global"
+    owner = run.store_owner(task, look.store)
     table, at = run.tasks[owner].stores[look.store], run.index.step_of(look.position)
     raw_key, writes = table.keys.encode(look.key), run.index.writes(owner, look.store)
     same_key = writes.get(raw_key) or writes.get((raw_key, -1)) or []
