@@ -67,10 +67,6 @@ class RecordedRun:
         """Names of the stores of all tasks."""
         return tuple(dict.fromkeys(name for task in self.tasks.values() for name in task.stores))
 
-    def store_owner(self, task: str, store: str) -> str:
-        """Return the id of the task whose store the nodes of a task use: its own, or a global one."""
-        return task if store in self.tasks[task].stores else "global"
-
     def owner(self, position: int) -> RecordedRun:
         """Return the run that a log entry belongs to: another one if several applications share the log."""
         return self

@@ -114,12 +114,17 @@ def _came(run: RecordedRun, node: str, position: int, key: object) -> int | None
     return None
 
 
+def store_owner(run: RecordedRun, task: str, store: str) -> str:
+    """Return the id of the task whose store the nodes of a task use: its own, or a global one."""
+    return task if store in run.tasks[task].stores else "global"
+
+
 def row_at(run: RecordedRun, task: str, store: str, key: object, position: int, as_of: int | None = None) -> Any:
     """Return a store's raw row of a key as of a log position, cached or not; None for no row.
 
     With ``as_of`` (ms) it is the version valid at that time, if the store keeps versions.
     """
-    owner = run.store_owner(task, store)
+    owner = store_owner(run, task, store)
     result = run.tasks[owner].stores.get(store)
     if result is None or key is None:
         return None

@@ -15,7 +15,7 @@ from kstreamnb.core.windows import SessionWindows, SlidingWindows, UnlimitedWind
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.steps import Drop
 from kstreamnb.recording.store_rows import StoredRow, stored_rows
-from kstreamnb.replays.analysis.node_flow import NodeArrival, above, arrivals
+from kstreamnb.replays.analysis.node_flow import NodeArrival, above, arrivals, store_owner
 from kstreamnb.replays.analysis.open_windows import closes_at, windowed_nodes
 from kstreamnb.replays.analysis.time_chart import ChartKind, Fate, Link, TimedRecord, TimeSpan
 from kstreamnb.state import InCache
@@ -268,7 +268,7 @@ class _Join(TimeSource):
     def _found(self, traits: JoinTraits, arrival: NodeArrival, key: object) -> Iterator[int]:
         """Yield the steps that wrote the rows which a record found."""
         index = self.run.index
-        owner = self.run.store_owner(arrival.task, traits.store)
+        owner = store_owner(self.run, arrival.task, traits.store)
         writes = index.writes(owner, traits.store)
         if traits.kind == "streams":
             for position in range(arrival.position, index.end(arrival.step)):

@@ -16,7 +16,7 @@ from kstreamnb.errors import EngineError
 from kstreamnb.hints import expect_known
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.store_rows import stored_rows
-from kstreamnb.replays.analysis.node_flow import NodeArrival, arrivals, is_about, row_at
+from kstreamnb.replays.analysis.node_flow import NodeArrival, arrivals, is_about, row_at, store_owner
 from kstreamnb.replays.explain.explanation import Explanation, Explanations, described
 from kstreamnb.replays.navigation import Navigation
 from kstreamnb.state.store import Store
@@ -279,7 +279,7 @@ def _absent(run: RecordedRun, node: str, look: _Look, key: object) -> Unmatched:
 
 def _absence(run: RecordedRun, node: str, look: _Look) -> Explanation:
     task = look.arrival.task
-    owner = run.store_owner(task, look.store)
+    owner = store_owner(run, task, look.store)
     table, at = run.tasks[owner].stores[look.store], run.index.step_of(look.position)
     raw_key, writes = table.keys.encode(look.key), run.index.writes(owner, look.store)
     same_key = writes.get(raw_key) or writes.get((raw_key, -1)) or []
