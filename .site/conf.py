@@ -1,4 +1,8 @@
-"""Sphinx's configuration: Markdown and notebooks as they are in the repository, and a generated reference."""
+"""Sphinx's configuration: Markdown and notebooks as they are in the repository, and a generated reference.
+
+Sphinx calls its handlers with the kind, the full name and the object that a docstring belongs to; they change ``lines``,
+the docstring's, in place.
+"""
 
 import builtins
 import inspect
@@ -71,16 +75,7 @@ _FACT = re.compile(r"(Shape|Units|Late|Raises|Source): \S")
 
 
 def join_facts(app: object, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
-    """Join the indented lines after "Shape: …" and the like to it, which docutils takes for a definition list.
-
-    Args:
-        app: Sphinx.
-        what: the kind of the documented object.
-        name: its full name.
-        thing: the object.
-        options: those of the directive.
-        lines: the docstring, which is changed in place.
-    """
+    """Join the indented lines after "Shape: …" and the like to it, which docutils takes for a definition list."""
     joined: list[str] = []
     for line in lines:
         if joined and _FACT.match(joined[-1]) and line.startswith("    "):
@@ -91,16 +86,7 @@ def join_facts(app: object, what: str, name: str, thing: object, options: object
 
 
 def add_arguments(app: object, what: str, name: str, thing: type, options: object, lines: list[str]) -> None:
-    """Add the section "Args" of the class whose constructor a class inherits, unless its own docstring has one.
-
-    Args:
-        app: Sphinx.
-        what: the kind of the documented object.
-        name: its full name.
-        thing: the object.
-        options: those of the directive.
-        lines: the docstring, which is changed in place.
-    """
+    """Add the section "Args" of the class whose constructor a class inherits, unless its own docstring has one."""
     if what == "class" and not issubclass(thing, Handle) and not documented_arguments(thing.__doc__):
         for base in thing.__mro__[1:]:
             if entries := documented_arguments(base.__doc__):
@@ -112,14 +98,7 @@ def add_arguments(app: object, what: str, name: str, thing: type, options: objec
 
 
 def hide_constructor(app: object, what: str, name: str, thing: object, *_: object) -> tuple[str, None] | None:
-    """Leave out the arguments of streams, tables and results, which no user makes; of results, show the fields.
-
-    Args:
-        app: Sphinx.
-        what: the kind of the documented object.
-        name: its full name.
-        thing: the object.
-    """
+    """Leave out the arguments of streams, tables and results, which no user makes; of results, show the fields."""
     if what != "class" or not isinstance(thing, type):
         return None
     if thing in returned_classes() and (is_dataclass(thing) or issubclass(thing, tuple)):
@@ -130,27 +109,13 @@ def hide_constructor(app: object, what: str, name: str, thing: object, *_: objec
 
 
 def keep_first_line(app: object, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
-    """Keep a property's first line, which napoleon would split at a colon into a type and a text.
-
-    Args:
-        app: Sphinx.
-        what: the kind of the documented object.
-        name: its full name.
-        thing: the object.
-        options: those of the directive.
-        lines: the docstring, which is changed in place.
-    """
+    """Keep a property's first line, which napoleon would split at a colon into a type and a text."""
     if what == "property":
         lines.insert(0, "")
 
 
 def mend_names(app: Sphinx, page: nodes.document) -> None:
-    """Show results without their modules, and link no builtin type: a field of the same name may be on some page.
-
-    Args:
-        app: Sphinx.
-        page: the page.
-    """
+    """Show results without their modules, and link no builtin type: a field of the same name may be on some page."""
     for reference in list(page.findall(addnodes.pending_xref)):
         if hasattr(builtins, reference["reftarget"]):
             reference.replace_self(reference.children)
@@ -160,16 +125,7 @@ def mend_names(app: Sphinx, page: nodes.document) -> None:
 
 
 def name_java(app: object, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
-    """Add Java's name of a class or a member after its first paragraph, unless its docstring has the name.
-
-    Args:
-        app: Sphinx.
-        what: the kind of the documented object.
-        name: its full name.
-        thing: the object.
-        options: those of the directive.
-        lines: the docstring, which is changed in place.
-    """
+    """Add Java's name of a class or a member after its first paragraph, unless its docstring has the name."""
     if line := java_line(name, "\n".join(lines)):
         end = next((number for number, text in enumerate(lines) if not text.strip()), len(lines))
         lines[end:end] = ["", line]

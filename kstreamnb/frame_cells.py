@@ -101,7 +101,7 @@ def aware_ms(instant: datetime) -> int:
     return floor(instant.timestamp()) * 1000 + instant.microsecond // 1000
 
 
-def pandas_values(series: Any, other: Callable[[object], Any] = _unchanged) -> list[Any]:
+def pandas_values(series: Any, other: Callable[[object], Any]) -> list[Any]:
     """Return the cells of a pandas column as JSON can hold them; numbers without gaps by a fast path."""
     if series.dtype.kind in "iub" and not hasattr(series.dtype, "na_value"):
         return cast("list[Any]", series.tolist())

@@ -72,7 +72,7 @@ class FramedTable(Tabular, Framed):
     """The greatest number of rows to display."""
 
     @property
-    def header(self) -> tuple[str, ...]:  # type: ignore[override]  # it follows from the rows
+    def header(self) -> tuple[str, ...]:
         """The titles of the columns."""
         return tuple(map(heading, self._first()))
 

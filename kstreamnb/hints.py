@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
@@ -93,6 +93,15 @@ def unknown(
     hint = hint or (from_java(str(name), names) if kind == "option" else None)
     hint = " Otherwise ".join(filter(None, (did_you_mean(name, names), hint))) or None
     return error(f'{kind} "{name}" does not exist', detail=detail or existing(names, name), hint=hint, origin=origin)
+
+
+def expect_known(
+    kind: str, names: Iterable[object], known: Collection[object], *, error: type[KStreamError], hint: str | None = None
+) -> None:
+    """Raise the error of `unknown` for the first of these names that does not exist."""
+    for name in names:
+        if name not in known:
+            raise unknown(kind, name, known, error=error, hint=hint)
 
 
 def existing(names: Iterable[object], near: object = "") -> str:

@@ -228,6 +228,11 @@ class Windowed(_WindowedFields[K], Suggesting):
         return f"{self.key}@{self.start}/{self.end}"
 
 
+def unwindowed(key: Any) -> Any:
+    """Return the key within its window; another key as it is."""
+    return key.key if isinstance(key, Windowed) else key
+
+
 class _RecordFields(NamedTuple):
     key: Any
     value: Any

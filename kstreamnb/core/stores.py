@@ -15,7 +15,7 @@ from kstreamnb.core.record import Headers
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import NamesSerdes
 from kstreamnb.core.time import Duration, duration_ms
-from kstreamnb.errors import ConfigError, unknown
+from kstreamnb.errors import ConfigError, expect_known
 from kstreamnb.suggesting import Suggesting
 
 StoreKind: TypeAlias = Literal[
@@ -406,10 +406,7 @@ class Stores(Suggesting):
         Raises: ConfigError for an option that is not a field of `StoreSpec`.
         """
         expect(supplier, StoreSpec, "supplier", hint='write for example Stores.in_memory_key_value_store("name")')
-        known = [each.name for each in fields(StoreSpec)]
-        for option in options:
-            if option not in known:
-                raise unknown("option", option, known, error=ConfigError)
+        expect_known("option", options, [each.name for each in fields(StoreSpec)], error=ConfigError)
         return replace(supplier, key_serde=key_serde, value_serde=value_serde, **options)
 
     versioned_key_value_store_builder = key_value_store_builder
@@ -485,9 +482,7 @@ def with_times(supplier: StoreSpec, **fields: Any) -> StoreSpec:
 
 
 def _spec(name: str, kind: StoreKind, options: StoreOptions, **fields: Any) -> StoreSpec:
-    for option in options:
-        if option not in StoreOptions.__annotations__:
-            raise unknown("option", option, StoreOptions.__annotations__, error=ConfigError)
+    expect_known("option", options, StoreOptions.__annotations__, error=ConfigError)
     return StoreSpec(name, kind, **{**fields, **options})
 
 

@@ -96,7 +96,11 @@ class Tabular(Displayed):
     """A value that displays as a title, a table and closing lines, the same in text and in HTML."""
 
     __slots__ = ()
-    header: Sequence[str] = ()
+
+    @property
+    def header(self) -> Sequence[str]:
+        """The titles of the columns; most subclasses set it as an attribute."""
+        return ()
 
     @property
     def title(self) -> str:

@@ -10,7 +10,7 @@ from kstreamnb.course.answers import Refused, failure
 from kstreamnb.course.content import Exercise, exercises
 from kstreamnb.course.forms import HasForms, box, folded
 from kstreamnb.errors import KStreamError
-from kstreamnb.hints import unknown
+from kstreamnb.hints import expect_known
 
 _GREEN, _AMBER = "#2c974b", "#a87000"
 _NO_ANSWER = "replace the three dots by your answer, then run this cell again."
@@ -126,6 +126,5 @@ def solution(name: str) -> str:
 
 def _named(name: str) -> Exercise:
     known = exercises(name.partition(".")[0])
-    if name not in known:
-        raise unknown("exercise", name, known, error=KStreamError)
+    expect_known("exercise", [name], known, error=KStreamError)
     return known[name]

@@ -10,7 +10,7 @@ from pathlib import Path
 from kstreamnb.core.arguments import check_arguments
 from kstreamnb.course.forms import HasForms
 from kstreamnb.errors import KStreamError
-from kstreamnb.hints import unknown
+from kstreamnb.hints import expect_known
 
 _DRAWINGS = Path(__file__).parent / "drawings"
 
@@ -46,6 +46,5 @@ def picture(name: str) -> Picture:
     """
     check_arguments(picture, locals())
     names = sorted(path.stem for path in _DRAWINGS.glob("*.svg"))
-    if name not in names:
-        raise unknown("picture", name, names, error=KStreamError)
+    expect_known("picture", [name], names, error=KStreamError)
     return Picture(name, (_DRAWINGS / f"{name}.svg").read_text(encoding="utf-8"))

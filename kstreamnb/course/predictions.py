@@ -15,7 +15,7 @@ from kstreamnb.course.answers import flat, number_of
 from kstreamnb.course.content import Question, questions
 from kstreamnb.course.forms import HasForms, box, listing
 from kstreamnb.errors import KStreamError
-from kstreamnb.hints import unknown
+from kstreamnb.hints import expect_known
 
 _BLUE = "#2f81f7"
 _given: dict[str, object] = {}
@@ -209,6 +209,5 @@ def _folded(value: object) -> str:
 
 def _named(name: str) -> Question:
     known = questions(name.partition(".")[0])
-    if name not in known:
-        raise unknown("question", name, known, error=KStreamError)
+    expect_known("question", [name], known, error=KStreamError)
     return known[name]

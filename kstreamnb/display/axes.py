@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from kstreamnb.core.formatting import format_time
 from kstreamnb.core.time import MAX_TIME_MS
 
+_MOST_NUMBERS = 4  # on an axis, beside 0
 _SECOND, _MINUTE, _HOUR, _DAY = 1000, 60_000, 3_600_000, 86_400_000
 _STEPS = (
     *(unit * ten for ten in (1, 10, 100) for unit in (1, 2, 5)),
@@ -49,7 +50,7 @@ def time_ticks(first_ms: int, last_ms: int, most: int = 8) -> list[int]:
     return list(range(-(-first_ms // step) * step, last_ms + 1, step))
 
 
-def number_ticks(high: float, most: int = 4) -> list[float]:
+def number_ticks(high: float) -> list[float]:
     """Return round numbers from 0 to at least ``high``.
 
     Example:
@@ -57,9 +58,9 @@ def number_ticks(high: float, most: int = 4) -> list[float]:
         ([0, 10, 20, 30, 40], [0, 1])
     """
     step = 1.0
-    while high / step > most:
+    while high / step > _MOST_NUMBERS:
         step *= 10
-    step = next(part for part in (step / 10, step / 5, step / 2, step) if high / part <= most or part == step)
+    step = next(part for part in (step / 10, step / 5, step / 2, step) if high / part <= _MOST_NUMBERS or part == step)
     step = max(step, 1)
     count = max(1, -(-int(high) // int(step)))
     return [int(step) * number for number in range(count + 1)]

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from kstreamnb.core.formatting import clean, format_interval, format_time, format_value
-from kstreamnb.core.record import Windowed
+from kstreamnb.core.record import unwindowed
 from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.display.axes import Scale, time_label, time_ticks
 from kstreamnb.display.canvas import Canvas
@@ -205,8 +205,7 @@ def _value_text(span: TimeSpan, value: str | None, width: float, *, named: bool)
     """Return a bar's value, with its key if the lane holds several, cut to the width of the bar."""
     if not value:
         return ""
-    key = span.key.key if isinstance(span.key, Windowed) else span.key
-    text, room = f"{format_value(key)}: {value}" if named else value, int((width - 4) / _LETTER)
+    text, room = f"{format_value(unwindowed(span.key))}: {value}" if named else value, int((width - 4) / _LETTER)
     return text if len(text) <= room else f"{text[: room - 1]}…" if room > 3 else ""
 
 
@@ -257,7 +256,7 @@ def _about_record(record: TimedRecord) -> str:
 
 
 def _about_span(span: TimeSpan) -> str:
-    key = span.key.key if isinstance(span.key, Windowed) else span.key
+    key = unwindowed(span.key)
     interval = (
         f"from {format_time(span.start_ms)} to the end"
         if span.end_ms >= MAX_TIME_MS

@@ -17,7 +17,7 @@ from kstreamnb.core.serdes import serde_or_none
 from kstreamnb.core.signatures import check_runs
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.time import duration_ms
-from kstreamnb.errors import ConfigError, unknown
+from kstreamnb.errors import ConfigError, expect_known
 from kstreamnb.suggesting import Suggesting
 from kstreamnb.topology.validation import check_offset_reset as check_reset
 
@@ -148,10 +148,7 @@ class Options(Suggesting):
 
 def check_known(kind: type[Options], names: Iterable[str]) -> None:
     """Raise ConfigError for a name that is not a field of an option class."""
-    known = [each.name for each in attrs.fields(kind)]
-    for name in names:
-        if name not in known:
-            raise unknown("option", name, known, error=ConfigError)
+    expect_known("option", names, [each.name for each in attrs.fields(kind)], error=ConfigError)
 
 
 class Setting(Generic[T]):

@@ -31,7 +31,8 @@
 
 An error has one primary line (lower case, one fact, no full stop, the user's words in double quotes).
 Detail, hint and location are notes, so that Python and IPython print them under the message. `unknown` makes the
-error for a name that does not exist. Each kind has a page with its cause, an example and its remedy: ``error.url``.
+error for a name that does not exist, and `expect_known` raises it. Each kind has a page with its cause, an example
+and its remedy: ``error.url``.
 """
 
 from kstreamnb.errors.base import DOCUMENTATION as DOCUMENTATION
@@ -64,6 +65,7 @@ from kstreamnb.errors.engine import TransactionTimeoutError as TransactionTimeou
 from kstreamnb.errors.engine import UnknownTopicError as UnknownTopicError
 from kstreamnb.hints import did_you_mean as did_you_mean
 from kstreamnb.hints import existing as existing
+from kstreamnb.hints import expect_known as expect_known
 from kstreamnb.hints import unknown as unknown
 
 __all__ = [_name for _name, _value in list(globals().items()) if callable(_value)]

@@ -27,7 +27,7 @@ from confluent_kafka import (
 from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.time import Duration, Instant, duration_ms
-from kstreamnb.errors import ApplicationStateError, CheckpointError, ConfigError, UnknownTopicError, unknown
+from kstreamnb.errors import ApplicationStateError, CheckpointError, ConfigError, UnknownTopicError, expect_known
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.kafka.client import Servers, client, connection, kafka_error
@@ -150,9 +150,7 @@ def plan_reset(
         to = _Instant(now_ms - duration_ms(by_duration, "by_duration"))
     asked = input_topics if isinstance(input_topics, Mapping) else dict.fromkeys(input_topics, to)
     wanted = {**asked, **dict.fromkeys(intermediate_topics, "latest")}
-    for topic in wanted:
-        if topic not in topics:
-            raise unknown("topic", topic, topics, error=UnknownTopicError)
+    expect_known("topic", wanted, topics, error=UnknownTopicError)
     positions = {topic: offsets_at(admin, topic, position) for topic, position in sorted(wanted.items())}
     if shift_by is not None:
         positions = _shifted(admin, application, asked, positions, shift_by)
@@ -322,9 +320,7 @@ def _owned(
     else:
         internal = [name for name in topics if name.startswith(f"{application}-") and name.endswith(_INTERNAL)]
     if chosen:
-        others = sorted(set(chosen) - set(internal))
-        if others:
-            raise unknown(f'internal topic of "{application}":', others[0], internal, error=ConfigError)
+        expect_known(f'internal topic of "{application}":', sorted(chosen), internal, error=ConfigError)
         internal = [name for name in internal if name in chosen]
     marker = _marker(application)
     return tuple(sorted([*internal, *([marker] if marker in topics else [])]))
@@ -332,10 +328,7 @@ def _owned(
 
 def _downstream(admin: Admin, topology: Topology | None, existing: Mapping[str, int]) -> tuple[str, ...]:
     """Warn consumers of the output: old results stay in the topics, and the new run adds its own."""
-    from kstreamnb.topology.nodes import Sink
-
-    nodes = () if topology is None else topology.nodes.values()
-    written = {node.topic for node in nodes if isinstance(node, Sink) and isinstance(node.topic, str)}
+    written = set() if topology is None else {sink.topic for sink in topology.sinks() if isinstance(sink.topic, str)}
     topics, lines = sorted(existing.keys() & written), []
     first, last = admin.offsets(topics, "earliest"), admin.offsets(topics, "latest")
     for topic in topics:

@@ -28,7 +28,7 @@ from confluent_kafka.admin import AdminClient
 from kstreamnb.closing import Closing
 from kstreamnb.core.progress import under_way
 from kstreamnb.data_files import text_of
-from kstreamnb.errors import BrokerError, ConfigError, unknown
+from kstreamnb.errors import BrokerError, ConfigError, expect_known
 from kstreamnb.kafka.java import KAFKA_VERSION, java, kafka_jars, run_tool
 from kstreamnb.kafka.storage.temp_dirs import temp_dir
 
@@ -103,8 +103,7 @@ class LocalBroker(Closing):
 
         Raises: ConfigError for a user that the broker was not started with.
         """
-        if user not in self.users:
-            raise unknown("user", user, self.users, error=ConfigError)
+        expect_known("user", [user], self.users, error=ConfigError)
         return {
             "bootstrap.servers": self._guarded,
             "security.protocol": "SASL_PLAINTEXT",

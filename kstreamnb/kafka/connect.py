@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from kstreamnb.core.arguments import at_least, check_arguments
 from kstreamnb.data_files import text_of
-from kstreamnb.errors import ConfigError, unknown
+from kstreamnb.errors import ConfigError, expect_known
 
 _SINKS: dict[str, dict[str, str]] = tomllib.loads(text_of(__package__, "connect_sinks.toml"))
 _JSON = {"value.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "false"}
@@ -59,8 +59,7 @@ def connect_config(
         ('false', 'delete')
     """
     check_arguments(connect_config, locals())
-    if kind not in _SINKS:
-        raise unknown("kind of connector", kind, _SINKS, error=ConfigError)
+    expect_known("kind of connector", [kind], _SINKS, error=ConfigError)
     at_least(1, tasks, "tasks")
     own = dict(settings or {})
     if schema_registry is not None:

@@ -239,10 +239,10 @@ def _example(function: str, doc: str) -> Iterator[str]:
 
 def _frames(error: BaseException) -> list[str]:
     """Return the user's frames, outermost first; files by name, never by folder."""
-    frames = traceback.extract_tb(error.__traceback__)
-    shown = []
-    for frame in frames:
-        if frame.filename.startswith((_PACKAGE, "<kstreamnb", "<attrs", "<frozen", "<string>", *_LIBRARIES)):
+    trace, shown = error.__traceback__, list[str]()
+    for (running, _), frame in zip(traceback.walk_tb(trace), traceback.extract_tb(trace), strict=True):
+        package = str(running.f_globals.get("__name__")).partition(".")[0]  # a dataclass has methods without a file
+        if package == "kstreamnb" or frame.filename.startswith(("<kstreamnb", "<attrs", "<frozen", *_LIBRARIES)):
             continue
         origin = origin_of(frame.filename, frame.lineno or 0)
         where = f" in {frame.name}" if frame.name != "<module>" else ""

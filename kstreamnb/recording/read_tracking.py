@@ -11,7 +11,6 @@ from typing import Any, TypeAlias, TypeVar
 
 from kstreamnb.state import Rows
 from kstreamnb.state.store import Store
-from kstreamnb.topology.nodes import ProcessorNode
 from kstreamnb.topology.topology import Topology
 
 R = TypeVar("R")
@@ -25,9 +24,8 @@ OWN_ROWS = ("replace", "fold", "fold by time")
 
 def stores_to_watch(topology: Topology) -> frozenset[str]:
     """Return the names of stores that a node reads other than to fold or replace its own rows."""
-    nodes = [node for node in topology.nodes.values() if isinstance(node, ProcessorNode)]
-    used = {name for node in nodes if node.row_use not in OWN_ROWS for name in node.stores}
-    if any(node.row_use == "any" for node in nodes):
+    used = {name for node in topology.processors() if node.row_use not in OWN_ROWS for name in node.stores}
+    if any(node.row_use == "any" for node in topology.processors()):
         used |= topology.global_stores.keys()
     return frozenset(used | topology.global_stores.keys())
 

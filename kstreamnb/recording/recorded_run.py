@@ -62,6 +62,11 @@ class RecordedRun:
         """Return all steps. They are not cached, so that a run and its log can be garbage-collected."""
         return Steps(self)
 
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """Names of the stores of all tasks."""
+        return tuple(dict.fromkeys(name for task in self.tasks.values() for name in task.stores))
+
     def owner(self, position: int) -> RecordedRun:
         """Return the run that a log entry belongs to: another one if several applications share the log."""
         return self

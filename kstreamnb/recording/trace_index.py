@@ -169,7 +169,7 @@ class _Track:
 
     def __init__(self, log: list[Entry], positions: array[int]) -> None:
         self._log, self._positions = log, positions
-        self._done, self._rows = 0, {}  # type: ignore[var-annotated]
+        self._done, self._rows = 0, dict[Hashable, object]()
 
     def at(self, end: int) -> dict[Hashable, object]:
         """Return the content at a log length."""

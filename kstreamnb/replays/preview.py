@@ -17,7 +17,6 @@ from kstreamnb.replays.replay_sample import least_partitions
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.event_time import has_own_extractor
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
-from kstreamnb.topology.nodes import Sink
 from kstreamnb.topology.topology import Topology
 
 
@@ -196,10 +195,6 @@ def _shown_as_is(topology: Topology) -> Topology:
     """Return the same topology with a sink that passes values through unchanged."""
     result = copy(topology)
     as_is = _AsItIs()
-    result.nodes = {
-        name: replace(node, key_serde=as_is, value_serde=as_is)
-        if isinstance(node, Sink) and node.topic == PREVIEW
-        else node
-        for name, node in topology.nodes.items()
-    }
+    sinks = (sink for sink in topology.sinks() if sink.topic == PREVIEW)
+    result.nodes = topology.nodes | {sink.name: replace(sink, key_serde=as_is, value_serde=as_is) for sink in sinks}
     return result

@@ -24,7 +24,6 @@ from kstreamnb.replays.queries import Queries
 from kstreamnb.runtime.task.task import Task
 from kstreamnb.suggesting import Suggesting
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
-from kstreamnb.topology.nodes import Sink
 from kstreamnb.topology.topology import Topology
 
 
@@ -112,8 +111,7 @@ class Replay(Queries, Suggesting, Displayed):
             >>> replay(builder.build(), sample).output("large")[0].value
             3
         """
-        sinks = (node.topic for node in self.topology.nodes.values() if isinstance(node, Sink))
-        known = {*sinks, *self.run.topics(), self.run.config.dead_letter_topic}
+        known = {*(sink.topic for sink in self.topology.sinks()), *self.run.topics(), self.run.config.dead_letter_topic}
         names = sorted(name for name in known if isinstance(name, str))
         positions = self.run.output_positions(topic)
         if topic not in names and did_you_mean(topic, names) and not positions:

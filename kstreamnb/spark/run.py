@@ -20,7 +20,7 @@ from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.progress import under_way
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.time import instant_ms
-from kstreamnb.errors import ConfigError, TopologyError, unknown
+from kstreamnb.errors import ConfigError, TopologyError, expect_known
 from kstreamnb.frame_cells import warn_of_cut, warn_of_unit
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.spark.execution.batch_operator import (
@@ -141,10 +141,9 @@ def _frames(
     is_frames = isinstance(inputs, Mapping)
     if not is_frames:
         inputs = {**{topic: [] for topic in wanted}, **grouped(inputs, attrgetter("topic"))}
+    expect_known("input topic", inputs, sorted(wanted), error=ConfigError)
     frames: dict[str, DataFrame] = {}
     for topic, given in inputs.items():
-        if topic not in wanted:
-            raise unknown("input topic", topic, sorted(wanted), error=ConfigError)
         serdes, count = reader_serdes(application.plan, topic), application.partitions.get(topic, 1)
         with at_source(application.plan, topic):
             if not is_frames:

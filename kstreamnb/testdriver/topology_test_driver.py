@@ -18,7 +18,7 @@ from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import serde_or_none
 from kstreamnb.core.time import MAX_TIME_MS, Clock, duration_ms, instant_ms, time_ms
 from kstreamnb.errors import ApplicationStateError, ConfigError, EngineError, StateError
-from kstreamnb.hints import unknown
+from kstreamnb.hints import expect_known, unknown
 from kstreamnb.recording.events import Event
 from kstreamnb.recording.trace import Recording
 from kstreamnb.runtime.context.config import Config
@@ -112,8 +112,7 @@ class TopologyTestDriver(Suggesting, Displayed, Closing):
         stores: InitialState | None = None,
     ) -> None:
         expect(topology, Topology, "topology", hint="pass the result of builder.build()")
-        if task_layout not in get_args(Layout):
-            raise unknown("task layout", task_layout, get_args(Layout), error=ConfigError)
+        expect_known("task layout", [task_layout], get_args(Layout), error=ConfigError)
         if not (observe is None or isinstance(observe, Recording) or callable(observe)):
             raise ConfigError(f'expected a Recording or a function, got type "{type(observe).__name__}"')
         if verify is None:

@@ -150,7 +150,7 @@ class Counterexample(Tabular):
     error: BaseException | None = None
 
     @property
-    def header(self) -> Sequence[str]:  # type: ignore[override]
+    def header(self) -> Sequence[str]:
         """Columns of the sample."""
         return self.sample.shown_cells()[0]
 

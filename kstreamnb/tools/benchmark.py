@@ -20,7 +20,7 @@ from kstreamnb.background import wait_until
 from kstreamnb.core.arguments import check_arguments
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.errors import ConfigError, EngineError, extra
-from kstreamnb.hints import unknown
+from kstreamnb.hints import expect_known
 from kstreamnb.simulation.cluster import ClusterDriver
 from kstreamnb.topology.topology import Topology
 
@@ -112,10 +112,9 @@ def benchmark(
         ('s', ['restore of 1,000,000 records'])
     """
     check_arguments(benchmark, locals())
+    expect_known("benchmark", [name], ("latency", "failover", "restore"), error=ConfigError)
     if name == "restore":
         return _restore(records)
-    if name not in ("latency", "failover"):
-        raise unknown("benchmark", name, ("latency", "failover", "restore"), error=ConfigError)
     with _deployments(spark, bootstrap_servers) as start:
         if name == "failover":
             return _failover(start, kills)

@@ -12,7 +12,6 @@ from kstreamnb.core.record import Headers
 from kstreamnb.core.traits import OperatorTraits
 from kstreamnb.replays.replay import Replay
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
-from kstreamnb.topology.nodes import ProcessorNode
 
 
 @dataclass(frozen=True)
@@ -58,11 +57,9 @@ def node_seconds(replay: Replay) -> dict[str, float]:
     """
     run, seconds, nested = replay.run, defaultdict[str, float](float), list[float]()
     timed = copy(replay.topology)
-    timed.nodes = {
-        name: replace(node, operator=_Timed(name, node.operator, seconds, nested))
-        if isinstance(node, ProcessorNode)
-        else node
-        for name, node in replay.topology.nodes.items()
+    timed.nodes = timed.nodes | {
+        node.name: replace(node, operator=_Timed(node.name, node.operator, seconds, nested))
+        for node in replay.topology.processors()
     }
     records = [run.consumed(position) for position in run.index.positions_of("consumed")]
     counts = {topic: count for topic, count in run.partitions.items() if topic not in timed.internal_topics}

@@ -85,7 +85,7 @@ class Parity(Tabular):
         return same and not any(difference.rows for difference in self.differences.values())
 
     @property
-    def header(self) -> tuple[str, ...]:  # type: ignore[override]  # the engines are columns
+    def header(self) -> tuple[str, ...]:
         """Engines are columns."""
         return ("topic", "partition", *(each.engine for each in self.outcomes), "")
 

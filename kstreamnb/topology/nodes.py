@@ -197,5 +197,11 @@ class NodeGraph(Protocol):
     def sources(self) -> tuple[Source, ...]:
         """Return the source nodes in the order in which they were added."""
 
+    def processors(self) -> tuple[ProcessorNode, ...]:
+        """Return the processor nodes in the order in which they were added."""
+
+    def sinks(self) -> tuple[Sink, ...]:
+        """Return the sink nodes in the order in which they were added."""
+
     def subtopologies(self) -> tuple[Subtopology, ...]:
         """Return the sub-topologies with Kafka's ids."""

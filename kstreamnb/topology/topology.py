@@ -318,6 +318,14 @@ class Topology(Suggesting, Displayed):
         """Return source nodes in the order in which they were added."""
         return tuple(node for node in self.nodes.values() if isinstance(node, Source))
 
+    def processors(self) -> tuple[ProcessorNode, ...]:
+        """Return processor nodes in the order in which they were added."""
+        return tuple(node for node in self.nodes.values() if isinstance(node, ProcessorNode))
+
+    def sinks(self) -> tuple[Sink, ...]:
+        """Return sink nodes in the order in which they were added."""
+        return tuple(node for node in self.nodes.values() if isinstance(node, Sink))
+
     def children(self, name: str) -> tuple[str, ...]:
         """Return names of the nodes that receive the records of ``name``, in the order in which they were added.
 

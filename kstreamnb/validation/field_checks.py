@@ -14,7 +14,7 @@ from kstreamnb.core.formatting import join_list
 from kstreamnb.core.operator import functions_in
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.hints import did_you_mean
-from kstreamnb.topology.nodes import Node, ProcessorNode, Sink, Source, walk
+from kstreamnb.topology.nodes import Node, ProcessorNode, Source, walk
 from kstreamnb.topology.topology import Topology
 from kstreamnb.validation.issue import Issue
 
@@ -23,16 +23,14 @@ _KEEPS_VALUES = ("filter", "filter_not", "peek", "select_key", "group_by", "repa
 
 def field_findings(topology: Topology, records: Sequence[TopicRecord]) -> Iterator[Issue]:
     """Yield an issue for every field that a function reads and no record of its topics has."""
-    for name, node in topology.nodes.items():
-        if not isinstance(node, ProcessorNode):
-            continue
+    for node in topology.processors():
         topics = _topics_of(topology, node)
         wanted = [field for function in _functions(node) for field in read_fields(function)] if topics else []
         values = [record.value for record in records if record.topic in topics] if wanted else []
         missing = _missing(wanted, values)
         known = dict.fromkeys(str(field) for value in values if value for field in value) if missing else {}
         for field in missing:
-            yield _issue(name, node, field, list(known), sorted(topics))
+            yield _issue(node, field, list(known), sorted(topics))
 
 
 def _missing(wanted: list[str], values: list[object]) -> list[str]:
@@ -71,11 +69,11 @@ def read_fields(function: FunctionType) -> list[str]:
     return list(names)
 
 
-def _issue(name: str, node: ProcessorNode, wanted: str, known: list[str], topics: list[str]) -> Issue:
+def _issue(node: ProcessorNode, wanted: str, known: list[str], topics: list[str]) -> Issue:
     of = join_list(f'"{topic}"' for topic in topics)
     fact = f'it reads the field "{wanted}", which no record of {of} in the sample has'
     remedy = did_you_mean(wanted, known) or f"the fields are {join_list(known)}"
-    return Issue("warning", f'"{name}"', fact, remedy, node.origin)
+    return Issue("warning", f'"{node.name}"', fact, remedy, node.origin)
 
 
 def _topics_of(topology: Topology, node: Node) -> set[str]:
@@ -86,8 +84,8 @@ def _topics_of(topology: Topology, node: Node) -> set[str]:
         each = topology.nodes[name]
         yield from each.parents
         topics = internal.keys() & set(each.topics) if isinstance(each, Source) else ()
-        for sink in topology.nodes.values():
-            if isinstance(sink, Sink) and sink.topic in topics:
+        for sink in topology.sinks():
+            if sink.topic in topics:
                 yield from sink.parents
 
     above = [topology.nodes[name] for name in walk(node.parents, before)]

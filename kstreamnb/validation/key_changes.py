@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from kstreamnb.core.codec import encoder, key_partitioner
 from kstreamnb.core.formatting import format_value, join_list, pluralize
-from kstreamnb.core.record import Windowed
+from kstreamnb.core.record import unwindowed
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import SerdeError
 from kstreamnb.recording.recorded_run import RecordedRun
@@ -37,11 +37,11 @@ class _KeyChanges:
 
 def key_change_findings(topology: Topology, sample: Replay) -> Iterator[Issue]:
     """Report stores downstream of processors that changed keys of the sample."""
-    for name, node in topology.nodes.items():
-        if not isinstance(node, ProcessorNode) or not node.traits.user_code:
+    for node in topology.processors():
+        if not node.traits.user_code:
             continue
-        changes = _changes_at(sample.run, name)
-        for reader in _stateful_below(topology, name) if changes.old_keys else ():
+        changes = _changes_at(sample.run, node.name)
+        for reader in _stateful_below(topology, node.name) if changes.old_keys else ():
             yield _issue(sample, node, reader, changes)
 
 
@@ -74,7 +74,7 @@ def _changes_at(run: RecordedRun, name: str) -> _KeyChanges:
 def _record_of(run: RecordedRun, arrived: list[NodeArrival], positions: list[int], position: int) -> NodeArrival | None:
     """Return the record that a node was processing at a log position; None in a punctuation."""
     at = bisect_right(positions, position) - 1
-    if at < 0 or run.index.step_of(positions[at]) != run.index.step_of(position):
+    if at < 0 or arrived[at].step != run.index.step_of(position):
         return None
     return arrived[at]
 
@@ -122,4 +122,4 @@ def _issue(sample: Replay, node: ProcessorNode, reader: ProcessorNode, changes: 
 
 def _keys_of(sample: Replay, stores: list[str]) -> set[str]:
     keys = (row.key for name in stores for row in sample.now.store(name))
-    return {format_value(key.key if isinstance(key, Windowed) else key) for key in keys}
+    return {format_value(unwindowed(key)) for key in keys}

@@ -150,7 +150,7 @@ def _repartitions(topology: Topology) -> Iterator[Issue]:
     """Find repartitions, which cost a network hop and are needed only after a key change."""
     for cut in topology.description().cuts():
         if cut.short == "repartition asked for":
-            sink = next(node for node in topology.nodes.values() if isinstance(node, Sink) and node.topic == cut.topic)
+            sink = next(sink for sink in topology.sinks() if sink.topic == cut.topic)
             fixed = topology.internal_topics[cut.topic].partitions if cut.topic in topology.internal_topics else None
             if fixed is None:
                 fact = "it is repartitioned although its key has not changed, which costs a network hop"
@@ -164,13 +164,13 @@ def _astray(topology: Topology) -> Iterator[Issue]:
     """Find stores whose records of one key are on several partitions after a key change, because no topic regroups
     them.
     """
-    for name, node in topology.nodes.items():
-        if not isinstance(node, ProcessorNode) or node.dsl != "process" or not node.stores:
+    for node in topology.processors():
+        if node.dsl != "process" or not node.stores:
             continue
         changed = next((above for above in _above(topology, node) if above.dsl in _REKEYING), None)
         if changed is not None:
             fact = f'keys were changed by "{changed.name}": its store sees only records that reached its task'
-            yield Issue("warning", f'"{name}"', fact, "put repartition() between the two", node.origin)
+            yield Issue("warning", f'"{node.name}"', fact, "put repartition() between the two", node.origin)
 
 
 def _above(topology: Topology, node: ProcessorNode) -> Iterator[ProcessorNode]:
@@ -183,19 +183,17 @@ def _above(topology: Topology, node: ProcessorNode) -> Iterator[ProcessorNode]:
 
 def _unbounded(topology: Topology) -> Iterator[Issue]:
     """Find buffers and windows without a limit."""
-    for name, node in topology.nodes.items():
-        if not isinstance(node, ProcessorNode):
-            continue
-        buffer = node.traits.buffer
+    for node in topology.processors():
+        subject, buffer = f'"{node.name}"', node.traits.buffer
         if buffer is not None and buffer.kind == "change" and not buffer.bounded:
             severity: Severity = "hint" if buffer.window_end else "warning"
             wait = f"for {format_duration(buffer.wait_ms)} of stream time"
             waits = "until their window closes" if buffer.window_end else wait
             fact = f"its buffer is unlimited: it keeps a change of every key {waits}"
             remedy = "limit it with BufferConfig.max_records(…) or max_bytes(…)"
-            yield Issue(severity, f'"{name}"', fact, remedy, node.origin)
+            yield Issue(severity, subject, fact, remedy, node.origin)
         if isinstance(node.traits.windows, UnlimitedWindows):
-            yield Issue("warning", f'"{name}"', "its window never ends, so its rows are never removed", "", node.origin)
+            yield Issue("warning", subject, "its window never ends, so its rows are never removed", "", node.origin)
 
 
 def _writers(topology: Topology) -> Iterator[Issue]:
@@ -227,7 +225,7 @@ _ONE_FOR_ONE = frozenset({
 
 def _loops(topology: Topology) -> Iterator[Issue]:
     """Find sinks whose topic feeds them without an operator that may stop a record on the way."""
-    sinks = [node for node in topology.nodes.values() if isinstance(node, Sink) and isinstance(node.topic, str)]
+    sinks = [sink for sink in topology.sinks() if isinstance(sink.topic, str)]
     for sink in sinks:
         source = next((each for each in _feeding(topology, sink, sinks) if each.reads(str(sink.topic))), None)
         if source is not None and sink.topic not in topology.internal_topics:

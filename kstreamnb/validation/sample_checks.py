@@ -23,7 +23,7 @@ from kstreamnb.replays.replay import Replay, recorded
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
-from kstreamnb.topology.nodes import ProcessorNode, grouped, walk
+from kstreamnb.topology.nodes import grouped, walk
 from kstreamnb.topology.topology import Topology
 from kstreamnb.validation.issue import Issue, Severity
 from kstreamnb.validation.key_changes import key_change_findings
@@ -194,12 +194,10 @@ def _never_fired(topology: Topology, result: Replay) -> Iterator[Issue]:
 def _without_rows(topology: Topology, result: Replay) -> Iterator[Issue]:
     """Report aggregators that returned only None, such as a function that mutates the aggregate and returns nothing."""
     writes = [write for step in result.steps for write in step.writes if write.key is not None]
-    for name, node in topology.nodes.items():
-        if not isinstance(node, ProcessorNode) or node.dsl != "aggregate":
-            continue
+    for node in topology.processors():
         rows = [(write.old, write.new) for write in writes if write.store in node.stores]
-        if rows and all(row == (None, None) for row in rows):
+        if node.dsl == "aggregate" and rows and all(row == (None, None) for row in rows):
             records = pluralize(len(rows), "record")
             fact = f"its aggregator returned None for {records} of the sample, which keeps no row"
             remedy = "return the aggregate: append() and update() return None"
-            yield Issue("warning", f'"{name}"', fact, remedy, node.origin)
+            yield Issue("warning", f'"{node.name}"', fact, remedy, node.origin)

@@ -1,7 +1,7 @@
 """Latency and throughput beside Kafka Streams: ``python -m tests.bench.streams [--only latency|throughput|clients]``.
 
 Both run the same topology with four partitions, exactly once unless an engine's name says more, on one local broker,
-one after the other in each round: the kit in a session of the profile "latency" (for throughput "local", the default),
+one after the other in each round: Spark in a session of the profile "latency" (for throughput "local", the default),
 Kafka Streams 4.3.1 in its own JVM with two threads and a commit interval of 100 ms. For latency another process sends
 and reads, so that it takes no time of either; for throughput the input is there before an engine starts. Printed are
 medians of the rounds; the CPU time is that of the measured engine alone.
@@ -42,7 +42,12 @@ _JAVA = ("-XX:+UseSerialGC", "-Xmx1g")
 _IN_MEMORY = (
     "dsl.store.suppliers.class=org.apache.kafka.streams.state.BuiltInDslStoreSuppliers$InMemoryDslStoreSuppliers"
 )
-_ENGINES: dict[str, tuple[str, ...]] = {"kit": (), "kit-at-least-once": (), "java": (), "java-memory": (_IN_MEMORY,)}
+_ENGINES: dict[str, tuple[str, ...]] = {
+    "spark": (),
+    "spark-at-least-once": (),
+    "java": (),
+    "java-memory": (_IN_MEMORY,),
+}
 """Engines, and settings of Kafka Streams, whose own default is RocksDB."""
 
 _FOREIGN = "foreign-key-join"
@@ -68,15 +73,15 @@ class Field:
     folder: Path
 
     def cpu(self, engine: str) -> float:
-        """CPU seconds of one engine so far: the kit is everything that is neither Java, broker nor load."""
-        if not engine.startswith("kit"):
+        """CPU seconds of one engine so far: Spark is everything that is neither Java, broker nor load."""
+        if not engine.startswith("spark"):
             return cpu_seconds(self.java.pid)
         return cpu_seconds(os.getpid(), without=(self.java.pid, self.broker_pid))
 
     @contextmanager
     def running(self, engine: str, name: str, prefix: str, **options: Any) -> Iterator[None]:
         """An engine that runs a topology."""
-        if not engine.startswith("kit"):
+        if not engine.startswith("spark"):
             self.java.start(prefix, name, prefix, *_ENGINES[engine])
             yield
             self.java.stop(prefix)
@@ -88,7 +93,7 @@ class Field:
             bootstrap_servers=self.servers,
             checkpoint=self.folder / prefix,
             parity=False,
-            guarantee="at_least_once" if engine == "kit-at-least-once" else "exactly_once",
+            guarantee="at_least_once" if engine == "spark-at-least-once" else "exactly_once",
             **options,
         )
         yield
@@ -97,7 +102,7 @@ class Field:
 
 def latency(field: Field, options: argparse.Namespace) -> None:
     """Print p50 and p99 from before a record is sent until a reader of committed records has its result."""
-    print(f"{'latency, p50 / p99 ms':<44} {'kit':>12} {'Java':>12} {'ratio':>11}   CPU s/min kit, Java", flush=True)
+    print(f"{'latency, p50 / p99 ms':<44} {'Spark':>12} {'Java':>12} {'ratio':>11}   CPU s/min Spark, Java", flush=True)
     for name in options.topologies:
         prefixes = {engine: f"{name}-{engine}-{time.time_ns()}" for engine in options.engines}
         with ExitStack() as stack:
@@ -112,7 +117,7 @@ def latency(field: Field, options: argparse.Namespace) -> None:
                     for engine, prefix in prefixes.items():
                         before = field.cpu(engine)
                         middle, high, own = _load(field, prefix, rate, options.seconds)
-                        spent = field.cpu(engine) - before - (own if engine.startswith("kit") else 0)
+                        spent = field.cpu(engine) - before - (own if engine.startswith("spark") else 0)
                         found[engine].append((middle, high, spent * 60 / options.seconds))
                 _print(f"{_FLOWS[name]}, {rate:,} records/s", found)
 
@@ -120,10 +125,10 @@ def latency(field: Field, options: argparse.Namespace) -> None:
 def _print(what: str, found: dict[str, list[tuple[float, ...]]]) -> None:
     medians = _medians(found)
     cells = {engine: f"{m[0]:.0f} / {m[1]:.0f}" for engine, m in medians.items()}
-    kit, java = medians.get("kit"), medians.get("java")
-    ratio = f"{kit[0] / java[0]:.2f} / {kit[1] / java[1]:.2f}" if kit and java else ""
+    spark, java = medians.get("spark"), medians.get("java")
+    ratio = f"{spark[0] / java[0]:.2f} / {spark[1] / java[1]:.2f}" if spark and java else ""
     cpu = ", ".join(f"{m[2]:.1f}" for m in medians.values())
-    print(f"{what:<44} {cells.get('kit', ''):>12} {cells.get('java', ''):>12} {ratio:>11}   {cpu}", flush=True)
+    print(f"{what:<44} {cells.get('spark', ''):>12} {cells.get('java', ''):>12} {ratio:>11}   {cpu}", flush=True)
 
 
 def _medians(found: dict[str, list[tuple[float, ...]]]) -> dict[str, list[float]]:
@@ -193,8 +198,8 @@ def _flow(field: Field, engine: str, name: str, prefix: str, options: argparse.N
         if name != _FOREIGN or side == "left":
             _fill(field.servers, f"{prefix}-{side}", results, b'{"amount":%d,"of":"v"}' if "json" in name else b"v%d")
     before, began = field.cpu(engine), time.perf_counter()
-    kit = {"max_records": options.batch} if engine.startswith("kit") else {}
-    with field.running(engine, name, prefix, **kit):
+    limits = {"max_records": options.batch} if engine.startswith("spark") else {}
+    with field.running(engine, name, prefix, **limits):
         first_at, first = _await_results(field.servers, f"{prefix}-out", 1)
         end, _ = _await_results(field.servers, f"{prefix}-out", results)
         spent = field.cpu(engine) - before
@@ -303,7 +308,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.streams", description=__doc__)
     parser.add_argument("--only", nargs="*", choices=_CASES, default=["latency"])
     parser.add_argument("--topologies", nargs="*", choices=_FLOWS, default=["count", "regroup"])
-    parser.add_argument("--engines", nargs="*", choices=_ENGINES, default=["kit", "java"])
+    parser.add_argument("--engines", nargs="*", choices=_ENGINES, default=["spark", "java"])
     parser.add_argument(
         "--profile", choices=PROFILES, help='of the session; without it "latency", or "local" for throughput'
     )

@@ -259,6 +259,7 @@ def test_an_error_shows_the_users_frames_only(shell: Shell) -> None:
     assert "in declare" in shown
     assert "/kstreamnb/" not in shown.replace(DOCUMENTATION, "")
     assert "kstreamnb/dsl/" in shell.run("%ks traceback")
+    assert "<string>" not in shell.run("ks.TimeWindows(size_ms=-1)")  # methods of dataclasses have no file
 
 
 @pytest.mark.parametrize("magic", ["%%capture", "%%time"])

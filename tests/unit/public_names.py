@@ -22,6 +22,7 @@ INTERNAL = {
     "DeploymentPlan": {"deployment"},
     "Handle": {"declaration", "declare", "upstream"},
     "Options": {"log_fields", "serdes"},
+    "ProcessorNode": {"operator", "row_use", "traits"},
     "Query": {"book", "deployment"},
     "QuerySink": {
         *("again", "attach", "claim", "close", "kafka", "on_executors", "open", "owner", "pipelined", "position"),
@@ -29,6 +30,7 @@ INTERNAL = {
     },
     "Replay": {"run"},
     "ResetPlan": {"checkpoint"},
+    "Sink": {"traits"},
     "Snapshot": {"raw"},
     "Source": {"traits"},
     "StreamsBuilder": {"declarations", "graph"},

@@ -203,10 +203,14 @@ def test_the_containers_keep_their_data_and_can_do_transactions() -> None:
 
 @pytest.mark.parametrize(
     ("schema", "file"),
-    [("github-workflows", ".github/workflows/site.yml"), ("citation-file-format", "CITATION.cff")],
+    [
+        ("github-workflows", ".github/workflows/site.yml"),
+        ("github-issue-forms", ".github/ISSUE_TEMPLATE/bug.yml"),
+        ("citation-file-format", "CITATION.cff"),
+    ],
 )
 def test_files_that_others_read_are_valid(schema: str, file: str) -> None:
-    """By the schemas of their readers: the workflow that publishes the site, and the citation."""
+    """By the schemas of their readers: the workflow that publishes the site, the form for bugs, and the citation."""
     command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", str(ROOT / file)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout

@@ -11,24 +11,29 @@ from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.trace import shown
 from kstreamnb.recording.trace_index import row_before
 from kstreamnb.state.versioned import LATEST_ROW
-from kstreamnb.topology.nodes import Sink, Source, walk
+from kstreamnb.topology.nodes import Source, walk
 
 
 class NodeArrival(NamedTuple):
     """A record at a node; ``position`` is its log position, ``went_on`` tells whether the node forwarded anything."""
 
     position: int
+    step: int
     task: str
     key: Any
     value: Any
     timestamp: int
     went_on: bool
 
+    def joined_by(self, selector: Callable[[Any, Any], Any] | None) -> Any:
+        """Return the key by which a join looks for partners: the one that a selector returns, if there is one."""
+        return self.key if selector is None else selector(self.key, self.value)
+
 
 def sinks_of(run: RecordedRun, topic: str) -> list[str]:
     """Return the sinks that write to a topic, by its Kafka or topology name."""
     names = (topic, run.short(topic))
-    return [name for name, node in run.topology.nodes.items() if isinstance(node, Sink) and node.topic in names]
+    return [sink.name for sink in run.topology.sinks() if sink.topic in names]
 
 
 def above(run: RecordedRun, nodes: Collection[str]) -> list[str]:
@@ -60,7 +65,8 @@ def arrivals(run: RecordedRun, node: str, children: Collection[str] | None = Non
     for position in came:
         entry = index.log[position]
         key, value, timestamp = (entry[3], entry[4], entry[2]) if source else entry[1:4]
-        yield NodeArrival(position, index.code(position).task, shown(key), shown(value), timestamp, position in went)
+        step, task = index.step_of(position), index.code(position).task
+        yield NodeArrival(position, step, task, shown(key), shown(value), timestamp, position in went)
 
 
 def is_about(have: object, key: object) -> bool:
@@ -108,12 +114,17 @@ def _came(run: RecordedRun, node: str, position: int, key: object) -> int | None
     return None
 
 
+def store_owner(run: RecordedRun, task: str, store: str) -> str:
+    """Return the id of the task whose store the nodes of a task use: its own, or a global one."""
+    return task if store in run.tasks[task].stores else "global"
+
+
 def row_at(run: RecordedRun, task: str, store: str, key: object, position: int, as_of: int | None = None) -> Any:
     """Return a store's raw row of a key as of a log position, cached or not; None for no row.
 
     With ``as_of`` (ms) it is the version valid at that time, if the store keeps versions.
     """
-    owner = task if store in run.tasks[task].stores else "global"
+    owner = store_owner(run, task, store)
     result = run.tasks[owner].stores.get(store)
     if result is None or key is None:
         return None

@@ -275,8 +275,7 @@ class _Trace:
 
     def _writer(self, code: Code, position: int) -> tuple[ProcessorNode | None, int | None]:
         """Return the node that wrote a row, and where its record reached that node."""
-        nodes = [node for node in self._run.topology.nodes.values() if isinstance(node, ProcessorNode)]
-        using = [node for node in nodes if code.node in node.stores]
+        using = [node for node in self._run.topology.processors() if code.node in node.stores]
         owning = [node for node in using if code.node in _own_stores(node.traits)] or using
         arrived = ((node, self._arrival(code.task, node.name, position)) for node in owning)
         came = [(node, at) for node, at in arrived if at is not None]

@@ -46,7 +46,7 @@ class RunProfile(Tabular):
     stores: tuple[StoreCost, ...]
 
     @property
-    def header(self) -> tuple[str, ...]:  # type: ignore[override]
+    def header(self) -> tuple[str, ...]:
         """Names of the columns."""
         measured = any(each.cpu_share is not None for each in self.nodes)
         return ("node or store", "records", "bytes", *(("CPU",) if measured else ()), "state")
@@ -99,8 +99,7 @@ def run_profile(run: RecordedRun, seconds: Mapping[str, float] | None) -> RunPro
         NodeCost(name, records[name], sizes[name], None if seconds is None else seconds.get(name, 0) / total)
         for name in run.topology.nodes
     )
-    stores = dict.fromkeys(store for task in run.tasks.values() for store in task.stores)
-    return RunProfile(run.topology, nodes, tuple(_store(run, store) for store in stores))
+    return RunProfile(run.topology, nodes, tuple(_store(run, store) for store in run.stores))
 
 
 def _store(run: RecordedRun, name: str) -> StoreCost:

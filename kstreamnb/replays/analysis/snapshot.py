@@ -80,7 +80,7 @@ class Snapshot(Tabular):
     @property
     def stores(self) -> tuple[str, ...]:
         """Names of all stores."""
-        return tuple(dict.fromkeys(name for task in self._run.tasks.values() for name in task.stores))
+        return self._run.stores
 
     def store(self, name: str) -> StoreTable:
         """Return the rows of a store; raise StateError if no store has this name.

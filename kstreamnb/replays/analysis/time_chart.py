@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, TypeAlias
 
 from kstreamnb.core.formatting import format_interval, format_time, format_value, join_list, shown_of
-from kstreamnb.core.record import Windowed
+from kstreamnb.core.record import Windowed, unwindowed
 from kstreamnb.core.tables import Tabular
 from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.topology.labels import store_label
@@ -175,7 +175,7 @@ class TimeChart(Tabular):
         return sorted((record for task in self.tasks for record in task.records), key=lambda record: record.step)
 
     @property
-    def header(self) -> tuple[str, ...]:  # type: ignore[override]
+    def header(self) -> tuple[str, ...]:
         """Names of the columns."""
         return _HEADERS[self.kind]
 
@@ -229,9 +229,8 @@ def _window_rows(chart: TimeChart, task: TaskTime, lane: Lane) -> Iterator[_Cell
         inside = [record for record in lane.records if _holds(span, record)]
         closes = "never" if span.closes_ms is None else format_time(span.closes_ms)
         closed = "open" if span.closed_step is None else f"step {span.closed_step}"
-        key, window = span.key, format_interval(span.start_ms, span.end_ms, closed=span.inclusive)
-        shown = format_value(key.key if isinstance(key, Windowed) else key)
-        yield task.task, shown, window, _times(inside), closes, closed, span.values[-1][1] or "null"
+        key, window = unwindowed(span.key), format_interval(span.start_ms, span.end_ms, closed=span.inclusive)
+        yield task.task, format_value(key), window, _times(inside), closes, closed, span.values[-1][1] or "null"
 
 
 def _holds(span: TimeSpan, record: TimedRecord) -> bool:

@@ -7,11 +7,11 @@ from typing import Literal, NamedTuple
 
 from kstreamnb.core.arguments import at_least
 from kstreamnb.core.formatting import format_value
-from kstreamnb.core.record import Windowed
 from kstreamnb.core.time import MAX_TIME_MS, Instant, instant_ms
 from kstreamnb.errors import EngineError, StateError
-from kstreamnb.hints import unknown
+from kstreamnb.hints import expect_known
 from kstreamnb.recording.recorded_run import RecordedRun
+from kstreamnb.replays.analysis.node_flow import is_about
 from kstreamnb.replays.analysis.time_chart import Lane, TaskTime, TimeChart
 from kstreamnb.replays.analysis.time_sources import Dot, TimeSource, sources_of
 from kstreamnb.topology.nodes import grouped
@@ -43,10 +43,8 @@ class Lanes(NamedTuple):
 
     def takes(self, dot: Dot) -> bool:
         """Return whether a record is part of it."""
-        own = dot.key.key if isinstance(dot.key, Windowed) else dot.key
-        if self.key is not None and self.key != dot.key and self.key != own:
-            return False
-        return self.span_ms is None or self.span_ms[0] <= dot.record.time_ms <= self.span_ms[1]
+        in_time = self.span_ms is None or self.span_ms[0] <= dot.record.time_ms <= self.span_ms[1]
+        return in_time and is_about(dot.key, self.key)
 
     def label(self, dot: Dot) -> str:
         """Return the lane of a record."""
@@ -55,9 +53,8 @@ class Lanes(NamedTuple):
 
 def time_chart(run: RecordedRun, store: str | None, lanes: Lanes) -> TimeChart:
     """Return the timeline of a store: by default of the first windowed aggregate, join or store, else of the input."""
-    known = list(dict.fromkeys(name for task in run.tasks.values() for name in task.stores))
-    if store is not None and store not in known:
-        raise unknown("store", store, known, error=StateError)
+    if store is not None:
+        expect_known("store", [store], run.stores, error=StateError)
     source = next(each for each in sources_of(run) if store in (None, each.name))
     dots = list(source.dots())
     chosen = _chosen(dots, lanes)

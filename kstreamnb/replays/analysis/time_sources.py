@@ -8,14 +8,14 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from kstreamnb.core.formatting import format_interval, format_time, format_value
-from kstreamnb.core.record import Windowed
+from kstreamnb.core.record import Windowed, unwindowed
 from kstreamnb.core.time import MAX_TIME_MS, format_duration
 from kstreamnb.core.traits import AggregationWindows, JoinTraits
 from kstreamnb.core.windows import SessionWindows, SlidingWindows, UnlimitedWindows
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.steps import Drop
 from kstreamnb.recording.store_rows import StoredRow, stored_rows
-from kstreamnb.replays.analysis.node_flow import NodeArrival, above, arrivals
+from kstreamnb.replays.analysis.node_flow import NodeArrival, above, arrivals, store_owner
 from kstreamnb.replays.analysis.open_windows import closes_at, windowed_nodes
 from kstreamnb.replays.analysis.time_chart import ChartKind, Fate, Link, TimedRecord, TimeSpan
 from kstreamnb.state import InCache
@@ -111,7 +111,7 @@ class _Windows(TimeSource):
         drops = grouped((each for each in self.run.drops() if each.node == self._node), attrgetter("step"))
         seen: dict[str, int] = {}
         for arrival in arrivals(self.run, self._node):
-            step = self.run.index.step_of(arrival.position)
+            step = arrival.step
             same = [each for each in drops.get(step, ()) if _is_of(each, arrival)]
             late = [each for each in same if each.reason == "late"]
             if len(late) == len(same):  # a record without a key or value does not advance the node's stream time
@@ -177,7 +177,7 @@ class _Rows(TimeSource):
             for each in self.rows(task, self.name, raw_key, positions) if raw_key is not None else ():
                 time, value = self.time_of(each.step), None if each.row is None else each.row.value
                 if each.row is not None:
-                    key = each.row.key.key if isinstance(each.row.key, Windowed) else each.row.key
+                    key = unwindowed(each.row.key)
                 if time is not None:
                     yield self.dot(task, each.step, 0, key, value, time, None)
 
@@ -209,6 +209,10 @@ class _Side(NamedTuple):
     joins: str | None
     traits: JoinTraits | None
 
+    def key_of(self, arrival: NodeArrival) -> object:
+        """Return the key under which a record is joined."""
+        return arrival.joined_by(None if self.traits is None else self.traits.key_selector)
+
 
 class _Join(TimeSource):
     """The records of both sides of a join, the time in which each looks for partners, and the pairs."""
@@ -231,10 +235,8 @@ class _Join(TimeSource):
         for track, side in enumerate(self._sides):
             drops = {each.step: each for each in self.run.drops() if each.node in (side.arrives, side.joins)}
             for arrival in arrivals(self.run, side.arrives):
-                step = self.run.index.step_of(arrival.position)
-                drop = drops.get(step)
-                key = _join_key(side, arrival)
-                dot = self.dot(arrival.task, step, track, key, arrival.value, arrival.timestamp, drop)
+                key, drop = side.key_of(arrival), drops.get(arrival.step)
+                dot = self.dot(arrival.task, arrival.step, track, key, arrival.value, arrival.timestamp, drop)
                 dots.append((arrival.position, dot))
         return (dot for _, dot in sorted(dots, key=lambda each: each[0]))
 
@@ -254,7 +256,7 @@ class _Join(TimeSource):
             if side.joins is None or side.traits is None:
                 continue
             for arrival in arrivals(self.run, side.joins):
-                step, key = self.run.index.step_of(arrival.position), _join_key(side, arrival)
+                step, key = arrival.step, side.key_of(arrival)
                 number = at.get((track, step, format_value(key)))
                 if arrival.task != task or number is None:
                     continue
@@ -266,10 +268,10 @@ class _Join(TimeSource):
     def _found(self, traits: JoinTraits, arrival: NodeArrival, key: object) -> Iterator[int]:
         """Yield the steps that wrote the rows which a record found."""
         index = self.run.index
-        owner = arrival.task if traits.store in self.run.tasks[arrival.task].stores else "global"
+        owner = store_owner(self.run, arrival.task, traits.store)
         writes = index.writes(owner, traits.store)
         if traits.kind == "streams":
-            for position in range(arrival.position, index.end(index.step_of(arrival.position))):
+            for position in range(arrival.position, index.end(arrival.step)):
                 code = index.code(position)
                 if code.kind == "read" and code.node == traits.store:
                     yield from self._written(writes.get(index.log[position][1], []), position)
@@ -292,7 +294,7 @@ def sources_of(run: RecordedRun) -> Iterator[TimeSource]:
     for node, (windows, store) in windowed_nodes(run).items():
         yield _Windows(run, store, node, windows)
     yield from _joins(run)
-    for store in dict.fromkeys(name for task in run.tasks.values() for name in task.stores):
+    for store in run.stores:
         yield _Rows(run, store)
     yield TimeSource(run)
 
@@ -334,12 +336,6 @@ def describe_windows(windows: AggregationWindows) -> str:
 
 def _is_of(drop: Drop, arrival: NodeArrival) -> bool:
     return (drop.task, drop.timestamp, drop.key) == (arrival.task, arrival.timestamp, arrival.key)
-
-
-def _join_key(side: _Side, arrival: NodeArrival) -> object:
-    """Return the key under which a record is joined."""
-    selector = None if side.traits is None else side.traits.key_selector
-    return arrival.key if selector is None else selector(arrival.key, arrival.value)
 
 
 def _topics(run: RecordedRun, node: str) -> list[str]:

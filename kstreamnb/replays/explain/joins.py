@@ -13,10 +13,10 @@ from kstreamnb.core.formatting import format_interval, format_time, format_value
 from kstreamnb.core.time import format_duration
 from kstreamnb.core.traits import JoinTraits
 from kstreamnb.errors import EngineError
-from kstreamnb.hints import unknown
+from kstreamnb.hints import expect_known
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.store_rows import stored_rows
-from kstreamnb.replays.analysis.node_flow import NodeArrival, arrivals, is_about, row_at
+from kstreamnb.replays.analysis.node_flow import NodeArrival, arrivals, is_about, row_at, store_owner
 from kstreamnb.replays.explain.explanation import Explanation, Explanations, described
 from kstreamnb.replays.navigation import Navigation
 from kstreamnb.state.store import Store
@@ -46,8 +46,8 @@ def why_no_match(self: Navigation, node: str | None = None, key: object = None) 
     check_arguments(why_no_match, locals())
     run = self.run
     joins = [name for name, each in run.topology.nodes.items() if each.traits.join is not None]
-    if node is not None and node not in joins:
-        raise unknown("join", node, joins, error=EngineError)
+    if node is not None:
+        expect_known("join", [node], joins, error=EngineError)
     chosen = [name for name in joins if node in (None, name)]
     result = [each for name in chosen for each in unmatched(run, name) if is_about(each.key, key)]
     reached = any(run.index.positions_of("forwarded", other=name) for name in chosen)
@@ -116,8 +116,7 @@ def _without_partner(run: RecordedRun, node: str, join: JoinTraits, buffer: str 
         reach = arrival.timestamp - join.before_ms, arrival.timestamp + join.after_ms
         nearest = others.nearest(arrival, reach)
         if not nearest or _distance(nearest[0].timestamp, reach):
-            step = run.index.step_of(arrival.position)
-            yield Unmatched(step, arrival.key, partial(_far, run, node, arrival, reach, nearest, others))
+            yield Unmatched(arrival.step, arrival.key, partial(_far, run, node, arrival, reach, nearest, others))
 
 
 def _subject(arrival: NodeArrival, noun: str = "record") -> str:
@@ -151,7 +150,7 @@ def _far(
             _elsewhere(arrival, others),
         )
         remedy = KEY_REMEDY if clash else ""
-    steps = tuple(run.index.step_of(each.position) for each in (arrival, *nearest))
+    steps = tuple(each.step for each in (arrival, *nearest))
     origin = run.topology.nodes[node].origin
     return Explanation(answer, because, numbers, node, arrival.task, steps, origin, remedy or None)
 
@@ -199,10 +198,10 @@ class _Look(NamedTuple):
 
 def _without_row(run: RecordedRun, node: str, join: JoinTraits, buffer: str | None) -> Iterator[Unmatched]:
     """Yield a stream's records without a row in their table; buffered records have not looked yet."""
-    store, selector, came = join.store, join.key_selector, list(arrivals(run, node))
+    store, came = join.store, list(arrivals(run, node))
     looked = {} if buffer is None else _looks_from_buffer(run, came, buffer)
     for arrival in came:
-        key = arrival.key if selector is None else selector(arrival.key, arrival.value)
+        key = arrival.joined_by(join.key_selector)
         position = looked.get(arrival.position, arrival.position)
         if arrival.value is None or key is None or position is None:
             continue
@@ -217,9 +216,7 @@ def _looks_from_buffer(run: RecordedRun, came: list[NodeArrival], store: str) ->
     for task in dict.fromkeys(arrival.task for arrival in came):
         encode = run.tasks[task].stores[store].keys.encode
         same_key = {
-            (a.timestamp, encode(a.key), run.index.step_of(a.position)): a.position
-            for a in came
-            if a.task == task and a.key is not None
+            (a.timestamp, encode(a.key), a.step): a.position for a in came if a.task == task and a.key is not None
         }
         for raw_key, positions in run.index.writes(task, store).items():
             put = None if raw_key is None else same_key.get((*raw_key[:2], run.index.step_of(positions[0])))
@@ -257,14 +254,14 @@ def _without_subscriber(run: RecordedRun, node: str, join: JoinTraits, buffer: s
     """Yield rows of the other table that no foreign key refers to."""
     for arrival in arrivals(run, node):
         if arrival.key is not None and not arrival.went_on:
-            yield Unmatched(run.index.step_of(arrival.position), arrival.key, partial(_unwanted, run, node, arrival))
+            yield Unmatched(arrival.step, arrival.key, partial(_unwanted, run, node, arrival))
 
 
 def _unwanted(run: RecordedRun, node: str, arrival: NodeArrival) -> Explanation:
-    row, steps = _subject(arrival, "row"), (run.index.step_of(arrival.position),)
+    row = _subject(arrival, "row")
     answer = f"no row had the foreign key {format_value(arrival.key)} when {row} reached {described(run, node)}"
     origin = run.topology.nodes[node].origin
-    return Explanation(answer, (), {"timestamp_ms": arrival.timestamp}, node, arrival.task, steps, origin)
+    return Explanation(answer, (), {"timestamp_ms": arrival.timestamp}, node, arrival.task, (arrival.step,), origin)
 
 
 _UNMATCHED = {
@@ -277,19 +274,19 @@ _UNMATCHED = {
 
 
 def _absent(run: RecordedRun, node: str, look: _Look, key: object) -> Unmatched:
-    return Unmatched(run.index.step_of(look.arrival.position), key, partial(_absence, run, node, look))
+    return Unmatched(look.arrival.step, key, partial(_absence, run, node, look))
 
 
 def _absence(run: RecordedRun, node: str, look: _Look) -> Explanation:
     task = look.arrival.task
-    owner = task if look.store in run.tasks[task].stores else "global"
+    owner = store_owner(run, task, look.store)
     table, at = run.tasks[owner].stores[look.store], run.index.step_of(look.position)
     raw_key, writes = table.keys.encode(look.key), run.index.writes(owner, look.store)
     same_key = writes.get(raw_key) or writes.get((raw_key, -1)) or []
     later = next((position for position in same_key if position > look.position), None)
     keys = [row.key for row in stored_rows(owner, table, run.index.rows(owner, look.store, at))]
     buffered, clash = dict.fromkeys(map(format_value, keys)), ""
-    steps, named = [run.index.step_of(look.arrival.position)], f"its row for key {format_value(look.key)}"
+    steps, named = [look.arrival.step], f"its row for key {format_value(look.key)}"
     if row_at(run, task, look.store, look.key, look.position) is not None:
         why = _out_of_reach(run, look, table)
     elif later is not None:

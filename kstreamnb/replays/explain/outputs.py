@@ -84,9 +84,9 @@ def why_no_output(self: Navigation, topic: str, key: object = None) -> Explanati
 
 
 def _nobody_writes(run: RecordedRun, outcome: str, written: int) -> Explanation:
-    nodes = [node for node in run.topology.nodes.values() if isinstance(node, Sink)]
-    named = [f'"{node.topic}"' for node in nodes if isinstance(node.topic, str)]
-    chosen = [described(run, node.name) for node in nodes if not isinstance(node.topic, str)]
+    sinks = run.topology.sinks()
+    named = [f'"{sink.topic}"' for sink in sinks if isinstance(sink.topic, str)]
+    chosen = [described(run, sink.name) for sink in sinks if not isinstance(sink.topic, str)]
     why = f"no sink writes to it; there are {join_list(named) or 'no sinks'}"
     if chosen:
         why = f"{join_list(chosen)} chooses the topic of each record"
@@ -108,7 +108,7 @@ def _stops(about: _Question, name: str) -> Iterator[Explanation]:
     came = [arrival for arrival in arrivals(run, name, children) if about.descends(arrival.position)]
     stopped = [arrival for arrival in came if not arrival.went_on]
     for reason, result in _by_reason(about, node, children, stopped).items():
-        steps = tuple(dict.fromkeys(run.index.step_of(arrival.position) for arrival in result[:5]))
+        steps = tuple(dict.fromkeys(arrival.step for arrival in result[:5]))
         answer = f"{pluralize(len(result), 'record')} stopped at {described(run, name)}: {reason}"
         yield Explanation(answer, numbers={"stopped": len(result)}, steps=steps, **place)
     waiting = about.waiting.get(name, [])
@@ -139,7 +139,7 @@ def _by_reason(
     holds = traits.buffer is not None  # what it keeps is counted separately
     result: dict[str, list[NodeArrival]] = {}
     for number, arrival in enumerate(stopped):
-        dropped = drops.get(run.index.step_of(arrival.position))
+        dropped = drops.get(arrival.step)
         if dropped is not None:
             reason = f"{dropped} (see why_dropped)"
         elif holds:
@@ -152,7 +152,7 @@ def _by_reason(
     if traits.buffer is not None and traits.buffer.kind == "row":
         alone = {each.step for each in unmatched(run, node.name)}
         for arrival in stopped:
-            if run.index.step_of(arrival.position) in alone:
+            if arrival.step in alone:
                 result.setdefault(_NO_ROW, []).append(arrival)
     rest = result.pop(_NOT_LOOKED_AT, None)
     return result if rest is None else {_NOT_LOOKED_AT: rest, **result}
@@ -217,12 +217,9 @@ def _lonely(about: _Question) -> Iterator[str]:
         join = run.topology.nodes[name].traits.join
         if join is None or join.kind != "lookup" or not join.keeps_unmatched:
             continue
-        store, selector = join.store, join.key_selector
         came = list(islice((each for each in arrivals(run, name) if about.descends(each.position)), _LOOKED_AT))
-        keys = [each.key if selector is None else selector(each.key, each.value) for each in came]
-        alone = sum(
-            row_at(run, each.task, store, key, each.position) is None for each, key in zip(came, keys, strict=True)
-        )
+        keyed = [(each, each.joined_by(join.key_selector)) for each in came]
+        alone = sum(row_at(run, each.task, join.store, key, each.position) is None for each, key in keyed)
         if alone:
             records = pluralize(len(came), "record")
-            yield f"{alone:,} of {records} found no row of table {store} at {described(run, name)}"
+            yield f"{alone:,} of {records} found no row of table {join.store} at {described(run, name)}"

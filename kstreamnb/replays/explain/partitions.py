@@ -12,7 +12,6 @@ from kstreamnb.recording.trace import shown
 from kstreamnb.replays.analysis.node_flow import sinks_of
 from kstreamnb.replays.explain.explanation import Explanation, Explanations, described
 from kstreamnb.replays.navigation import Navigation
-from kstreamnb.topology.nodes import Sink
 
 _POSITIVE = 0x7FFFFFFF
 
@@ -94,7 +93,7 @@ def why_cut(self: Navigation, topic: str | None = None) -> Explanations:
     result = []
     for cut in cuts:
         if topic in (None, cut.topic):
-            writers = [node for node in topology.nodes.values() if isinstance(node, Sink) and node.topic == cut.topic]
+            writers = [sink for sink in topology.sinks() if sink.topic == cut.topic]
             node, origin = (writers[0].name, writers[0].origin) if writers else (None, None)
             numbers = {"before": cut.before, "after": cut.after}
             answer = f"sub-topologies {cut.before} and {cut.after} are separate: {cut.why}"

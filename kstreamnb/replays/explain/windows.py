@@ -9,7 +9,7 @@ from kstreamnb.core.formatting import format_interval, format_time, format_value
 from kstreamnb.core.time import format_duration
 from kstreamnb.core.windows import SessionWindows, SlidingWindows
 from kstreamnb.errors import EngineError
-from kstreamnb.hints import unknown
+from kstreamnb.hints import expect_known
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.replays.analysis.buffered_records import BufferedRecord, buffered_records
 from kstreamnb.replays.analysis.node_flow import is_about
@@ -33,9 +33,9 @@ def why_open(self: Navigation, store: str | None = None, key: object = None, *, 
     """
     check_arguments(why_open, locals())
     run = self.run
-    step, stores = len(run.steps) if at is None else at, {name for task in run.tasks.values() for name in task.stores}
-    if store is not None and store not in stores:
-        raise unknown("store", store, sorted(stores), error=EngineError)
+    step = len(run.steps) if at is None else at
+    if store is not None:
+        expect_known("store", [store], sorted(run.stores), error=EngineError)
     windows, waiting = list(open_windows(run, step)), list(buffered_records(run, step))
     known = {(window.task, window.key) for window in windows}
     result = [_explained(run, window, step) for window in windows if _asked(window, store, key)]

@@ -15,7 +15,7 @@ from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes, serde_named
 from kstreamnb.core.time import duration_ms
 from kstreamnb.data_files import rows_of
-from kstreamnb.errors import ConfigError, existing, unknown
+from kstreamnb.errors import ConfigError, existing, expect_known, unknown
 from kstreamnb.runtime.context.handlers import Handler, handler_of, uncaught_handler_of
 
 _NAMES = rows_of(__package__, "setting_names.tsv")
@@ -159,11 +159,9 @@ class Config:
         for name in ("deserialization_handler", "processing_handler", "production_handler"):
             object.__setattr__(self, name, handler_of(getattr(self, name), name))
         object.__setattr__(self, "uncaught_handler", uncaught_handler_of(self.uncaught_handler))
-        if self.processing_guarantee not in _GUARANTEES:
-            raise unknown("processing guarantee", self.processing_guarantee, _GUARANTEES, error=ConfigError)
+        expect_known("processing guarantee", [self.processing_guarantee], _GUARANTEES, error=ConfigError)
         object.__setattr__(self, "dsl_store_format", str(self.dsl_store_format).lower())
-        if self.dsl_store_format not in _STORE_FORMATS:
-            raise unknown("DSL store format", self.dsl_store_format, _STORE_FORMATS, error=ConfigError)
+        expect_known("DSL store format", [self.dsl_store_format], _STORE_FORMATS, error=ConfigError)
         if self.commit_interval_ms is None:
             object.__setattr__(self, "commit_interval_ms", 100 if self.exactly_once else 30_000)
         in_flight = self.client_settings("producer").get(_IN_FLIGHT)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kstreamnb.errors import EngineError
-from kstreamnb.hints import unknown
+from kstreamnb.hints import expect_known
 
 
 @dataclass
@@ -36,8 +36,7 @@ class OffsetLog:
             self.add_partitions(topic, partitions)
 
     def __getitem__(self, partition: str) -> PartitionOffsets:
-        if partition not in self._partitions:
-            raise unknown("partition", partition, self.partitions, error=EngineError)
+        expect_known("partition", [partition], self._partitions, error=EngineError)
         return self._partitions[partition]
 
     @property

@@ -18,7 +18,7 @@ from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.time import Clock, duration_ms, instant_ms
 from kstreamnb.errors import ConfigError, EngineError
-from kstreamnb.hints import unknown
+from kstreamnb.hints import expect_known
 from kstreamnb.kafka.partitioners import RoundRobin, checked_partition, record_bytes
 from kstreamnb.recording.offset_table import OffsetRow, OffsetTable
 from kstreamnb.simulation.cluster.broker import Broker
@@ -224,9 +224,7 @@ class Log(OffsetTable):
         Raises: ConfigError for an unknown setting.
         """
         known = list(inspect.signature(LogProducer).parameters)[1:]
-        for name in settings:
-            if name not in known:
-                raise unknown("setting", name, known, error=ConfigError)
+        expect_known("setting", settings, known, error=ConfigError)
         producer = LogProducer(self, **settings)
         self._producers.append(producer)
         return producer
@@ -393,8 +391,7 @@ class Log(OffsetTable):
         return len(self._topics.topics[topic])
 
     def _known(self, topic: str) -> None:
-        if topic not in self._topics.topics:
-            raise unknown("topic", topic, self._topics.topics, error=EngineError, hint="create it with create_topic()")
+        expect_known("topic", [topic], self._topics.topics, error=EngineError, hint="create it with create_topic()")
 
     def _check_broker(self, broker: int) -> None:
         if not 1 <= broker <= self.brokers:

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from kstreamnb.core.arguments import expect
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.signatures import taking
-from kstreamnb.errors import CheckpointError, ConfigError, KStreamError, SinkError, unknown
+from kstreamnb.errors import CheckpointError, ConfigError, KStreamError, SinkError, expect_known
 from kstreamnb.hints import reason_of
 from kstreamnb.kafka.output_batch import Marker, OutputBatch, checksum_of
 from kstreamnb.spark.contracts import QueryBatch
@@ -97,8 +97,7 @@ class DatabaseSink(BoundSink):
         expect(self.paramstyle, str, "paramstyle")
         if self.write is not None:
             taking(self.write, "cursor", "topic", "records")
-        if self.paramstyle not in _MARKS:
-            raise unknown("paramstyle", self.paramstyle, tuple(_MARKS), error=ConfigError)
+        expect_known("paramstyle", [self.paramstyle], _MARKS, error=ConfigError)
         for table in self.tables.values():
             _quoted(table)
 

@@ -78,7 +78,7 @@ def note_no_effect(name: str, reason: str) -> None:
         _skipped[name] = reason
 
 
-def disabled_patches(known: Sequence[str], setting: str | None = None) -> frozenset[str]:
+def disabled_patches(known: Sequence[str], setting: str | None) -> frozenset[str]:
     """Return the names of the patches that the environment or a session's setting disables.
 
     Args:

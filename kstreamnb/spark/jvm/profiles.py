@@ -6,7 +6,7 @@ import tomllib
 from typing import Literal, TypeAlias
 
 from kstreamnb.data_files import text_of
-from kstreamnb.errors import ConfigError, unknown
+from kstreamnb.errors import ConfigError, expect_known
 
 Profile: TypeAlias = Literal["local", "latency", "production", "notebook"]
 
@@ -23,6 +23,5 @@ def profile_settings(profile: str) -> dict[str, str]:
         >>> profile_settings("production")["spark.driver.extraJavaOptions"]
         '-Xms2g -XX:+UseG1GC'
     """
-    if profile not in PROFILES:
-        raise unknown("session profile", profile, PROFILES, error=ConfigError)
+    expect_known("session profile", [profile], PROFILES, error=ConfigError)
     return PROFILES[profile]

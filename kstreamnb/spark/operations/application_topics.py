@@ -19,7 +19,6 @@ from kstreamnb.spark.operations.changelog_snapshot import publish_snapshot
 from kstreamnb.spark.planning.deployment import Deployment
 from kstreamnb.spark.planning.output_topics import output_topics
 from kstreamnb.spark.state.checkpoint_manifest import Manifest
-from kstreamnb.topology.nodes import Sink
 from kstreamnb.topology.topology import Topology
 
 if TYPE_CHECKING:  # Kafka's client and pyspark are loaded when a query connects
@@ -53,7 +52,7 @@ def topics_for(admin: Admin, topology: Topology, settings: Config) -> dict[str, 
     """Return the partitions of the topics that a topology names; of all topics if one of them is missing, because its
     error lists those that exist, and if patterns or functions choose topics.
     """
-    sources, sinks = topology.sources(), [node for node in topology.nodes.values() if isinstance(node, Sink)]
+    sources, sinks = topology.sources(), topology.sinks()
     read = {topic for source in sources for topic in source.topics} - topology.internal_topics.keys()
     names = {*read, *written_topics(topology, settings)}
     chosen = any(source.pattern for source in sources) or not all(isinstance(sink.topic, str) for sink in sinks)

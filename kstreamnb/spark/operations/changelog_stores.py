@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.tables import Tabular
-from kstreamnb.errors import StateError, unknown
+from kstreamnb.errors import StateError, expect_known
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.task.initial_state import InitialState
 from kstreamnb.spark.execution.cyclic_task import single_tasks
@@ -51,8 +51,7 @@ class ChangelogStores(InitialState, Tabular):
     header: Sequence[str] = ("store", "rows")
 
     def __getitem__(self, name: str) -> StoreView:
-        if name not in self.views:
-            raise unknown("store", name, self.views, error=StateError)
+        expect_known("store", [name], self.views, error=StateError)
         return self.views[name]
 
     def __iter__(self) -> Iterator[str]:

@@ -19,7 +19,6 @@ from kstreamnb.spark.planning.placement import plan_application, plan_deployment
 from kstreamnb.spark.query.lifecycle import Actor
 from kstreamnb.spark.query.query import Query
 from kstreamnb.spark.state.checkpoint_manifest import Manifest, check_compatible, manifest_of, write_manifest
-from kstreamnb.topology.nodes import Sink
 from kstreamnb.topology.topology import Topology
 
 if TYPE_CHECKING:  # only `deploy` loads Kafka's client
@@ -98,7 +97,7 @@ def application_over(
     for source in topology.sources():
         for topic in source.topics:
             if topic not in topics and topic not in topology.internal_topics:
-                planned = {node.topic for node in topology.nodes.values() if isinstance(node, Sink)}
+                planned = {sink.topic for sink in topology.sinks()}
                 others = sorted(name for name in {*topics} - own - planned if not name.startswith("__"))
                 raise unknown(
                     "topic",

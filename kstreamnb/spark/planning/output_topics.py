@@ -10,7 +10,6 @@ from kstreamnb.errors import ConfigError, SerdeError
 from kstreamnb.runtime.codegen.sinks import topic_serdes
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.planning.deployment import ApplicationPlan
-from kstreamnb.topology.nodes import Sink
 from kstreamnb.topology.topology import Topology
 
 
@@ -43,13 +42,12 @@ def writer_serdes(application: ApplicationPlan, topic: str) -> tuple[Serde, Serd
         serdes = topic_serdes(whole, group.nodes).get(topic)
         if serdes is not None:
             return serdes
-    sinks = [node for node in topology.nodes.values() if isinstance(node, Sink)]
-    named = [sink for sink in sinks if isinstance(sink.topic, str) and whole.topic(sink.topic) == topic]
-    chosen = next(iter([*named, *(sink for sink in sinks if not isinstance(sink.topic, str))]), None)
+    named = [sink for sink in topology.sinks() if isinstance(sink.topic, str) and whole.topic(sink.topic) == topic]
+    chosen = next(iter([*named, *(sink for sink in topology.sinks() if not isinstance(sink.topic, str))]), None)
     return (whole.key_serde(), whole.value_serde()) if chosen is None else whole.serdes(chosen)
 
 
 def output_topics(topology: Topology) -> tuple[str, ...]:
     """Return the user's topics that sinks name; others are chosen for each record."""
-    sinks = [node.topic for node in topology.nodes.values() if isinstance(node, Sink) and isinstance(node.topic, str)]
+    sinks = [sink.topic for sink in topology.sinks() if isinstance(sink.topic, str)]
     return tuple(sorted({topic for topic in sinks if topic not in topology.internal_topics}))

@@ -30,8 +30,8 @@ def split_joins(topology: Topology, joins: Collection[str] | None = None) -> Top
         joins: the joins to split, by the nodes that join answers; None for all that then run apart.
     """
     split = topology
-    for node in topology.nodes.values():
-        if isinstance(node, ProcessorNode) and (joins is None or node.name in joins):
+    for node in topology.processors():
+        if joins is None or node.name in joins:
             apart = node.operator.apart(f"{node.name}-rows")
             if apart is not None:
                 send, tell = _sides(topology, node)
@@ -92,7 +92,7 @@ def _above(topology: Topology, name: str) -> tuple[str, ...]:
     node = topology.nodes[name]
     if not isinstance(node, Source):
         return node.parents
-    return tuple(each.name for each in topology.nodes.values() if isinstance(each, Sink) and each.topic in node.topics)
+    return tuple(sink.name for sink in topology.sinks() if sink.topic in node.topics)
 
 
 def _are_ordered(topology: Topology, left: str, right: str) -> bool:

@@ -9,7 +9,6 @@ from kstreamnb.core.arguments import at_least, expect_number
 from kstreamnb.errors import ConfigError, did_you_mean
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan
-from kstreamnb.topology.nodes import Sink
 from kstreamnb.topology.topology import Topology
 
 
@@ -53,7 +52,7 @@ def _is_known(topology: Topology, config: Config, topic: str) -> bool:
     """Return whether a topic is read or written, or may be: some sinks choose their topics record by record."""
     if topic == config.dead_letter_topic or any(source.reads(topic) for source in topology.sources()):
         return True
-    sinks = [node.topic for node in topology.nodes.values() if isinstance(node, Sink)]
+    sinks = [sink.topic for sink in topology.sinks()]
     if topic in sinks or any(callable(name) for name in sinks):
         return True
     plan = TaskPlan(topology, (), config=config)
