@@ -112,7 +112,9 @@ def pandas_values(series: Any, other: Callable[[object], Any] = _unchanged) -> l
 
 def whole_with_gaps(frame: Any, columns: list[str]) -> list[str]:
     """Return those of a pandas frame's columns that were whole numbers before a gap made floats of them."""
-    floats = frame[columns].select_dtypes("float").dropna(axis=1, how="all")
+    kinds = frame[columns].dtypes
+    floats = frame[[name for name in columns if kinds[name].kind == "f" and not hasattr(kinds[name], "na_value")]]
+    floats = floats.dropna(axis=1, how="all")
     return [name for name, cells in floats.items() if cells.hasnans and (cells.dropna() % 1 == 0).all()]
 
 

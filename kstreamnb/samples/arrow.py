@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -37,7 +38,7 @@ def records_of_table(table: pyarrow.Table, roles: Roles) -> tuple[TopicRecord, .
             roles,
             table.column_names,
             lambda name: _read(name, table.column(name), partial(_times, name=name)),
-            lambda name: _read(name, table.column(name), _values),
+            lambda name: _read(name, table.column(name), partial(_values, nan=None)),
         )
         return make_records(cells, roles)
 
@@ -59,9 +60,12 @@ def _times(column: pyarrow.ChunkedArray, name: str) -> list[int]:
         if column.type.tz is None:
             fact = f'column "{name}" has times without a time zone'
             detail = f"its type is {column.type}; the same time means a different instant in each zone"
-            raise ConfigError(fact, detail=detail, hint="convert it to a type with a time zone, such as UTC")
+            hint = f'name the zone: pl.col("{name}").dt.replace_time_zone("UTC"), or {name} AT TIME ZONE \'UTC\' in SQL'
+            raise ConfigError(fact, detail=detail, hint=hint)
         if column.null_count:
-            raise ConfigError(f'column "{name}" has no time in {column.null_count:,} of {len(column):,} rows')
+            fact = f'column "{name}" has no time in {column.null_count:,} of {len(column):,} rows'
+            hint = f'drop them: frame.drop_nulls("{name}"), or WHERE {name} IS NOT NULL in SQL'
+            raise ConfigError(fact, hint=hint)
         finer = {"us": 1_000, "ns": 1_000_000}.get(column.type.unit, 1)
         kind = pa.timestamp("ms", column.type.tz) if finer == 1 else column.type
         exact = column.cast(kind).cast(pa.int64()).to_numpy()
@@ -73,8 +77,8 @@ def _times(column: pyarrow.ChunkedArray, name: str) -> list[int]:
     return timestamps_ms(column.to_pylist(), name)
 
 
-def _values(column: pyarrow.ChunkedArray) -> list[Any]:
-    """Return Python values that JSON can hold; numbers without gaps by a fast path."""
+def _values(column: pyarrow.ChunkedArray, nan: float | None = math.nan) -> list[Any]:
+    """Return Python values, numbers without gaps by a fast path; with ``nan=None`` as JSON can hold them."""
     import pyarrow as pa
 
     kind = column.type
@@ -82,19 +86,40 @@ def _values(column: pyarrow.ChunkedArray) -> list[Any]:
         return cast("list[Any]", column.to_pylist() if column.null_count else column.to_numpy().tolist())
     if pa.types.is_floating(kind):
         numbers = column.to_pylist() if column.null_count else column.to_numpy().tolist()
-        return [None if v is None or v != v else v for v in numbers]
+        return numbers if nan is not None else [v if v == v else None for v in numbers]
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return column.to_numpy(zero_copy_only=False).tolist() if column.num_chunks else []
     if pa.types.is_dictionary(kind):  # not cast: Arrow cannot cast the words of a Polars column
-        words = (dict(enumerate(_values(pa.chunked_array([chunk.dictionary])))) for chunk in column.chunks)
+        words = (dict(enumerate(_values(pa.chunked_array([chunk.dictionary]), nan))) for chunk in column.chunks)
         return [word for chunk in column.chunks for word in map(next(words).get, chunk.indices.to_pylist())]
     if pa.types.is_struct(kind) and not column.null_count:
         names = [field.name for field in kind]
         if len(set(names)) < len(names):
             raise ValueError(f"its fields {', '.join(names)} are not unique")
-        parts = [_values(part) for part in column.flatten()]
-        return dicts(names, parts, len(column))
-    return [plain_value(value) for value in column.to_pylist()]
+        return dicts(names, [_values(part, nan) for part in column.flatten()], len(column))
+    return column.to_pylist() if nan is not None else list(map(_reader(kind), column.to_pylist()))
+
+
+def _reader(kind: pyarrow.DataType) -> Callable[[Any], Any]:
+    """Return a function to values that JSON can hold: dicts of maps, which Arrow returns as pairs, as in `ks.run`."""
+    import pyarrow as pa
+
+    if pa.types.is_map(kind):
+        item = _reader(kind.item_type)
+        return lambda pairs: None if pairs is None else _of_pairs([(str(name), item(value)) for name, value in pairs])
+    if pa.types.is_struct(kind):
+        fields = {field.name: _reader(field.type) for field in kind}
+        return lambda row: None if row is None else {name: fields[name](cell) for name, cell in row.items()}
+    if hasattr(kind, "value_field"):  # any kind of list
+        item = _reader(kind.value_type)
+        return lambda items: None if items is None else list(map(item, items))
+    return plain_value
+
+
+def _of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(made := dict(pairs)) < len(pairs):
+        raise ValueError("names of a map are not unique")
+    return made
 
 
 def write_parquet(records: Sequence[TopicRecord], path: Path | str, metadata: dict[str, Any]) -> None:
@@ -123,17 +148,19 @@ def write_parquet(records: Sequence[TopicRecord], path: Path | str, metadata: di
 
 
 def _typed(values: list[Any]) -> pyarrow.Array | None:
-    """Return the values as an Arrow array if it gives back equal ones of the same types."""
+    """Return the values as an Arrow array if a file of it gives back equal ones of the same types."""
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
     try:
         array = pa.array(values)
         if pa.types.is_struct(array.type):  # before version 24 Arrow sorted the names of fields
             first = next(value for value in values if value is not None)
             array = pa.array(values, pa.struct([array.type.field(name) for name in first]))
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+        pq.write_table(pa.table({"_": array}), file := pa.BufferOutputStream())
+        back = _values(pq.read_table(pa.BufferReader(file.getvalue())).column("_"))
+    except (OSError, ValueError, TypeError, NotImplementedError, OverflowError):  # Arrow's are subclasses of these
         return None
-    back = _values(pa.chunked_array([array]))
     parts = range(0, max(len(back), len(values)), _PART)  # one text of all values would be long
     same = all(repr(back[at : at + _PART]) == repr(values[at : at + _PART]) for at in parts)
     return array if same else None

@@ -15,6 +15,8 @@ from kstreamnb.samples.arrow import records_of_table, schema_of_table
 from kstreamnb.samples.columns import Roles, cells_by_role, make_records, number_offsets
 from kstreamnb.samples.text import format_cell
 
+_NOT_IN_ARROW = ("Object", "Int128", "UInt128")
+"""Types of Polars; Arrow gets the addresses in memory of objects."""
 Schema = tuple[tuple[str, str], ...]
 
 
@@ -22,10 +24,14 @@ def frame_kind(frame: object) -> str:
     """Return ``pandas``, ``spark``, or ``arrow`` for another frame that exports Arrow data; else raise ConfigError."""
     package = type(frame).__module__.partition(".")[0]
     if package in ("pandas", "pyspark") and hasattr(frame, "columns"):
+        if getattr(frame.columns, "nlevels", 1) > 1:  # as after agg() with several functions
+            hint = 'join their names: frame.columns = ["_".join(filter(None, name)) for name in frame.columns]'
+            raise ConfigError("columns of the frame have names of several levels", hint=hint)
         return "spark" if package == "pyspark" else "pandas"
-    if hasattr(frame, "__arrow_c_stream__") and hasattr(frame, "columns"):
+    if hasattr(frame, "__arrow_c_stream__") and (hasattr(frame, "columns") or hasattr(frame, "schema")):
         return "arrow"
     hint = "pass a DataFrame of pandas, Polars or Spark, or a table of pyarrow"
+    hint = "run the lazy query: pass frame.collect()" if hasattr(frame, "collect") else hint
     raise ConfigError(f'expected a DataFrame, got type "{type(frame).__name__}"', hint=hint)
 
 
@@ -53,6 +59,11 @@ def records_of_arrow(frame: Any, roles: Roles) -> tuple[tuple[TopicRecord, ...],
     """Return the rows of a Polars frame or an Arrow table in its own order, or sorted by columns."""
     import pyarrow
 
+    if type(frame).__module__.startswith("polars"):
+        for name, kind in frame.schema.items():
+            if str(kind) in _NOT_IN_ARROW:
+                fact = f'column "{name}" has type "{kind}", which a sample cannot hold'
+                raise ConfigError(fact, hint=f'convert it first, for example to text, or leave it out: frame.drop("{name}")')
     table = pyarrow.table(frame)
     roles.check(table.column_names, roles.order_by)
     records = records_of_table(table, roles)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime, time
 from decimal import Decimal
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from kstreamnb.core.arguments import expect, expect_texts
 from kstreamnb.core.codec import SerializedValue
-from kstreamnb.core.record import TopicRecord
-from kstreamnb.core.serdes import JsonSerde
+from kstreamnb.core.record import TopicRecord, Windowed
 from kstreamnb.errors import ConfigError
 from kstreamnb.samples.storable import HELD
 from kstreamnb.samples.text import format_cell
@@ -22,8 +22,9 @@ if TYPE_CHECKING:  # its class lists these functions
     from kstreamnb.samples.sample import Sample
 
 MASK = "***"
-_ZEROS = (UUID(int=0), Decimal(0), date(1970, 1, 1), time(0))
-_JSON_ZEROS = (False, 0, 0.0, None)
+_ZEROS = (None, False, 0, 0.0, UUID(int=0), Decimal(0), date(1970, 1, 1), time(0))
+_EVERY = ("*",)
+_ROUNDS = 8
 _MASKABLE = tuple(HELD - {tuple})
 
 
@@ -32,28 +33,25 @@ def is_message(value: object) -> bool:
     return hasattr(type(value), "DESCRIPTOR")
 
 
-def redact(self: Sample, *fields: str, replacement: object = MASK) -> Sample:
+def redact(self: Sample, *fields: str, replacement: object = ...) -> Sample:
     """Blank out fields of dict values, such as ``"card"`` or ``"customer.name"``; also within lists.
 
-    In values that a serde other than JSON has read, and for types that JSON does not have, the default replacement has
-    the type of the value (``"***"``, 0, zero bytes, the time 0), so that the serde can write it; names within dicts
-    stay, also those of Avro's maps. Records that could not be decoded lose their bytes, and headers lose their values,
-    because their content is unknown.
+    A mask has the type of the value, so that topologies and serdes read it as before: ``"***"``, 0, False, zero bytes,
+    the time 0, a mask for each item of a list; None stays. A dict becomes empty, because its names may be data, as in
+    Avro's maps: ``"customer.*"`` keeps the names and masks all values within it. Records that could not be decoded
+    lose their bytes, and headers lose their values, because their content is unknown.
 
     Args:
-        fields: names of the fields to blank out, nested ones with dots. A name with a question mark, such as
-            ``"iban?"``, may be missing in all records: the sample's notes say so.
-        replacement: value that the fields get. Default: ``"***"``.
+        fields: names of the fields to blank out, nested ones with dots; ``*`` is every name of a dict, such as in
+            ``"limits.*.iban"``. A name with a question mark, such as ``"iban?"``, may be missing in all records: the
+            sample's notes say so.
+        replacement: value that the fields get. Default: a mask of the value's type.
 
     Raises: ConfigError for a field that no record has, which is likely a wrong name, and for values without fields.
     """
     if not fields:
         raise ConfigError("no fields to redact were named")
-
-    def masked(value: object, typed: bool) -> object:
-        return _mask(value, typed) if replacement is MASK else replacement
-
-    blank, missing = _changing(self, fields, masked)
+    blank, missing = _changing(self, fields, _mask if replacement is ... else lambda _: replacement)
     records = tuple(
         record._replace(
             key=SerializedValue() if type(record.key) is SerializedValue else record.key,
@@ -67,10 +65,11 @@ def redact(self: Sample, *fields: str, replacement: object = MASK) -> Sample:
 
 
 def hash_keys(self: Sample, *fields: str, salt: str) -> Sample:
-    """Replace keys, and the fields of dict values that hold keys too, by 16 hexadecimal digits of a keyed hash.
+    """Replace keys, and the fields of dict values that hold keys too, by a keyed hash.
 
-    Equal keys stay equal, so joins and counts are preserved; partitions stay those of the real keys. Raises ConfigError
-    if no record has a field.
+    Equal keys stay equal, so joins and counts are preserved; partitions stay those of the real keys. Whole numbers,
+    UUIDs and bytes become others of their type and size, which are different for different keys, and any other value
+    becomes 16 hexadecimal digits; so do the values within dicts, lists and windowed keys.
 
     Args:
         fields: names of fields that hold keys too, such as "customer" or "order.customer"; with a question mark if all
@@ -83,36 +82,73 @@ def hash_keys(self: Sample, *fields: str, salt: str) -> Sample:
     if not salt:
         raise ConfigError("a hash without a salt can be reversed by guessing", hint='pass salt="…", and keep it secret')
     secret = hashlib.sha256(salt.encode(errors="surrogatepass")).digest()
-
-    def hashed(value: object, typed: bool = False) -> str | None:
-        if value is None:
-            return None
-        return hashlib.blake2b(format_cell(value).encode(), digest_size=8, key=secret).hexdigest()
-
+    hashed = _hash_with(secret)
     hide, _ = _changing(self, fields, hashed)
     records = tuple(record._replace(key=hashed(record.key), value=hide(record)) for record in self.records)
     return replace(self, records=records, notes=(*self.notes, "keys hashed"))
 
 
-def _mask(value: Any, typed: bool) -> Any:
-    """Return the replacement of a value; it has the value's type for a schema, and if JSON does not have that type."""
-    if typed and isinstance(value, dict):
-        return {name: _mask(item, typed) for name, item in value.items()}
-    if typed and isinstance(value, list):
-        return [_mask(item, typed) for item in value]
+def _mask(value: Any) -> Any:
+    """Return a value of the same type that says nothing."""
+    if isinstance(value, list):
+        return list(map(_mask, value))
     if isinstance(value, bytes):
         return bytes(len(value))  # a schema may want a fixed size
     if isinstance(value, datetime):
         return datetime(1970, 1, 1, tzinfo=value.tzinfo)
-    return next((zero for zero in _ZEROS + _JSON_ZEROS * typed if type(zero) is type(value)), MASK)
+    empty = {} if isinstance(value, dict) else MASK
+    return next((zero for zero in _ZEROS if type(zero) is type(value)), empty)
+
+
+def _hash_with(secret: bytes) -> Callable[[Any], Any]:
+    permuted = lru_cache(1 << 16)(partial(_permuted, secret))
+
+    def hashed(value: Any) -> Any:
+        if value is None:
+            return None
+        if isinstance(value, Windowed):
+            return value._replace(key=hashed(value.key))
+        if isinstance(value, dict | list):
+            return _each(value, hashed)
+        if type(value) is int:
+            bits = 31  # a field of 32 bits can hold the hash
+            while value >> bits not in (0, -1):
+                bits = 2 * bits + 1
+            return permuted(value, bits) if value >= 0 else ~permuted(~value, bits)
+        if isinstance(value, UUID):
+            return UUID(int=permuted(value.int, 128))
+        if isinstance(value, bytes):
+            return type(value)(permuted(int.from_bytes(value), 8 * len(value)).to_bytes(len(value)))
+        return hashlib.blake2b(format_cell(value).encode(), digest_size=8, key=secret).hexdigest()
+
+    return hashed
+
+
+def _permuted(secret: bytes, number: int, bits: int) -> int:
+    """Return another number of as many bits, by a keyed Feistel network: different numbers give different ones."""
+    half = (bits + 1) // 2
+    size = (half + 7) // 8
+    while True:
+        left, right = divmod(number, 1 << half)
+        for turn in range(_ROUNDS):
+            digest = hashlib.shake_256(b"%b %d %d " % (secret, bits, turn) + right.to_bytes(size)).digest(size)
+            left, right = right, left ^ int.from_bytes(digest) % (1 << half)
+        number = left << half | right
+        if not number >> bits:  # a half is rounded up, so the network may leave the range
+            return number
+
+
+def _each(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Return a dict or list with each of its items changed."""
+    if isinstance(value, dict):
+        return {name: change(item) for name, item in value.items()}
+    return list(map(change, value))
 
 
 def _changing(
-    sample: Sample, fields: Sequence[str], change: Callable[[Any, bool], Any]
+    sample: Sample, fields: Sequence[str], change: Callable[[Any], Any]
 ) -> tuple[Callable[[TopicRecord], Any], list[str]]:
     """Return a function from a record to its changed value, and the optional fields that no record has.
-
-    ``typed`` is whether a serde other than JSON has read the values of the topic.
 
     Raises: ConfigError for a field that no record has, and for objects without known fields.
     """
@@ -129,13 +165,12 @@ def _changing(
             hint = "decode them: pass value_serde= to Sample.capture()" if unread else None
             hint = hint or f'correct the name, or write "{field}?" for a field that older records do not have'
             raise ConfigError(f'no record has the field "{field}"', detail=detail, hint=hint)
-    schemas = {topic: not isinstance(serdes[1], JsonSerde) for topic, serdes in sample.serdes.items()}
 
     def changed(record: TopicRecord) -> Any:
-        value, typed = record.value, schemas.get(record.topic, False)
+        value = record.value
         for path in paths.values():
             try:
-                value = _changed(value, path, lambda held: change(held, typed))
+                value = _changed(value, path, change)
             except (TypeError, ValueError) as error:  # a field of a message takes one type only
                 fact = f'field "{".".join(path)}" of topic "{record.topic}" cannot hold the replacement'
                 raise ConfigError(fact, detail=str(error), hint="pass replacement= with a value of its type") from error
@@ -149,15 +184,20 @@ def _has(value: Any, path: tuple[str, ...]) -> bool:
         return any(_has(item, path) for item in value)
     if is_message(value):
         return _declares(value.DESCRIPTOR, path)
-    if not isinstance(value, dict) or path[0] not in value:
-        return False
-    return len(path) == 1 or _has(value[path[0]], path[1:])
+    if not isinstance(value, dict):
+        return path == _EVERY
+    return any(len(path) == 1 or _has(value[name], path[1:]) for name in _names(path, value))
+
+
+def _names(path: tuple[str, ...], names: Mapping[str, Any]) -> Iterable[str]:
+    """Return the names that a path begins with, among those of a dict."""
+    return names if path[0] == "*" else names.keys() & path[:1]
 
 
 def _declares(descriptor: Any, path: tuple[str, ...]) -> bool:
     """Return whether messages of a type may have a field."""
-    held = descriptor and descriptor.fields_by_name.get(path[0])
-    return held is not None and (len(path) == 1 or _declares(held.message_type, path[1:]))
+    known = descriptor.fields_by_name if descriptor else {}
+    return any(len(path) == 1 or _declares(known[name].message_type, path[1:]) for name in _names(path, dict(known)))
 
 
 def _changed(value: Any, path: tuple[str, ...], change: Callable[[Any], Any]) -> Any:
@@ -165,10 +205,11 @@ def _changed(value: Any, path: tuple[str, ...], change: Callable[[Any], Any]) ->
         return [_changed(item, path, change) for item in value]
     if is_message(value):
         return _changed_message(value, path, change)
-    if not isinstance(value, dict) or path[0] not in value:
-        return value
-    held = value[path[0]]
-    return {**value, path[0]: change(held) if len(path) == 1 else _changed(held, path[1:], change)}
+    if not isinstance(value, dict):
+        return change(value) if path == _EVERY else value
+    within = path if path == _EVERY else path[1:]
+    names = _names(path, value)
+    return {**value, **{n: _changed(value[n], within, change) if within else change(value[n]) for n in names}}
 
 
 def _changed_message(message: Any, path: tuple[str, ...], change: Callable[[Any], Any]) -> Any:
@@ -177,7 +218,7 @@ def _changed_message(message: Any, path: tuple[str, ...], change: Callable[[Any]
     made.CopyFrom(message)
     made.DiscardUnknownFields()  # nobody can name them
     for kind, held in message.ListFields():
-        if kind.name != path[0]:
+        if path[0] not in ("*", kind.name):
             continue
         mine, several = getattr(made, kind.name), hasattr(held, "extend")
         if len(path) > 1 and (kind.message_type is None or several or is_message(held)):

@@ -125,12 +125,12 @@ def starting_at(self: Sample, start: Instant) -> Sample:
     return shift(self, f"{instant_ms(start, 'start') - min(record.timestamp for record in self.records)}ms")
 
 
-def with_partitions(self: Sample, partitions: int | Mapping[str, int], *, key_serde: Serde | None = None) -> Sample:
+def with_partitions(self: Sample, partitions: int | Mapping[str, int], *, key_serde: Serde | str | None = None) -> Sample:
     """Return the records in the partitions that their keys choose, given one number for all topics or one for each.
 
     Args:
         partitions: number of partitions of every topic, or a mapping from topics to numbers.
-        key_serde: serde whose bytes choose the partition. Default: text.
+        key_serde: serde, or its name, whose bytes choose the partition. Default: text.
 
     Raises: ConfigError for a topic that the sample does not have; topics that are not named get one partition.
     """

@@ -95,7 +95,7 @@ class Sample(Suggesting, Framed):
 
     @classmethod
     def from_text(
-        cls, text: str, *, topic: str | None = None, partitions: int | None = None, key_serde: Serde | None = None
+        cls, text: str, *, topic: str | None = None, partitions: int | None = None, key_serde: Serde | str | None = None
     ) -> Sample:
         """Read a sample from a text table: ``topic | key | value | time | partition``, with columns in any order.
 
@@ -106,7 +106,7 @@ class Sample(Suggesting, Framed):
             text: the table; its first row names the columns.
             topic: name of the topic of a table without that column. Default: None.
             partitions: number of partitions among which keys choose. Default: None, -1 stands for the key's partition.
-            key_serde: serde whose bytes choose the partition; needs ``partitions``. Default: text.
+            key_serde: serde, or its name, whose bytes choose the partition; needs ``partitions``. Default: text.
 
         Raises: ConfigError, with the line, for a cell that cannot be read, a first row without a time, and a time
         beyond 64 bits.
@@ -138,7 +138,7 @@ class Sample(Suggesting, Framed):
         partition: str | None = None,
         partitions: int | None = None,
         order_by: str | Sequence[str] = (),
-        key_serde: Serde | None = None,
+        key_serde: Serde | str | None = None,
         **draw: object,
     ) -> Sample:
         """Make a sample of the rows of a frame of pandas, Polars or Spark, or of an Arrow table.
@@ -161,7 +161,7 @@ class Sample(Suggesting, Framed):
                 replay.
             order_by: names of the columns by which rows are sorted. Default: rows keep their order; those of Spark are
                 ordered by time, then by content.
-            key_serde: serde whose bytes choose the partition. Default: text.
+            key_serde: serde, or its name, whose bytes choose the partition. Default: text.
             draw: ``between=``, ``key_share=`` and ``limit=``, for a Spark frame only. Default: all rows.
 
         Raises: ConfigError for a column that the frame does not have or whose name is not text, a value of another
@@ -169,9 +169,9 @@ class Sample(Suggesting, Framed):
         """
         from kstreamnb.samples import frames
 
+        kind = frames.frame_kind(frame)
         order = (order_by,) if isinstance(order_by, str) else tuple(order_by)
         roles = Roles(topic, timestamp, key, value, partition, None, order, partitions, key_serde)
-        kind = frames.frame_kind(frame)
         if kind != "spark" and draw:
             raise ConfigError(f'option "{min(draw)}" applies only to a Spark frame', hint=f"slice the {kind} frame")
         records, schema = getattr(frames, f"records_of_{kind}")(frame, roles, **draw)
@@ -311,8 +311,8 @@ class Sample(Suggesting, Framed):
         Raises: ConfigError, with topic and field, for a value that files cannot hold.
         """
         with naming_fields(self.records):
-            lines = [f"{json_lines.record_line(record)}\n" for record in storable(self.records, self.serdes)]
-        with Path(path).open("w", encoding="utf-8") as file:
+            lines = list(map(json_lines.record_line, storable(self.records, self.serdes)))
+        with Path(path).open("wb") as file:
             file.writelines(lines)
 
     # --- contents ---
