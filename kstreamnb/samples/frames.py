@@ -63,7 +63,9 @@ def records_of_arrow(frame: Any, roles: Roles) -> tuple[tuple[TopicRecord, ...],
         for name, kind in frame.schema.items():
             if str(kind) in _NOT_IN_ARROW:
                 fact = f'column "{name}" has type "{kind}", which a sample cannot hold'
-                raise ConfigError(fact, hint=f'convert it first, for example to text, or leave it out: frame.drop("{name}")')
+                raise ConfigError(
+                    fact, hint=f'convert it first, for example to text, or leave it out: frame.drop("{name}")'
+                )
     table = pyarrow.table(frame)
     roles.check(table.column_names, roles.order_by)
     records = records_of_table(table, roles)

@@ -21,7 +21,6 @@ from kstreamnb.samples.text import format_cell
 if TYPE_CHECKING:  # its class lists these functions
     from kstreamnb.samples.sample import Sample
 
-MASK = "***"
 _ZEROS = (None, False, 0, 0.0, UUID(int=0), Decimal(0), date(1970, 1, 1), time(0))
 _EVERY = ("*",)
 _ROUNDS = 8
@@ -69,7 +68,7 @@ def hash_keys(self: Sample, *fields: str, salt: str) -> Sample:
 
     Equal keys stay equal, so joins and counts are preserved; partitions stay those of the real keys. Whole numbers,
     UUIDs and bytes become others of their type and size, which are different for different keys, and any other value
-    becomes 16 hexadecimal digits; so do the values within dicts, lists and windowed keys.
+    becomes 16 hexadecimal digits; so do the values within dicts, whose names stay, lists and windowed keys.
 
     Args:
         fields: names of fields that hold keys too, such as "customer" or "order.customer"; with a question mark if all
@@ -81,8 +80,7 @@ def hash_keys(self: Sample, *fields: str, salt: str) -> Sample:
     expect(salt, str, "salt")
     if not salt:
         raise ConfigError("a hash without a salt can be reversed by guessing", hint='pass salt="…", and keep it secret')
-    secret = hashlib.sha256(salt.encode(errors="surrogatepass")).digest()
-    hashed = _hash_with(secret)
+    hashed = _hash_with(hashlib.sha256(salt.encode(errors="surrogatepass")).digest())
     hide, _ = _changing(self, fields, hashed)
     records = tuple(record._replace(key=hashed(record.key), value=hide(record)) for record in self.records)
     return replace(self, records=records, notes=(*self.notes, "keys hashed"))
@@ -96,11 +94,12 @@ def _mask(value: Any) -> Any:
         return bytes(len(value))  # a schema may want a fixed size
     if isinstance(value, datetime):
         return datetime(1970, 1, 1, tzinfo=value.tzinfo)
-    empty = {} if isinstance(value, dict) else MASK
+    empty = {} if isinstance(value, dict) else "***"
     return next((zero for zero in _ZEROS if type(zero) is type(value)), empty)
 
 
 def _hash_with(secret: bytes) -> Callable[[Any], Any]:
+    """Return a function from a key to its hash."""
     permuted = lru_cache(1 << 16)(partial(_permuted, secret))
 
     def hashed(value: Any) -> Any:
@@ -126,16 +125,13 @@ def _hash_with(secret: bytes) -> Callable[[Any], Any]:
 
 def _permuted(secret: bytes, number: int, bits: int) -> int:
     """Return another number of as many bits, by a keyed Feistel network: different numbers give different ones."""
-    half = (bits + 1) // 2
-    size = (half + 7) // 8
-    while True:
-        left, right = divmod(number, 1 << half)
-        for turn in range(_ROUNDS):
-            digest = hashlib.shake_256(b"%b %d %d " % (secret, bits, turn) + right.to_bytes(size)).digest(size)
-            left, right = right, left ^ int.from_bytes(digest) % (1 << half)
-        number = left << half | right
-        if not number >> bits:  # a half is rounded up, so the network may leave the range
-            return number
+    size, width = bits // 16 + 1, bits // 2  # of a half in bytes, and of the left one in bits
+    left, right = divmod(number, 1 << bits - width)
+    for turn in range(_ROUNDS):  # an even number, so halves of different widths are swapped back
+        digest = hashlib.shake_256(b"%b %d %d " % (secret, bits, turn) + right.to_bytes(size)).digest(size)
+        left, right = right, left ^ int.from_bytes(digest) % (1 << width)
+        width = bits - width
+    return left << bits - width | right
 
 
 def _each(value: Any, change: Callable[[Any], Any]) -> Any:
@@ -207,9 +203,12 @@ def _changed(value: Any, path: tuple[str, ...], change: Callable[[Any], Any]) ->
         return _changed_message(value, path, change)
     if not isinstance(value, dict):
         return change(value) if path == _EVERY else value
-    within = path if path == _EVERY else path[1:]
-    names = _names(path, value)
-    return {**value, **{n: _changed(value[n], within, change) if within else change(value[n]) for n in names}}
+    if path[0] == "*":
+        return _each(value, lambda held: _changed(held, path[1:] or path, change))
+    if path[0] not in value:
+        return value
+    held = value[path[0]]
+    return {**value, path[0]: change(held) if len(path) == 1 else _changed(held, path[1:], change)}
 
 
 def _changed_message(message: Any, path: tuple[str, ...], change: Callable[[Any], Any]) -> Any:

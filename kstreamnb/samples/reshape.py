@@ -125,7 +125,9 @@ def starting_at(self: Sample, start: Instant) -> Sample:
     return shift(self, f"{instant_ms(start, 'start') - min(record.timestamp for record in self.records)}ms")
 
 
-def with_partitions(self: Sample, partitions: int | Mapping[str, int], *, key_serde: Serde | str | None = None) -> Sample:
+def with_partitions(
+    self: Sample, partitions: int | Mapping[str, int], *, key_serde: Serde | str | None = None
+) -> Sample:
     """Return the records in the partitions that their keys choose, given one number for all topics or one for each.
 
     Args:
