@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, NoReturn
 
@@ -59,13 +60,10 @@ def records_of_arrow(frame: Any, roles: Roles) -> tuple[tuple[TopicRecord, ...],
     """Return the rows of a Polars frame or an Arrow table in its own order, or sorted by columns."""
     import pyarrow
 
-    if type(frame).__module__.startswith("polars"):
-        for name, kind in frame.schema.items():
-            if str(kind) in _NOT_IN_ARROW:
-                fact = f'column "{name}" has type "{kind}", which a sample cannot hold'
-                raise ConfigError(
-                    fact, hint=f'convert it first, for example to text, or leave it out: frame.drop("{name}")'
-                )
+    kinds = schema if isinstance(schema := getattr(frame, "schema", None), Mapping) else {}  # Polars has a mapping
+    for name in (name for name, kind in kinds.items() if str(kind) in _NOT_IN_ARROW):
+        hint = f'convert it first, for example to text, or leave it out: frame.drop("{name}")'
+        raise ConfigError(f'column "{name}" has type "{kinds[name]}", which a sample cannot hold', hint=hint)
     table = pyarrow.table(frame)
     roles.check(table.column_names, roles.order_by)
     records = records_of_table(table, roles)
