@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -38,7 +37,7 @@ def records_of_table(table: pyarrow.Table, roles: Roles) -> tuple[TopicRecord, .
             roles,
             table.column_names,
             lambda name: _read(name, table.column(name), partial(_times, name=name)),
-            lambda name: _read(name, table.column(name), partial(_values, nan=None)),
+            lambda name: _read(name, table.column(name), partial(_values, as_json=True)),
         )
         return make_records(cells, roles)
 
@@ -77,8 +76,8 @@ def _times(column: pyarrow.ChunkedArray, name: str) -> list[int]:
     return timestamps_ms(column.to_pylist(), name)
 
 
-def _values(column: pyarrow.ChunkedArray, nan: float | None = math.nan) -> list[Any]:
-    """Return Python values, numbers without gaps by a fast path; with ``nan=None`` as JSON can hold them."""
+def _values(column: pyarrow.ChunkedArray, *, as_json: bool = False) -> list[Any]:
+    """Return Python values, numbers without gaps by a fast path; ``as_json`` is for columns that no sample wrote."""
     import pyarrow as pa
 
     kind = column.type
@@ -86,18 +85,19 @@ def _values(column: pyarrow.ChunkedArray, nan: float | None = math.nan) -> list[
         return cast("list[Any]", column.to_pylist() if column.null_count else column.to_numpy().tolist())
     if pa.types.is_floating(kind):
         numbers = column.to_pylist() if column.null_count else column.to_numpy().tolist()
-        return numbers if nan is not None else [v if v == v else None for v in numbers]
+        return [v if v == v else None for v in numbers] if as_json else numbers
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return column.to_numpy(zero_copy_only=False).tolist() if column.num_chunks else []
     if pa.types.is_dictionary(kind):  # not cast: Arrow cannot cast the words of a Polars column
-        words = (dict(enumerate(_values(pa.chunked_array([chunk.dictionary]), nan))) for chunk in column.chunks)
+        read = partial(_values, as_json=as_json)
+        words = (dict(enumerate(read(pa.chunked_array([chunk.dictionary])))) for chunk in column.chunks)
         return [word for chunk in column.chunks for word in map(next(words).get, chunk.indices.to_pylist())]
     if pa.types.is_struct(kind) and not column.null_count:
         names = [field.name for field in kind]
         if len(set(names)) < len(names):
             raise ValueError(f"its fields {', '.join(names)} are not unique")
-        return dicts(names, [_values(part, nan) for part in column.flatten()], len(column))
-    return column.to_pylist() if nan is not None else list(map(_reader(kind), column.to_pylist()))
+        return dicts(names, [_values(part, as_json=as_json) for part in column.flatten()], len(column))
+    return list(map(_reader(kind), column.to_pylist())) if as_json else column.to_pylist()
 
 
 def _reader(kind: pyarrow.DataType) -> Callable[[Any], Any]:
