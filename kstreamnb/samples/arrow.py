@@ -12,7 +12,7 @@ from kstreamnb.core.arguments import expect
 from kstreamnb.core.heap import collector_paused
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.errors import ConfigError
-from kstreamnb.frame_cells import dicts, plain_value, timestamps_ms, warn_of_cut
+from kstreamnb.frame_cells import arrow_reader, dicts, timestamps_ms, warn_of_cut
 from kstreamnb.samples.columns import JOIN_FILES, Roles, cells_by_role, make_records, missing_file
 from kstreamnb.samples.text import parse_cell, stored_cell
 
@@ -97,29 +97,7 @@ def _values(column: pyarrow.ChunkedArray, *, as_json: bool = False) -> list[Any]
         if len(set(names)) < len(names):
             raise ValueError(f"its fields {', '.join(names)} are not unique")
         return dicts(names, [_values(part, as_json=as_json) for part in column.flatten()], len(column))
-    return list(map(_reader(kind), column.to_pylist())) if as_json else column.to_pylist()
-
-
-def _reader(kind: pyarrow.DataType) -> Callable[[Any], Any]:
-    """Return a function to values that JSON can hold: dicts of maps, which Arrow returns as pairs, as in `ks.run`."""
-    import pyarrow as pa
-
-    if pa.types.is_map(kind):
-        item = _reader(kind.item_type)
-        return lambda pairs: None if pairs is None else _of_pairs([(str(name), item(value)) for name, value in pairs])
-    if pa.types.is_struct(kind):
-        fields = {field.name: _reader(field.type) for field in kind}
-        return lambda row: None if row is None else {name: fields[name](cell) for name, cell in row.items()}
-    if hasattr(kind, "value_field"):  # any kind of list
-        item = _reader(kind.value_type)
-        return lambda items: None if items is None else list(map(item, items))
-    return plain_value
-
-
-def _of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len(made := dict(pairs)) < len(pairs):
-        raise ValueError("names of a map are not unique")
-    return made
+    return list(map(arrow_reader(kind), column.to_pylist())) if as_json else column.to_pylist()
 
 
 def write_parquet(records: Sequence[TopicRecord], path: Path | str, metadata: dict[str, Any]) -> None:
