@@ -136,10 +136,9 @@ def pandas_values(series: Any, other: Callable[[object], Any] = _unchanged) -> l
 
 def whole_with_gaps(frame: Any, columns: list[str]) -> list[str]:
     """Return those of a pandas frame's columns that were whole numbers before a gap made floats of them."""
-    kinds = frame[columns].dtypes
-    floats = frame[[name for name in columns if kinds[name].kind == "f" and not hasattr(kinds[name], "na_value")]]
-    floats = floats.dropna(axis=1, how="all")
-    return [name for name, cells in floats.items() if cells.hasnans and (cells.dropna() % 1 == 0).all()]
+    floats = frame[columns].select_dtypes("float").dropna(axis=1, how="all")
+    gaps = [(name, cells) for name, cells in floats.items() if cells.hasnans and not hasattr(cells.dtype, "na_value")]
+    return [name for name, cells in gaps if (cells.dropna() % 1 == 0).all()]
 
 
 def pandas_times(series: Any, name: str) -> list[int]:

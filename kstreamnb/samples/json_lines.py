@@ -15,7 +15,7 @@ from kstreamnb.samples.storable import HELD
 from kstreamnb.samples.text import stored_cell, untagged
 
 _HEADERS = {(str, bytes), (str, type(None))}
-_NUMBERS = [int, int, int]
+_POSITION = [str, int, int, int]
 _TEXT = frozenset({str})
 _KEPT = HELD - {dict, list, tuple, Windowed}
 
@@ -40,12 +40,9 @@ def record_line(record: TopicRecord) -> bytes:
 
 def _is_kept(record: TopicRecord) -> bool:
     """Return whether all types in a record, which has been written, are of those that are read back unchanged."""
-    topic, *numbers, key, value, headers = record
-    if type(topic) is not str or [*map(type, numbers)] != _NUMBERS or abs(record.timestamp) > MAX_TIME_MS:
+    kinds, parts = [*map(type, record)], [part for part in record[4:6] if type(part) is not Windowed]
+    if kinds[:4] != _POSITION or kinds[6] is not tuple or abs(record.timestamp) > MAX_TIME_MS:
         return False
-    if type(headers) is not tuple or not all(type(h) is tuple and tuple(map(type, h)) in _HEADERS for h in headers):
-        return False
-    parts = [value] if type(key) is Windowed else [key, value]
     for part in parts:
         kind = type(part)
         if kind is dict and "$cell" not in part and _TEXT.issuperset(map(type, part)):
@@ -54,7 +51,7 @@ def _is_kept(record: TopicRecord) -> bool:
             parts += part
         elif kind not in _KEPT:
             return False
-    return True
+    return all(type(each) is tuple and tuple(map(type, each)) in _HEADERS for each in record.headers)
 
 
 def _cell(value: object) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -22,7 +22,6 @@ if TYPE_CHECKING:  # its class lists these functions
     from kstreamnb.samples.sample import Sample
 
 _ZEROS = (None, False, 0, 0.0, UUID(int=0), Decimal(0), date(1970, 1, 1), time(0))
-_EVERY = ("*",)
 _ROUNDS = 8
 _MASKABLE = tuple(HELD - {tuple})
 
@@ -41,9 +40,8 @@ def redact(self: Sample, *fields: str, replacement: object = ...) -> Sample:
     lose their bytes, and headers lose their values, because their content is unknown.
 
     Args:
-        fields: names of the fields to blank out, nested ones with dots; ``*`` is every name of a dict, such as in
-            ``"limits.*.iban"``. A name with a question mark, such as ``"iban?"``, may be missing in all records: the
-            sample's notes say so.
+        fields: names of the fields to blank out, nested ones with dots. A name with a question mark, such as
+            ``"iban?"``, may be missing in all records: the sample's notes say so.
         replacement: value that the fields get. Default: a mask of the value's type.
 
     Raises: ConfigError for a field that no record has, which is likely a wrong name, and for values without fields.
@@ -80,7 +78,7 @@ def hash_keys(self: Sample, *fields: str, salt: str) -> Sample:
     expect(salt, str, "salt")
     if not salt:
         raise ConfigError("a hash without a salt can be reversed by guessing", hint='pass salt="…", and keep it secret')
-    hashed = _hash_with(hashlib.sha256(salt.encode(errors="surrogatepass")).digest())
+    hashed = _within(_hash_with(hashlib.sha256(salt.encode(errors="surrogatepass")).digest()))
     hide, _ = _changing(self, fields, hashed)
     records = tuple(record._replace(key=hashed(record.key), value=hide(record)) for record in self.records)
     return replace(self, records=records, notes=(*self.notes, "keys hashed"))
@@ -103,22 +101,18 @@ def _hash_with(secret: bytes) -> Callable[[Any], Any]:
     permuted = lru_cache(1 << 16)(partial(_permuted, secret))
 
     def hashed(value: Any) -> Any:
-        if value is None:
-            return None
         if isinstance(value, Windowed):
             return value._replace(key=hashed(value.key))
-        if isinstance(value, dict | list):
-            return _each(value, hashed)
         if type(value) is int:
-            bits = 31  # a field of 32 bits can hold the hash
-            while value >> bits not in (0, -1):
-                bits = 2 * bits + 1
-            return permuted(value, bits) if value >= 0 else ~permuted(~value, bits)
+            number = max(value, ~value)  # so that the sign stays
+            bits = (32 << (number.bit_length() // 32).bit_length()) - 1  # 31, 63, 127 …: a field of 32 bits can hold 31
+            return permuted(number, bits) if number == value else ~permuted(number, bits)
         if isinstance(value, UUID):
-            return UUID(int=permuted(value.int, 128))
+            return UUID(bytes=hashed(value.bytes))
         if isinstance(value, bytes):
             return type(value)(permuted(int.from_bytes(value), 8 * len(value)).to_bytes(len(value)))
-        return hashlib.blake2b(format_cell(value).encode(), digest_size=8, key=secret).hexdigest()
+        text = format_cell(value).encode()
+        return None if value is None else hashlib.blake2b(text, digest_size=8, key=secret).hexdigest()
 
     return hashed
 
@@ -134,11 +128,15 @@ def _permuted(secret: bytes, number: int, bits: int) -> int:
     return left << bits - width | right
 
 
-def _each(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Return a dict or list with each of its items changed."""
-    if isinstance(value, dict):
-        return {name: change(item) for name, item in value.items()}
-    return list(map(change, value))
+def _within(change: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a function that changes each value within dicts and lists, and any other value."""
+
+    def changed(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: changed(item) for name, item in value.items()}
+        return list(map(changed, value)) if isinstance(value, list) else change(value)
+
+    return changed
 
 
 def _changing(
@@ -148,7 +146,8 @@ def _changing(
 
     Raises: ConfigError for a field that no record has, and for objects without known fields.
     """
-    paths = {field: tuple(field.removesuffix("?").split(".")) for field in expect_texts(fields, "fields")}
+    names = {field: field.removesuffix("?") for field in expect_texts(fields, "fields")}
+    paths = {field: tuple(name.removesuffix(".*").split(".")) for field, name in names.items()}
     opaque = next((r for r in sample.records if not (isinstance(r.value, _MASKABLE) or is_message(r.value))), None)
     if opaque is not None and paths:
         fact = f'values of topic "{opaque.topic}" have type "{type(opaque.value).__name__}", whose fields are not known'
@@ -164,11 +163,11 @@ def _changing(
 
     def changed(record: TopicRecord) -> Any:
         value = record.value
-        for path in paths.values():
+        for field, path in paths.items():
             try:
-                value = _changed(value, path, change)
+                value = _changed(value, path, _within(change) if names[field].endswith(".*") else change)
             except (TypeError, ValueError) as error:  # a field of a message takes one type only
-                fact = f'field "{".".join(path)}" of topic "{record.topic}" cannot hold the replacement'
+                fact = f'field "{names[field]}" of topic "{record.topic}" cannot hold the replacement'
                 raise ConfigError(fact, detail=str(error), hint="pass replacement= with a value of its type") from error
         return value
 
@@ -180,20 +179,15 @@ def _has(value: Any, path: tuple[str, ...]) -> bool:
         return any(_has(item, path) for item in value)
     if is_message(value):
         return _declares(value.DESCRIPTOR, path)
-    if not isinstance(value, dict):
-        return path == _EVERY
-    return any(len(path) == 1 or _has(value[name], path[1:]) for name in _names(path, value))
-
-
-def _names(path: tuple[str, ...], names: Mapping[str, Any]) -> Iterable[str]:
-    """Return the names that a path begins with, among those of a dict."""
-    return names if path[0] == "*" else names.keys() & path[:1]
+    if not isinstance(value, dict) or path[0] not in value:
+        return False
+    return len(path) == 1 or _has(value[path[0]], path[1:])
 
 
 def _declares(descriptor: Any, path: tuple[str, ...]) -> bool:
     """Return whether messages of a type may have a field."""
-    known = descriptor.fields_by_name if descriptor else {}
-    return any(len(path) == 1 or _declares(known[name].message_type, path[1:]) for name in _names(path, dict(known)))
+    held = descriptor and descriptor.fields_by_name.get(path[0])
+    return held is not None and (len(path) == 1 or _declares(held.message_type, path[1:]))
 
 
 def _changed(value: Any, path: tuple[str, ...], change: Callable[[Any], Any]) -> Any:
@@ -201,11 +195,7 @@ def _changed(value: Any, path: tuple[str, ...], change: Callable[[Any], Any]) ->
         return [_changed(item, path, change) for item in value]
     if is_message(value):
         return _changed_message(value, path, change)
-    if not isinstance(value, dict):
-        return change(value) if path == _EVERY else value
-    if path[0] == "*":
-        return _each(value, lambda held: _changed(held, path[1:] or path, change))
-    if path[0] not in value:
+    if not isinstance(value, dict) or path[0] not in value:
         return value
     held = value[path[0]]
     return {**value, path[0]: change(held) if len(path) == 1 else _changed(held, path[1:], change)}
@@ -217,7 +207,7 @@ def _changed_message(message: Any, path: tuple[str, ...], change: Callable[[Any]
     made.CopyFrom(message)
     made.DiscardUnknownFields()  # nobody can name them
     for kind, held in message.ListFields():
-        if path[0] not in ("*", kind.name):
+        if kind.name != path[0]:
             continue
         mine, several = getattr(made, kind.name), hasattr(held, "extend")
         if len(path) > 1 and (kind.message_type is None or several or is_message(held)):

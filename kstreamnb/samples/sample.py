@@ -12,7 +12,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from kstreamnb.core.arguments import expect, expect_number
+from kstreamnb.core.arguments import expect, expect_number, expect_texts
 from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.formatting import clean, pluralize, shorten
 from kstreamnb.core.record import TopicRecord, headers_of
@@ -267,8 +267,7 @@ class Sample(Suggesting, Framed):
         """
         from kstreamnb.kafka.capture import CaptureLimits, capture
 
-        if isinstance(redact, str):
-            raise ConfigError(f'redact= must be a list, got "{redact}"', hint=f'write redact=["{redact}"]')
+        expect_texts(redact, "redact=")
         limits = CaptureLimits(records, seconds, bytes, follow)
         taken = capture(
             servers, topics, limits, from_=from_, key_serde=key_serde, value_serde=value_serde, progress=progress

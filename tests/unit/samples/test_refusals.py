@@ -63,7 +63,7 @@ def test_a_samples_own_file_keeps_its_partitions(tmp_path: Path) -> None:
         (("orders",), {"seconds": -1.0}, "seconds must be greater than 0, got -1.0"),
         (("orders",), {"bytes": "1k"}, "expected a number of bytes, got str"),
         (("orders",), {"follow": True, "records": None, "seconds": None}, "follows its topics needs a limit"),
-        (("orders",), {"redact": "card"}, 'redact= must be a list, got "card"'),
+        (("orders",), {"redact": "card"}, "redact= must be a list, got 'card'"),
         (("orders",), {"value_serde": {"order": "long"}}, 'value_serde= names topic "order", which is not captured'),
         (("orders",), {"key_serde": {"orders": "lng"}}, 'no built-in serde is called "lng"'),
     ],
