@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # an optional dependency
     import pyarrow
 
 _MARK = b"kstreamnb.sample"
-_PART = 10_000
+_FIRST, _PART = 100, 10_000
 _OWN = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 
 
@@ -130,6 +130,8 @@ def _typed(values: list[Any]) -> pyarrow.Array | None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    if len(values) > _FIRST and _typed(values[:_FIRST]) is None:  # each name of a map would be a column of all rows
+        return None
     try:
         array = pa.array(values)
         if pa.types.is_struct(array.type):  # before version 24 Arrow sorted the names of fields

@@ -16,8 +16,6 @@ from kstreamnb.samples.arrow import records_of_table, schema_of_table
 from kstreamnb.samples.columns import Roles, cells_by_role, make_records, number_offsets
 from kstreamnb.samples.text import format_cell
 
-_NOT_IN_ARROW = ("Object", "Int128", "UInt128")
-"""Types of Polars; Arrow gets the addresses in memory of objects."""
 Schema = tuple[tuple[str, str], ...]
 
 
@@ -61,7 +59,8 @@ def records_of_arrow(frame: Any, roles: Roles) -> tuple[tuple[TopicRecord, ...],
     import pyarrow
 
     kinds = schema if isinstance(schema := getattr(frame, "schema", None), Mapping) else {}  # Polars has a mapping
-    for name in (name for name, kind in kinds.items() if str(kind) in _NOT_IN_ARROW):
+    # Arrow gets the addresses of objects in memory.
+    for name in (name for name, kind in kinds.items() if str(kind) in ("Object", "Int128", "UInt128")):
         hint = f'convert it first, for example to text, or leave it out: frame.drop("{name}")'
         raise ConfigError(f'column "{name}" has type "{kinds[name]}", which a sample cannot hold', hint=hint)
     table = pyarrow.table(frame)

@@ -103,9 +103,5 @@ def read_value_lines(lines: Iterable[str], roles: Roles) -> tuple[TopicRecord, .
     return make_records(cells, roles)
 
 
-_content = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_cell).encode
-
-
-def content_text(records: tuple[TopicRecord, ...]) -> str:
-    """Return records as text that is equal for equal records, whatever the order of names in their dicts."""
-    return _content(records)
+# Text that is equal for equal records, whatever the order of names in their dicts.
+content_text = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_cell).encode

@@ -211,14 +211,15 @@ class Sample(Suggesting, Framed):
 
         Raises: ConfigError if the file does not exist, is not text in UTF-8, or has a line that is not JSON.
         """
-        roles, file = _roles(topic, columns), _file(path)
-        if file.is_dir():
-            raise ConfigError(f'"{path}" is a directory', hint="name a file of JSON lines")
+        roles = _roles(topic, columns)
+        expect(path, str | Path, "path")
+        if not os.path.exists(path):
+            raise missing_file(path)
         try:
-            with file.open(encoding="utf-8") as lines:
+            with open(path, encoding="utf-8") as lines:
                 read = json_lines.read_lines if roles is None else partial(json_lines.read_value_lines, roles=roles)
                 return cls(read(lines), (f"from {Path(path).name}",))
-        except UnicodeDecodeError as error:
+        except (UnicodeDecodeError, IsADirectoryError) as error:
             raise ConfigError(f'file "{Path(path).name}" is not text in UTF-8', detail=str(error)) from error
 
     @classmethod
@@ -442,14 +443,6 @@ def _record_of(record: TopicRecord | tuple[Any, ...]) -> TopicRecord:
         raise ConfigError(f"expected 6 or 7 fields, got {len(record)}", hint=f"pass ({fields}); headers are optional")
     result = TopicRecord(*record)
     return result if result.headers == () else result._replace(headers=headers_of(result.headers))
-
-
-def _file(path: Path | str) -> Path:
-    """Return the path of a file; raise ConfigError when it does not exist."""
-    expect(path, str | Path, "path")
-    if not os.path.exists(path):
-        raise missing_file(path)
-    return Path(path)
 
 
 def _roles(topic: str | None, columns: dict[str, Any]) -> Roles | None:
