@@ -142,8 +142,7 @@ def _typed(values: list[Any]) -> pyarrow.Array | None:
     except (OSError, ValueError, TypeError, NotImplementedError, OverflowError):  # Arrow's are subclasses of these
         return None
     parts = range(0, max(len(back), len(values)), _PART)  # one text of all values would be long
-    same = all(repr(back[at : at + _PART]) == repr(values[at : at + _PART]) for at in parts)
-    return array if same else None
+    return array if all(repr(back[at : at + _PART]) == repr(values[at : at + _PART]) for at in parts) else None
 
 
 def read_parquet(

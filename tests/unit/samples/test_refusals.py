@@ -61,7 +61,7 @@ def test_a_samples_own_file_keeps_its_partitions(tmp_path: Path) -> None:
         (("",), {}, "expected the name of a topic, got an empty text"),
         (("orders",), {"records": 0}, "records must be greater than 0, got 0"),
         (("orders",), {"seconds": -1.0}, "seconds must be greater than 0, got -1.0"),
-        (("orders",), {"bytes": "1k"}, "expected a number of bytes, got str"),
+        (("orders",), {"bytes": "1k"}, "bytes must be int or None, got '1k'"),
         (("orders",), {"follow": True, "records": None, "seconds": None}, "follows its topics needs a limit"),
         (("orders",), {"redact": "card"}, "redact= must be a list, got 'card'"),
         (("orders",), {"value_serde": {"order": "long"}}, 'value_serde= names topic "order", which is not captured'),
