@@ -244,12 +244,10 @@ def _of_broker(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--hash-keys", metavar="SALT", help="Replace keys by their hashes.")
 def capture(servers: Servers, topics: Sequence[str], output: Path, size: int | None, **options: Any) -> None:
     """Capture a sample of TOPICS into a file; Ctrl-C keeps the records read so far."""
-    from kstreamnb.core.serdes import serde_named
     from kstreamnb.samples import Sample
     from kstreamnb.tools.sample_files import write_sample
 
-    serdes: dict[str, Any] = {name: serde_named(options.pop(name)) for name in ("key_serde", "value_serde")}
-    sample = Sample.capture(servers, *topics, bytes=size, **serdes, **options)
+    sample = Sample.capture(servers, *topics, bytes=size, **options)
     write_sample(sample, output)
     for note in sample.notes:
         click.echo(note)

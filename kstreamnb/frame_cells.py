@@ -61,6 +61,30 @@ def plain_value(value: object, other: Callable[[object], Any] = _unchanged) -> A
     return other(value)
 
 
+def arrow_reader(kind: Any) -> Callable[[Any], Any]:
+    """Return a function that makes plain values of Arrow's Python values of a type, and dicts of maps, which are pairs.
+
+    Args:
+        kind: a type of Arrow.
+    """
+    if hasattr(kind, "item_type"):
+        item = arrow_reader(kind.item_type)
+        return lambda pairs: None if pairs is None else _of_pairs([(str(name), item(value)) for name, value in pairs])
+    if hasattr(kind, "value_field"):  # any kind of list
+        item = arrow_reader(kind.value_type)
+        return lambda items: None if items is None else list(map(item, items))
+    if hasattr(kind, "get_all_field_indices"):  # a struct
+        fields = {field.name: arrow_reader(field.type) for field in kind}
+        return lambda row: None if row is None else {name: fields[name](cell) for name, cell in row.items()}
+    return plain_value
+
+
+def _of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(made := dict(pairs)) < len(pairs):
+        raise ValueError("names of a map are not unique")
+    return made
+
+
 def _utc_text(instant: datetime) -> str:
     """Return a datetime with a zone as ISO text in UTC, with a fraction of a second only if there is one."""
     local = instant.astimezone(UTC).replace(tzinfo=None)
@@ -113,7 +137,8 @@ def pandas_values(series: Any, other: Callable[[object], Any]) -> list[Any]:
 def whole_with_gaps(frame: Any, columns: list[str]) -> list[str]:
     """Return those of a pandas frame's columns that were whole numbers before a gap made floats of them."""
     floats = frame[columns].select_dtypes("float").dropna(axis=1, how="all")
-    return [name for name, cells in floats.items() if cells.hasnans and (cells.dropna() % 1 == 0).all()]
+    gaps = [(name, cells) for name, cells in floats.items() if cells.hasnans and not hasattr(cells.dtype, "na_value")]
+    return [name for name, cells in gaps if (cells.dropna() % 1 == 0).all()]
 
 
 def pandas_times(series: Any, name: str) -> list[int]:

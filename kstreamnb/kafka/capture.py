@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from confluent_kafka import Consumer, Message, TopicPartition
 
+from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.codec import encoded
 from kstreamnb.core.progress import Done, under_way
 from kstreamnb.core.record import TopicRecord
@@ -50,14 +51,13 @@ class CaptureLimits:
     follow: bool = False
 
     def __post_init__(self) -> None:
+        check_arguments(CaptureLimits.__init__, vars(self))
         limits = {"records": self.records, "seconds": self.seconds, "bytes": self.bytes}
         bounds = {name: limit for name, limit in limits.items() if limit is not None}
         if self.follow and not bounds:
             fact = "a capture that follows its topics needs a limit"
             raise ConfigError(fact, hint="give records=, seconds= or bytes=")
         for name, limit in bounds.items():
-            if isinstance(limit, bool) or not isinstance(limit, (int, float)):
-                raise ConfigError(f"expected a number of {name}, got {type(limit).__name__}")
             if limit <= 0:
                 raise ConfigError(f"{name} must be greater than 0, got {limit}", hint=f"{name}=None means unlimited")
 

@@ -12,7 +12,7 @@ from kstreamnb.core.arguments import expect
 from kstreamnb.core.heap import collector_paused
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.errors import ConfigError
-from kstreamnb.frame_cells import dicts, plain_value, timestamps_ms, warn_of_cut
+from kstreamnb.frame_cells import arrow_reader, dicts, timestamps_ms, warn_of_cut
 from kstreamnb.samples.columns import JOIN_FILES, Roles, cells_by_role, make_records, missing_file
 from kstreamnb.samples.text import parse_cell, stored_cell
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # an optional dependency
     import pyarrow
 
 _MARK = b"kstreamnb.sample"
-_PART = 10_000
+_FIRST, _PART = 100, 10_000
 _OWN = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 
 
@@ -37,7 +37,7 @@ def records_of_table(table: pyarrow.Table, roles: Roles) -> tuple[TopicRecord, .
             roles,
             table.column_names,
             lambda name: _read(name, table.column(name), partial(_times, name=name)),
-            lambda name: _read(name, table.column(name), _values),
+            lambda name: _read(name, table.column(name), partial(_values, as_json=True)),
         )
         return make_records(cells, roles)
 
@@ -59,9 +59,12 @@ def _times(column: pyarrow.ChunkedArray, name: str) -> list[int]:
         if column.type.tz is None:
             fact = f'column "{name}" has times without a time zone'
             detail = f"its type is {column.type}; the same time means a different instant in each zone"
-            raise ConfigError(fact, detail=detail, hint="convert it to a type with a time zone, such as UTC")
+            hint = f'name the zone: pl.col("{name}").dt.replace_time_zone("UTC"), or {name} AT TIME ZONE \'UTC\' in SQL'
+            raise ConfigError(fact, detail=detail, hint=hint)
         if column.null_count:
-            raise ConfigError(f'column "{name}" has no time in {column.null_count:,} of {len(column):,} rows')
+            fact = f'column "{name}" has no time in {column.null_count:,} of {len(column):,} rows'
+            hint = f'drop them: frame.drop_nulls("{name}"), or WHERE {name} IS NOT NULL in SQL'
+            raise ConfigError(fact, hint=hint)
         finer = {"us": 1_000, "ns": 1_000_000}.get(column.type.unit, 1)
         kind = pa.timestamp("ms", column.type.tz) if finer == 1 else column.type
         exact = column.cast(kind).cast(pa.int64()).to_numpy()
@@ -73,8 +76,8 @@ def _times(column: pyarrow.ChunkedArray, name: str) -> list[int]:
     return timestamps_ms(column.to_pylist(), name)
 
 
-def _values(column: pyarrow.ChunkedArray) -> list[Any]:
-    """Return Python values that JSON can hold; numbers without gaps by a fast path."""
+def _values(column: pyarrow.ChunkedArray, *, as_json: bool = False) -> list[Any]:
+    """Return Python values, numbers without gaps by a fast path; ``as_json`` is for columns that no sample wrote."""
     import pyarrow as pa
 
     kind = column.type
@@ -82,19 +85,19 @@ def _values(column: pyarrow.ChunkedArray) -> list[Any]:
         return cast("list[Any]", column.to_pylist() if column.null_count else column.to_numpy().tolist())
     if pa.types.is_floating(kind):
         numbers = column.to_pylist() if column.null_count else column.to_numpy().tolist()
-        return [None if v is None or v != v else v for v in numbers]
+        return [v if v == v else None for v in numbers] if as_json else numbers
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return column.to_numpy(zero_copy_only=False).tolist() if column.num_chunks else []
     if pa.types.is_dictionary(kind):  # not cast: Arrow cannot cast the words of a Polars column
-        words = (dict(enumerate(_values(pa.chunked_array([chunk.dictionary])))) for chunk in column.chunks)
+        read = partial(_values, as_json=as_json)
+        words = (dict(enumerate(read(pa.chunked_array([chunk.dictionary])))) for chunk in column.chunks)
         return [word for chunk in column.chunks for word in map(next(words).get, chunk.indices.to_pylist())]
     if pa.types.is_struct(kind) and not column.null_count:
         names = [field.name for field in kind]
         if len(set(names)) < len(names):
             raise ValueError(f"its fields {', '.join(names)} are not unique")
-        parts = [_values(part) for part in column.flatten()]
-        return dicts(names, parts, len(column))
-    return [plain_value(value) for value in column.to_pylist()]
+        return dicts(names, [_values(part, as_json=as_json) for part in column.flatten()], len(column))
+    return list(map(arrow_reader(kind), column.to_pylist())) if as_json else column.to_pylist()
 
 
 def write_parquet(records: Sequence[TopicRecord], path: Path | str, metadata: dict[str, Any]) -> None:
@@ -123,20 +126,23 @@ def write_parquet(records: Sequence[TopicRecord], path: Path | str, metadata: di
 
 
 def _typed(values: list[Any]) -> pyarrow.Array | None:
-    """Return the values as an Arrow array if it gives back equal ones of the same types."""
+    """Return the values as an Arrow array if a file of it gives back equal ones of the same types."""
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
+    if len(values) > _FIRST and _typed(values[:_FIRST]) is None:  # each name of a map would be a column of all rows
+        return None
     try:
         array = pa.array(values)
         if pa.types.is_struct(array.type):  # before version 24 Arrow sorted the names of fields
             first = next(value for value in values if value is not None)
             array = pa.array(values, pa.struct([array.type.field(name) for name in first]))
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+        pq.write_table(pa.table({"_": array}), file := pa.BufferOutputStream())
+        back = _values(pq.read_table(pa.BufferReader(file.getvalue())).column("_"))
+    except (OSError, ValueError, TypeError, NotImplementedError, OverflowError):  # Arrow's are subclasses of these
         return None
-    back = _values(pa.chunked_array([array]))
     parts = range(0, max(len(back), len(values)), _PART)  # one text of all values would be long
-    same = all(repr(back[at : at + _PART]) == repr(values[at : at + _PART]) for at in parts)
-    return array if same else None
+    return array if all(repr(back[at : at + _PART]) == repr(values[at : at + _PART]) for at in parts) else None
 
 
 def read_parquet(

@@ -11,11 +11,11 @@ from itertools import repeat
 from operator import attrgetter
 from typing import Any
 
-from kstreamnb.core.arguments import expect
+from kstreamnb.core.arguments import check_arguments, expect
 from kstreamnb.core.codec import encoder, key_partitioner
 from kstreamnb.core.record import Headers, TopicRecord
 from kstreamnb.core.serde import Serde
-from kstreamnb.core.serdes import Serdes, serde_of
+from kstreamnb.core.serdes import serde_of
 from kstreamnb.errors import ConfigError
 from kstreamnb.frame_cells import dicts, expect_text_name, warn_of_unit
 from kstreamnb.hints import unknown
@@ -42,7 +42,10 @@ class Roles:
     headers: str | None = None
     order_by: Sequence[str] = ()
     partitions: int | None = None
-    key_serde: Serde | None = None
+    key_serde: Serde | str | None = None
+
+    def __post_init__(self) -> None:
+        check_arguments(Roles.__init__, vars(self))
 
     def named(self) -> dict[str, str]:
         """Return the columns named individually, by role."""
@@ -107,7 +110,7 @@ def make_records(cells: Mapping[str, list[Any]], roles: Roles) -> tuple[TopicRec
         if roles.partition is not None:
             numbers = _numbers(cells["partition"], roles.partition)
         else:
-            numbers = _places(keys, roles.partitions or 0, roles.key_serde or Serdes.string())
+            numbers = _places(keys, roles.partitions or 0, roles.key_serde)
         counters: defaultdict[int, Iterator[int]] = defaultdict(itertools.count)
         offsets = [next(counters[partition]) for partition in numbers]
     rows = zip(repeat(roles.topic), numbers, offsets, times, keys, values, headers, strict=False)
@@ -131,8 +134,9 @@ def _numbers(column: list[Any], name: str) -> list[int]:
     return list(map(int, column))
 
 
-def _places(keys: list[Any], partitions: int, serde: Serde) -> list[int]:
+def _places(keys: list[Any], partitions: int, key_serde: Serde | str | None) -> list[int]:
     """Return the partition of every key; each text is hashed once."""
+    serde = serde_of(key_serde or "string")
     write, choose = encoder(serde), key_partitioner(serde, partitions)
     if all(type(key) is str for key in keys):
         known = {key: choose(write(key)) for key in dict.fromkeys(keys)}
@@ -151,13 +155,12 @@ def number_offsets(records: Iterable[TopicRecord]) -> tuple[TopicRecord, ...]:
 
 
 def partitioned(
-    records: Sequence[TopicRecord], partitions: int | Mapping[str, int], key_serde: Serde | None
+    records: Sequence[TopicRecord], partitions: int | Mapping[str, int], key_serde: Serde | str | None
 ) -> tuple[TopicRecord, ...]:
     """Return the records in the partitions that their keys choose, offsets counted again from 0."""
-    serde = Serdes.string() if key_serde is None else serde_of(key_serde)
     expect(partitions, int | Mapping, "partitions", hint='write a number, or {"orders": 4}')
     numbers = dict[str, Iterator[int]]()
     for topic, group in grouped(records, attrgetter("topic")).items():
         count = partitions if isinstance(partitions, int) else partitions.get(topic, 1)
-        numbers[topic] = iter(_places([record.key for record in group], count, serde))
+        numbers[topic] = iter(_places([record.key for record in group], count, key_serde))
     return number_offsets(record._replace(partition=next(numbers[record.topic])) for record in records)

@@ -145,13 +145,13 @@ def describe_records(records: Iterable[TopicRecord], top: int = 3) -> SampleDesc
         _walk(paths, "key", record.key, _DEPTH)
         _walk(paths, "value", record.value, _DEPTH)
     counts = Counter(topic for (topic, _), each in partitions.items() for _ in each)
-    every = [
-        seen.described(topic, path, _holders(paths, path, counts[topic]), top)
-        for topic, paths in sorted(fields.items())
-        for path, seen in paths.items()
-    ]
+    every = [(topic, path) for topic, paths in sorted(fields.items()) for path in paths]
+    shown = (  # maps may have a name for each record, and each field is looked for among all
+        fields[topic][path].described(topic, path, _holders(fields[topic], path, counts[topic]), top)
+        for topic, path in every[:_MOST_FIELDS]
+    )
     described = tuple(_partition(*partition_id, each) for partition_id, each in sorted(partitions.items()))
-    return SampleDescription(tuple(every[:_MOST_FIELDS]), described, max(len(every) - _MOST_FIELDS, 0))
+    return SampleDescription(tuple(shown), described, max(len(every) - _MOST_FIELDS, 0))
 
 
 def _walk(fields: defaultdict[str, _Field], path: str, value: object, depth: int) -> None:

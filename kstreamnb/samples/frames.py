@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, NoReturn
 
@@ -22,10 +23,14 @@ def frame_kind(frame: object) -> str:
     """Return ``pandas``, ``spark``, or ``arrow`` for another frame that exports Arrow data; else raise ConfigError."""
     package = type(frame).__module__.partition(".")[0]
     if package in ("pandas", "pyspark") and hasattr(frame, "columns"):
+        if getattr(frame.columns, "nlevels", 1) > 1:  # as after agg() with several functions
+            hint = 'join their names: frame.columns = ["_".join(filter(None, name)) for name in frame.columns]'
+            raise ConfigError("columns of the frame have names of several levels", hint=hint)
         return "spark" if package == "pyspark" else "pandas"
-    if hasattr(frame, "__arrow_c_stream__") and hasattr(frame, "columns"):
+    if hasattr(frame, "__arrow_c_stream__") and (hasattr(frame, "columns") or hasattr(frame, "schema")):
         return "arrow"
     hint = "pass a DataFrame of pandas, Polars or Spark, or a table of pyarrow"
+    hint = "run the lazy query: pass frame.collect()" if hasattr(frame, "collect") else hint
     raise ConfigError(f'expected a DataFrame, got type "{type(frame).__name__}"', hint=hint)
 
 
@@ -53,6 +58,11 @@ def records_of_arrow(frame: Any, roles: Roles) -> tuple[tuple[TopicRecord, ...],
     """Return the rows of a Polars frame or an Arrow table in its own order, or sorted by columns."""
     import pyarrow
 
+    kinds = schema if isinstance(schema := getattr(frame, "schema", None), Mapping) else {}  # Polars has a mapping
+    # Arrow gets the addresses of objects in memory.
+    for name in (name for name, kind in kinds.items() if str(kind) in ("Object", "Int128", "UInt128")):
+        hint = f'convert it first, for example to text, or leave it out: frame.drop("{name}")'
+        raise ConfigError(f'column "{name}" has type "{kinds[name]}", which a sample cannot hold', hint=hint)
     table = pyarrow.table(frame)
     roles.check(table.column_names, roles.order_by)
     records = records_of_table(table, roles)

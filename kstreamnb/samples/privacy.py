@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date, datetime, time
 from decimal import Decimal
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from kstreamnb.core.arguments import expect, expect_texts
 from kstreamnb.core.codec import SerializedValue
-from kstreamnb.core.record import TopicRecord
-from kstreamnb.core.serdes import JsonSerde
+from kstreamnb.core.record import TopicRecord, Windowed
 from kstreamnb.errors import ConfigError
 from kstreamnb.samples.storable import HELD
 from kstreamnb.samples.text import format_cell
@@ -21,9 +21,8 @@ from kstreamnb.samples.text import format_cell
 if TYPE_CHECKING:  # its class lists these functions
     from kstreamnb.samples.sample import Sample
 
-MASK = "***"
-_ZEROS = (UUID(int=0), Decimal(0), date(1970, 1, 1), time(0))
-_JSON_ZEROS = (False, 0, 0.0, None)
+_ZEROS = (None, False, 0, 0.0, UUID(int=0), Decimal(0), date(1970, 1, 1), time(0))
+_ROUNDS = 8
 _MASKABLE = tuple(HELD - {tuple})
 
 
@@ -32,28 +31,24 @@ def is_message(value: object) -> bool:
     return hasattr(type(value), "DESCRIPTOR")
 
 
-def redact(self: Sample, *fields: str, replacement: object = MASK) -> Sample:
+def redact(self: Sample, *fields: str, replacement: object = ...) -> Sample:
     """Blank out fields of dict values, such as ``"card"`` or ``"customer.name"``; also within lists.
 
-    In values that a serde other than JSON has read, and for types that JSON does not have, the default replacement has
-    the type of the value (``"***"``, 0, zero bytes, the time 0), so that the serde can write it; names within dicts
-    stay, also those of Avro's maps. Records that could not be decoded lose their bytes, and headers lose their values,
-    because their content is unknown.
+    A mask has the type of the value, so that topologies and serdes read it as before: ``"***"``, 0, False, zero bytes,
+    the time 0, a mask for each item of a list; None stays. A dict becomes empty, because its names may be data, as in
+    Avro's maps: ``"customer.*"`` keeps the names and masks all values within it. Records that could not be decoded
+    lose their bytes, and headers lose their values, because their content is unknown.
 
     Args:
         fields: names of the fields to blank out, nested ones with dots. A name with a question mark, such as
             ``"iban?"``, may be missing in all records: the sample's notes say so.
-        replacement: value that the fields get. Default: ``"***"``.
+        replacement: value that the fields get. Default: a mask of the value's type.
 
     Raises: ConfigError for a field that no record has, which is likely a wrong name, and for values without fields.
     """
     if not fields:
         raise ConfigError("no fields to redact were named")
-
-    def masked(value: object, typed: bool) -> object:
-        return _mask(value, typed) if replacement is MASK else replacement
-
-    blank, missing = _changing(self, fields, masked)
+    blank, missing = _changing(self, fields, _mask if replacement is ... else lambda _: replacement)
     records = tuple(
         record._replace(
             key=SerializedValue() if type(record.key) is SerializedValue else record.key,
@@ -67,10 +62,11 @@ def redact(self: Sample, *fields: str, replacement: object = MASK) -> Sample:
 
 
 def hash_keys(self: Sample, *fields: str, salt: str) -> Sample:
-    """Replace keys, and the fields of dict values that hold keys too, by 16 hexadecimal digits of a keyed hash.
+    """Replace keys, and the fields of dict values that hold keys too, by a keyed hash.
 
-    Equal keys stay equal, so joins and counts are preserved; partitions stay those of the real keys. Raises ConfigError
-    if no record has a field.
+    Equal keys stay equal, so joins and counts are preserved; partitions stay those of the real keys. Whole numbers,
+    UUIDs and bytes become others of their type and size, which are different for different keys, and any other value
+    becomes 16 hexadecimal digits; so do the values within dicts, whose names stay, lists and windowed keys.
 
     Args:
         fields: names of fields that hold keys too, such as "customer" or "order.customer"; with a question mark if all
@@ -82,41 +78,76 @@ def hash_keys(self: Sample, *fields: str, salt: str) -> Sample:
     expect(salt, str, "salt")
     if not salt:
         raise ConfigError("a hash without a salt can be reversed by guessing", hint='pass salt="…", and keep it secret')
-    secret = hashlib.sha256(salt.encode(errors="surrogatepass")).digest()
-
-    def hashed(value: object, typed: bool = False) -> str | None:
-        if value is None:
-            return None
-        return hashlib.blake2b(format_cell(value).encode(), digest_size=8, key=secret).hexdigest()
-
+    hashed = _within(_hash_with(hashlib.sha256(salt.encode(errors="surrogatepass")).digest()))
     hide, _ = _changing(self, fields, hashed)
     records = tuple(record._replace(key=hashed(record.key), value=hide(record)) for record in self.records)
     return replace(self, records=records, notes=(*self.notes, "keys hashed"))
 
 
-def _mask(value: Any, typed: bool) -> Any:
-    """Return the replacement of a value; it has the value's type for a schema, and if JSON does not have that type."""
-    if typed and isinstance(value, dict):
-        return {name: _mask(item, typed) for name, item in value.items()}
-    if typed and isinstance(value, list):
-        return [_mask(item, typed) for item in value]
+def _mask(value: Any) -> Any:
+    """Return a value of the same type that says nothing."""
+    if isinstance(value, list):
+        return list(map(_mask, value))
     if isinstance(value, bytes):
         return bytes(len(value))  # a schema may want a fixed size
     if isinstance(value, datetime):
         return datetime(1970, 1, 1, tzinfo=value.tzinfo)
-    return next((zero for zero in _ZEROS + _JSON_ZEROS * typed if type(zero) is type(value)), MASK)
+    empty = {} if isinstance(value, dict) else "***"
+    return next((zero for zero in _ZEROS if type(zero) is type(value)), empty)
+
+
+def _hash_with(secret: bytes) -> Callable[[Any], Any]:
+    """Return a function from a key to its hash."""
+    permuted = lru_cache(1 << 16)(partial(_permuted, secret))
+
+    def hashed(value: Any) -> Any:
+        if isinstance(value, Windowed):
+            return value._replace(key=hashed(value.key))
+        if type(value) is int:
+            number = max(value, ~value)  # so that the sign stays
+            bits = (32 << (number.bit_length() // 32).bit_length()) - 1  # 31, 63, 127 …: a field of 32 bits can hold 31
+            return permuted(number, bits) if number == value else ~permuted(number, bits)
+        if isinstance(value, UUID):
+            return UUID(bytes=hashed(value.bytes))
+        if isinstance(value, bytes):
+            return type(value)(permuted(int.from_bytes(value), 8 * len(value)).to_bytes(len(value)))
+        text = format_cell(value).encode()
+        return None if value is None else hashlib.blake2b(text, digest_size=8, key=secret).hexdigest()
+
+    return hashed
+
+
+def _permuted(secret: bytes, number: int, bits: int) -> int:
+    """Return another number of as many bits, by a keyed Feistel network: different numbers give different ones."""
+    size, width = bits // 16 + 1, bits // 2  # of a half in bytes, and of the left one in bits
+    left, right = divmod(number, 1 << bits - width)
+    for turn in range(_ROUNDS):  # an even number, so halves of different widths are swapped back
+        digest = hashlib.shake_256(b"%b %d %d " % (secret, bits, turn) + right.to_bytes(size)).digest(size)
+        left, right = right, left ^ int.from_bytes(digest) % (1 << width)
+        width = bits - width
+    return left << bits - width | right
+
+
+def _within(change: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a function that changes each value within dicts and lists, and any other value."""
+
+    def changed(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: changed(item) for name, item in value.items()}
+        return list(map(changed, value)) if isinstance(value, list) else change(value)
+
+    return changed
 
 
 def _changing(
-    sample: Sample, fields: Sequence[str], change: Callable[[Any, bool], Any]
+    sample: Sample, fields: Sequence[str], change: Callable[[Any], Any]
 ) -> tuple[Callable[[TopicRecord], Any], list[str]]:
     """Return a function from a record to its changed value, and the optional fields that no record has.
 
-    ``typed`` is whether a serde other than JSON has read the values of the topic.
-
     Raises: ConfigError for a field that no record has, and for objects without known fields.
     """
-    paths = {field: tuple(field.removesuffix("?").split(".")) for field in expect_texts(fields, "fields")}
+    names = {field: field.removesuffix("?") for field in expect_texts(fields, "fields")}
+    paths = {field: tuple(name.removesuffix(".*").split(".")) for field, name in names.items()}
     opaque = next((r for r in sample.records if not (isinstance(r.value, _MASKABLE) or is_message(r.value))), None)
     if opaque is not None and paths:
         fact = f'values of topic "{opaque.topic}" have type "{type(opaque.value).__name__}", whose fields are not known'
@@ -129,15 +160,14 @@ def _changing(
             hint = "decode them: pass value_serde= to Sample.capture()" if unread else None
             hint = hint or f'correct the name, or write "{field}?" for a field that older records do not have'
             raise ConfigError(f'no record has the field "{field}"', detail=detail, hint=hint)
-    schemas = {topic: not isinstance(serdes[1], JsonSerde) for topic, serdes in sample.serdes.items()}
 
     def changed(record: TopicRecord) -> Any:
-        value, typed = record.value, schemas.get(record.topic, False)
-        for path in paths.values():
+        value = record.value
+        for field, path in paths.items():
             try:
-                value = _changed(value, path, lambda held: change(held, typed))
+                value = _changed(value, path, _within(change) if names[field].endswith(".*") else change)
             except (TypeError, ValueError) as error:  # a field of a message takes one type only
-                fact = f'field "{".".join(path)}" of topic "{record.topic}" cannot hold the replacement'
+                fact = f'field "{names[field]}" of topic "{record.topic}" cannot hold the replacement'
                 raise ConfigError(fact, detail=str(error), hint="pass replacement= with a value of its type") from error
         return value
 

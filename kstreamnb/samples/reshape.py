@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from kstreamnb.core.arguments import expect, expect_number
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.core.serde import Serde
 from kstreamnb.core.signatures import taking
 from kstreamnb.core.time import Duration, Instant, duration_ms, instant_ms
 from kstreamnb.errors import ConfigError
 from kstreamnb.samples.columns import number_offsets, partitioned
 
 if TYPE_CHECKING:  # its class lists these functions
+    from kstreamnb.dsl.option_fields import SerdeLike
     from kstreamnb.samples.sample import Sample
 
 
@@ -125,12 +125,12 @@ def starting_at(self: Sample, start: Instant) -> Sample:
     return shift(self, f"{instant_ms(start, 'start') - min(record.timestamp for record in self.records)}ms")
 
 
-def with_partitions(self: Sample, partitions: int | Mapping[str, int], *, key_serde: Serde | None = None) -> Sample:
+def with_partitions(self: Sample, partitions: int | Mapping[str, int], *, key_serde: SerdeLike | None = None) -> Sample:
     """Return the records in the partitions that their keys choose, given one number for all topics or one for each.
 
     Args:
         partitions: number of partitions of every topic, or a mapping from topics to numbers.
-        key_serde: serde whose bytes choose the partition. Default: text.
+        key_serde: serde, or its name, whose bytes choose the partition. Default: text.
 
     Raises: ConfigError for a topic that the sample does not have; topics that are not named get one partition.
     """

@@ -12,7 +12,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from kstreamnb.core.arguments import check_arguments, expect, expect_number
+from kstreamnb.core.arguments import expect, expect_number, expect_texts
 from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.formatting import clean, pluralize, shorten
 from kstreamnb.core.record import TopicRecord, headers_of
@@ -95,7 +95,7 @@ class Sample(Suggesting, Framed):
 
     @classmethod
     def from_text(
-        cls, text: str, *, topic: str | None = None, partitions: int | None = None, key_serde: Serde | None = None
+        cls, text: str, *, topic: str | None = None, partitions: int | None = None, key_serde: Serde | str | None = None
     ) -> Sample:
         """Read a sample from a text table: ``topic | key | value | time | partition``, with columns in any order.
 
@@ -106,7 +106,7 @@ class Sample(Suggesting, Framed):
             text: the table; its first row names the columns.
             topic: name of the topic of a table without that column. Default: None.
             partitions: number of partitions among which keys choose. Default: None, -1 stands for the key's partition.
-            key_serde: serde whose bytes choose the partition; needs ``partitions``. Default: text.
+            key_serde: serde, or its name, whose bytes choose the partition; needs ``partitions``. Default: text.
 
         Raises: ConfigError, with the line, for a cell that cannot be read, a first row without a time, and a time
         beyond 64 bits.
@@ -138,7 +138,7 @@ class Sample(Suggesting, Framed):
         partition: str | None = None,
         partitions: int | None = None,
         order_by: str | Sequence[str] = (),
-        key_serde: Serde | None = None,
+        key_serde: Serde | str | None = None,
         **draw: object,
     ) -> Sample:
         """Make a sample of the rows of a frame of pandas, Polars or Spark, or of an Arrow table.
@@ -161,7 +161,7 @@ class Sample(Suggesting, Framed):
                 replay.
             order_by: names of the columns by which rows are sorted. Default: rows keep their order; those of Spark are
                 ordered by time, then by content.
-            key_serde: serde whose bytes choose the partition. Default: text.
+            key_serde: serde, or its name, whose bytes choose the partition. Default: text.
             draw: ``between=``, ``key_share=`` and ``limit=``, for a Spark frame only. Default: all rows.
 
         Raises: ConfigError for a column that the frame does not have or whose name is not text, a value of another
@@ -169,10 +169,9 @@ class Sample(Suggesting, Framed):
         """
         from kstreamnb.samples import frames
 
-        check_arguments(Sample.from_dataframe, locals())
+        kind = frames.frame_kind(frame)
         order = (order_by,) if isinstance(order_by, str) else tuple(order_by)
         roles = Roles(topic, timestamp, key, value, partition, None, order, partitions, key_serde)
-        kind = frames.frame_kind(frame)
         if kind != "spark" and draw:
             raise ConfigError(f'option "{min(draw)}" applies only to a Spark frame', hint=f"slice the {kind} frame")
         records, schema = getattr(frames, f"records_of_{kind}")(frame, roles, **draw)
@@ -212,14 +211,15 @@ class Sample(Suggesting, Framed):
 
         Raises: ConfigError if the file does not exist, is not text in UTF-8, or has a line that is not JSON.
         """
-        roles, file = _roles(topic, columns), _file(path)
-        if file.is_dir():
-            raise ConfigError(f'"{path}" is a directory', hint="name a file of JSON lines")
+        roles = _roles(topic, columns)
+        expect(path, str | Path, "path")
+        if not os.path.exists(path):
+            raise missing_file(path)
         try:
-            with file.open(encoding="utf-8") as lines:
+            with open(path, encoding="utf-8") as lines:
                 read = json_lines.read_lines if roles is None else partial(json_lines.read_value_lines, roles=roles)
                 return cls(read(lines), (f"from {Path(path).name}",))
-        except UnicodeDecodeError as error:
+        except (UnicodeDecodeError, IsADirectoryError) as error:
             raise ConfigError(f'file "{Path(path).name}" is not text in UTF-8', detail=str(error)) from error
 
     @classmethod
@@ -268,8 +268,7 @@ class Sample(Suggesting, Framed):
         """
         from kstreamnb.kafka.capture import CaptureLimits, capture
 
-        if isinstance(redact, str):
-            raise ConfigError(f'redact= must be a list, got "{redact}"', hint=f'write redact=["{redact}"]')
+        expect_texts(redact, "redact=")
         limits = CaptureLimits(records, seconds, bytes, follow)
         taken = capture(
             servers, topics, limits, from_=from_, key_serde=key_serde, value_serde=value_serde, progress=progress
@@ -312,8 +311,8 @@ class Sample(Suggesting, Framed):
         Raises: ConfigError, with topic and field, for a value that files cannot hold.
         """
         with naming_fields(self.records):
-            lines = [f"{json_lines.record_line(record)}\n" for record in storable(self.records, self.serdes)]
-        with Path(path).open("w", encoding="utf-8") as file:
+            lines = list(map(json_lines.record_line, storable(self.records, self.serdes)))
+        with Path(path).open("wb") as file:
             file.writelines(lines)
 
     # --- contents ---
@@ -444,14 +443,6 @@ def _record_of(record: TopicRecord | tuple[Any, ...]) -> TopicRecord:
         raise ConfigError(f"expected 6 or 7 fields, got {len(record)}", hint=f"pass ({fields}); headers are optional")
     result = TopicRecord(*record)
     return result if result.headers == () else result._replace(headers=headers_of(result.headers))
-
-
-def _file(path: Path | str) -> Path:
-    """Return the path of a file; raise ConfigError when it does not exist."""
-    expect(path, str | Path, "path")
-    if not os.path.exists(path):
-        raise missing_file(path)
-    return Path(path)
 
 
 def _roles(topic: str | None, columns: dict[str, Any]) -> Roles | None:

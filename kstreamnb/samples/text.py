@@ -106,7 +106,7 @@ def stored_cell(value: object) -> str:
 def is_restored(value: object) -> bool:
     """Return whether a value is equal after it was a cell of a file."""
     with suppress(ConfigError):
-        return bool(parse_cell(_unescaped(value)) == value)
+        return bool((back := parse_cell(_unescaped(value))) == value or repr(back) == repr(value))
     return False
 
 
@@ -144,7 +144,8 @@ def parse_cell(text: str) -> Any:
             if kind in _NO_WORDS:
                 raise ConfigError(f'cell "{word}" is not a value of type {kind}', detail=str(error)) from error
     try:
-        return json.loads(word, parse_constant=str, object_hook=untagged if _CELL in word else None)
+        constant = None if word[0] in _JSON_START else str  # a bare word NaN is text
+        return json.loads(word, parse_constant=constant, object_hook=untagged if _CELL in word else None)
     except ValueError as error:
         if word[0] in _JSON_START:
             raise ConfigError(f"cell {word} is not JSON", detail=str(error)) from error

@@ -187,7 +187,7 @@ def test_secrets_can_be_taken_out_at_once(servers, topic):
     orders = topic(1)
     _fill(servers, orders, partitions=1)
     sample = Sample.capture(servers, orders, redact=["n"], hash_keys="salt")
-    assert {"***"} == {record.value["n"] for record in sample}
+    assert {0} == {record.value["n"] for record in sample}
     assert 7 == len({record.key for record in sample})
     assert not any(record.key.startswith("k") and len(record.key) == 2 for record in sample)
 
@@ -206,7 +206,7 @@ def test_topics_of_several_formats_are_captured_masked_kept_and_replayed(servers
     sample = Sample.capture(servers, payments, counts, orders, **serdes)
     assert [("a", payment), (7, 5), ("a", {"card": 4111})] == [(record.key, record.value) for record in sample]
     masked = Sample.capture(servers, payments, counts, orders, redact=["card", "iban?"], **serdes)
-    assert [{**payment, "card": 0}, 5, {"card": "***"}] == [record.value for record in masked]
+    assert [{**payment, "card": 0}, 5, {"card": 0}] == [record.value for record in masked]
     masked.to_parquet(tmp_path / "masked.parquet")
     back = Sample.from_parquet(tmp_path / "masked.parquet")
     assert back == masked

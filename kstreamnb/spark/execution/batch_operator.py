@@ -20,6 +20,7 @@ from kstreamnb.core.heap import gc_relaxed
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import Clock
 from kstreamnb.errors import KStreamError, SerdeError
+from kstreamnb.frame_cells import arrow_reader
 from kstreamnb.runtime.task.task import GlobalTask
 from kstreamnb.spark.execution.event_times import EventTimes, event_times_of
 from kstreamnb.spark.execution.failures import pack_failure
@@ -315,7 +316,8 @@ def column_values(column: Any) -> list[Any]:
         names = [field.name for field in kind]
         parts = [column_values(part) for part in column.flatten()]
         return [dict(zip(names, row, strict=True)) for row in zip(*parts, strict=True)] if parts else []
-    return column.to_pylist()
+    cells: list[Any] = column.to_pylist()
+    return list(map(arrow_reader(kind), cells)) if "map<" in str(kind) else cells
 
 
 def header_values(column: list[Any] | None) -> list[Any] | None:

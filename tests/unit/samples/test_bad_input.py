@@ -152,6 +152,4 @@ def test_what_could_not_be_decoded_is_gone_after_a_redaction() -> None:
     """Keys too, because their content is unknown."""
     sample = ks.Sample.from_text('topic | key | value\nt | undecoded:01 | undecoded:ff\nt | a | {"card": 1}')
     redacted = sample.redact("card")
-    assert [(SerializedValue(), SerializedValue()), ("a", {"card": "***"})] == [
-        (row.key, row.value) for row in redacted
-    ]
+    assert [(SerializedValue(), SerializedValue()), ("a", {"card": 0})] == [(row.key, row.value) for row in redacted]

@@ -300,3 +300,21 @@ def test_a_folder_of_parquet_files_is_read_in_the_order_of_their_names(tmp_path)
     with pytest.raises(ConfigError, match="is a folder") as caught:
         Sample.from_parquet(tmp_path / "own")
     assert "first + second" in caught.value.hint
+
+
+def test_a_map_with_a_name_for_each_record_takes_no_column_for_each_name(tmp_path):
+    """Parquet has the values as text, and a description looks at the fields that it shows only."""
+    sample = Sample.from_records([("t", 0, at, at, "k", {"by": {f"u{at}": 1}}) for at in range(3000)])
+    sample.to_parquet(tmp_path / "file")
+    assert pa.string() == pq.read_schema(tmp_path / "file").field("value").type
+    assert sample == Sample.from_parquet(tmp_path / "file")
+    described = sample.describe()
+    assert len(described.fields) + described.left_out == 3003
+    assert (1, 2999) == (described.fields[3].distinct, described.fields[3].missing)
+
+
+def test_a_folder_is_no_file_of_json_lines(tmp_path):
+    """The error is that of any other file that is not text."""
+    with pytest.raises(ConfigError, match="is not text in UTF-8") as caught:
+        Sample.from_json_lines(tmp_path)
+    assert "directory" in caught.value.detail

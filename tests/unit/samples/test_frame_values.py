@@ -6,12 +6,13 @@ import datetime as dt
 import json
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 import kstreamnb as ks
@@ -185,3 +186,101 @@ def test_a_sample_is_displayed_whatever_its_values_are() -> None:
         sample = ks.Sample.from_records([("t", 0, 0, 0, "a", value)])
         assert "Sample of 1 record" in repr(sample)
         assert "<table" in sample._repr_html_()
+
+
+def of(table: Any, **columns: Any) -> ks.Sample:
+    """A sample of a table with times."""
+    return ks.Sample.from_dataframe(table, **{"topic": "t", "timestamp": "at", **columns})
+
+
+def test_a_map_of_arrow_is_a_dict_also_within_other_values(tmp_path: Path) -> None:
+    """As in `ks.run`; a table is also read batch by batch, as DuckDB and Polars hand it over."""
+    counts = pa.map_(pa.string(), pa.int64())
+    kinds = {
+        "map": (counts, [("a", 1)], {"a": 1}),
+        "days": (pa.map_(pa.date32(), pa.float64()), [(dt.date(2026, 1, 1), float("nan"))], {"2026-01-01": None}),
+        "maps": (pa.list_(counts), [[("a", 1)], None, []], [{"a": 1}, None, {}]),
+        "struct": (pa.struct([("m", counts)]), {"m": [("a", 1)]}, {"m": {"a": 1}}),
+    }
+    columns = {name: pa.array([cell, None], kind) for name, (kind, cell, _) in kinds.items()}
+    table = pa.table({"at": [0, 1], **columns})
+    for each in (table, table.to_reader()):
+        sample = of(each)
+        expected = [{name: plain for name, (_, _, plain) in kinds.items()}, dict.fromkeys(kinds)]
+        assert expected == [record.value for record in sample]
+    pa.parquet.write_table(table, tmp_path / "file")
+    assert sample == ks.Sample.from_parquet(tmp_path / "file", topic="t", timestamp="at")
+    twice = pa.table({"at": [0], "map": pa.array([[("a", 1), ("a", 2)]], counts)})
+    with pytest.raises(ks.errors.ConfigError, match='column "map" of type') as caught:
+        of(twice)
+    assert "names of a map are not unique" == caught.value.detail
+
+
+def test_columns_of_several_levels_are_answered_with_how_to_join_their_names() -> None:
+    """The line of the hint gives a frame that can be read."""
+    frame = pd.DataFrame({"at": [1, 2], "k": ["a", "b"]}).groupby("k").agg({"at": ["min", "max"]}).reset_index()
+    with pytest.raises(ks.errors.ConfigError, match="names of several levels") as caught:
+        of(frame)
+    exec(str(caught.value.hint).removeprefix("join their names: "), {"frame": frame})
+    assert [{"k": "a", "at_max": 1}, {"k": "b", "at_max": 2}] == [row.value for row in of(frame, timestamp="at_min")]
+
+
+def test_columns_of_pyarrow_in_pandas_may_have_gaps() -> None:
+    """All that `convert_dtypes` makes; such a column keeps whole numbers, so nothing is noted."""
+    frame = pd.DataFrame({"at": [0, 1], "n": [1.0, None], "x": [1.5, None], "s": ["a", None], "l": [[1], None]})
+    sample = of(frame.convert_dtypes(dtype_backend="pyarrow"))
+    assert [{"n": 1, "x": 1.5, "s": "a", "l": [1]}, dict.fromkeys("nxsl")] == [record.value for record in sample]
+    assert ("from a pandas frame",) == sample.notes
+
+
+@pytest.mark.parametrize(
+    ("columns", "fact"),
+    [
+        ({"timestamp": None}, "timestamp must be str, got None"),
+        ({"topic": None}, "topic must be str, got None"),
+        ({"key": ["at", "n"]}, "key must be str or None, got a list of str"),
+        ({"partitions": "4"}, "partitions must be int or None"),
+    ],
+)
+def test_a_column_of_another_type_than_text_is_refused(columns: dict[str, Any], fact: str) -> None:
+    """Before the frame is read."""
+    with pytest.raises(ks.errors.ConfigError, match=fact):
+        of(pd.DataFrame({"at": [0], "n": [1]}), **columns)
+
+
+def test_a_name_of_a_serde_chooses_the_partitions_of_keys() -> None:
+    """As in every other call."""
+    frame = pd.DataFrame({"at": range(9), "k": range(9)})
+    expected = of(frame, key="k", partitions=3, key_serde=ks.Serdes.long())
+    assert expected == of(frame, key="k", partitions=3, key_serde="long")
+    assert expected == of(frame, key="k").with_partitions(3, key_serde="long")
+
+
+def test_times_of_tables_that_need_a_zone_or_have_gaps_are_answered_with_a_call() -> None:
+    """In Polars and in SQL, from which such tables come; a lazy frame is run first."""
+    local = pa.array([dt.datetime.fromisoformat(NOON[:-1])])
+    with pytest.raises(ks.errors.ConfigError, match="without a time zone") as caught:
+        of(pa.table({"at": local}))
+    assert 'pl.col("at").dt.replace_time_zone("UTC")' in str(caught.value.hint)
+    with pytest.raises(ks.errors.ConfigError, match="has no time in 1 of 2 rows") as caught:
+        of(pa.table({"at": pa.array([dt.datetime.fromisoformat(NOON), None])}))
+    assert 'frame.drop_nulls("at")' in str(caught.value.hint)
+
+    class LazyFrame:
+        def collect(self) -> None: ...
+
+    with pytest.raises(ks.errors.ConfigError, match='got type "LazyFrame"') as caught:
+        of(LazyFrame())
+    assert "frame.collect()" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("kind", ["Object", "Int128"])
+def test_types_of_polars_that_arrow_cannot_hold_are_refused(kind: str) -> None:
+    """Arrow would get the addresses of objects in memory, which differ from run to run."""
+
+    class Exported:
+        schema: ClassVar = {"at": "Int64", "c": kind}
+        __arrow_c_stream__ = pa.table({"at": [0], "c": [b"\0\1"]}).__arrow_c_stream__
+
+    with pytest.raises(ks.errors.ConfigError, match=f'column "c" has type "{kind}", which a sample cannot hold'):
+        of(Exported())

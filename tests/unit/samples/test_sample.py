@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import copy
+from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kstreamnb import StreamsBuilder, replay
 from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.record import TopicRecord, Windowed
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.errors import ConfigError
 from kstreamnb.samples import Sample
+from kstreamnb.samples.privacy import _permuted
 
 SALES = Sample.from_text(
     """
@@ -198,6 +201,27 @@ def test_hashed_keys_stay_equal_to_one_another():
     assert hidden == sample.hash_keys("friend", salt="s")
     with pytest.raises(ConfigError, match="without a salt"):
         sample.hash_keys(salt="")
+
+
+def test_hashed_keys_have_the_type_of_the_key():
+    """So the topic's serde writes them; different numbers stay different, in 32 bits if the key has no more."""
+    uuid, windowed = UUID(int=1), Windowed(7, 0, 10)
+    keys = [7, 2**40, -7, 2**70, uuid, b"ab", SerializedValue(bytes(8)), windowed, {"id": 7}, [7, "a"], None, "a"]
+    sample = Sample.from_records([("t", 0, at, 0, key, None) for at, key in enumerate(keys)])
+    hidden = [record.key for record in sample.hash_keys(salt="s")]
+    assert list(map(type, keys)) == list(map(type, hidden))
+    assert [] == [key for key, hashed in zip(keys, hidden, strict=True) if key == hashed and key is not None]
+    seven, wide, negative, _, _, two, eight, within, of_dict, of_list, _, _ = hidden
+    assert 0 <= seven < 2**31 <= wide < 2**63
+    assert -(2**31) <= negative < 0
+    assert [2, 8] == [len(two), len(eight)]
+    assert (Windowed(seven, 0, 10), {"id": seven}, seven) == (within, of_dict, of_list[0])
+    many = Sample.from_records([("t", 0, at, 0, at, None) for at in range(3000)]).hash_keys(salt="s")
+    assert 3000 == len({record.key for record in many})
+    assert 256 == len({_permuted(b"s", number, 8) for number in range(256)})
+    builder = StreamsBuilder("counts")
+    builder.stream("t", key_serde="long").to("out", key_serde="long")
+    assert [r.key for r in many] == [r.key for r in replay(builder.build(), many).output("out")]
 
 
 def test_the_hash_belongs_to_the_content():
