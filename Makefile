@@ -17,9 +17,12 @@ unexport PYTHONDONTWRITEBYTECODE
 # Which tests of notebooks run: "notebook and not slow and not spark" leaves out those that start Spark or a broker.
 NOTEBOOKS ?= notebook and not slow
 
-# Three files of tests at a time, for suites that wait for brokers, Spark or browsers half of their time; in the order of
-# their names, because by default files with few tests, which may be the longest, come last.
-BY_THREE := -n 3 --dist loadfile --no-loadscope-reorder
+# Files of tests side by side, in the order of their names, because by default files with few tests, which may be the
+# longest, come last; three for suites that wait for brokers, Spark or browsers half of their time.
+BY_FILE := --dist loadfile --no-loadscope-reorder
+BY_THREE := -n 3 $(BY_FILE)
+
+SOURCES := kstreamnb tests .site
 
 MEASURE := --cov --cov-branch --cov-report= --cov-report=json:.artefacts/coverage.json
 
@@ -48,19 +51,19 @@ application: $(READY) $(if $(filter cdc,$(NAME)),postgres) ## Run an application
 # One process more than cores: a third of the time a test waits for a process or a timeout.
 ONE_MORE = -n $$(($$($(BIN)/python -c "import os; print(os.cpu_count())") + 1))
 test: $(READY) ## Set up, then run the default tests (no JVM, no network); COVERAGE=95: measure the spine's branches, too
-	$(PYTEST) $(ONE_MORE) --dist loadfile $(if $(COVERAGE),$(MEASURE))
+	$(PYTEST) $(ONE_MORE) $(BY_FILE) $(if $(COVERAGE),$(MEASURE))
 	$(if $(COVERAGE),$(BIN)/python -m tests.branches .artefacts/coverage.json $(COVERAGE))
 
 check: format lint types test ## All that must hold before a commit
 
 lint: $(READY) ## Style rules, import contracts and structure
-	$(BIN)/ruff check kstreamnb tests
-	$(BIN)/ruff format --check kstreamnb tests
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.structure
 
 format: $(READY) ## Format the code
-	$(BIN)/ruff format kstreamnb tests
+	$(BIN)/ruff format $(SOURCES)
 
 types: $(READY) ## Static types, and what mypy and basedpyright say about typical programs
 	$(BIN)/mypy
