@@ -146,9 +146,11 @@ lab: $(READY) ## Open the notebooks in JupyterLab
 	@$(BIN)/jupyter trust notebooks/*.ipynb notebooks/*/*.ipynb notebooks/*/*/*.ipynb >/dev/null  # else JupyterLab shows no picture before a run
 	$(BIN)/jupyter lab notebooks
 
+# Without the extras and markers that pyproject.toml names, since the project is installed without its dependencies; those
+# that other packages name stay, because pip looks for them when it builds for Binder.
 lock: ## Pin the versions that the set-up installs; run it with the oldest Python, 3.11.0, or they may need a later one
 	$(BIN)/pip-compile --quiet --no-strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-annotate --no-header --extra dev --output-file $(READY).lock pyproject.toml
-	grep -vE '^(kstreamnb|#|$$)' $(READY).lock > requirements.lock && rm $(READY).lock
+	sed -E "/^(kstreamnb|#|$$)/d; s/^($$(grep -oE '"[a-z-]+\[' pyproject.toml | tr -d '"[' | paste -sd'|'))\[[^]]*\](==[^ ]+)[^\\]*/\1\2 /" $(READY).lock > requirements.lock && rm $(READY).lock
 
 clean: ## Remove everything that was made
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .artefacts spark-warehouse
