@@ -120,10 +120,8 @@ class DiskRows(MutableMapping[Hashable, Any]):
         The table is read in pages of some rows.
         """
         raw_keys = self._order.between(least, end)
-        stored = self._stored(least, end, "DESC" if reverse else "ASC", page)
-        if not raw_keys:
-            return ((raw_key, row) for _, raw_key, row in stored)
         changed = [(self._key_bytes(raw_key), raw_key, self._changed[raw_key]) for raw_key in raw_keys]
+        stored = self._stored(least, end, "DESC" if reverse else "ASC", page)
         return _merged(stored, iter(changed[::-1] if reverse else changed), reverse=reverse)
 
     def page(self, least: bytes, most: int) -> tuple[dict[Hashable, Any], bytes | None]:
