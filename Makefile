@@ -17,9 +17,12 @@ unexport PYTHONDONTWRITEBYTECODE
 # Which tests of notebooks run: "notebook and not slow and not spark" leaves out those that start Spark or a broker.
 NOTEBOOKS ?= notebook and not slow
 
-# Three files of tests at a time, for suites that wait for brokers, Spark or browsers half of their time; in the order of
-# their names, because by default files with few tests, which may be the longest, come last.
-BY_THREE := -n 3 --dist loadfile --no-loadscope-reorder
+# Files of tests side by side, in the order of their names, because by default files with few tests, which may be the
+# longest, come last; three for suites that wait for brokers, Spark or browsers half of their time.
+BY_FILE := --dist loadfile --no-loadscope-reorder
+BY_THREE := -n 3 $(BY_FILE)
+
+SOURCES := kstreamnb tests .site
 
 MEASURE := --cov --cov-branch --cov-report= --cov-report=json:.artefacts/coverage.json
 
@@ -48,19 +51,19 @@ application: $(READY) $(if $(filter cdc,$(NAME)),postgres) ## Run an application
 # One process more than cores: a third of the time a test waits for a process or a timeout.
 ONE_MORE = -n $$(($$($(BIN)/python -c "import os; print(os.cpu_count())") + 1))
 test: $(READY) ## Set up, then run the default tests (no JVM, no network); COVERAGE=95: measure the spine's branches, too
-	$(PYTEST) $(ONE_MORE) --dist loadfile $(if $(COVERAGE),$(MEASURE))
+	$(PYTEST) $(ONE_MORE) $(BY_FILE) $(if $(COVERAGE),$(MEASURE))
 	$(if $(COVERAGE),$(BIN)/python -m tests.branches .artefacts/coverage.json $(COVERAGE))
 
 check: format lint types test ## All that must hold before a commit
 
 lint: $(READY) ## Style rules, import contracts and structure
-	$(BIN)/ruff check kstreamnb tests
-	$(BIN)/ruff format --check kstreamnb tests
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.structure
 
 format: $(READY) ## Format the code
-	$(BIN)/ruff format kstreamnb tests
+	$(BIN)/ruff format $(SOURCES)
 
 types: $(READY) ## Static types, and what mypy and basedpyright say about typical programs
 	$(BIN)/mypy
@@ -143,9 +146,11 @@ lab: $(READY) ## Open the notebooks in JupyterLab
 	@$(BIN)/jupyter trust notebooks/*.ipynb notebooks/*/*.ipynb notebooks/*/*/*.ipynb >/dev/null  # else JupyterLab shows no picture before a run
 	$(BIN)/jupyter lab notebooks
 
+# Without the extras and markers that pyproject.toml names, since the project is installed without its dependencies; those
+# that other packages name stay, because pip looks for them when it builds for Binder.
 lock: ## Pin the versions that the set-up installs; run it with the oldest Python, 3.11.0, or they may need a later one
 	$(BIN)/pip-compile --quiet --no-strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-annotate --no-header --extra dev --output-file $(READY).lock pyproject.toml
-	grep -vE '^(kstreamnb|#|$$)' $(READY).lock > requirements.lock && rm $(READY).lock
+	sed -E "/^(kstreamnb|#|$$)/d; s/^($$(grep -oE '"[a-z-]+\[' pyproject.toml | tr -d '"[' | paste -sd'|'))\[[^]]*\](==[^ ]+)[^\\]*/\1\2 /" $(READY).lock > requirements.lock && rm $(READY).lock
 
 clean: ## Remove everything that was made
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .artefacts spark-warehouse

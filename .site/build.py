@@ -56,7 +56,14 @@ NAMESPACES = {
 
 GROUPS = {
     "Run, test and deploy": ("replays", "tools", "testdriver", "samples", "spark", "validation", "runtime"),
-    "Build a topology": ("dsl.builder", "dsl.kstream", "dsl.ktable", "dsl.grouping", "dsl.aggregating", "dsl.branching"),
+    "Build a topology": (
+        "dsl.builder",
+        "dsl.kstream",
+        "dsl.ktable",
+        "dsl.grouping",
+        "dsl.aggregating",
+        "dsl.branching",
+    ),
     "Windows": ("core.windows",),
     "Options of operators": ("dsl.options", "dsl.option_fields"),
     "Processors and stores": ("core.processor", "core.stores"),
@@ -205,7 +212,8 @@ def write_results(folder: Path) -> None:
     """Write a page for each class whose objects users get from a call, and a list of these classes."""
     (folder / "results").mkdir()
     title = "Results"
-    parts = [f"{title}\n{'=' * len(title)}\n", "The objects that calls return, and those that users' functions get, with their fields and methods.\n"]
+    what = "The objects that calls return, and those that users' functions get, with their fields and methods.\n"
+    parts = [f"{title}\n{'=' * len(title)}\n", what]
     kinds = sorted(returned_classes().items(), key=lambda item: item[0].__name__.lower())
     results = {kind.__name__ for kind, _ in kinds}
     for kind, sources in kinds:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import shutil
@@ -93,6 +94,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(needs_java)
         if item.get_closest_marker("browser") and shutil.which("chromium") is None:
             item.add_marker(needs_chromium)
+
+
+def pytest_collection_finish() -> None:
+    """Exclude tests from garbage collections: they live until the end, and every full collection would visit them."""
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

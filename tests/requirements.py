@@ -9,6 +9,7 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -83,6 +84,7 @@ def is_named_exactly(place: str, others: Iterable[str]) -> bool:
     return any(other.startswith((f"{place}::", f"{place} -k ")) for other in others)
 
 
+@cache
 def places() -> dict[str, list[str]]:
     """Return the tests and files that name each id, in their order, without this page."""
     found: dict[str, dict[str, None]] = defaultdict(dict)

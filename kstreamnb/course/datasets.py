@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 from kstreamnb.core.arguments import check_arguments
@@ -112,9 +113,11 @@ def _rows(name: str) -> Iterator[dict[str, str]]:
 
 def _numbers(row: Mapping[str, str], fields: tuple[str, ...]) -> dict[str, object]:
     """Return fields of a row; those that are whole or decimal numbers as numbers."""
-    numbers: dict[str, object] = {}
-    for field in fields:
-        text = row[field]
-        digits = text.removeprefix("-").replace(".", "", 1)
-        numbers[field] = text if not digits.isdigit() else float(text) if "." in text else int(text)
-    return numbers
+    return {field: _number(row[field]) for field in fields}
+
+
+@cache
+def _number(text: str) -> str | float:
+    """Return a whole or decimal number, or the text if it is neither; a table repeats few texts many times."""
+    digits = text.removeprefix("-").replace(".", "", 1)
+    return text if not digits.isdigit() else float(text) if "." in text else int(text)

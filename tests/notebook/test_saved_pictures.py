@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
-from nbconvert import HTMLExporter
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 SAVED = sorted(path for path in NOTEBOOKS.rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts)
@@ -18,15 +18,23 @@ def outputs(notebook: nbformat.NotebookNode) -> list[dict[str, str]]:
     return [output.data for output in shown if "data" in output]
 
 
+@pytest.fixture(scope="module")
+def exporter() -> Any:
+    """One exporter for all notebooks, which compiles its templates once."""
+    from nbconvert import HTMLExporter  # takes each worker half a second, wherever this file runs
+
+    return HTMLExporter(sanitize_html=True)
+
+
 @pytest.mark.parametrize("path", SAVED, ids=[path.stem for path in SAVED])
-def test_each_picture_is_still_there_where_html_is_sanitized(path: Path) -> None:
+def test_each_picture_is_still_there_where_html_is_sanitized(path: Path, exporter: Any) -> None:
     """Pictures are separate images, with text and without HTML beside them, and none is inside HTML."""
     notebook = nbformat.read(path, as_version=4)
     shown = outputs(notebook)
     pictures = [data for data in shown if "image/svg+xml" in data or "image/png" in data]
     assert [data["text/plain"][:80] for data in pictures if "text/html" in data] == []
     assert [data["text/plain"][:80] for data in shown if "<svg" in data.get("text/html", "")] == []
-    page, _ = HTMLExporter(sanitize_html=True).from_notebook_node(notebook)
+    page, _ = exporter.from_notebook_node(notebook)
     images = page.count('src="data:image/svg+xml;base64,') + page.count('src="data:image/png;base64,')
     assert images == len(pictures)
     assert "&lt;svg" not in page
