@@ -29,7 +29,7 @@ from kstreamnb.closing import Closing
 from kstreamnb.core.progress import under_way
 from kstreamnb.data_files import text_of
 from kstreamnb.errors import BrokerError, ConfigError, unknown
-from kstreamnb.kafka.java import KAFKA_VERSION, java, kafka_jars, run_tool
+from kstreamnb.kafka.java import KAFKA_VERSION, java, kafka_jars, old_java_error, run_tool
 from kstreamnb.kafka.storage.temp_dirs import temp_dir
 
 _JVM = text_of(__package__, "broker.jvm_options").split()
@@ -261,7 +261,8 @@ class LocalBroker(Closing):
         cluster = "A" + base64.urlsafe_b64encode(secrets.token_bytes(16)).decode()[1:22]  # never a leading dash
         tool = [*command, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(path)]
         if (failure := run_tool(tool, self.data, self.timeout_s)) is not None:
-            raise BrokerError("the local broker's data could not be formatted", detail=failure)
+            fact = "the local broker's data could not be formatted"
+            raise old_java_error() or BrokerError(fact, detail=failure)
 
     def _access(self, controller: str) -> dict[str, str]:
         """Return the settings of the listener for `users`, and of access control."""
