@@ -252,10 +252,11 @@ class LocalBroker(Closing):
             **(self._access(controller) if self.users else {}),
             **self.config,
         }
-        own = "".join(f"{name}={value}\n" for name, value in lines.items())
+        # Java reads Latin-1 and the escapes of JSON strings.
+        own = "".join(f"{name}={json.dumps(str(value))[1:-1]}\n" for name, value in lines.items())
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
             os.fchmod(file.fileno(), 0o600)  # an older one may be readable by others, and it holds passwords
-            file.write(text_of(__package__, "broker.properties") + own.replace("\\", r"\\"))
+            file.write(text_of(__package__, "broker.properties") + own)
         if (logs / "meta.properties").exists():
             return
         cluster = "A" + base64.urlsafe_b64encode(secrets.token_bytes(16)).decode()[1:22]  # never a leading dash

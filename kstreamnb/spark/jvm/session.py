@@ -208,7 +208,7 @@ def _outside_settings() -> dict[str, str]:
     home = os.environ.get("SPARK_HOME")
     folder = os.environ.get("SPARK_CONF_DIR") or (home and f"{home}/conf")
     with suppress(OSError):
-        for line in (Path(folder or "") / "spark-defaults.conf").read_text().splitlines():
+        for line in (Path(folder or "") / "spark-defaults.conf").read_text(encoding="utf-8").splitlines():
             entry = re.match(r"\s*(spark\.[\w.-]+)[\s=:]+(.*\S)", line)
             if entry is not None:
                 settings[entry[1]] = entry[2]
