@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 import kstreamnb as ks
 from kstreamnb.spark.jvm.profiles import profile_settings
-from kstreamnb.spark.jvm.session import close_stores, query_session
+from kstreamnb.spark.jvm.session import _local_settings, close_stores, query_session
 from tests import howto
 
 STATES = "org.apache.spark.sql.execution.streaming.state"
@@ -243,6 +243,14 @@ def test_a_class_path_of_the_user_leaves_the_classes_of_the_kit_there(tmp_path: 
     assert 0 == done.returncode, done.stderr
     assert str(tmp_path) == done.stdout.splitlines()[0]
     assert "patch batch-classes = on" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("folder", "enabled"), [("/tmp/short", "true"), ("/tmp/für", "false"), (f"/tmp/{'l' * 60}", "false")]
+)
+def test_sockets_have_paths_that_spark_can_pass_on(folder: str, enabled: str) -> None:
+    """Spark's state server garbles letters outside of ASCII, and systems limit the length of a socket's path."""
+    assert enabled == _local_settings(Path(folder), 2)["spark.python.unix.domain.socket.enabled"]
 
 
 @pytest.mark.spark

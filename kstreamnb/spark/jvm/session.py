@@ -190,10 +190,11 @@ def _prepare_local_workers() -> None:
 
 def _local_settings(folder: Path, slots: int) -> dict[str, str]:
     """Return the settings of a session on this machine; elsewhere these directories may not exist."""
+    is_short = len(str(folder)) <= _LONGEST_FOLDER
     return {
         # Elsewhere sockets would be in the containers' directories, whose paths are too long on YARN. Spark leaves the
-        # files of its sockets behind; this directory is removed.
-        "spark.python.unix.domain.socket.enabled": str(len(str(folder)) <= _LONGEST_FOLDER).lower(),
+        # files of its sockets behind; this directory is removed. Other letters would reach the state server garbled.
+        "spark.python.unix.domain.socket.enabled": "true" if is_short and str(folder).isascii() else "false",
         "spark.python.unix.domain.socket.dir": str(folder),
         "spark.sql.shuffle.partitions": str(slots),
         "spark.local.dir": str(folder),
