@@ -1,7 +1,7 @@
 """Sphinx's configuration: Markdown and notebooks as they are in the repository, and a generated reference.
 
-Sphinx calls its handlers with the kind, the full name and the object that a docstring belongs to; they change ``lines``,
-the docstring's, in place.
+Sphinx calls its handlers with the kind, the full name and the object that a docstring belongs to. They change
+``lines``, the docstring's, in place.
 """
 
 import builtins

@@ -29,7 +29,7 @@ from kstreamnb.closing import Closing
 from kstreamnb.core.progress import under_way
 from kstreamnb.data_files import text_of
 from kstreamnb.errors import BrokerError, ConfigError, expect_known
-from kstreamnb.kafka.java import KAFKA_VERSION, java, kafka_jars, run_tool
+from kstreamnb.kafka.java import KAFKA_VERSION, java, kafka_jars, old_java_error, run_tool
 from kstreamnb.kafka.storage.temp_dirs import temp_dir
 
 _JVM = text_of(__package__, "broker.jvm_options").split()
@@ -251,16 +251,18 @@ class LocalBroker(Closing):
             **(self._access(controller) if self.users else {}),
             **self.config,
         }
-        own = "".join(f"{name}={value}\n" for name, value in lines.items())
+        # Java reads Latin-1 and the escapes of JSON strings.
+        own = "".join(f"{name}={json.dumps(str(value))[1:-1]}\n" for name, value in lines.items())
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
             os.fchmod(file.fileno(), 0o600)  # an older one may be readable by others, and it holds passwords
-            file.write(text_of(__package__, "broker.properties") + own.replace("\\", r"\\"))
+            file.write(text_of(__package__, "broker.properties") + own)
         if (logs / "meta.properties").exists():
             return
         cluster = "A" + base64.urlsafe_b64encode(secrets.token_bytes(16)).decode()[1:22]  # never a leading dash
         tool = [*command, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(path)]
         if (failure := run_tool(tool, self.data, self.timeout_s)) is not None:
-            raise BrokerError("the local broker's data could not be formatted", detail=failure)
+            fact = "the local broker's data could not be formatted"
+            raise old_java_error() or BrokerError(fact, detail=failure)
 
     def _access(self, controller: str) -> dict[str, str]:
         """Return the settings of the listener for `users`, and of access control."""

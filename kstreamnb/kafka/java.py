@@ -1,8 +1,9 @@
-"""Finds Java, and Kafka's jars, which the Ivy jar of pyspark fetches once from Maven Central."""
+"""Finds Java and its version, and Kafka's jars, which the Ivy jar of pyspark fetches once from Maven Central."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -14,6 +15,7 @@ from pathlib import Path
 from kstreamnb.data_files import text_of
 from kstreamnb.errors import BrokerError, MissingJavaError, MissingPackageError
 
+OLDEST_JAVA = 17
 KAFKA_VERSION = "4.3.1"
 _CHECKSUMS = {"4.3.1": "d71e2caf5d08cbc9aa65ab331253e938c606206a95007fec12e1d44147ef339a"}  # of all jars, by version
 _FETCH_S = 900.0
@@ -22,12 +24,31 @@ _FETCH_S = 900.0
 def java() -> str:
     """Return the path of the Java to run: that of JAVA_HOME, else the first on the PATH."""
     home = os.environ.get("JAVA_HOME")
-    path = str(Path(home, "bin", "java")) if home else shutil.which("java")
-    if not path or not Path(path).exists():
+    path = shutil.which("java", path=str(Path(home, "bin")) if home else None)
+    if path is None:
+        if home and (other := shutil.which("java")):
+            hint = f"unset JAVA_HOME to run {other}, or set it to the folder that has bin/java"
+        else:
+            hint = f"install a Java runtime, {OLDEST_JAVA} or later; TopologyTestDriver and replays need none"
         detail = f'JAVA_HOME is "{home}"' if home else "JAVA_HOME is not set and the PATH has no java"
-        hint = "install a Java runtime, 17 or later; TopologyTestDriver and replays need none"
         raise MissingJavaError("no Java was found", detail=detail, hint=hint)
     return path
+
+
+def java_version(path: str) -> int | None:
+    """Ask a Java for its major version; None if its answer has none."""
+    done = subprocess.run([path, "-version"], capture_output=True, text=True, check=False)
+    match = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
+    return int(match[1]) if match else None
+
+
+def old_java_error() -> MissingJavaError | None:
+    """Return the error to raise instead of another if Java is too old; asking before it starts would delay it."""
+    version = java_version(path := java())
+    if version is None or version >= OLDEST_JAVA:
+        return None
+    hint = f"install a Java runtime, {OLDEST_JAVA} or later, and set JAVA_HOME to its folder"
+    return MissingJavaError(f"Java {version} is too old", detail=path, hint=hint)
 
 
 def cache_folder() -> Path:

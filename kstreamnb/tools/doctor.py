@@ -6,7 +6,6 @@ import operator
 import platform
 import re
 import shutil
-import subprocess
 import webbrowser
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -14,9 +13,8 @@ from importlib.metadata import PackageNotFoundError, requires, version
 
 from kstreamnb.core.tables import Tabular
 from kstreamnb.errors import KStreamError
-from kstreamnb.kafka.java import KAFKA_VERSION, cache_folder, java
+from kstreamnb.kafka.java import KAFKA_VERSION, OLDEST_JAVA, cache_folder, java, java_version
 
-_OLDEST_JAVA = 17
 _REQUIREMENT = re.compile(r"([\w.-]+)(?:\[.*\])?([^;]*)")
 _BOUNDS = {">=": operator.ge, "<": operator.lt, "==": operator.eq}
 
@@ -128,15 +126,13 @@ def _browser() -> Ability:
 
 def _java() -> Ability:
     """Run the Java that Spark and the local broker would run, for its version."""
-    remedy = f"install a Java runtime, {_OLDEST_JAVA} or later; Spark and the local broker need it"
+    remedy = f"install a Java runtime, {OLDEST_JAVA} or later; Spark and the local broker need it"
     try:
-        path = java()
-        done = subprocess.run([path, "-version"], capture_output=True, text=True, check=False)
+        version = java_version(path := java())
     except (KStreamError, OSError) as error:
         return Ability("java", str(error), remedy)
-    match = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
-    ready = match is not None and int(match[1]) >= _OLDEST_JAVA
-    return Ability("java", f"Java {match[1] if match else 'of unknown version'} at {path}", "" if ready else remedy)
+    ready = version is not None and version >= OLDEST_JAVA
+    return Ability("java", f"Java {version or 'of unknown version'} at {path}", "" if ready else remedy)
 
 
 def _on_java(ability: Ability, java_ability: Ability) -> Ability:

@@ -23,9 +23,9 @@ pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture(scope="module")
-def own():
-    """A broker of this module, which may be killed."""
-    with LocalBroker() as broker:
+def own(tmp_path_factory):
+    """A broker of this module, which may be killed; its folder has letters that Java's properties have to escape."""
+    with LocalBroker(data=tmp_path_factory.mktemp("Daten für €")) as broker:
         yield broker
 
 
@@ -37,6 +37,7 @@ def test_a_killed_broker_comes_back_with_its_data(own):
     writer.open()
     rows = [("out", n % 2, 5, b"k", b"%d" % n, ()) for n in range(10)]
     writer.publish(0, "offsets 0", columns_of(rows))
+    assert (own.data / "logs").is_dir()
     own.kill()
     assert not own.running
     back = threading.Timer(1.0, own.start)

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 import kstreamnb as ks
 from kstreamnb.spark.jvm.profiles import profile_settings
-from kstreamnb.spark.jvm.session import close_stores, query_session
+from kstreamnb.spark.jvm.session import _local_settings, close_stores, query_session
 from tests import howto
 
 STATES = "org.apache.spark.sql.execution.streaming.state"
@@ -221,7 +221,7 @@ def test_sessions_start_from_the_classes_that_were_archived(tmp_path: Path) -> N
     assert "patch class-archive = on" in after
     assert "patch batch-classes = on" in after
     assert "rows: 3" in after
-    archive.chmod(0o600)
+    archive.unlink()  # a JVM that still ends would crash if the file it has mapped became shorter
     archive.write_bytes(b"of another Java")
     refused = output("-c", ARCHIVED)
     assert "patch class-archive = off, Java does not accept it; kstreamnb archive-classes writes a new one" in refused
@@ -243,6 +243,14 @@ def test_a_class_path_of_the_user_leaves_the_classes_of_the_kit_there(tmp_path: 
     assert 0 == done.returncode, done.stderr
     assert str(tmp_path) == done.stdout.splitlines()[0]
     assert "patch batch-classes = on" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("folder", "enabled"), [("/tmp/short", "true"), ("/tmp/für", "false"), (f"/tmp/{'l' * 60}", "false")]
+)
+def test_sockets_have_paths_that_spark_can_pass_on(folder: str, enabled: str) -> None:
+    """Spark's state server garbles letters outside of ASCII, and systems limit the length of a socket's path."""
+    assert enabled == _local_settings(Path(folder), 2)["spark.python.unix.domain.socket.enabled"]
 
 
 @pytest.mark.spark
@@ -306,6 +314,30 @@ def test_a_start_that_fails_leaves_no_jvm_behind() -> None:
     done = subprocess.run([sys.executable, "-c", code, "0"], capture_output=True, text=True, check=False)
     assert "left: []" in done.stdout, done.stderr
     assert "rows: 3 in 1" in done.stdout
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("java", "arguments", "error"),
+    [
+        ("11.0.13", "", "MissingJavaError: Java 11 is too old"),
+        (None, 'settings={"spark.driver.memory": "lots"}', "Detail: Invalid maximum heap size: -Xmxlots"),
+    ],
+)
+def test_a_jvm_that_does_not_start_says_why(tmp_path: Path, java: str | None, arguments: str, error: str) -> None:
+    """The error has what Java wrote: the log is removed when the process ends, and pyspark's error has no reason."""
+    variables = {}
+    if java is not None:
+        variables["JAVA_HOME"] = str(tmp_path)
+        (tmp_path / "bin").mkdir()
+        (tmp_path / "bin" / "java").write_text(f"#!/bin/sh\necho 'openjdk version \"{java}\"' >&2; exit 1\n")
+        (tmp_path / "bin" / "java").chmod(0o755)
+    code = f"import kstreamnb as ks; ks.spark.spark_session({arguments})"
+    environment = {**os.environ, **variables}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+    assert 1 == done.returncode
+    assert error in done.stderr
+    assert "JAVA_GATEWAY_EXITED" not in done.stderr
 
 
 PROGRAM = """

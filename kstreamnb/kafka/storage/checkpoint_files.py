@@ -10,11 +10,14 @@ import re
 import shutil
 from abc import ABC, abstractmethod
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol, TypeAlias
+from urllib.parse import quote
 
 from kstreamnb.errors import CheckpointError, ConfigError
 from kstreamnb.kafka.storage.checkpoint_lock import SharedLock, in_use, unwritable
+from kstreamnb.kafka.storage.temp_dirs import temp_dir
 
 MANIFEST = "kstreamnb.json"
 CLAIM_FILE = ".kstreamnb.owner"
@@ -43,6 +46,11 @@ class CheckpointFiles(ABC):
     address: str
     name: str
     local: bool = True
+
+    @property
+    def plain_address(self) -> str:
+        """The address for Spark's reader of state, which takes escaped letters as they are."""
+        return self.address
 
     @abstractmethod
     def read(self, name: str) -> bytes | None:
@@ -156,6 +164,16 @@ class LocalFiles(CheckpointFiles):
     def __init__(self, folder: Path) -> None:
         self.folder, self.name = folder, folder.name
         self.address = f"file:{folder.absolute()}"
+
+    @cached_property
+    def plain_address(self) -> str:
+        """The address; that of a link to the folder if its path has letters that URIs escape, such as blanks."""
+        folder = self.folder.absolute()
+        if quote(str(folder)) == str(folder):
+            return self.address
+        link = temp_dir("checkpoint") / "link"
+        link.symlink_to(folder)
+        return f"file:{link}"
 
     def read(self, name: str) -> bytes | None:
         """Return the content of a file; None if there is none."""

@@ -196,7 +196,7 @@ def _sink_hint(context: TaskContext, node: str, error: BaseException) -> str | N
     sink, plan = context.plan.topology.nodes.get(node), context.plan
     if not isinstance(sink, Sink) or not isinstance(error, SerdeError):
         return None
-    frames = [frame for frame, _ in walk_tb(error.__traceback__) if {"key", "value"} <= frame.f_locals.keys()]
+    frames = [frame for frame, _ in walk_tb(error.__traceback__) if {"key", "value"} <= set(frame.f_locals)]
     written = (each.f_locals for each in frames if each.f_code.co_filename.startswith(("<kstreamnb", _SINKS)))
     record: dict[str, object] = next(reversed([*written]), {})
     for side, serde in zip(("key", "value"), plan.serdes(sink), strict=True):

@@ -97,7 +97,8 @@ def _lacks_archive(launch: Launch) -> str | None:
 
 def _use_class_archive(launch: Launch) -> None:
     """Have the JVM map the classes of an archive, instead of loading 15,000 of them from jars."""
-    launch.options.append(f"-XX:SharedArchiveFile={launch.archive}")
+    # From version 24 on, Java logs errors about options of Spark that an archive cannot have, and uses it all the same.
+    launch.options += [f"-XX:SharedArchiveFile={launch.archive}", "-Xlog:cds=off"]
 
 
 def check_archive(launch: Launch) -> None:

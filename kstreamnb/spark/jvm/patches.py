@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import pyspark
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -66,8 +66,10 @@ def apply_patches(patches: Sequence[Patch[T]], target: T, disabled: frozenset[st
         if reason is None:
             try:
                 patch.apply(target)
-            except (Py4JError, PySparkException, OSError, TypeError) as error:  # TypeError: the JVM lacks a class
-                reason = f"failed: {str(error).partition(chr(10))[0]}"
+            except (Py4JError, PySparkException, OSError, TypeError) as error:
+                text = str(error).partition("\n")[0]
+                # Py4J takes a class that the JVM lacks for a package.
+                reason = "the JVM lacks the classes of kstreamnb" if "JavaPackage" in text else f"failed: {text}"
                 _LOG.debug("patch %s failed", patch.name, exc_info=True)
         _skipped[patch.name] = reason
 
@@ -76,6 +78,12 @@ def note_no_effect(name: str, reason: str) -> None:
     """Have `spark_report` say why a patch that was applied has no effect."""
     if _skipped.get(name, reason) is None:
         _skipped[name] = reason
+
+
+def note_foreign_session(patches: Iterable[Patch[Any]]) -> None:
+    """Have `spark_report` say why these patches, which a start applies, were not tried for a session that exists."""
+    for patch in patches:
+        _skipped.setdefault(patch.name, "spark_session() did not start this session")
 
 
 def disabled_patches(known: Sequence[str], setting: str | None) -> frozenset[str]:

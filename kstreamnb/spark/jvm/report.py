@@ -5,9 +5,9 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from kstreamnb.errors import SparkError
-from kstreamnb.spark.jvm.patches import patch_lines
+from kstreamnb.spark.jvm.patches import note_foreign_session, patch_lines
 from kstreamnb.spark.jvm.profiles import SETTINGS
-from kstreamnb.spark.jvm.session import PATCHES, require_session
+from kstreamnb.spark.jvm.session import PATCHES, START_PATCHES, require_session
 
 
 def spark_report(spark: SparkSession | None = None) -> str:
@@ -31,5 +31,6 @@ def spark_report(spark: SparkSession | None = None) -> str:
     session = SparkSession.getActiveSession() if spark is None else require_session(spark)
     if session is None:
         raise SparkError("no Spark session is active", hint="spark_session() starts one")
+    note_foreign_session(START_PATCHES)
     settings = [f"{name} = {session.conf.get(name, 'default of Spark')}" for name in SETTINGS["reported"]]
     return "\n".join([*settings, *patch_lines(PATCHES)])

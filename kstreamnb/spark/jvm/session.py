@@ -23,6 +23,7 @@ from py4j.clientserver import ClientServer  # type: ignore[import-untyped]
 from py4j.java_gateway import JavaObject  # type: ignore[import-untyped]
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -32,7 +33,7 @@ from kstreamnb.background import background
 from kstreamnb.core.arguments import check_arguments, expect
 from kstreamnb.core.progress import under_way
 from kstreamnb.errors import ConfigError, JvmGoneError, SparkError
-from kstreamnb.kafka.java import java
+from kstreamnb.kafka.java import java, old_java_error
 from kstreamnb.kafka.storage.temp_dirs import temp_dir
 from kstreamnb.spark.jvm.constants import LOCAL_MASTER, NO_JVM, WORKER_SETTINGS
 from kstreamnb.spark.jvm.launch_patches import JVM_PATCHES, LAUNCH_PATCHES, OPTIONS, Launch, check_archive
@@ -53,6 +54,7 @@ _ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _MASTER, _NAME, _PYTHON = "spark.master", "spark.app.name", "spark.pyspark.python"
 _JVM_SETTINGS = {"spark.driver.memory", "spark.driver.extraJavaOptions", "spark.driver.extraClassPath"}
 _PATIENCE_S = 5.0
+_LOG_LINES = 5
 _LONGEST_FOLDER = 60  # of a socket: systems allow paths of 103 bytes, and Spark's names have 43
 _GATEWAY_PORT = "PYSPARK_GATEWAY_PORT"  # set by spark-submit, which starts the JVM before Python
 
@@ -63,10 +65,11 @@ FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 """Spark's setting of the class that writes checkpoints."""
 
 _STREAM_PATCHES = (*STREAMING_PATCHES, *STREAM_PATCHES, *END_PATCHES)
+START_PATCHES = (*LAUNCH_PATCHES, *JVM_PATCHES, *SESSION_PATCHES)
+"""The patches that `spark_session` applies when it starts a session."""
+
 PATCHES = tuple(
-    (patch.name, patch.benefit)
-    for patches in (LAUNCH_PATCHES, JVM_PATCHES, SESSION_PATCHES, QUERY_PATCHES, _STREAM_PATCHES)
-    for patch in patches
+    (patch.name, patch.benefit) for patches in (START_PATCHES, QUERY_PATCHES, _STREAM_PATCHES) for patch in patches
 )
 """Name and benefit of every patch."""
 _logs: list[Path] = []  # of each session whose JVM was started here
@@ -99,6 +102,7 @@ def spark_session(
 
     Raises:
         MissingJavaError: there is no Java 17 or later.
+        SparkError: the JVM ended before it answered; the detail has the last lines of its log.
         ConfigError: the profile, or the name of a patch to disable, does not exist.
 
     Example:
@@ -186,10 +190,11 @@ def _prepare_local_workers() -> None:
 
 def _local_settings(folder: Path, slots: int) -> dict[str, str]:
     """Return the settings of a session on this machine; elsewhere these directories may not exist."""
+    is_short = len(str(folder)) <= _LONGEST_FOLDER
     return {
         # Elsewhere sockets would be in the containers' directories, whose paths are too long on YARN. Spark leaves the
-        # files of its sockets behind; this directory is removed.
-        "spark.python.unix.domain.socket.enabled": str(len(str(folder)) <= _LONGEST_FOLDER).lower(),
+        # files of its sockets behind; this directory is removed. Other letters would reach the state server garbled.
+        "spark.python.unix.domain.socket.enabled": "true" if is_short and str(folder).isascii() else "false",
         "spark.python.unix.domain.socket.dir": str(folder),
         "spark.sql.shuffle.partitions": str(slots),
         "spark.local.dir": str(folder),
@@ -204,7 +209,7 @@ def _outside_settings() -> dict[str, str]:
     home = os.environ.get("SPARK_HOME")
     folder = os.environ.get("SPARK_CONF_DIR") or (home and f"{home}/conf")
     with suppress(OSError):
-        for line in (Path(folder or "") / "spark-defaults.conf").read_text().splitlines():
+        for line in (Path(folder or "") / "spark-defaults.conf").read_text(encoding="utf-8").splitlines():
             entry = re.match(r"\s*(spark\.[\w.-]+)[\s=:]+(.*\S)", line)
             if entry is not None:
                 settings[entry[1]] = entry[2]
@@ -242,9 +247,18 @@ def _start_jvm(settings: Mapping[str, str], launch: Launch) -> ClientServer:
             if isinstance(process := frame.f_locals.get("proc"), Popen):
                 process.kill()
                 process.wait()
+        if isinstance(error, PySparkRuntimeError):
+            raise old_java_error() or _not_started(log) from None
         raise
     finally:
         imports.join()
+
+
+def _not_started(log: Path) -> SparkError:
+    """Make the error of a JVM that has ended before it answered; pyspark's has no reason."""
+    lines = [line for line in log.read_text(errors="replace").splitlines() if line and not line.startswith("\tat ")]
+    said = "\n".join(lines[-_LOG_LINES:])
+    return SparkError("Spark's JVM did not start", detail=said, hint="spark_logs() returns the path of the whole log")
 
 
 def _await_end(jvm: Popen[bytes]) -> None:

@@ -139,10 +139,10 @@ def _jvm(session: SparkSession) -> JVMView:
 
 SESSION_PATCHES = (
     Patch("quiet-connections", "prints no traceback when the JVM ends first", _always, _silence_connections),
-    Patch("quiet-state-servers", "keeps warnings about new states out of the log", _always, _silence_state_servers),
     Patch("warm-up", "the first batch of a session comes seconds sooner", _has_no_free_slot, warm_up),
 )
 QUERY_PATCHES = (
+    Patch("quiet-state-servers", "keeps warnings about new states out of the log", _always, _silence_state_servers),
     Patch("setting-origins", "packs Hadoop's settings for a batch in less time", _always, _forget_setting_origins),
 )
 STREAMING_PATCHES = (Patch("interpreted", "compiles no class for each task of each micro-batch", _always, _interpret),)

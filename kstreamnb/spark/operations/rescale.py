@@ -99,7 +99,7 @@ def _move(files: CheckpointFiles, application: str, spark_partitions: int, spark
     manager = query_session(spark, local_files=files.local)._streamingCheckpointManager  # noqa: SLF001 - has no public name yet
     try:
         with under_way(f'moving the state of "{application}"'):
-            manager.repartition(files.address, spark_partitions)
+            manager.repartition(files.plain_address, spark_partitions)
     except (PySparkException, Py4JJavaError) as error:
         raise spark_failure(f'rescaling "{application}"', error) from error
 

@@ -159,6 +159,6 @@ def _log_frame(spark: SparkSession, checkpoint: CheckpointFiles, operator: int, 
     """Return the entries of all state logs of one operator: group, number, entry."""
     settle(checkpoint)
     options: dict[str, Any] = {"stateVarName": "log", "operatorId": str(operator), "batchId": str(batch)}
-    log = query_session(spark).read.format("statestore").options(**options).load(checkpoint.address)
+    log = query_session(spark).read.format("statestore").options(**options).load(checkpoint.plain_address)
     seq, entry = F.col("user_map_key.seq").alias("seq"), F.col("user_map_value.entry").alias("e")
     return log.select(F.col("key.g").alias("g"), seq, entry)

@@ -76,7 +76,7 @@ def test_an_operator_without_traits_cannot_be_made() -> None:
         def bind(self, context: object, forward: object) -> object:  # type: ignore[override]
             return forward
 
-    with pytest.raises(TypeError, match=r"abstract.* traits"):
+    with pytest.raises(TypeError, match=r"abstract.*traits"):
         Undeclared()  # type: ignore[abstract]
 
 

@@ -303,7 +303,7 @@ def test_a_picture_a_little_wider_than_a_page_is_drawn_to_its_width() -> None:
         builder = ks.StreamsBuilder("chain")
         stream = builder.stream("numbers")
         for _ in range(operators):
-            stream = stream.filter(bool)
+            stream = stream.filter(lambda key, value: True)
         stream.to("out")
         picture = re.search(
             r'width="(\d+)".* viewBox="0 0 ([\d.]+)', to_svg(logical_view(builder.build().description()))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kstreamnb.errors import BrokerError
+from kstreamnb.errors import BrokerError, MissingJavaError
 from kstreamnb.kafka.broker_process import LocalBroker
 from kstreamnb.kafka.java import KAFKA_VERSION
 
@@ -120,3 +120,14 @@ def test_a_tool_that_does_not_format_the_folder_is_an_error_in_time(format: str,
     with pytest.raises(BrokerError, match="data could not be formatted") as raised:
         broker("exit 3", format).start()
     assert said == raised.value.detail
+
+
+def test_a_java_that_is_too_old_is_the_error_of_a_folder_that_it_cannot_format(broker: Start) -> None:
+    """Java's own words are about versions of class files."""
+    old = broker("exit 3", "echo UnsupportedClassVersionError; exit 1")
+    java = Path(os.environ["JAVA_HOME"], "bin", "java")
+    java.write_text(
+        java.read_text().replace("#!/bin/sh", "#!/bin/sh\n[ $1 != -version ] || echo 'java version \"1.8.0_292\"'")
+    )
+    with pytest.raises(MissingJavaError, match="Java 8 is too old"):
+        old.start()

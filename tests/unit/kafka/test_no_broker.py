@@ -14,6 +14,7 @@ import pytest
 import kstreamnb as ks
 from kstreamnb.errors import BrokerError, ConfigError, MissingJavaError
 from kstreamnb.kafka.admin import Admin
+from kstreamnb.kafka.java import java
 from kstreamnb.spark.io import offset_source
 from kstreamnb.spark.io.offset_source import KafkaOffsetSource
 from kstreamnb.spark.query.query import Query
@@ -90,6 +91,21 @@ def test_java_is_missed_before_a_broker_is_waited_for(monkeypatch: pytest.Monkey
     builder.stream("in").to("out")
     with pytest.raises(MissingJavaError, match="no Java was found"):
         ks.deploy(builder.build(), bootstrap_servers=NOBODY, checkpoint=tmp_path / "checkpoint")
+
+
+def test_a_wrong_java_home_is_reported_with_the_java_that_is_there(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Installing another one would not help; a file that may not be executed counts as none."""
+    for folder, mode in (("home/bin", 0o644), ("path", 0o755)):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "java").write_text("#!/bin/sh\n")
+        (tmp_path / folder / "java").chmod(mode)
+    monkeypatch.setenv("PATH", str(tmp_path / "path"))
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
+    with pytest.raises(MissingJavaError, match="no Java was found") as raised:
+        java()
+    assert f"unset JAVA_HOME to run {tmp_path}/path/java" in str(raised.value.hint)
 
 
 @pytest.mark.parametrize(

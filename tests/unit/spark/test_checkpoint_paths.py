@@ -24,3 +24,14 @@ def test_messages_name_the_whole_path_of_a_checkpoint(tmp_path: Path, monkeypatc
     with pytest.raises(CheckpointError, match=whole):
         ks.spark.read_store(ks.StreamsBuilder("shop").build(), "counts", "shop")
     assert f"delete checkpoint {tmp_path}/shop" in str(ResetPlan("shop", (), False, to_files("shop")))
+
+
+def test_spark_reads_the_state_in_a_folder_with_blanks_through_a_link(tmp_path: Path) -> None:
+    """Spark's reader takes the %20 of an escaped path as it is, so it would look for another folder."""
+    plain, other = to_files(tmp_path / "shop"), to_files(tmp_path / "Läden 100%")
+    assert plain.address == plain.plain_address
+    other.write("offsets/3", b"v1")
+    link = Path(other.plain_address.removeprefix("file:"))
+    assert re.fullmatch(r"[\w./-]+", str(link), re.ASCII)
+    assert b"v1" == (link / "offsets" / "3").read_bytes()
+    assert f"file:{tmp_path}/Läden 100%" == other.address

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import sqlite3
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -136,7 +137,9 @@ def on_disk(spec: StoreSpec) -> DiskRows:
     """Return the rows of a store in a file, no more than four of them in memory."""
     database = sqlite3.connect("", isolation_level=None)
     kind = DiskRows if "key_value" in spec.kind else TimedDiskRows
-    return kind(database, "rows", (pickle.dumps, pickle.loads), most_rows=4)
+    rows = kind(database, "rows", (pickle.dumps, pickle.loads), most_rows=4)
+    weakref.finalize(rows, database.close)  # from 3.13 on, Python warns of a database that nobody closes
+    return rows
 
 
 def implementations(*kinds: str) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import sqlite3
+import weakref
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,6 +21,7 @@ def disk_rows(table: str = "rows") -> DiskRows:
     database = sqlite3.connect("", isolation_level=None)
     database.execute("ATTACH '' AS staging")
     found = DiskRows(database, table, (pickle.dumps, pickle.loads))
+    weakref.finalize(found, database.close)  # from 3.13 on, Python warns of a database that nobody closes
     found.bind(bytes, bytes)
     return found
 

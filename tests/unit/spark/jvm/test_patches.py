@@ -10,7 +10,14 @@ import pytest
 
 import kstreamnb as ks
 from kstreamnb.spark.jvm.launch_patches import JVM_PATCHES, Launch
-from kstreamnb.spark.jvm.patches import DISABLED_VARIABLE, Patch, apply_patches, disabled_patches, patch_lines
+from kstreamnb.spark.jvm.patches import (
+    DISABLED_VARIABLE,
+    Patch,
+    apply_patches,
+    disabled_patches,
+    note_foreign_session,
+    patch_lines,
+)
 from kstreamnb.spark.jvm.session import PATCHES
 from tests.java_classes import SOURCES, compile_sources
 
@@ -41,9 +48,20 @@ def test_a_patch_is_applied_unless_something_forbids_it() -> None:
         "patch unwanted = off, switched off (saves time)",
         "patch elsewhere = off, the master is not local (saves time)",
         f"patch old = off, checked with Spark 3.5, 4.0, this is {pyspark.__version__} (saves time)",
-        "patch broken = off, failed: 'JavaPackage' object is not callable (saves time)",
+        "patch broken = off, the JVM lacks the classes of kstreamnb (saves time)",
         "patch later = not tried yet (saves time)",
     ] == list(patch_lines([*((patch.name, patch.benefit) for patch in patches), ("later", "saves time")]))
+
+
+def test_patches_of_a_start_are_off_in_a_session_that_the_user_has_started() -> None:
+    """They were not tried; one that was tried keeps its result."""
+    tried, other = appending("tried at a start"), appending("of a start")
+    apply_patches([tried], [], frozenset())
+    note_foreign_session([tried, other])
+    assert [
+        "patch tried at a start = on (saves time)",
+        "patch of a start = off, spark_session() did not start this session (saves time)",
+    ] == list(patch_lines([(patch.name, patch.benefit) for patch in (tried, other)]))
 
 
 def test_the_classes_of_batches_name_the_patch_that_brings_them(tmp_path: Path) -> None:
