@@ -286,7 +286,7 @@ class Topology(Suggesting, Displayed):
 
         Raises: TopologyError when a name or the topic is taken.
         """
-        validation.check_new_store(self, store)
+        validation.check_store(store)
         settings: dict[str, Any] = {"key_serde": key_serde, "value_serde": value_serde}
         settings |= {"timestamp_extractor": timestamp_extractor, "offset_reset": "earliest"}
         self.add_source(source, topic, **settings)

@@ -168,10 +168,12 @@ def check_connecting(topology: NodeGraph, name: str, stores: Sequence[str]) -> N
     expect(name, str, "name of a processor")
     if not stores:
         raise refuse(f'no store to connect to "{name}"', "stateStoreNames cannot be empty")
-    if name in topology.nodes:
+    node = topology.nodes.get(name)
+    if isinstance(node, Source) or (isinstance(node, Sink) and not callable(node.topic)):
         _check_processor(topology, name, "State stores cannot be connect to sources or sinks.")
-    check_stores_exist(topology, name, stores)
-    _check_processor(topology, name, "")
+    for store in stores:
+        check_stores_exist(topology, name, [store])
+        _check_processor(topology, name, f"cannot connect a state store {store} to a source node or a sink node.")
 
 
 def _check_processor(topology: NodeGraph, name: str, java: str) -> None:
