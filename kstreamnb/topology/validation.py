@@ -125,16 +125,20 @@ def _store_taken(topology: NodeGraph, name: str, what: str, java: str) -> Topolo
     return TopologyError(f'there is already {what} "{name}"', detail=first, hint="rename one, or share it", java=java)
 
 
-def check_global_store(topology: NodeGraph, store: StoreSpec, source: str | None, topic: str, name: str) -> None:
-    """Check that a global store has unused names for source, processor, topic and store."""
+def check_store_with_source(
+    topology: NodeGraph, store: StoreSpec, source: str | None, topic: str, name: str, same_names: str
+) -> None:
+    """Check that a global or read-only store has unused names for source, processor, topic and store.
+
+    ``same_names`` is Kafka's text if source and processor have the same name.
+    """
     check_store(store)
     expect(topic, str, "name of a topic")
     check_name(topology, source)
     check_topic_is_free(topology, topic)
     check_name(topology, name)
     if source == name:
-        message = f'source and processor of a global store are both named "{name}"'
-        raise refuse(message, "sourceName and processorName must be different.")
+        raise refuse(f'source and processor of store "{store.name}" are both named "{name}"', same_names)
     if store.name in topology.stores:
         raise _store_taken(topology, store.name, "a store", "StateStore")
     check_new_store(topology, store)
