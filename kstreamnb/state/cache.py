@@ -259,7 +259,7 @@ class CachedKeyValueRows(CachedStore[Hashable, Any], KeyValueRows):
         stored, fresh = ([(self.keys.to_bytes(raw_key), raw_key) for raw_key in raw_keys] for raw_keys in both)
         fresh = sorted(each for each in fresh if least <= each[0] and (end is None or each[0] < end))
         rows = _descending(
-            ((each, self.cached_row(each[1]).row) for each in fresh[::-1]),
+            ((each, self.cached_row(each[1]) and self.cached[each[1]].row) for each in fresh[::-1]),
             ((each, self._stored_row(each[1])) for each in stored[::-1]),
         )
         return Rows([(self._user_key(raw_key), self._shown(row)) for (_, raw_key), row in rows])
