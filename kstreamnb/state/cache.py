@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from heapq import merge
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from kstreamnb.core.record import Headers, RecordMetadata, Windowed
 from kstreamnb.core.stores import FlushListener, StoreSpec
@@ -23,6 +23,8 @@ from kstreamnb.state.key_value import KeyValueRows, LruRows
 from kstreamnb.state.store import RawKey, Row, Rows, Store, StoreContext
 from kstreamnb.state.timed import KeyIndex, P, TimedKey, TimedRows, TimeIndex
 from kstreamnb.state.window import SessionKey, SessionRows, WindowRows
+
+K = TypeVar("K", bound=Any)
 
 _DEFAULT_BYTES = 10 * 1024 * 1024
 _LINKS, _FLAG, _TIME = 24, 1, 8
@@ -211,6 +213,23 @@ class CachedStore(Store[RawKey, Row]):
 _SEGMENT_BYTES = 8
 
 
+def _descending(fresh: Iterator[tuple[K, Any]], stored: Iterator[tuple[K, Any]]) -> Iterator[tuple[K, Any]]:
+    """Merge rows of cache and store, both descending, as Kafka Streams does: an unflushed deletion is a row of None if
+    the store has only lesser keys left, and hides nothing if the store still has a greater one.
+    """
+    new, old = next(fresh, None), next(stored, None)
+    while new is not None or old is not None:
+        if old is not None and (new is None or (new[1] is not None and new[0] < old[0])):
+            yield old
+            old = next(stored, None)
+        elif new is not None:
+            if new[1] is not None or (old is not None and old[0] < new[0]):
+                yield new
+            if old is not None and old[0] == new[0]:
+                old = next(stored, None)
+            new = next(fresh, None)
+
+
 class CachedKeyValueRows(CachedStore[Hashable, Any], KeyValueRows):
     """Rows by key behind a cache: lookups and ranges see the cache over the store."""
 
@@ -233,29 +252,17 @@ class CachedKeyValueRows(CachedStore[Hashable, Any], KeyValueRows):
         self.cache(self.keys.encode(key), self._kept(value))
 
     def _scan(self, least: bytes, end: bytes | None, *, reverse: bool = False) -> Rows:
-        """Return rows of a range. Descending, an unflushed deletion is found by accident, as in Kafka Streams: it is a
-        row of None if the store has only lesser keys left, and hides nothing if the store still has a greater one.
-        """
+        """Return rows of a range."""
         if not reverse or all(self.cached[raw_key].row is not None for raw_key in self._dirty):
             return super()._scan(least, end, reverse=reverse)
         both = super()._between(least, end), list(self.cached)
         stored, fresh = ([(self.keys.to_bytes(raw_key), raw_key) for raw_key in raw_keys] for raw_keys in both)
         fresh = sorted(each for each in fresh if least <= each[0] and (end is None or each[0] < end))
-        rows = []
-        while fresh or stored:
-            new, old = fresh[-1:], stored[-1:]
-            entry = self.cached_row(new[0][1]) if new else None
-            if entry is None or (entry.row is not None and new < old):
-                raw_key = stored.pop()[1]
-                row = self._stored_row(raw_key)
-            else:
-                raw_key, row = new[0][1], entry.row
-                if fresh.pop() in old:
-                    stored.pop()
-                if row is None and not new > old > []:
-                    continue
-            rows.append((self._user_key(raw_key), self._shown(row)))
-        return Rows(rows)
+        rows = _descending(
+            ((each, self.cached_row(each[1]) and self.cached[each[1]].row) for each in fresh[::-1]),
+            ((each, self._stored_row(each[1])) for each in stored[::-1]),
+        )
+        return Rows([(self._user_key(raw_key), self._shown(row)) for (_, raw_key), row in rows])
 
     def _between(self, least: bytes, end: bytes | None) -> list[Hashable]:
         stored, shadow, to_bytes = super()._between(least, end), self._shadow(), self.keys.to_bytes
@@ -378,11 +385,18 @@ class CachedWindowRows(_TimedCache[int], WindowRows):
                 if entry is not None and cached_key[0] == raw_key and cached_key[1] >= from_:
                     yield cached_key[1], entry.row
 
+        if newest_first:
+            yield from ((at, self._shown(row)) for at, row in _descending(fresh(), live))
+            return
         last = None
-        for at, row in merge(fresh(), live, key=itemgetter(0), reverse=newest_first):
+        for at, row in merge(fresh(), live, key=itemgetter(0)):
             if at != last and row is not None:
                 yield at, self._shown(row)
             last = at
+
+    def backward_fetch(self, key: object, from_: int, to: int) -> Rows:
+        """Return the rows of `fetch_between`, descending."""
+        return Rows(self.rows_between(key, max(from_, 0) if to >= 0 else from_, to, newest_first=True))
 
     def _live_rows(self, raw_key: Hashable, from_: int, to: int, step: int) -> Iterator[tuple[int, Any]]:
         """Yield the rows of the store itself, as they are when they are reached."""

@@ -77,9 +77,14 @@ class KeyValueRows(Store[Hashable, Any]):
     def prefix_scan(self, prefix: object, serialize: Callable[[Any], bytes] | None = None) -> Rows:
         """Return rows whose key bytes start with those of a prefix; ``serialize`` makes them, the
         key serde by default.
+
+        Raises: StateError for an empty prefix, which only Kafka's persistent stores without a cache accept.
         """
         data = self._bytes_of(prefix) if serialize is None else serialize(prefix)
         stem = data.rstrip(b"\xff")  # the next prefix has its last byte one greater, and none exists after 0xff alone
+        if not stem and not (self.spec.persistent and type(self) is KeyValueRows):
+            fact = f'store "{self.name}" scans no empty prefix'
+            raise StateError(fact, hint="call all()", java="IndexOutOfBoundsException: null")
         return self._scan(data, stem[:-1] + bytes([stem[-1] + 1]) if stem else None)
 
     def approximate_num_entries(self) -> int:

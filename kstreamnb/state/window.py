@@ -318,7 +318,13 @@ class SessionRows(TimedRows[tuple[int, int]]):
         """Return sessions of all keys that end between two times, both inclusive, by end; used to close windows.
 
         Kafka's persistent store shows rows not yet dropped here, its in-memory store rows not yet expired.
+
+        Raises: StateError behind a cache, and for a persistent store that is not ordered by time.
         """
+        if self.spec.cached or (self.spec.persistent and not self.spec.extra.get("time_ordered")):
+            hint = "use Stores.in_memory_session_store without a cache"
+            java = "This API is not supported by this implementation of SessionStore."
+            raise StateError(f'store "{self.name}" cannot list sessions by their end', hint=hint, java=java)
         if not self.spec.persistent:
             return self._rows(sorted(self._between(earliest_end, latest_end), key=self._time_rank))
         by_end = sorted(self._by_time(earliest_end, latest_end), key=lambda at: (*at[1], self.keys.to_bytes(at[0])))

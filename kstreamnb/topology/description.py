@@ -61,9 +61,9 @@ class DescribedNode:
             head = f"Sink: {self.name} ({to})"
         lines = [head]
         if self.kind != "sink":
-            lines.append(f"      --> {', '.join(self.successors) or 'none'}")
+            lines.append(f"      --> {', '.join(self.successors or ('none',))}")
         if self.kind != "source":
-            lines.append(f"      <-- {', '.join(self.predecessors) or 'none'}")
+            lines.append(f"      <-- {', '.join(self.predecessors or ('none',))}")
         return "\n".join(lines)
 
 

@@ -252,7 +252,8 @@ class Topology(Suggesting, Displayed):
 
         Raises: TopologyError when a name or the topic is taken.
         """
-        validation.check_global_store(self, store, source, topic, name)
+        same_names = "sourceName and processorName must be different."
+        validation.check_store_with_source(self, store, source, topic, name, same_names)
         operator = supplier if isinstance(supplier, Operator) else UserProcessor(supplier)
         marks: dict[str, Any] = {"is_global": True, "origin": origin or user_origin()}
         self.global_stores[store.name] = replace(store, logged=False, cached=False, changelog_topic=topic)
@@ -286,7 +287,8 @@ class Topology(Suggesting, Displayed):
 
         Raises: TopologyError when a name or the topic is taken.
         """
-        validation.check_new_store(self, store)
+        same_names = f"Processor {name} is already added."
+        validation.check_store_with_source(self, store, source, topic, name, same_names)
         settings: dict[str, Any] = {"key_serde": key_serde, "value_serde": value_serde}
         settings |= {"timestamp_extractor": timestamp_extractor, "offset_reset": "earliest"}
         self.add_source(source, topic, **settings)

@@ -125,16 +125,20 @@ def _store_taken(topology: NodeGraph, name: str, what: str, java: str) -> Topolo
     return TopologyError(f'there is already {what} "{name}"', detail=first, hint="rename one, or share it", java=java)
 
 
-def check_global_store(topology: NodeGraph, store: StoreSpec, source: str | None, topic: str, name: str) -> None:
-    """Check that a global store has unused names for source, processor, topic and store."""
+def check_store_with_source(
+    topology: NodeGraph, store: StoreSpec, source: str | None, topic: str, name: str, same_names: str
+) -> None:
+    """Check that a global or read-only store has unused names for source, processor, topic and store.
+
+    ``same_names`` is Kafka's text if source and processor have the same name.
+    """
     check_store(store)
     expect(topic, str, "name of a topic")
     check_name(topology, source)
     check_topic_is_free(topology, topic)
     check_name(topology, name)
     if source == name:
-        message = f'source and processor of a global store are both named "{name}"'
-        raise refuse(message, "sourceName and processorName must be different.")
+        raise refuse(f'source and processor of store "{store.name}" are both named "{name}"', same_names)
     if store.name in topology.stores:
         raise _store_taken(topology, store.name, "a store", "StateStore")
     check_new_store(topology, store)
@@ -169,10 +173,12 @@ def check_connecting(topology: NodeGraph, name: str, stores: Sequence[str]) -> N
     expect(name, str, "name of a processor")
     if not stores:
         raise refuse(f'no store to connect to "{name}"', "stateStoreNames cannot be empty")
-    if name in topology.nodes:
+    node = topology.nodes.get(name)
+    if isinstance(node, Source) or (isinstance(node, Sink) and not callable(node.topic)):
         _check_processor(topology, name, "State stores cannot be connect to sources or sinks.")
-    check_stores_exist(topology, name, stores)
-    _check_processor(topology, name, "")
+    for store in stores:
+        check_stores_exist(topology, name, [store])
+        _check_processor(topology, name, f"cannot connect a state store {store} to a source node or a sink node.")
 
 
 def _check_processor(topology: NodeGraph, name: str, java: str) -> None:

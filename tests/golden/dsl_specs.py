@@ -57,10 +57,11 @@ def build_dsl(spec: dict[str, Any]) -> Topology:
     """Return the topology of a spec with ``nodes``."""
     config = spec.get("config", {})
     explicit = config.get("ensure.explicit.internal.resource.naming") == "true"
-    in_memory = config.get("default.dsl.store") == "in_memory" or "InMemory" in config.get(_SUPPLIERS, "")
+    suppliers = config.get(_SUPPLIERS)  # wins over the older setting
+    in_memory = config.get("default.dsl.store") == "in_memory" if suppliers is None else "InMemory" in suppliers
     builder = StreamsBuilder(ensure_explicit_names=explicit, store_type="in_memory" if in_memory else "persistent")
     declare(builder, spec["nodes"])
-    return builder.build(optimize=config.get("topology.optimization") or spec.get("optimize") or False)
+    return builder.build(optimize=config.get("topology.optimization", spec.get("optimize", False)))
 
 
 def declare(builder: StreamsBuilder, ops: list[Op]) -> dict[str, Any]:

@@ -70,7 +70,7 @@ def build(spec: dict[str, Any]) -> Topology:
 def start(topology: Topology, spec: dict[str, Any]) -> TopologyTestDriver:
     """A driver that behaves like Kafka's own."""
     size = "statestore.cache.max.bytes"
-    cache = None if spec.get("cache") and size in spec.get("config", {}) else bool(spec.get("cache"))
+    cache = None if size in spec.get("config", {}) else bool(spec.get("cache"))
     config = {
         "application.id": "app",
         "default.key.serde": Serdes.string(),
@@ -140,7 +140,7 @@ def output_types(spec: dict[str, Any]) -> dict[str, str]:
     for op in ops_of(spec):
         if op["op"] in ("to", "sink"):
             topics = op["topics"] if op.get("dynamic") else [op.get("topic")]
-            found.update({topic: op.get("vt", "s") for topic in topics if topic})
+            found.update({topic: op.get("vt", "s") for topic in topics if topic is not None})
     return found
 
 

@@ -13,7 +13,7 @@ from kstreamnb.core.extractors import extractor_of
 from kstreamnb.core.names import check_topic_name
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes, serde_named
-from kstreamnb.core.time import duration_ms
+from kstreamnb.core.time import MAX_TIME_MS, duration_ms
 from kstreamnb.data_files import rows_of
 from kstreamnb.errors import ConfigError, existing, expect_known, unknown
 from kstreamnb.runtime.context.handlers import Handler, handler_of, uncaught_handler_of
@@ -212,6 +212,7 @@ class Config:
                 chosen[word] = value
             elif "." in name:
                 check_setting_name(name)
+                _check_like_default(name, value)
                 others[name] = value
             else:
                 raise _unknown(name, known)
@@ -272,6 +273,17 @@ def _flag(name: str, value: object) -> bool:
     if str(value).lower() in ("true", "false"):
         return str(value).lower() == "true"
     raise ConfigError(f'setting "{name}" must be true or false, got "{value}"')
+
+
+def _check_like_default(name: str, value: object) -> None:
+    """Check a value if Kafka's default is a number or a flag, even if the setting has no effect here."""
+    setting = streams_settings().get(name)
+    if setting is None:
+        return
+    if setting.default in ("true", "false"):
+        _flag(name, value)
+    elif setting.default.lstrip("-").isdigit():
+        whole(name, value, least=-MAX_TIME_MS)
 
 
 def _unknown(name: str, known: set[str]) -> ConfigError:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from kstreamnb.core.serdes import Serdes
@@ -66,6 +68,16 @@ def test_values_that_make_no_sense_are_refused(settings: dict[str, object]) -> N
     """Numbers have to be whole and not negative, handlers known."""
     with pytest.raises(ConfigError):
         Config.of(settings)
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [("num.standby.replicas", "-1", "x"), ("poll.ms", 50, "1.5"), ("enable.metrics.push", "False", "x")],
+)
+def test_numbers_and_flags_are_checked_even_if_they_have_no_effect(name: str, good: object, bad: object) -> None:
+    assert good == Config.of({name: good}).others[name]
+    with pytest.raises(ConfigError, match=re.escape(name)):
+        Config.of({name: bad})
 
 
 @pytest.mark.parametrize("word", ["exactly_once", "exactly_once_beta"])

@@ -128,6 +128,20 @@ def test_a_descending_range_finds_unflushed_deletions_by_the_accident_of_kafka()
     assert [("d", "old")] == list(told.store.reverse_all())
 
 
+def test_a_descending_fetch_of_windows_finds_unflushed_deletions_by_the_same_accident() -> None:
+    told = Told("timestamped_window", retention_ms=1000)
+    for start in (2, 4):
+        told.at(1).put("k", ("old", 1), start)
+    told.flushed()
+    told.store.clear_cache()
+    told.at(2).put("k", None, 3)
+    told.store.put("k", None, 5)
+    assert [(2, ("old", 1)), (4, ("old", 1))] == list(told.store.fetch_between("k", 0, 9))
+    assert [(5, None), (4, ("old", 1)), (2, ("old", 1))] == list(told.store.backward_fetch("k", 0, 9))
+    told.flushed()
+    assert [(4, ("old", 1)), (2, ("old", 1))] == list(told.store.backward_fetch("k", 0, 9))
+
+
 def test_windows_are_told_by_window() -> None:
     """The listener gets windowed keys, and ranges overlay the cache on the store."""
     told = Told("timestamped_window", retention_ms=100, window_size_ms=10)

@@ -95,6 +95,18 @@ def test_ranges_follow_the_bytes_of_keys(spec: StoreSpec) -> None:
 
 
 @on_key_values
+def test_only_a_persistent_store_without_a_cache_scans_an_empty_prefix(spec: StoreSpec) -> None:
+    """Kafka's other stores fail on it, as they compute the next prefix."""
+    store = made(spec)
+    store.put("a", row(store, 1))
+    if spec.persistent and not spec.cached and spec.kind != "lru":
+        assert [("a", row(store, 1))] == list(store.prefix_scan(""))
+    else:
+        with pytest.raises(StateError, match="empty prefix"):
+            store.prefix_scan("")
+
+
+@on_key_values
 def test_a_range_shows_what_the_store_held_when_it_was_asked(spec: StoreSpec) -> None:
     """Deleting while iterating, as punctuators do, is safe."""
     store = made(spec)

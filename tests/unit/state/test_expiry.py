@@ -167,7 +167,8 @@ def test_a_session_expires_by_its_end() -> None:
     """A session that ends a whole retention before the latest end is refused (in memory) or hidden."""
     for persistent in (True, False):
         task = StoreTask()
-        store = task.make("session", retention_ms=100_000, persistent=persistent)
+        by_time = {"time_ordered": True, "indexed": True} if persistent else {}
+        store = task.make("session", retention_ms=100_000, persistent=persistent, extra=by_time)
         store.put(Windowed("a", 0, 100_000), 1)
         store.put(Windowed("a", 0, 100_001), 2)
         store.put(Windowed("a", 0, 200_000), 3)
@@ -178,6 +179,22 @@ def test_a_session_expires_by_its_end() -> None:
         assert (0 if persistent else 1) == len(task.dropped)
         found = [value for _, value in store.find_sessions_by_end(0, 150_000)]
         assert ([1, 4, 2] if persistent else [2]) == found
+
+
+def test_sessions_are_listed_by_end_only_in_memory_without_a_cache_or_if_emitted_on_close() -> None:
+    for options, refused in (
+        ({}, True),
+        ({"persistent": False}, False),
+        ({"persistent": False, "cached": True}, True),
+        ({"extra": {"time_ordered": True, "indexed": True}}, False),
+    ):
+        store = StoreTask().make("session", retention_ms=100, **options)
+        store.put(Windowed("a", 0, 5), 1)
+        if refused:
+            with pytest.raises(StateError, match="by their end"):
+                store.find_sessions_by_end(0, 5)
+        else:
+            assert [(Windowed("a", 0, 5), 1)] == list(store.find_sessions_by_end(0, 5))
 
 
 def test_removing_a_session_moves_time_only_where_it_is_kept_on_disk() -> None:

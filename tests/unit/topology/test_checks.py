@@ -22,16 +22,24 @@ class Pass:
         """Nothing to do."""
 
 
+def by_key(key: str, value: object, metadata: object) -> str:
+    """Name the topic of a record."""
+    return key
+
+
 def base() -> Topology:
-    """A source with one processor, one sink and one store."""
+    """A source with one processor, two sinks and one store."""
     topology = Topology().add_source("s", "in").add_processor("p", Pass, "s").add_sink("k", "out", "p")
+    topology.add_sink("to-many", by_key, "p")
     return topology.add_state_store(Stores.in_memory_key_value_store("x"), "p")
 
 
-STORE = Stores.in_memory_key_value_store("y")
+STORE, OTHER_X = Stores.in_memory_key_value_store("y"), Stores.in_memory_key_value_store("x")
 REFUSED: dict[str, Callable[[Topology], object]] = {
     "name cannot be null": lambda t: t.add_source(None, "a"),
     "Processor p is already added.": lambda t: t.add_processor("p", Pass, "s"),
+    "Processor s is already added.": lambda t: t.add_read_only_state_store(OTHER_X, "s", "a", "n", Pass),
+    "Processor n is already added.": lambda t: t.add_read_only_state_store(STORE, "n", "a", "n", Pass),
     "topics cannot be empty": lambda t: t.add_source("t"),
     "topic names cannot be null": lambda t: t.add_source("t", None),
     "Topic in has already been registered by another source.": lambda t: t.add_source("t", "in"),
@@ -50,6 +58,9 @@ REFUSED: dict[str, Callable[[Topology], object]] = {
     "State stores cannot be connect to sources or sinks.": lambda t: t.connect_processor_and_state_stores("k", "x"),
     "stateStoreNames cannot be empty": lambda t: t.connect_processor_and_state_stores("p"),
     "processorName cannot be null": lambda t: t.connect_processor_and_state_stores(None, "x"),
+    "cannot connect a state store x to a source node or a sink node.": (
+        lambda t: t.connect_processor_and_state_stores("to-many", "x")
+    ),
     "A different StateStore has already been added with the name x": (
         lambda t: t.add_state_store(Stores.in_memory_key_value_store("x"))
     ),
@@ -70,6 +81,7 @@ def test_a_mistake_is_refused_with_kafkas_text_and_changes_nothing(java: str) ->
 def base_like(topology: Topology) -> Topology:
     """The base with the very same store objects."""
     again = Topology().add_source("s", "in").add_processor("p", Pass, "s").add_sink("k", "out", "p")
+    again.add_sink("to-many", by_key, "p")
     return again.add_state_store(topology.stores["x"], "p")
 
 
