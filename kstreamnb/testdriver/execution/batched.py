@@ -117,9 +117,9 @@ class _BatchedRun:
         self._error: ProcessingError | KeyboardInterrupt | None = None
 
     def run(self, batch: InputBatch) -> None:
-        self._feed_input(batch)
         try:
             with collector_paused():
+                self._feed_input(batch)
                 for level, feeds in enumerate(self._feeds):
                     if feeds and (arrivals := self._merged(feeds)).records:
                         self._run_level(level, arrivals)
