@@ -241,12 +241,13 @@ class Suppress(Operator):
         return process
 
     def fuse(self, context: BindContext, *, new_only: bool) -> Block | None:
-        """Return lines that replace a buffered change directly, unless the buffer has a limit."""
-        store = context.store(self.store)
+        """Return lines that replace a buffered count directly, unless the buffer has a limit."""
+        store, wait = context.store(self.store), self.wait_ms
         if self.max_records is not None or self.max_bytes is not None or not store.keys.direct:
             return None
-        emit_first, is_due, least = self._bind_emit(context, store, context.forward_to_all()), store.is_due, -store.values.small
-        at, fit = "key[2]" if self.window_end else "timestamp", f"{least} < old < {-least} and {least} < new < {-least}"
+        emit_first, is_due = self._bind_emit(context, store, context.forward_to_all()), store.is_due
+        at, small = "key[2]" if self.window_end else "timestamp", store.values.small
+        fit = f"{-small} < old < {small} and {-small} < new < {small}"
         lines = f"""\
 if timestamp > {{seen}}[0]: {{seen}}[0] = timestamp
 new, old = value[0], value[1]
@@ -255,7 +256,7 @@ if row is not None and type(new) is type(old) is int and {fit} and {{watched}}[0
  {{rows}}[key] = row[0], new, old, row[3], timestamp, headers, {{metadata}}()
 else:
  {{put}}({at}, key, new, old, timestamp, headers, {{metadata}}())
-if {{heap}} and {{heap}}[0][0] <= {{seen}}[0] - {self.wait_ms}: {{emit}}({{seen}}[0] - {self.wait_ms})"""
+if {{heap}} and {{heap}}[0][0] <= {{seen}}[0] - {wait}: {{emit}}({{seen}}[0] - {wait})"""
 
         def emit(due_ms: int) -> None:
             while is_due(due_ms):

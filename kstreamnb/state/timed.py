@@ -323,9 +323,7 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
             for key, position in sorted((k for k in self.raw if k is not None), key=lambda raw_key: raw_key[1]):
                 self._positions.add(key, position)
         positions = self._positions.get(raw_key)
-        if positions is None:
-            return []
-        return positions[bisect_left(positions, (time,) if self._bits < 0 else time << self._bits) :]
+        return [] if positions is None else positions[bisect_left(positions, self._first_at(time)) :]
 
     def _between(self, from_: int, to: int) -> list[TimedKey[P]]:
         """Return raw keys of a range of times that are visible, unordered."""
