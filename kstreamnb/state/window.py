@@ -100,9 +100,8 @@ class WindowRows(TimedRows[int]):
     def _bind_add(self) -> Callable[[object, Any, int], None]:
         """Return the put of a store with duplicates, where every record is a new row."""
         raw, retention, bits, watched, insert = self.raw, self.retention, self._bits, self.watched, self._insert
-        encode_key, encode, slow, key_text = self.keys.encode, self._kept, self._put_slowly, self.keys.text
-        if not self.timestamped:
-            encode = self.values.encode
+        encode_key, slow, key_text = self.keys.encode, self._put_slowly, self.keys.text
+        encode: Callable[[Any], object] = self._kept if self.timestamped else self.values.encode
 
         def add(key: Any, value: object, window_start: int) -> None:
             if value is None or not retention.accepted_from <= window_start < retention.next_expiry:
