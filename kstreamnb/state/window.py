@@ -43,9 +43,8 @@ class WindowRows(TimedRows[int]):
         super().__init__(spec, context, clamp_ms=0 if spec.persistent and self._by_time_first else 1)
 
     def _bind(self) -> None:
-        duplicates = self.spec.retain_duplicates
-        self.row_at = self._duplicate_at if duplicates else self._bind_row_at()
-        self.put = self._put_slowly if self._forgets_times else self._bind_add() if duplicates else self._bind_put()
+        self.row_at = self._duplicate_at if self.spec.retain_duplicates else self._bind_row_at()
+        self.put = self._bind_put()
 
     def _bind_row_at(self) -> Callable[[object, int], object]:
         retention, encode_key, direct = self.retention, self.keys.encode, self.keys.direct
@@ -63,10 +62,12 @@ class WindowRows(TimedRows[int]):
         return row_at
 
     def _bind_put(self) -> Callable[[object, Any, int], None]:
-        raw, retention, watched, insert = self.raw, self.retention, self.watched, self._insert
+        raw, retention, bits, watched, insert = self.raw, self.retention, self._bits, self.watched, self._insert
         encode_key, stamped_rows, slow = self.keys.encode, self.timestamped, self._put_slowly
         prepare = self._kept if stamped_rows else self.values.encode
         least, most, text, key_text = -self.values.small, self.values.small, self.values.text, self.keys.text
+        if self._forgets_times:
+            return slow
 
         def put(key: Any, value: Any, window_start: int) -> None:
             if value is None or not retention.accepted_from <= window_start < retention.next_expiry:
@@ -80,13 +81,20 @@ class WindowRows(TimedRows[int]):
                 value = prepare(value)
             if not (type(key) is key_text and key.isascii()):
                 key = encode_key(key)
-            if window_start > retention.observed_ms:
+            position = window_start
+            is_newer = window_start > retention.observed_ms
+            if is_newer:
                 retention.advance(window_start)
-                clock = window_start, self._sequence
+            if bits:
+                self._sequence = self._newest = (self._sequence + 1) & _SEQUENCE_MASK
+                position = window_start << bits | self._newest
+            if is_newer or bits:
+                observed_ms, sequence = retention.observed_ms, self._sequence
+                clock = (observed_ms, sequence, sequence) if bits else (observed_ms, sequence)
                 if watched[0]:
                     self._note(None, raw.get(None), clock)
                 raw[None] = clock
-            raw_key = key, window_start
+            raw_key = key, position
             old = raw.get(raw_key)
             if old is None:
                 insert(raw_key, value)
@@ -96,33 +104,6 @@ class WindowRows(TimedRows[int]):
                 watched[0](raw_key, old, value)
 
         return put
-
-    def _bind_add(self) -> Callable[[object, Any, int], None]:
-        """Return the put of a store with duplicates, where every record is a new row."""
-        raw, retention, bits, watched, insert = self.raw, self.retention, self._bits, self.watched, self._insert
-        encode_key, slow, key_text = self.keys.encode, self._put_slowly, self.keys.text
-        encode: Callable[[Any], object] = self._kept if self.timestamped else self.values.encode
-
-        def add(key: Any, value: object, window_start: int) -> None:
-            if value is None or not retention.accepted_from <= window_start < retention.next_expiry:
-                slow(key, value, window_start)
-                return
-            row = encode(value)
-            if not (type(key) is key_text and key.isascii()):
-                key = encode_key(key)
-            if window_start > retention.observed_ms:
-                retention.advance(window_start)
-            self._sequence = self._newest = sequence = (self._sequence + 1) & _SEQUENCE_MASK
-            clock = retention.observed_ms, sequence, sequence
-            if watched[0]:
-                self._note(None, raw.get(None), clock)
-            raw[None] = clock
-            raw_key = key, window_start << bits | sequence
-            insert(raw_key, row)
-            if watched[0]:
-                watched[0](raw_key, None, row)
-
-        return add
 
     def _put_slowly(self, key: object, value: object, window_start: int) -> None:
         key, persistent = self.keys.encode(key), self.spec.persistent
@@ -168,9 +149,9 @@ class WindowRows(TimedRows[int]):
         self, key: object, from_: int, to: int, *, newest_first: bool = False
     ) -> Iterable[tuple[int, Any]]:
         """Return the rows of `fetch_between`, for operators: a list, unless each read is noted when it happens."""
-        raw_key = key if type(key) is self.keys.text and key.isascii() else self.keys.encode(key)
+        raw_key = self.keys.encode(key)
         known, visible_from = self._positions.get(raw_key), self.retention.visible_from
-        if known is not None and known[-1] < (from_ if from_ > visible_from else visible_from) << self._bits:
+        if known is not None and known[-1] < max(from_, visible_from) << self._bits:
             return ()  # the usual case in a join: no partner has come yet
         positions = self._of_key(raw_key, from_, to)
         return self._starts(raw_key, positions[::-1] if newest_first else positions) if positions else ()
@@ -181,7 +162,7 @@ class WindowRows(TimedRows[int]):
         return Rows(self._starts(raw_key, self._of_key(raw_key, from_, to)[::-1]))
 
     def _of_key(self, raw_key: Hashable, from_: int, to: int) -> list[int]:
-        from_ = 0 if from_ < 0 <= to else from_  # bytes of negative times follow all others
+        from_ = max(from_, 0) if to >= 0 else from_  # bytes of negative times follow all others
         positions, end = self._positions_from(raw_key, from_), to + 1 << self._bits
         return positions if not positions or positions[-1] < end else positions[: bisect_left(positions, end)]
 
