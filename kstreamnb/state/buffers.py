@@ -50,26 +50,18 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
         raw, watched, small, direct = self.raw, self.watched, self.values.small, self.keys.direct
         encode, encode_key = self.values.encode, self.keys.encode
 
-        def put(
-            at: int,
-            key: object,
-            new: object,
-            old: object,
-            timestamp: int,
-            headers: Headers,
-            metadata: RecordMetadata | None,
-        ) -> None:
+        def put(at: int, key: Any, new: Any, old: Any, time: int, headers: Headers, metadata: RecordMetadata) -> None:
             """Buffer a change of a key; its place in time (ms) counts only if none is buffered yet."""
             if not (type(new) is type(old) is int and -small < old < small and -small < new < small):
                 new, old = encode(new), encode(old)
             buffered = raw.get(key) if direct else None
             if buffered is not None and watched[0] is None and self._size_bytes is None:
-                raw[key] = (buffered[0], new, old, buffered[3], timestamp, headers, metadata)
+                raw[key] = (buffered[0], new, old, buffered[3], time, headers, metadata)
                 return
             raw_key, prior = encode_key(key), old
             if buffered is not None or (buffered := raw.get(raw_key)) is not None:
                 at, prior = buffered[0], buffered[3]
-            self.write(raw_key, (at, new, old, prior, timestamp, headers, metadata))
+            self.write(raw_key, (at, new, old, prior, time, headers, metadata))
 
         return put
 

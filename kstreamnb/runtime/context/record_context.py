@@ -51,9 +51,8 @@ class Batch:
         """Return topic, partition and offset of the record that was taken last."""
         index = self.index()
         topic, partition, _, offset = self.position_of(max(index, 0))
-        if index < 0:
-            return RecordMetadata(topic, partition, -1)
-        return RecordMetadata(topic, partition, self.records[index][0] if offset is None else offset)
+        own = -1 if index < 0 else self.records[index][0] if offset is None else offset
+        return RecordMetadata(topic, partition, own)
 
 
 class RecordContext:
