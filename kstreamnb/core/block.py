@@ -19,7 +19,7 @@ class Block:
     Words in braces are replaced when the lines are put into a function: ``{skip}`` by the statement that ends the work
     on the record (``return`` in a function, ``continue`` in a loop), every other word by a name for the object that
     ``objects`` holds under it. Nothing else may happen in the operator's closure than these lines and one forward to
-    all children.
+    all children, or none if ``ends``.
 
     Attributes:
         lines: statements, indented by one space a level.
@@ -30,6 +30,7 @@ class Block:
         wire: the serde that has written the new value to the local name ``wire``, unless its type is a plain one; None
             if none has.
         ignores_value: the old value is only compared with None.
+        ends: nothing is forwarded after the lines.
 
     Example:
         >>> block = Block("value = {mapper}(value)", writes={"value"}, objects={"mapper": str})
@@ -44,6 +45,7 @@ class Block:
     counts: bool = False
     wire: Serde | None = None
     ignores_value: bool = False
+    ends: bool = False
 
     def render(self, name_of: Callable[[str], str], skip: str) -> list[str]:
         """Return the lines with names in place of words.

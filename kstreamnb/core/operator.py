@@ -72,6 +72,9 @@ class BindContext(Protocol):
     def only_reads(self, store: str) -> bool:
         """Return whether a store is a global one, which only its own source fills."""
 
+    def forward_to_all(self) -> Forward:
+        """Return the function that forwards a record to all children, for operators that `fuse`."""
+
     def forward_to(self, child: str) -> Forward:
         """Return the function that forwards a record to one child; raises ProcessingError if it does not exist."""
 

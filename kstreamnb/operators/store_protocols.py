@@ -95,7 +95,7 @@ class SuppressStore(Protocol):
     def first(self) -> tuple[object, object, object, int, Headers, RecordMetadata]:
         """Return key, new, old, timestamp, headers and metadata of the change that leaves first."""
 
-    def take(self) -> object:
+    def drop_first(self) -> None:
         """Remove the change that leaves first."""
 
     def count(self) -> int:

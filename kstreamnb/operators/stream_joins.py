@@ -136,8 +136,11 @@ class StreamStreamJoin(Operator):
                 return
             if timestamp == time[0] and earliest[0] + wait < timestamp:
                 give_expired(headers)
-            alone, until = outer, max(0, timestamp + ahead)
-            for at, other in fetch(key, max(0, timestamp - back), until):
+            since, until = timestamp - back, timestamp + ahead
+            if since < 0 or until < 0:
+                since, until = max(0, since), max(0, until)
+            alone = outer
+            for at, other in fetch(key, since, until):
                 alone = False
                 if pending is not None:
                     pending.discard(at, other_is_left, key)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from kstreamnb.core.block import Block
 from kstreamnb.core.operator import BindContext, Forward, GetRow, Operator, Process, TableView
 from kstreamnb.core.record import Change, Headers, Windowed
 from kstreamnb.core.stores import LATEST, NOT_PUT
@@ -239,9 +240,35 @@ class Suppress(Operator):
 
         return process
 
+    def fuse(self, context: BindContext, *, new_only: bool) -> Block | None:
+        """Return lines that replace a buffered count directly, unless the buffer has a limit."""
+        store, wait = context.store(self.store), self.wait_ms
+        if self.max_records is not None or self.max_bytes is not None or not store.keys.direct:
+            return None
+        emit_first, is_due = self._bind_emit(context, store, context.forward_to_all()), store.is_due
+        at, small = "key[2]" if self.window_end else "timestamp", store.values.small
+        fit = f"{-small} < old < {small} and {-small} < new < {small}"
+        lines = f"""\
+if timestamp > {{seen}}[0]: {{seen}}[0] = timestamp
+new, old = value[0], value[1]
+row = {{find}}(key)
+if row is not None and type(new) is type(old) is int and {fit} and {{watched}}[0] is None:
+ {{rows}}[key] = row[0], new, old, row[3], timestamp, headers, {{metadata}}()
+else:
+ {{put}}({at}, key, new, old, timestamp, headers, {{metadata}}())
+if {{heap}} and {{heap}}[0][0] <= {{seen}}[0] - {wait}: {{emit}}({{seen}}[0] - {wait})"""
+
+        def emit(due_ms: int) -> None:
+            while is_due(due_ms):
+                emit_first()
+
+        objects = {"seen": context.state_var("stream_time_ms", -1), "find": store.raw.get, "rows": store.raw}
+        objects |= {"watched": store.watched, "metadata": context.metadata, "put": store.put, "heap": store.heap}
+        return Block(lines, objects={**objects, "emit": emit}, ends=True)
+
     def _bind_emit(self, context: BindContext, store: SuppressStore, forward: Forward) -> Callable[[], None]:
         """Return the function that forwards the first change as the record it was; until then it counts as buffered."""
-        first, take, resume, drop_tombstones = store.first, store.take, context.resume, self.drop_tombstones
+        first, drop_first, resume, drop_tombstones = store.first, store.drop_first, context.resume, self.drop_tombstones
 
         def emit_first() -> None:
             key, new, old, timestamp, headers, metadata = first()
@@ -249,7 +276,7 @@ class Suppress(Operator):
                 previous = resume(metadata)
                 forward(key, Change(new, old), timestamp, headers)
                 resume(previous)
-            take()
+            drop_first()
 
         return emit_first
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from heapq import heapify, heappop, heappush
 from typing import Any, TypeAlias
 
@@ -44,22 +44,26 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
         self.heap: list[tuple[int, bytes, Hashable]] = []
         self._dirty: dict[Hashable | None, int] = {}
         self._size_bytes: int | None = None
+        self.put = self._bind_put()
 
-    def put(
-        self, at: int, key: object, new: object, old: object, timestamp: int, headers: Headers, metadata: RecordMetadata
-    ) -> None:
-        """Buffer a change of a key; its place in time (ms) counts only if none is buffered yet."""
-        encode, raw, small = self.values.encode, self.raw, self.values.small
-        if not (type(new) is type(old) is int and -small < old < small and -small < new < small):
-            new, old = encode(new), encode(old)
-        buffered = raw.get(key) if self.keys.direct else None
-        if buffered is not None and self.watched[0] is None and self._size_bytes is None:
-            raw[key] = (buffered[0], new, old, buffered[3], timestamp, headers, metadata)
-            return
-        raw_key, prior = self.keys.encode(key), old
-        if buffered is not None or (buffered := raw.get(raw_key)) is not None:
-            at, prior = buffered[0], buffered[3]
-        self.write(raw_key, (at, new, old, prior, timestamp, headers, metadata))
+    def _bind_put(self) -> Callable[..., None]:
+        raw, watched, small, direct = self.raw, self.watched, self.values.small, self.keys.direct
+        encode, encode_key = self.values.encode, self.keys.encode
+
+        def put(at: int, key: Any, new: Any, old: Any, time: int, headers: Headers, metadata: RecordMetadata) -> None:
+            """Buffer a change of a key; its place in time (ms) counts only if none is buffered yet."""
+            if not (type(new) is type(old) is int and -small < old < small and -small < new < small):
+                new, old = encode(new), encode(old)
+            buffered = raw.get(key) if direct else None
+            if buffered is not None and watched[0] is None and self._size_bytes is None:
+                raw[key] = (buffered[0], new, old, buffered[3], time, headers, metadata)
+                return
+            raw_key, prior = encode_key(key), old
+            if buffered is not None or (buffered := raw.get(raw_key)) is not None:
+                at, prior = buffered[0], buffered[3]
+            self.write(raw_key, (at, new, old, prior, time, headers, metadata))
+
+        return put
 
     def is_due(self, time: int) -> bool:
         """Return whether a buffered change is not after a time (ms)."""
@@ -82,11 +86,9 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
         decode = self.values.decode
         return self.keys.decode(raw_key), decode(new), decode(old), timestamp, headers, metadata
 
-    def take(self) -> tuple[object, object, object, int, Headers, RecordMetadata | None]:
-        """Remove and return the first change."""
-        row = SuppressBuffer.first(self)  # unwatched: forwarded rows are not looked up again
+    def drop_first(self) -> None:
+        """Remove the change that `first` has returned."""
         self.write(heappop(self.heap)[2], None)
-        return row
 
     def count(self) -> int:
         """Number of buffered changes."""

@@ -150,6 +150,9 @@ class WindowRows(TimedRows[int]):
     ) -> Iterable[tuple[int, Any]]:
         """Return the rows of `fetch_between`, for operators: a list, unless each read is noted when it happens."""
         raw_key = self.keys.encode(key)
+        known, visible_from = self._positions.get(raw_key), self.retention.visible_from
+        if known is not None and known[-1] < max(from_, visible_from) << self._bits:
+            return ()  # the usual case in a join: no partner has come yet
         positions = self._of_key(raw_key, from_, to)
         return self._starts(raw_key, positions[::-1] if newest_first else positions) if positions else ()
 

@@ -34,7 +34,10 @@ KAFKA_CASES = ("session count", "sliding count", "suppressed count", "stream-str
 
 ISOLATED = "keyed count, isolated JSON values"
 REGROUPED = "regrouped count, isolated JSON values"
-ALONE = (ISOLATED, REGROUPED, "filter and map, 4 partitions", "keyed count, every hop seen")
+PARTITIONED = "filter and map, 4 partitions"
+ALONE = (ISOLATED, REGROUPED, PARTITIONED, "keyed count, every hop seen")
+PYTHON_CASES = (*KAFKA_CASES, "filter and map", "keyed count", REGROUPED, PARTITIONED)
+"""Cases that `peer_python` has, too."""
 KAFKA_AIM = 5.0
 RECORDS, KEYS, START_MS = 200_000, 100, 1_700_000_000_000
 FEWER = {"sliding count": 20_000}
@@ -57,10 +60,10 @@ def main() -> int:
             kit = [sys.executable, "-m", "tests.bench.driver", "--measure", case, "--repeats", str(options.repeats)]
             found.setdefault((KIT, case), []).append(_run(kit))
             for name, command in peers.items():
-                if case in (CASES if name == BYTEWAX else KAFKA_CASES if name == PYTHON else (*CASES, *KAFKA_CASES)):
+                if case in (CASES if name == BYTEWAX else PYTHON_CASES if name == PYTHON else (*CASES, *KAFKA_CASES)):
                     found.setdefault((name, case), []).append(_run([*command, case, str(options.repeats)]))
-    for case in KAFKA_CASES:
-        outputs = {number for (_, of), runs in found.items() if of == case for _, number in runs}
+    for case in PYTHON_CASES:
+        outputs = {number for (_, of), runs in found.items() if of == case for _, number in runs if number}
         assert len(outputs) <= 1, f"the engines write different numbers of records for {case}: {outputs}"
     return _report({key: max(runs)[0] for key, runs in found.items()}, [KIT, *peers])
 

@@ -14,7 +14,8 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tests.bench.driver import FEWER, RECORDS, input_of, with_other
+from kstreamnb.core.codec import ByText, partition_for
+from tests.bench.driver import FEWER, PARTITIONED, RECORDS, REGROUPED, input_of, with_other
 
 _JSON = frozenset({str, int, float, bool, type(None)})
 
@@ -25,6 +26,46 @@ def _isolated(value: dict[str, Any]) -> dict[str, Any]:
         if type(name) is not str or type(item) not in _JSON:
             raise TypeError(name)
     return value.copy()
+
+
+def filter_and_map(records: Iterable[Any], out: list[Any]) -> None:
+    """Keep even values and double them."""
+    for _, _, _, at, key, value, headers in records:
+        if value["value"] % 2 == 0:
+            out.append(("out", 0, at, key, {**value, "v2": value["value"] * 2}, headers))
+
+
+def partitioned_filter_and_map(records: Iterable[Any], out: list[Any]) -> None:
+    """Do the same in the task of the key's partition, whose stream time advances, and find the result's partition."""
+    partition_of = ByText(lambda key: partition_for(key.encode(), 4))
+    tasks = [-1] * 4
+    for _, _, _, at, key, value, headers in records:
+        task = partition_of[key]
+        if at > tasks[task]:
+            tasks[task] = at
+        if value["value"] % 2 == 0:
+            out.append(("out", partition_of[key], at, key, {**value, "v2": value["value"] * 2}, headers))
+
+
+def keyed_count(records: Iterable[Any], out: list[Any]) -> None:
+    """Count by key."""
+    counts: dict[str, tuple[int, int]] = {}
+    for _, _, _, at, key, _, headers in records:
+        row = counts.get(key)
+        counts[key] = count, _ = 1 if row is None else row[0] + 1, at
+        out.append(("out", 0, at, key, count, headers))
+
+
+def regrouped_count(records: Iterable[Any], out: list[Any]) -> None:
+    """Count by the last letter of the key, after a topic that keeps the values as copies."""
+    counts: dict[str, tuple[int, int]] = {}
+    repartition: list[Any] = []
+    for _, _, _, at, key, value, headers in records:
+        repartition.append(("repartition", 0, at, key[-1], _isolated(value), headers))
+    for _, _, at, key, _, headers in repartition:
+        row = counts.get(key)
+        counts[key] = count, _ = 1 if row is None else row[0] + 1, at
+        out.append(("out", 0, at, key, count, headers))
 
 
 def session_count(records: Iterable[Any], out: list[Any]) -> None:
@@ -108,6 +149,10 @@ def foreign_key_join(records: Iterable[Any], out: list[Any]) -> None:
 
 
 LOOPS: dict[str, Callable[[Iterable[Any], list[Any]], None]] = {
+    "filter and map": filter_and_map,
+    PARTITIONED: partitioned_filter_and_map,
+    "keyed count": keyed_count,
+    REGROUPED: regrouped_count,
     "session count": session_count,
     "sliding count": sliding_count,
     "suppressed count": suppressed_count,

@@ -23,10 +23,18 @@ _NOT_GLOBAL = "this should not happen: {}() not supported in global processor co
 class NodeContext:
     """One node's view of its task.
 
-    ``children`` are the names of the node's children; ``hop(child)`` returns the function that forwards to one of them.
+    ``children`` are the names of the node's children; ``forward_to_all()`` returns the function that forwards to all of
+    them, and ``hop(child)`` the one that forwards to one.
     """
 
-    def __init__(self, context: TaskContext, node: str, children: Sequence[str], hop: Callable[[str], Forward]) -> None:
+    def __init__(
+        self,
+        context: TaskContext,
+        node: str,
+        children: Sequence[str],
+        forward_to_all: Callable[[], Forward],
+        hop: Callable[[str], Forward],
+    ) -> None:
         plan = context.plan
         self.node, self.partition = node, plan.partition
         self.task_id = "-1_-1" if plan.is_global else plan.task_id  # as in Kafka
@@ -39,7 +47,7 @@ class NodeContext:
         self.on_start = context.starters.setdefault(node, []).append
         self.only_reads = context.global_stores.__contains__
         self.note_processor = partial(setitem, context.processors, node)
-        self._task_context, self._children, self._hop = context, children, hop
+        self._task_context, self._children, self.forward_to_all, self._hop = context, children, forward_to_all, hop
         self._stores, self._scheduled = plan.topology.nodes[node].stores, 0
 
     def store(self, name: str) -> Any:

@@ -118,20 +118,23 @@ class TaskCompiler:
         return self._wrap(name, self._bind_operator(node))
 
     def _bind_operator(self, node: ProcessorNode) -> Process:
-        name, children = node.name, self._children[node.name]
-        if len(children) == 1 and self._context.recorder is None:
-            forward = self._process(children[0])
-        else:
-            forward = self._continue(FunctionBuilder(name), name).compile(self._locations)
+        name, forward = node.name, self._forward(node.name)
         with self._starting(name):
             process = node.operator.bind(self._node_context(name), forward)
         process = self._locations.name(process, name)
         asks = node.traits.user_code and node.traits.sends_old  # transformers of a table's rows get no record
         return self._stamped(process) if asks or any(map(self._notes_record, node.stores)) else process
 
-    def _continue(self, builder: FunctionBuilder, name: str) -> FunctionBuilder:
-        """Append the nodes below a node: inlined if possible, else called."""
-        while True:
+    def _forward(self, name: str) -> Forward:
+        """Return the function that hands a record from a node to all its children."""
+        children = self._children[name]
+        if len(children) == 1 and self._context.recorder is None:
+            return self._process(children[0])
+        return self._continue(FunctionBuilder(name), name).compile(self._locations)
+
+    def _continue(self, builder: FunctionBuilder, name: str | None) -> FunctionBuilder:
+        """Append the nodes below a node, if any has to follow: inlined if possible, else called."""
+        while name is not None:
             children = self._children[name]
             for child in children[:-1]:
                 self._call(builder, name, child)
@@ -146,6 +149,7 @@ class TaskCompiler:
                 add_sink(builder, node, self._context)
                 return builder
             name = self._append(builder, last)
+        return builder
 
     def _call(self, builder: FunctionBuilder, name: str, child: str) -> None:
         """Append the call of a child."""
@@ -156,11 +160,13 @@ class TaskCompiler:
         if self._context.recorder is not None:
             add_forwarded(builder, self._context.recorder, self._context.plan.task_id, name, child)
 
-    def _append(self, builder: FunctionBuilder, name: str) -> str:
-        """Append a node's own lines; return the last node whose work is done by them."""
+    def _append(self, builder: FunctionBuilder, name: str) -> str | None:
+        """Append a node's own lines; return the last node whose work is done by them, None if they also forward."""
         block, child = self._block(name), self._child_reading_new(name)
         assert block is not None
         builder.add_block(name, block)
+        if block.ends:
+            return None
         return name if child is None or not self._nodes[name].traits.offers_new else child
 
     def _inlines(self, name: str) -> bool:
@@ -180,7 +186,8 @@ class TaskCompiler:
             return node.operator.fuse(self._node_context(name), new_only=new_only)
 
     def _node_context(self, name: str) -> NodeContext:
-        return NodeContext(self._context, name, self._children[name], partial(self._hop, name))
+        hops = partial(self._forward, name), partial(self._hop, name)
+        return NodeContext(self._context, name, self._children[name], *hops)
 
     def _child_reading_new(self, name: str) -> str | None:
         """Return a table node's only child if that is inlined and reads only the new value of each change."""

@@ -47,10 +47,12 @@ class Batch:
         """Return the position of a record."""
         return *self._position, None if self._first is None else self._first + index
 
-    def metadata_of(self, index: int) -> RecordMetadata:
-        """Return topic, partition and offset of a record."""
-        topic, partition, _, offset = self.position_of(index)
-        return RecordMetadata(topic, partition, self.records[index][0] if offset is None else offset)
+    def metadata(self) -> RecordMetadata:
+        """Return topic, partition and offset of the record that was taken last."""
+        index = self.index()
+        topic, partition, _, offset = self.position_of(max(index, 0))
+        own = -1 if index < 0 else self.records[index][0] if offset is None else offset
+        return RecordMetadata(topic, partition, own)
 
 
 class RecordContext:
@@ -109,10 +111,10 @@ class RecordContext:
 
     def metadata(self) -> RecordMetadata:
         """Return topic, partition and offset of the current record."""
-        batch = self._batch
-        if batch is None or (index := batch.last - length_hint(batch.iterator)) < 0:
-            return RecordMetadata(self.topic, self.partition, self._record[0])
-        return batch.metadata_of(index)
+        if (batch := self._batch) is not None:
+            return batch.metadata()
+        topic, partition, *_ = self._position
+        return RecordMetadata(topic, partition, self._record[0])
 
     def save(self) -> tuple[Any, ...]:
         """Return everything that `restore` needs."""

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cached_property, partial
 from itertools import chain, count, groupby, islice, repeat
-from operator import call, itemgetter, lt, sub
+from operator import call, itemgetter, length_hint, lt, sub
 from typing import Any, NamedTuple
 
 from kstreamnb.core.heap import collector_paused
@@ -117,9 +117,9 @@ class _BatchedRun:
         self._error: ProcessingError | KeyboardInterrupt | None = None
 
     def run(self, batch: InputBatch) -> None:
-        self._feed_input(batch)
         try:
             with collector_paused():
+                self._feed_input(batch)
                 for level, feeds in enumerate(self._feeds):
                     if feeds and (arrivals := self._merged(feeds)).records:
                         self._run_level(level, arrivals)
@@ -300,8 +300,8 @@ class _LevelBatch(Batch):
         self._positions = {n: (*partition, readers[n].queue_of(*partition).source) for n, partition in present.items()}
         self._numbers = arrivals.numbers
         if len(arrivals.partitions) == 1:  # suppressions ask for each record
-            metadata_of = _metadata_by_index(*arrivals.partitions[0], first[arrivals.partitions[0]])
-            self.metadata_of = metadata_of  # type: ignore[assignment,method-assign]
+            last = first[arrivals.partitions[0]] + self.last
+            self.metadata = _bind_metadata(*arrivals.partitions[0], last, self.iterator)  # type: ignore[method-assign]
 
     def taken(self, topic: str, partition: int) -> int:
         """Return how many records of a partition were taken; correct only after the last one."""
@@ -311,9 +311,9 @@ class _LevelBatch(Batch):
         """Return topic, partition, source node and offset of a record."""
         return *self._positions[self._numbers[index] if self._numbers else 0], self._offsets[index]
 
-    def metadata_of(self, index: int) -> RecordMetadata:
-        """Return topic, partition and offset of a record."""
-        topic, partition, _ = self._positions[self._numbers[index]]
+    def metadata(self) -> RecordMetadata:
+        """Return topic, partition and offset of the record that was taken last."""
+        topic, partition, _ = self._positions[self._numbers[index := max(self.index(), 0)]]
         return tuple.__new__(RecordMetadata, (topic, partition, self._offsets[index]))
 
     @cached_property
@@ -332,7 +332,7 @@ class _LevelBatch(Batch):
         return [next(counters[number]) for number in self.arrivals.each()]
 
 
-def _metadata_by_index(topic: str, partition: int, first: int) -> Callable[[int], RecordMetadata]:
-    """Return a function from the index of a record among those of one partition to its metadata."""
+def _bind_metadata(topic: str, partition: int, last: int, iterator: Iterator[Any]) -> Callable[[], RecordMetadata]:
+    """Return a function that gives the metadata of the record taken last, of those up to the offset ``last``."""
     make = tuple.__new__
-    return lambda index: make(RecordMetadata, (topic, partition, first + index))
+    return lambda: make(RecordMetadata, (topic, partition, last - length_hint(iterator)))

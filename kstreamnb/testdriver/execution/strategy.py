@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import nullcontext
 from itertools import groupby
 from typing import TypeAlias
 
+from kstreamnb.core.heap import collector_paused
 from kstreamnb.core.progress import pieces
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
@@ -43,11 +45,12 @@ def feed(
         EngineError: no source reads a topic, or a topic does not have a partition.
         ProcessingError: a node failed; the records before are processed.
     """
-    given = key_serde is None and value_serde is None
-    if given and router.levels is not None and len(records) >= _FEW:
-        batch = InputBatch.unserialized(router, topics, records)
-    else:
-        batch = InputBatch.serialized(router.serialize(records, key_serde, value_serde))
+    given, many = key_serde is None and value_serde is None, len(records) >= _FEW
+    with collector_paused() if many else nullcontext():
+        if given and router.levels is not None and many:
+            batch = InputBatch.unserialized(router, topics, records)
+        else:
+            batch = InputBatch.serialized(router.serialize(records, key_serde, value_serde))
     process(router, tasks, batch)
 
 

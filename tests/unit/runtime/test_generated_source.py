@@ -60,6 +60,15 @@ def windows() -> ks.Topology:
     return builder.build()
 
 
+def suppressed() -> ks.Topology:
+    """A suppression within the loop of its count; what it emits continues in another function."""
+    builder = ks.StreamsBuilder("suppressed")
+    counted = builder.stream("in").group_by_key().windowed_by(ks.TimeWindows.of(size="10ms")).count()
+    closed = counted.suppress(ks.Suppressed.until_window_closes())
+    closed.to_stream().to("out", value_serde=Serdes.long())
+    return builder.build()
+
+
 def branches() -> ks.Topology:
     """A node with two children: the first is called, the last is inlined."""
     builder = ks.StreamsBuilder("branches")
@@ -98,6 +107,7 @@ CASES: dict[str, tuple[Callable[[], ks.Topology], int, bool]] = {
     "count": (counting, 1, False),
     "count-recorded": (counting, 1, True),
     "windows": (windows, 1, False),
+    "suppressed": (suppressed, 1, False),
     "branches": (branches, 1, False),
     "partitioned": (partitioned, 2, False),
     "processor": (processor, 1, False),

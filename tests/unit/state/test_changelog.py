@@ -114,7 +114,7 @@ def test_a_suppressed_change_is_logged_when_the_store_is_flushed() -> None:
     ] == [entry[:2] for entry in entries(store)]
     assert {(("v", b"\x03"),)} == {headers for _, _, _, headers in store.changes}
     store.changes.clear()
-    store.take()
+    store.drop_first()
     store.flush()
     assert [("61", None, 9)] == entries(store)
 
@@ -156,11 +156,12 @@ def test_a_suppressed_change_comes_back_from_the_changelog() -> None:
     buffer.put(10, "b", {"n": 2}, {"n": 1}, 12, (), place)
     buffer.put(5, "a", "a1", "a0", 5, (), RecordMetadata(None, -1, -1))
     buffer.put(4, "gone", 1, None, 4, (), place)
-    buffer.take()
+    buffer.drop_first()
     again.restore_changelog(logged(buffer))
     assert [again.prior(key) for key in ("b", "a", "gone")] == [(True, None), (True, "a0"), (False, None)]
-    assert again.take()[:5] == ("a", "a1", "a0", 5, ())
-    assert again.take() == ("b", {"n": 2}, {"n": 1}, 12, (), place)
+    assert again.first()[:5] == ("a", "a1", "a0", 5, ())
+    again.drop_first()
+    assert again.first() == ("b", {"n": 2}, {"n": 1}, 12, (), place)
 
 
 def test_records_that_wait_for_a_table_come_back_from_the_changelog() -> None:
