@@ -65,11 +65,19 @@ class TaskContext:
 
     ``record_context`` is the current record. ``stamp`` is None or the ``(timestamp, headers)`` that replaces the
     record's own, inside nodes that write to logged or cached stores. ``out`` collects rows ``(topic, partition,
-    timestamp, key, value, headers)`` in wire form, and rows of a list that several tasks share stay ``in_process``;
-    ``topic_serdes`` are the serdes of each topic's wire form, and a topic that is not among them carries bytes only.
+    timestamp, key, value, headers)`` in wire form; ``in_process``: only this process reads them. ``topic_serdes`` are
+    the serdes of each topic's wire form, and a topic that is not among them carries bytes only.
     """
 
-    def __init__(self, plan: TaskPlan, clock: Clock, recorder: Recorder | None, out: list[Any] | None = None) -> None:
+    def __init__(
+        self,
+        plan: TaskPlan,
+        clock: Clock,
+        recorder: Recorder | None,
+        out: list[Any] | None = None,
+        *,
+        in_process: bool = False,
+    ) -> None:
         self.plan, self.clock, self.recorder = plan, clock, recorder
         self.key_serde, self.value_serde = plan.key_serde, plan.value_serde
         self.state_vars: dict[tuple[str, str], list[Any]] = {}
@@ -79,7 +87,7 @@ class TaskContext:
         self.record_context = RecordContext()
         self.stamp: list[tuple[int, Headers] | None] = [None]
         self.resumed: list[RecordMetadata | None] = [None]
-        self.in_process = out is not None
+        self.in_process = in_process
         self.out: list[Any] = [] if out is None else out
         self.stores: dict[str, Any] = {}
         self.global_stores: dict[str, Any] = {}

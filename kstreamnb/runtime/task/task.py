@@ -215,6 +215,7 @@ class Task(Checkpointed, Queued):
             topics were written; or all "records".
         commit_every_record: flush caches after each record, as Kafka's test driver does.
         out: gets produced rows; tasks may share it if each is drained before the next one runs.
+        in_process: only this process reads the rows and the stores.
         rows_of: the factories of stores whose rows are not in memory.
     """
 
@@ -229,10 +230,11 @@ class Task(Checkpointed, Queued):
         changelog: Changelog = "off",
         commit_every_record: bool = False,
         out: list[Any] | None = None,
+        in_process: bool = False,
         rows_of: RowsOf | None = None,
     ) -> None:
         self.plan = plan
-        self.context = context = TaskContext(plan, clock, recorder, out)
+        self.context = context = TaskContext(plan, clock, recorder, out, in_process=in_process)
         self.nodes = plan.nodes
         order: Any = (lambda queue: queue.order_key[0]) if plan.single else attrgetter("order_key")
         self._ready: PriorityQueue[RecordQueue] = PriorityQueue(order)

@@ -12,6 +12,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from kstreamnb.core.record import Headers
+from kstreamnb.runtime.context.record_queue import least_head_order
+from kstreamnb.runtime.task.open_loops import PartitionRecord
 from kstreamnb.spark.execution.record_batch import WALL, Numbers, OrderKey, RecordBatch, stretches
 
 PartitionKey: TypeAlias = tuple[str, int]
@@ -101,17 +103,19 @@ class Merged:
             part = index[begin:end]
             yield self.ranks[part], list(map(self.records.__getitem__, part.tolist())), self.order.take(part)
 
-    def roots(self) -> Iterator[tuple[list[tuple[int, PartitionKey, Taken, bool]], OrderKey]]:
-        """Yield the records of each root together, as (depth, partition, record, whether its offset is known)."""
-        sorted_ = self.order.take(self.index)
-        for begin, end in stretches(sorted_.changes(by_depth=False)):
-            records = []
-            for at in self.index[begin:end].tolist():
-                rank = int(self.ranks[at])
-                records.append(
-                    (int(self.order.depth[at]), self.partitions[rank], self.records[at], rank in self.counted)
-                )
-            yield records, sorted_.take(slice(begin, begin + 1))
+    def roots(self) -> tuple[list[list[tuple[int, PartitionRecord]]], OrderKey]:
+        """Return the records of each root together, with their depths, and the order keys of the roots.
+
+        Records of inner topics are rows, because the task that reads them counts their offsets.
+        """
+        order = self.order.take(self.index)
+        records = []
+        for at, depth in zip(self.index.tolist(), order.depth.tolist(), strict=True):
+            rank, record = int(self.ranks[at]), self.records[at]
+            partition = self.partitions[rank]
+            records.append((depth, (partition, record if rank in self.counted else (*partition, *record[1:]))))
+        bounds = [*stretches(order.changes(by_depth=False))]
+        return [records[begin:end] for begin, end in bounds], order.take(np.asarray([begin for begin, _ in bounds]))
 
 
 def _least_head_first(index: Numbers, order: OrderKey, ranks: Numbers, records: list[Taken]) -> Numbers:
@@ -119,19 +123,7 @@ def _least_head_first(index: Numbers, order: OrderKey, ranks: Numbers, records: 
     changes = order.take(index).changes(by_depth=True)
     if not (~changes & (np.diff(ranks[index]) != 0)).any():
         return index
-    result = index.tolist()
+    result, numbers = index.tolist(), ranks.tolist()
     for begin, end in stretches(changes):
-        group = result[begin:end]
-        if end - begin > 1 and len({int(ranks[at]) for at in group}) > 1:
-            result[begin:end] = _by_heads(group, ranks, records)
+        result[begin:end] = least_head_order(result[begin:end], records, numbers)
     return np.asarray(result)
-
-
-def _by_heads(group: list[int], ranks: Numbers, records: list[Taken]) -> list[int]:
-    greatest: dict[int, int] = {}
-    keys: dict[int, tuple[int, int]] = {}
-    for at in group:
-        rank = int(ranks[at])
-        greatest[rank] = max(greatest.get(rank, -1), records[at][1])
-        keys[at] = (greatest[rank], rank)
-    return sorted(group, key=keys.__getitem__)
