@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -58,7 +60,7 @@ class Merged:
 
     ``partitions`` are their partitions, ``ranks`` the rank of each record's partition, and ``index`` the positions of
     the records in order. ``counted`` are the ranks of partitions whose records know their offsets, and ``wall`` is that
-    of the wall clock, -1 without one.
+    of the wall clock, -1 without one. Offsets that records do not know are zeros until `number` is called.
     """
 
     def __init__(self, arrivals: list[Arrival]) -> None:
@@ -69,29 +71,33 @@ class Merged:
         self.wall = rank.get((WALL, 0), -1)
         self.counted = {rank[partition_of(a.batch)] for a in arrivals if a.batch.offsets is not None}
         self.order = OrderKey.concat([arrival.batch.order for arrival in arrivals])
-        self.records: list[Taken] = []
-        for arrival in arrivals:
-            self.records += arrival.batch.records()
+        self._batches = [arrival.batch for arrival in arrivals]
+        self._offsets: Numbers = np.zeros(len(self.order), np.int64)
         self.ranks: Numbers = np.concatenate(
             [np.full(len(a.batch), rank[partition_of(a.batch)], np.int64) for a in arrivals]
         )
         if self.single:
-            self.index: Numbers = np.arange(len(self.records))
+            self.index: Numbers = np.arange(len(self.order))
             return
         source = np.concatenate([np.full(len(arrival.batch), arrival.source) for arrival in arrivals])
         self.index = self.order.sorted_index(source)
 
+    @cached_property
+    def records(self) -> list[Taken]:
+        """The records in the order of arrival."""
+        parts = np.split(self._offsets, np.cumsum([len(batch) for batch in self._batches])[:-1])
+        batches = zip(self._batches, parts, strict=True)
+        return [*chain.from_iterable(batch.records(offsets) for batch, offsets in batches)]
+
     def number(self, positions: Positions) -> None:
         """Give records of internal topics their offsets, in the order of their partition."""
-        records = self.records
         for rank, partition in enumerate(self.partitions):
             if rank in self.counted:
                 continue
             index = self.index if self.single else self.index[self.ranks[self.index] == rank]
             first = positions.get(partition, 0)
             positions[partition] = first + len(index)
-            for offset, at in enumerate(index.tolist(), first):
-                records[at] = (offset, *records[at][1:])
+            self._offsets[index] = np.arange(first, first + len(index))
 
     def parts(self) -> Iterator[tuple[Numbers, list[Taken], OrderKey]]:
         """Yield ranks, records and order keys in order, ticks of the wall clock apart from other records."""

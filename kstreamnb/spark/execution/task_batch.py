@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter, countOf
 from typing import Any, TypeAlias, TypedDict
@@ -210,13 +210,11 @@ def _batches(produced: list[ProducedRow], order: OrderKey, form: OutputFormat) -
         if topic not in form.inner:
             batches.append(form.batch(topic, column, keys, columns))
             continue
+        whole = form.batch(topic, column, keys.deeper(), columns)
         for partition in sorted(set(partitions)):
             index = np.flatnonzero(column == partition)
-            if len(index) == len(column):
-                batches.append(form.batch(topic, partition, keys.deeper(), columns))
-            else:
-                part = [[values[at] for at in index.tolist()] for values in columns]
-                batches.append(form.batch(topic, partition, keys.take(index).deeper(), part))
+            part = whole if len(index) == len(column) else whole.take(index)
+            batches.append(replace(part, partition=partition))
     return batches
 
 
