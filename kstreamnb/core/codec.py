@@ -179,8 +179,7 @@ def key_partitioner(serde: Serde, partitions: int) -> Callable[[Wire], int]:
     if partitions == 1:
         return lambda key: 0
     memo: dict[Any, int] = {}
-    read, write, of_text = decoder(serde), serde.partition_bytes, type(serde) is StringSerde
-    direct = type(serde).partition_bytes is Serde.partition_bytes
+    read, direct = decoder(serde), type(serde).partition_bytes is Serde.partition_bytes
     # Only types whose equal values have equal bytes: 1, 1.0 and True are equal, and so are 0.0 and -0.0.
     # Bytes of a whole key must not be mistaken for those of an inner one.
     hashable = {str, bytes, *([int] * isinstance(serde, WholeSerde)), *([SerializedValue] * direct)}
@@ -190,10 +189,7 @@ def key_partitioner(serde: Serde, partitions: int) -> Callable[[Wire], int]:
         kind = type(inner[0]) if type(inner) is Windowed else type(inner)
         if kind in hashable and (known := memo.get(inner)) is not None:
             return known
-        if of_text and kind is str and key.isascii():
-            data = key.encode()
-        else:
-            data = key if direct and type(key) is SerializedValue else write(read(key))
+        data = key if direct and type(key) is SerializedValue else serde.partition_bytes(read(key))
         number = 0 if data is None else partition_for(data, partitions)
         if kind in hashable:
             if len(memo) >= _MEMO:

@@ -7,7 +7,7 @@ extracts its timestamp before it is compared with those of other queues; a plain
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from operator import length_hint
 from typing import Any
 
@@ -23,7 +23,7 @@ from kstreamnb.runtime.context.event_time import has_own_extractor, source_extra
 from kstreamnb.runtime.context.handlers import ErrorContext, answer_of
 from kstreamnb.runtime.context.record_context import RecordContext, WireRecord
 from kstreamnb.runtime.context.task_context import TaskContext
-from kstreamnb.topology.nodes import Source, grouped
+from kstreamnb.topology.nodes import Source
 
 Read = Callable[[str, WireRecord], "WireRecord | None"]
 
@@ -110,20 +110,6 @@ class RecordQueue:
                 waiting.extend(iterator)
         self._chunks.clear()
         return waiting
-
-
-def least_head_order(same: list[int], records: Sequence[Any], partitions: Sequence[Any]) -> list[int]:
-    """Sort indexes of records that reach a task at once in the order it takes them: by their partitions' heads."""
-    queues = grouped(same if len(same) > 1 else (), partitions.__getitem__)
-    if len(queues) <= 1:
-        return same
-    merged = []
-    while queues:
-        first = min(queues, key=lambda partition: (records[queues[partition][0]][-4], partition))
-        merged.append(queues[first].pop(0))
-        if not queues[first]:
-            del queues[first]
-    return merged
 
 
 def is_careful(source: Source, context: TaskContext) -> bool:

@@ -69,15 +69,7 @@ class TaskContext:
     the serdes of each topic's wire form, and a topic that is not among them carries bytes only.
     """
 
-    def __init__(
-        self,
-        plan: TaskPlan,
-        clock: Clock,
-        recorder: Recorder | None,
-        out: list[Any] | None = None,
-        *,
-        in_process: bool = False,
-    ) -> None:
+    def __init__(self, plan: TaskPlan, clock: Clock, recorder: Recorder | None, out: list[Any] | None = None) -> None:
         self.plan, self.clock, self.recorder = plan, clock, recorder
         self.key_serde, self.value_serde = plan.key_serde, plan.value_serde
         self.state_vars: dict[tuple[str, str], list[Any]] = {}
@@ -87,12 +79,11 @@ class TaskContext:
         self.record_context = RecordContext()
         self.stamp: list[tuple[int, Headers] | None] = [None]
         self.resumed: list[RecordMetadata | None] = [None]
-        self.in_process = in_process
         self.out: list[Any] = [] if out is None else out
         self.stores: dict[str, Any] = {}
         self.global_stores: dict[str, Any] = {}
         self.topic_serdes: dict[str, tuple[Serde, Serde]] = {}
-        self.keeps_changelog = self.keeps_copies = False
+        self.in_process = self.keeps_changelog = self.keeps_copies = False
         self.dropped: dict[tuple[str, str], int] = {}
         self.stream_schedules = PunctuationQueue(heap_order=plan.single)
         self.wall_schedules = PunctuationQueue(heap_order=plan.single)

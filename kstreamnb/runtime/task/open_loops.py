@@ -6,33 +6,23 @@ partition is a coroutine that receives its next record.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import cache
-from itertools import groupby
 from typing import Any, TypeAlias
 
 from kstreamnb.core.heap import collector_paused
 from kstreamnb.runtime.context.record_context import Batch, Partition, RecordPosition
-from kstreamnb.runtime.context.record_queue import least_head_order
 from kstreamnb.runtime.task.task import Task
 
 PartitionRecord: TypeAlias = tuple[Partition, Any]
 """A partition and its next record: a row that a task has produced, or a wire record, which has its own offset."""
 
+ReaderOf: TypeAlias = Callable[[Partition], int]
+"""Returns the index of the task that reads a partition."""
+
 _ROW = 6
-
-
-@dataclass(slots=True)
-class _Loop:
-    """The loop of a partition; ``first`` is the offset of its first record, None if records have their own."""
-
-    task: int
-    source: str
-    first: int | None
-    send: Callable[[Any], None]
-    taken: int = 0
 
 
 class OpenLoops(Batch):
@@ -47,61 +37,40 @@ class OpenLoops(Batch):
         partition: the partition of the current record.
     """
 
-    def __init__(
-        self, tasks: Sequence[Task], reader_of: Callable[[Partition], int], offsets: dict[Partition, int]
-    ) -> None:
+    def __init__(self, tasks: Sequence[Task], reader_of: ReaderOf, offsets: dict[Partition, int]) -> None:
         super().__init__([()], "", -1, "", None)
-        self.iterator = iter(())
-        self.partition: Partition = "", -1
-        self._tasks, self._reader_of, self._offsets = tasks, cache(reader_of), offsets
-        self._stack = ExitStack()
-        self._loops: dict[Partition, _Loop] = {}
+        self.iterator, self.partition = iter(()), ("", -1)
+        self._tasks, self.reader_of, self._offsets = tasks, cache(reader_of), offsets
+        self._stack, self._taken, self._sends = ExitStack(), Counter[Partition](), dict[Partition, Any]()
 
     @contextmanager
     def opened(self) -> Iterator[None]:
         """Close the loops at the end, with the error that ended the processing, if there was one."""
-        with collector_paused(), self._stack:
-            self._stack.callback(self._count_on)
-            yield
+        try:
+            with collector_paused(), self._stack:
+                yield
+        finally:
+            self._offsets |= {each: self._offsets[each] + n for each, n in self._taken.items() if each in self._offsets}
 
-    def process(self, partition: Partition, record: Any) -> int:
-        """Process the next record of a partition; return the index of the task that read it."""
+    def process(self, partition: Partition, record: Any) -> None:
+        """Process the next record of a partition."""
         self.records[0] = record  # type: ignore[index] # a list
-        loop = self._loops.get(partition) or self._open(partition)
+        send = self._sends.get(partition) or self._open(partition)
         self.partition = partition  # only now: another thread may ask for the position
-        loop.taken += 1
-        loop.send(record)
-        return loop.task
-
-    def in_order(self, arrivals: list[PartitionRecord]) -> list[PartitionRecord]:
-        """Sort what was caused at once by the task that reads it, and as the task takes it."""
-        if len(arrivals) <= 1:
-            return arrivals
-        partitions = [partition for partition, _ in arrivals]
-        if partitions.count(partitions[0]) == len(arrivals):
-            return arrivals
-        records, readers = [record for _, record in arrivals], [*map(self._reader_of, partitions)]
-        groups = groupby(sorted(range(len(readers)), key=readers.__getitem__), readers.__getitem__)
-        return [arrivals[at] for _, same in groups for at in least_head_order(list(same), records, partitions)]
+        self._taken[partition] += 1
+        send(record)
 
     def taken(self, topic: str, partition: int) -> int:
         """Return how many records of a partition were taken."""
-        return self._loops[topic, partition].taken
+        return self._taken[topic, partition]
 
     def position_of(self, index: int) -> RecordPosition:
         """Return the position of the record."""
-        loop = self._loops[self.partition]
-        return *self.partition, loop.source, None if loop.first is None else loop.first + loop.taken - 1
+        partition, is_row = self.partition, len(self.records[0]) == _ROW
+        source = self._tasks[self.reader_of(partition)].queue_of(*partition).source
+        return *partition, source, self._offsets.get(partition, 0) + self._taken[partition] - 1 if is_row else None
 
-    def _open(self, partition: Partition) -> _Loop:
-        index = self._reader_of(partition)
-        task = self._tasks[index]
-        first = self._offsets.get(partition, 0) if len(self.records[0]) == _ROW else None
-        send = self._stack.enter_context(task.interleave(self, partition, first or 0))
-        loop = self._loops[partition] = _Loop(index, task.queue_of(*partition).source, first, send)
-        return loop
-
-    def _count_on(self) -> None:
-        for partition, loop in self._loops.items():
-            if loop.first is not None:
-                self._offsets[partition] = loop.first + loop.taken
+    def _open(self, partition: Partition) -> Callable[[Any], None]:
+        first = self._offsets.setdefault(partition, 0) if len(self.records[0]) == _ROW else 0
+        loop = self._tasks[self.reader_of(partition)].interleave(self, partition, first)
+        return self._sends.setdefault(partition, self._stack.enter_context(loop))

@@ -234,14 +234,15 @@ class Task(Checkpointed, Queued):
         rows_of: RowsOf | None = None,
     ) -> None:
         self.plan = plan
-        self.context = context = TaskContext(plan, clock, recorder, out, in_process=in_process)
+        self.context = context = TaskContext(plan, clock, recorder, out)
         self.nodes = plan.nodes
         order: Any = (lambda queue: queue.order_key[0]) if plan.single else attrgetter("order_key")
         self._ready: PriorityQueue[RecordQueue] = PriorityQueue(order)
         self._waiting: set[int] = set()
         context.topic_serdes = topic_serdes(plan, self.nodes)
         context.keeps_changelog = changelog == "records"
-        context.keeps_copies = context.in_process and recorder is None and not context.keeps_changelog
+        context.in_process = in_process
+        context.keeps_copies = in_process and recorder is None and not context.keeps_changelog
         context.stores = make_stores(context, store_order(plan, self.nodes), rows_of)
         self._note_changes(track=track, changelog=changelog)
         self._executor = Executor(context, self.nodes, commit_every_record=commit_every_record)

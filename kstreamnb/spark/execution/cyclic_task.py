@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from types import FrameType
 from typing import Any
 
@@ -19,7 +18,7 @@ from kstreamnb.runtime.context.record_context import Partition
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.runtime.task.open_loops import OpenLoops, PartitionRecord
 from kstreamnb.runtime.task.task import StateDelta, StateKey, Task
-from kstreamnb.spark.execution.record_merge import Positions
+from kstreamnb.spark.execution.record_merge import Positions, least_heads
 
 
 class CyclicTask:
@@ -49,7 +48,6 @@ class CyclicTask:
         self.depths: list[int] = []
         self._out: list[Any] = []
         self.positions: Positions = {}
-        self._reader_of = cache(self._find_reader)
         self._loops = OpenLoops(self._tasks, self._reader_of, self.positions)
 
     @property
@@ -70,7 +68,7 @@ class CyclicTask:
     def position(self, frame: FrameType | None) -> tuple[str, str]:
         """Return the node and the record that a member is at; empty texts if none is at work."""
         partition = self._loops.partition
-        return self._tasks[self._reader_of(partition)].position(frame) if partition[0] else ("", "")
+        return self._tasks[self._loops.reader_of(partition)].position(frame) if partition[0] else ("", "")
 
     def run_roots(self, roots: Iterable[list[tuple[int, PartitionRecord]]], marks: list[int]) -> None:
         """Process the records of each root, given with their depths, and what they cause, breadth first.
@@ -154,7 +152,7 @@ class CyclicTask:
             by_task.setdefault(id_, []).append((kind, owner, key))
         return _joined({id_: self.members[id_].delta_of(owned) for id_, owned in by_task.items()})
 
-    def _find_reader(self, partition: Partition) -> int:
+    def _reader_of(self, partition: Partition) -> int:
         topic, number = partition
         plans = (task.plan for task in self._tasks)
         return next(at for at, plan in enumerate(plans) if plan.partition == number and plan.source_of(topic))
@@ -176,8 +174,10 @@ class CyclicTask:
         depth = 0
         caused: list[PartitionRecord] = []
         while caused or waiting:
-            for record in loops.in_order(caused + waiting.pop(depth, [])):
-                loops.process(*record)
+            records = caused + waiting.pop(depth, [])
+            order = least_heads(records, loops.reader_of) if len(records) > 1 else range(len(records))
+            for at in order:
+                loops.process(*records[at])
             caused = self._take_rows(depth)
             depth += 1
 

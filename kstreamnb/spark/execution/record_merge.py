@@ -5,7 +5,7 @@ Records of one root and depth in several partitions are ordered as a task's queu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -14,7 +14,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from kstreamnb.core.record import Headers
-from kstreamnb.runtime.context.record_queue import least_head_order
 from kstreamnb.runtime.task.open_loops import PartitionRecord
 from kstreamnb.spark.execution.record_batch import WALL, Numbers, OrderKey, RecordBatch, stretches
 
@@ -129,7 +128,29 @@ def _least_head_first(index: Numbers, order: OrderKey, ranks: Numbers, records: 
     changes = order.take(index).changes(by_depth=True)
     if not (~changes & (np.diff(ranks[index]) != 0)).any():
         return index
-    result, numbers = index.tolist(), ranks.tolist()
+    result = index.tolist()
     for begin, end in stretches(changes):
-        result[begin:end] = least_head_order(result[begin:end], records, numbers)
+        group = result[begin:end]
+        if end - begin > 1 and len({int(ranks[at]) for at in group}) > 1:
+            result[begin:end] = _by_heads(group, ranks, records)
     return np.asarray(result)
+
+
+def _by_heads(group: list[int], ranks: Numbers, records: list[Taken]) -> list[int]:
+    arrivals = [(int(ranks[at]), records[at]) for at in group]
+    return [group[at] for at in least_heads(arrivals, lambda rank: 0)]
+
+
+def least_heads(arrivals: Sequence[tuple[Any, Any]], reader_of: Callable[[Any], int]) -> list[int]:
+    """Return the order in which tasks take records of several partitions: by task, then by their partitions' heads.
+
+    Args:
+        arrivals: partitions and their records.
+        reader_of: returns the index of the task that reads a partition.
+    """
+    greatest: dict[Any, int] = {}
+    keys = []
+    for partition, record in arrivals:  # a late record counts as new as the one before it
+        greatest[partition] = time = max(record[-4], greatest.get(partition, record[-4]))
+        keys.append((reader_of(partition), time, partition))
+    return sorted(range(len(keys)), key=keys.__getitem__)

@@ -24,9 +24,8 @@ from kstreamnb.core.heap import collector_paused
 from kstreamnb.core.record import RecordMetadata
 from kstreamnb.errors import ProcessingError
 from kstreamnb.runtime.context.record_context import Batch, Partition, RecordPosition
-from kstreamnb.runtime.context.record_queue import least_head_order
 from kstreamnb.runtime.task.task import Task
-from kstreamnb.testdriver.execution.input_batch import InputBatch
+from kstreamnb.testdriver.execution.input_batch import InputBatch, least_head_order
 from kstreamnb.testdriver.execution.router import Router
 from kstreamnb.testdriver.execution.task_group import OutputRoute, TaskGroup
 from kstreamnb.testdriver.execution.topic_log import OutputRow

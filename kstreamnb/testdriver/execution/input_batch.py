@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import count, islice
 from operator import itemgetter, le, lt
+from typing import Any
 
 from kstreamnb.core.codec import ByText, encoder, key_partitioner
 from kstreamnb.core.formatting import format_value
@@ -14,6 +15,7 @@ from kstreamnb.errors import SerdeError
 from kstreamnb.runtime.context.record_context import Partition
 from kstreamnb.testdriver.execution.router import Router
 from kstreamnb.testdriver.execution.serializer import InputRecord, TopicRoute, no_partition
+from kstreamnb.topology.nodes import grouped
 
 
 class InputBatch:
@@ -99,6 +101,20 @@ def merge_order(timestamps: Sequence[int], numbers: Sequence[int]) -> list[int] 
             running.append(timestamp)
         timestamps = running
     return [key[2] for key in sorted(zip(timestamps, numbers, count(), strict=False))]
+
+
+def least_head_order(same: list[int], records: Sequence[Any], partitions: Sequence[Any]) -> list[int]:
+    """Sort indexes of records that reach a task at once in the order it takes them: by their partitions' heads."""
+    queues = grouped(same if len(same) > 1 else (), partitions.__getitem__)
+    if len(queues) <= 1:
+        return same
+    merged = []
+    while queues:
+        first = min(queues, key=lambda partition: (records[queues[partition][0]][-4], partition))
+        merged.append(queues[first].pop(0))
+        if not queues[first]:
+            del queues[first]
+    return merged
 
 
 def _numbers(

@@ -7,9 +7,11 @@ for each record.
 
 from __future__ import annotations
 
+from itertools import groupby
+
 from kstreamnb.runtime.context.record_context import Partition
-from kstreamnb.runtime.task.open_loops import OpenLoops, PartitionRecord
-from kstreamnb.testdriver.execution.input_batch import InputBatch
+from kstreamnb.runtime.task.open_loops import OpenLoops, PartitionRecord, ReaderOf
+from kstreamnb.testdriver.execution.input_batch import InputBatch, least_head_order
 from kstreamnb.testdriver.execution.router import Router
 from kstreamnb.testdriver.execution.task_group import TaskGroup
 
@@ -22,8 +24,8 @@ def run(router: Router, tasks: TaskGroup, batch: InputBatch) -> None:
 
     def process(arrival: PartitionRecord) -> list[PartitionRecord]:
         """Process a record; return those that other tasks, or the same, have to read."""
-        index = loops.process(*arrival)
-        return [(row[:2], row) for row in tasks.log_rows(index)] if tasks.rows else []
+        loops.process(*arrival)
+        return [(row[:2], row) for row in tasks.log_rows(loops.reader_of(arrival[0]))] if tasks.rows else []
 
     loops = OpenLoops(tasks.order, reader_of, tasks.offsets)
     try:
@@ -31,9 +33,21 @@ def run(router: Router, tasks: TaskGroup, batch: InputBatch) -> None:
             for row in batch.input_records(router):
                 read = process((row[:2], row))
                 while read:
-                    read = [after for arrival in loops.in_order(read) for after in process(arrival)]
+                    read = [after for arrival in _in_order(read, loops.reader_of) for after in process(arrival)]
     finally:
         if tasks.rows:  # of a task that failed
-            tasks.log_rows(reader_of(loops.partition))
+            tasks.log_rows(loops.reader_of(loops.partition))
         for task in tasks.order:
             tasks.log_changes(task)
+
+
+def _in_order(arrivals: list[PartitionRecord], reader_of: ReaderOf) -> list[PartitionRecord]:
+    """Sort what was caused at once by the task that reads it, and as the task takes it."""
+    if len(arrivals) == 1:
+        return arrivals
+    partitions, records = zip(*arrivals, strict=True)
+    if partitions.count(partitions[0]) == len(arrivals):
+        return arrivals
+    readers = [*map(reader_of, partitions)]
+    groups = groupby(sorted(range(len(readers)), key=readers.__getitem__), readers.__getitem__)
+    return [arrivals[at] for _, same in groups for at in least_head_order(list(same), records, partitions)]
