@@ -179,7 +179,7 @@ def key_partitioner(serde: Serde, partitions: int) -> Callable[[Wire], int]:
     if partitions == 1:
         return lambda key: 0
     memo: dict[Any, int] = {}
-    direct = type(serde).partition_bytes is Serde.partition_bytes
+    read, direct = decoder(serde), type(serde).partition_bytes is Serde.partition_bytes
     # Only types whose equal values have equal bytes: 1, 1.0 and True are equal, and so are 0.0 and -0.0.
     # Bytes of a whole key must not be mistaken for those of an inner one.
     hashable = {str, bytes, *([int] * isinstance(serde, WholeSerde)), *([SerializedValue] * direct)}
@@ -189,7 +189,7 @@ def key_partitioner(serde: Serde, partitions: int) -> Callable[[Wire], int]:
         kind = type(inner[0]) if type(inner) is Windowed else type(inner)
         if kind in hashable and (known := memo.get(inner)) is not None:
             return known
-        data = key if direct and type(key) is SerializedValue else serde.partition_bytes(decode(serde, key))
+        data = key if direct and type(key) is SerializedValue else serde.partition_bytes(read(key))
         number = 0 if data is None else partition_for(data, partitions)
         if kind in hashable:
             if len(memo) >= _MEMO:

@@ -13,11 +13,13 @@ import pytest
 
 import kstreamnb as ks
 from kstreamnb.core.codec import SerializedValue
+from kstreamnb.runtime.context.config import Config
 from kstreamnb.spark.execution import state_log, worker_cache
 from kstreamnb.spark.execution.record_batch import WALL
 from kstreamnb.spark.execution.worker_cache import empty_task
 from kstreamnb.spark.io import stream_source
 from kstreamnb.spark.io.stream_source import QuerySourceReader, SourceSettings
+from kstreamnb.spark.planning.placement import plan_application, plan_deployment
 from tests.spark.file_source import FileOffsetSource
 from tests.spark.inprocess import Cluster, DictLog
 from tests.spark.level_runs import FEED, SHAPES, forget, ran, run_in
@@ -94,6 +96,22 @@ def test_a_cycle_reports_the_rows_of_all_its_partitions(tmp_path: Path) -> None:
         name: (report["stores"][name][0], report["stores"][name][2]) for name in ("customers", "orders")
     }
     assert 25 == report["stream_time_ms"]
+
+
+def test_a_cycle_reads_from_kafka_what_it_writes_to_a_topic_of_the_user(tmp_path: Path) -> None:
+    """Its own record comes back in a later batch, so it is not processed twice."""
+    builder = ks.StreamsBuilder("again")
+    stream = builder.stream(["in", "again"])
+    counts = stream.group_by(lambda key, value: value).count(store="counts")
+    joined = stream.left_join(counts, lambda value, count: value)
+    joined.filter(lambda key, value: value == "first").map_values(lambda value: "second").to("again")
+    application = plan_application(builder.build(), Config(), {}, direct=False, default_partitions=2)
+    deployment = plan_deployment("again", [application], 1)
+    cluster = Cluster.of(deployment, tmp_path.name)
+    rows: list[Row] = [("in", "a", "first", 0)]
+    (output,) = cluster.batches(FileOffsetSource.write(tmp_path / FEED, batched(deployment, rows, 1)))
+    assert ["second"] == [value for _, _, _, _, value, _ in output.records()]
+    assert [2] == [report["consumed"] for report in output.reports]  # one of the topic, one to count
 
 
 def suppressed() -> ks.Topology:

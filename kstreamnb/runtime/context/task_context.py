@@ -65,8 +65,8 @@ class TaskContext:
 
     ``record_context`` is the current record. ``stamp`` is None or the ``(timestamp, headers)`` that replaces the
     record's own, inside nodes that write to logged or cached stores. ``out`` collects rows ``(topic, partition,
-    timestamp, key, value, headers)`` in wire form, and rows of a list that several tasks share stay ``in_process``;
-    ``topic_serdes`` are the serdes of each topic's wire form, and a topic that is not among them carries bytes only.
+    timestamp, key, value, headers)`` in wire form; ``in_process``: only this process reads them. ``topic_serdes`` are
+    the serdes of each topic's wire form, and a topic that is not among them carries bytes only.
     """
 
     def __init__(self, plan: TaskPlan, clock: Clock, recorder: Recorder | None, out: list[Any] | None = None) -> None:
@@ -79,12 +79,11 @@ class TaskContext:
         self.record_context = RecordContext()
         self.stamp: list[tuple[int, Headers] | None] = [None]
         self.resumed: list[RecordMetadata | None] = [None]
-        self.in_process = out is not None
         self.out: list[Any] = [] if out is None else out
         self.stores: dict[str, Any] = {}
         self.global_stores: dict[str, Any] = {}
         self.topic_serdes: dict[str, tuple[Serde, Serde]] = {}
-        self.keeps_changelog = self.keeps_copies = False
+        self.in_process = self.keeps_changelog = self.keeps_copies = False
         self.dropped: dict[tuple[str, str], int] = {}
         self.stream_schedules = PunctuationQueue(heap_order=plan.single)
         self.wall_schedules = PunctuationQueue(heap_order=plan.single)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import count
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -127,7 +126,7 @@ class Executor:
         """
         context, queue, loop = self.context, self.queue_of(*partition), None
         context.record_context.set_batch(batch)
-        send, self._first[0] = self._one_by_one(partition, first), first
+        send, self._first[0] = self._one_by_one(batch, partition), first
         if queue.plain and self.is_fast():
             loop = self._loop_of(queue, _shape(batch), sent=True)(None, context.stream_time[0])
             next(loop)
@@ -144,12 +143,13 @@ class Executor:
                 self.consumed += batch.taken(*partition)
             self._end_records()
 
-    def _one_by_one(self, partition: Partition, first: int) -> Callable[[Any], None]:
+    def _one_by_one(self, batch: Batch, partition: Partition) -> Callable[[Any], None]:
         """Return a function that processes a record with punctuations, events and commits before the next."""
-        queue, offsets = self.queue_of(*partition), count(first)
+        queue = self.queue_of(*partition)
 
         def send(record: Any) -> None:
-            queue.push(partition[0], ((next(offsets), *record[-4:]),))
+            offset = batch.position_of(batch.index())[3]
+            queue.push(partition[0], (record if offset is None else (offset, *record[-4:]),))
             self.process_each(queue, queue.take(None, None))
 
         return send

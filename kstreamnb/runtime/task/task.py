@@ -215,6 +215,7 @@ class Task(Checkpointed, Queued):
             topics were written; or all "records".
         commit_every_record: flush caches after each record, as Kafka's test driver does.
         out: gets produced rows; tasks may share it if each is drained before the next one runs.
+        in_process: only this process reads the rows and the stores.
         rows_of: the factories of stores whose rows are not in memory.
     """
 
@@ -229,6 +230,7 @@ class Task(Checkpointed, Queued):
         changelog: Changelog = "off",
         commit_every_record: bool = False,
         out: list[Any] | None = None,
+        in_process: bool = False,
         rows_of: RowsOf | None = None,
     ) -> None:
         self.plan = plan
@@ -239,7 +241,8 @@ class Task(Checkpointed, Queued):
         self._waiting: set[int] = set()
         context.topic_serdes = topic_serdes(plan, self.nodes)
         context.keeps_changelog = changelog == "records"
-        context.keeps_copies = context.in_process and recorder is None and not context.keeps_changelog
+        context.in_process = in_process
+        context.keeps_copies = in_process and recorder is None and not context.keeps_changelog
         context.stores = make_stores(context, store_order(plan, self.nodes), rows_of)
         self._note_changes(track=track, changelog=changelog)
         self._executor = Executor(context, self.nodes, commit_every_record=commit_every_record)

@@ -7,19 +7,24 @@ it writes. Levels cannot separate it, so all its partitions run in one group, an
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
 from kstreamnb.core.time import Clock
 from kstreamnb.runtime.context.handlers import RecordProduced
+from kstreamnb.runtime.context.record_context import Partition
 from kstreamnb.runtime.context.task_plan import TaskPlan
+from kstreamnb.runtime.task.open_loops import OpenLoops, PartitionRecord
 from kstreamnb.runtime.task.task import StateDelta, StateKey, Task
-from kstreamnb.spark.execution.record_merge import PartitionKey, Positions, Taken
+from kstreamnb.spark.execution.record_merge import Positions, least_heads
 
 
 class CyclicTask:
-    """Several tasks with the interface of one; records of ``hidden`` topics do not leave it.
+    """Several tasks with the interface of one.
+
+    Records of ``inner`` topics go from member to member. Those of ``hidden`` ones do not leave.
 
     Attributes:
         depths: for each row of the next `drain`, its depth.
@@ -27,15 +32,23 @@ class CyclicTask:
     """
 
     def __init__(
-        self, plans: Iterable[TaskPlan], clock: Clock, global_state: Any, hidden: frozenset[str], **options: Any
+        self,
+        plans: Iterable[TaskPlan],
+        clock: Clock,
+        global_state: Any,
+        inner: Collection[str],
+        hidden: Collection[str],
+        **options: Any,
     ) -> None:
-        self.members = {plan.task_id: Task(plan, clock, global_state, **options) for plan in plans}
-        self.context = next(iter(self.members.values())).context
-        self.hidden = hidden
+        self._rows: list[Any] = []
+        self.members = {plan.task_id: Task(plan, clock, global_state, out=self._rows, **options) for plan in plans}
+        self._tasks = [*self.members.values()]
+        self.context = self._tasks[0].context
+        self._inner, self._hidden = inner, hidden
         self.depths: list[int] = []
         self._out: list[Any] = []
         self.positions: Positions = {}
-        self._readers: dict[tuple[str, int], Task | None] = {}
+        self._loops = OpenLoops(self._tasks, self._reader_of, self.positions)
 
     @property
     def stores(self) -> dict[str, Any]:
@@ -54,27 +67,33 @@ class CyclicTask:
 
     def position(self, frame: FrameType | None) -> tuple[str, str]:
         """Return the node and the record that a member is at; empty texts if none is at work."""
-        positions = (task.position(frame) for task in self.members.values())
-        return next((position for position in positions if position[1]), ("", ""))
+        partition = self._loops.partition
+        return self._tasks[self._loops.reader_of(partition)].position(frame) if partition[0] else ("", "")
 
-    def run_root(self, arrivals: Iterable[tuple[int, PartitionKey, Taken, bool]]) -> None:
-        """Process one root's records breadth first, each as (depth, partition, record, whether its offset is known)."""
-        waiting: dict[int, list[tuple[PartitionKey, Taken, bool]]] = {}
-        for depth, partition_key, record, counted in arrivals:
-            waiting.setdefault(depth, []).append((partition_key, record, counted))
-        self._run_until_idle([], waiting)
+    def run_roots(self, roots: Iterable[list[tuple[int, PartitionRecord]]], marks: list[int]) -> None:
+        """Process the records of each root, given with their depths, and what they cause, breadth first.
 
-    def punctuate_wall_clock(self) -> bool:
+        ``marks`` gets, after each root, the number of rows since the last `drain`.
+        """
+        with self._opened() as loops:
+            for records in roots:
+                waiting: dict[int, list[PartitionRecord]] = {}
+                for depth, record in records:
+                    waiting.setdefault(depth, []).append(record)
+                self._run_until_idle(loops, waiting)
+                marks.append(len(self._out))
+
+    def punctuate_wall_clock(self) -> None:
         """Fire the punctuators that are due by the clock."""
-        fired = [task.punctuate_wall_clock() for task in self.members.values()]
-        self._run_until_idle(list(self.members.values()))
-        return any(fired)
+        for task in self._tasks:
+            task.punctuate_wall_clock()
+        self._pass_on()
 
     def commit(self) -> None:
         """Flush the caches."""
-        for task in self.members.values():
+        for task in self._tasks:
             task.commit()
-        self._run_until_idle(list(self.members.values()))
+        self._pass_on()
 
     def drain(self) -> list[Any]:
         """Remove and return the rows that left the cycle."""
@@ -133,51 +152,43 @@ class CyclicTask:
             by_task.setdefault(id_, []).append((kind, owner, key))
         return _joined({id_: self.members[id_].delta_of(owned) for id_, owned in by_task.items()})
 
-    def _reader(self, topic: str, partition: int) -> Task | None:
-        partition_key = (topic, partition)
-        if partition_key not in self._readers:
-            reading = (task for task in self.members.values() if task.plan.source_of(topic) is not None)
-            self._readers[partition_key] = next((task for task in reading if task.plan.partition == partition), None)
-        return self._readers[partition_key]
+    def _reader_of(self, partition: Partition) -> int:
+        topic, number = partition
+        plans = (task.plan for task in self._tasks)
+        return next(at for at, plan in enumerate(plans) if plan.partition == number and plan.source_of(topic))
 
-    def _run_until_idle(
-        self, ran: list[Task], waiting: dict[int, list[tuple[PartitionKey, Taken, bool]]] | None = None
-    ) -> None:
-        """Pass records on breadth first until none is left; records from outside join at their depth."""
-        waiting = waiting or {}
-        depth = -1 if waiting else 0
-        while ran or waiting:
-            following = self._collect(ran, depth)
+    @contextmanager
+    def _opened(self) -> Iterator[OpenLoops]:
+        self._loops = OpenLoops(self._tasks, self._reader_of, self.positions)
+        with self._loops.opened():
+            yield self._loops
+
+    def _pass_on(self) -> None:
+        """Process what a commit or punctuators have produced."""
+        rows = self._take_rows(0)
+        with self._opened() as loops:
+            self._run_until_idle(loops, {1: rows} if rows else {})
+
+    def _run_until_idle(self, loops: OpenLoops, waiting: dict[int, list[PartitionRecord]]) -> None:
+        """Process records with all their consequences, breadth first; others join at their depth."""
+        depth = 0
+        caused: list[PartitionRecord] = []
+        while caused or waiting:
+            records = caused + waiting.pop(depth, [])
+            order = least_heads(records, loops.reader_of) if len(records) > 1 else range(len(records))
+            for at in order:
+                loops.process(*records[at])
+            caused = self._take_rows(depth)
             depth += 1
-            for partition_key, record, counted in waiting.pop(depth, ()):
-                following.add(self._push(partition_key, record, counted=counted))
-            ran = [task for id_, task in self.members.items() if id_ in following]
-            for task in ran:
-                task.run_ready()
 
-    def _collect(self, ran: list[Task], depth: int) -> set[str]:
-        """Pass on what some members produced; returns the members that have input now."""
-        following = set()
-        for task in ran:
-            for row in task.drain():
-                topic, partition, *record = row
-                if self._reader(topic, partition) is not None:
-                    following.add(self._push((topic, partition), (0, *record), counted=False))
-                if topic not in self.hidden:
-                    self._out.append(row)
-                    self.depths.append(depth)
-        return following
-
-    def _push(self, partition_key: PartitionKey, record: Any, *, counted: bool) -> str:
-        reader = self._reader(*partition_key)
-        if reader is None:
-            raise LookupError(f"no task of the cycle reads {partition_key[0]}-{partition_key[1]}")
-        if not counted:
-            offset = self.positions.get(partition_key, 0)
-            self.positions[partition_key] = offset + 1
-            record = (offset, *record[1:])
-        reader.push(partition_key[0], partition_key[1], [record])
-        return reader.plan.task_id
+    def _take_rows(self, depth: int) -> list[PartitionRecord]:
+        """Keep what leaves the cycle of the rows that members have produced; return what members read."""
+        rows = self._rows[:]
+        self._rows.clear()
+        leaving = [row for row in rows if row[0] not in self._hidden]
+        self._out += leaving
+        self.depths += [depth] * len(leaving)
+        return [(row[:2], row) for row in rows if row[0] in self._inner]
 
 
 def _joined(deltas: dict[str, StateDelta]) -> StateDelta:

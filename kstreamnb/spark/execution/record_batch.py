@@ -11,6 +11,7 @@ import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -36,6 +37,7 @@ WALL = "@wall"
 With the key "set" the clock is only set, and no punctuator fires.
 """
 
+_MANY = 2  # items, of which `itemgetter` returns a tuple
 _PLAIN = frozenset({str, int, float, bool, bytes, type(None)})
 _ENCODED = frozenset({SerializedValue, type(None)})
 
@@ -150,9 +152,12 @@ class RecordBatch:
 
     def take(self, index: Numbers | slice) -> RecordBatch:
         """Return the records at some positions, in that order."""
+        many = None if isinstance(index, slice) or len(index) < _MANY else itemgetter(*index.tolist())
 
         def chosen(column: list[Any]) -> list[Any]:
-            return column[index] if isinstance(index, slice) else list(map(column.__getitem__, index.tolist()))
+            if many is not None:
+                return list(many(column))
+            return column[index] if isinstance(index, slice) else [column[at] for at in index.tolist()]
 
         return RecordBatch(
             self.topic,
@@ -167,12 +172,17 @@ class RecordBatch:
             self.clock_ms,
         )
 
-    def records(self, first_offset: int = 0) -> list[tuple[int, int, Any, Any, Headers]]:
-        """Return the records as a task takes them: (offset, timestamp, key, value, headers)."""
+    def records(self, offsets: Numbers | None = None) -> list[tuple[int, int, Any, Any, Headers]]:
+        """Return the records as a task takes them: (offset, timestamp, key, value, headers).
+
+        Args:
+            offsets: the offsets of records that do not know them; by default they count from 0.
+        """
         count = len(self.keys)
-        offsets = range(first_offset, first_offset + count) if self.offsets is None else self.offsets.tolist()
+        known = offsets if self.offsets is None else self.offsets
+        numbers = range(count) if known is None else known.tolist()
         headers = [()] * count if self.headers is None else self.headers
-        return list(zip(offsets, self.timestamps.tolist(), self.keys, self.values, headers, strict=True))
+        return list(zip(numbers, self.timestamps.tolist(), self.keys, self.values, headers, strict=True))
 
 
 def pack(batch: RecordBatch) -> bytes:

@@ -5,13 +5,16 @@ Records of one root and depth in several partitions are ordered as a task's queu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from kstreamnb.core.record import Headers
+from kstreamnb.runtime.task.open_loops import PartitionRecord
 from kstreamnb.spark.execution.record_batch import WALL, Numbers, OrderKey, RecordBatch, stretches
 
 PartitionKey: TypeAlias = tuple[str, int]
@@ -56,7 +59,7 @@ class Merged:
 
     ``partitions`` are their partitions, ``ranks`` the rank of each record's partition, and ``index`` the positions of
     the records in order. ``counted`` are the ranks of partitions whose records know their offsets, and ``wall`` is that
-    of the wall clock, -1 without one.
+    of the wall clock, -1 without one. Offsets that records do not know are zeros until `number` is called.
     """
 
     def __init__(self, arrivals: list[Arrival]) -> None:
@@ -67,29 +70,33 @@ class Merged:
         self.wall = rank.get((WALL, 0), -1)
         self.counted = {rank[partition_of(a.batch)] for a in arrivals if a.batch.offsets is not None}
         self.order = OrderKey.concat([arrival.batch.order for arrival in arrivals])
-        self.records: list[Taken] = []
-        for arrival in arrivals:
-            self.records += arrival.batch.records()
+        self._batches = [arrival.batch for arrival in arrivals]
+        self._offsets: Numbers = np.zeros(len(self.order), np.int64)
         self.ranks: Numbers = np.concatenate(
             [np.full(len(a.batch), rank[partition_of(a.batch)], np.int64) for a in arrivals]
         )
         if self.single:
-            self.index: Numbers = np.arange(len(self.records))
+            self.index: Numbers = np.arange(len(self.order))
             return
         source = np.concatenate([np.full(len(arrival.batch), arrival.source) for arrival in arrivals])
         self.index = self.order.sorted_index(source)
 
+    @cached_property
+    def records(self) -> list[Taken]:
+        """The records in the order of arrival."""
+        parts = np.split(self._offsets, np.cumsum([len(batch) for batch in self._batches])[:-1])
+        batches = zip(self._batches, parts, strict=True)
+        return [*chain.from_iterable(batch.records(offsets) for batch, offsets in batches)]
+
     def number(self, positions: Positions) -> None:
         """Give records of internal topics their offsets, in the order of their partition."""
-        records = self.records
         for rank, partition in enumerate(self.partitions):
             if rank in self.counted:
                 continue
             index = self.index if self.single else self.index[self.ranks[self.index] == rank]
             first = positions.get(partition, 0)
             positions[partition] = first + len(index)
-            for offset, at in enumerate(index.tolist(), first):
-                records[at] = (offset, *records[at][1:])
+            self._offsets[index] = np.arange(first, first + len(index))
 
     def parts(self) -> Iterator[tuple[Numbers, list[Taken], OrderKey]]:
         """Yield ranks, records and order keys in order, ticks of the wall clock apart from other records."""
@@ -101,17 +108,19 @@ class Merged:
             part = index[begin:end]
             yield self.ranks[part], list(map(self.records.__getitem__, part.tolist())), self.order.take(part)
 
-    def roots(self) -> Iterator[tuple[list[tuple[int, PartitionKey, Taken, bool]], OrderKey]]:
-        """Yield the records of each root together, as (depth, partition, record, whether its offset is known)."""
-        sorted_ = self.order.take(self.index)
-        for begin, end in stretches(sorted_.changes(by_depth=False)):
-            records = []
-            for at in self.index[begin:end].tolist():
-                rank = int(self.ranks[at])
-                records.append(
-                    (int(self.order.depth[at]), self.partitions[rank], self.records[at], rank in self.counted)
-                )
-            yield records, sorted_.take(slice(begin, begin + 1))
+    def roots(self) -> tuple[list[list[tuple[int, PartitionRecord]]], OrderKey]:
+        """Return the records of each root together, with their depths, and the order keys of the roots.
+
+        Records of inner topics are rows, because the task that reads them counts their offsets.
+        """
+        order = self.order.take(self.index)
+        records = []
+        for at, depth in zip(self.index.tolist(), order.depth.tolist(), strict=True):
+            rank, record = int(self.ranks[at]), self.records[at]
+            partition = self.partitions[rank]
+            records.append((depth, (partition, record if rank in self.counted else (*partition, *record[1:]))))
+        bounds = [*stretches(order.changes(by_depth=False))]
+        return [records[begin:end] for begin, end in bounds], order.take(np.asarray([begin for begin, _ in bounds]))
 
 
 def _least_head_first(index: Numbers, order: OrderKey, ranks: Numbers, records: list[Taken]) -> Numbers:
@@ -128,10 +137,20 @@ def _least_head_first(index: Numbers, order: OrderKey, ranks: Numbers, records: 
 
 
 def _by_heads(group: list[int], ranks: Numbers, records: list[Taken]) -> list[int]:
-    greatest: dict[int, int] = {}
-    keys: dict[int, tuple[int, int]] = {}
-    for at in group:
-        rank = int(ranks[at])
-        greatest[rank] = max(greatest.get(rank, -1), records[at][1])
-        keys[at] = (greatest[rank], rank)
-    return sorted(group, key=keys.__getitem__)
+    arrivals = [(int(ranks[at]), records[at]) for at in group]
+    return [group[at] for at in least_heads(arrivals, lambda rank: 0)]
+
+
+def least_heads(arrivals: Sequence[tuple[Any, Any]], reader_of: Callable[[Any], int]) -> list[int]:
+    """Return the order in which tasks take records of several partitions: by task, then by their partitions' heads.
+
+    Args:
+        arrivals: partitions and their records.
+        reader_of: returns the index of the task that reads a partition.
+    """
+    greatest: dict[Any, int] = {}
+    keys = []
+    for partition, record in arrivals:  # a late record counts as new as the one before it
+        greatest[partition] = time = max(record[-4], greatest.get(partition, record[-4]))
+        keys.append((reader_of(partition), time, partition))
+    return sorted(range(len(keys)), key=keys.__getitem__)

@@ -35,6 +35,7 @@ _SURROGATES = "surrogatepass"
 _FORM: dict[str, Any] = {"use_list": False, "strict_map_key": False, "unicode_errors": _SURROGATES}
 _SERIALIZED, _BIG_INT, _UUID, _ROW, _OBJECT = 1, 2, 3, 4, 5
 _TIME = Struct(">q")
+_extension = partial(tuple.__new__, msgpack.ExtType)  # without its checks, for what each row of a window needs
 _TUPLES: dict[int, type[tuple[Any, ...]]] = {
     16: Windowed,
     17: RecordMetadata,
@@ -183,9 +184,9 @@ def _write(value: Any) -> object:
     if kind is tuple:
         return list(value)
     if kind is SerializedValue:
-        return msgpack.ExtType(_SERIALIZED, bytes(value))
+        return _extension((_SERIALIZED, bytes(value)))
     if kind is EncodedRow:
-        return msgpack.ExtType(_ROW, _TIME.pack(value[1]) + value[0])
+        return _extension((_ROW, _TIME.pack(value[1]) + value[0]))
     if kind in _CODES:
         parts = value.__reduce__()[1] if kind is RowWithHeaders else value
         return msgpack.ExtType(_CODES[kind], _packer_within().pack(list(parts)))

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import groupby
 from operator import attrgetter, countOf
 from typing import Any, TypeAlias, TypedDict
 
@@ -136,13 +137,15 @@ def _run(task: Task, merged: Merged, positions: Positions, marks: list[int]) -> 
 
 def _run_cycle(task: CyclicTask, merged: Merged, marks: list[int]) -> Iterator[OrderKey]:
     """Process root by root, each with everything that it causes within the cycle, which counts offsets itself."""
-    for records, order in merged.roots():
-        if records[0][1][0] == WALL:
-            _tick(task, [record for _, _, record, _ in records], [])
-        else:
-            task.run_root(records)
-        marks.append(task.produced)
-        yield order
+    roots, order = merged.roots()
+    for ticks, group in groupby(roots, lambda root: root[0][1][0] == (WALL, 0)):
+        if not ticks:
+            task.run_roots(group, marks)
+            continue
+        for root in group:
+            _tick(task, [row[1:] for _, (_, row) in root], [])
+            marks.append(task.produced)
+    yield order
 
 
 def commit(task: Task | CyclicTask, form: OutputFormat) -> list[RecordBatch]:
@@ -207,13 +210,11 @@ def _batches(produced: list[ProducedRow], order: OrderKey, form: OutputFormat) -
         if topic not in form.inner:
             batches.append(form.batch(topic, column, keys, columns))
             continue
+        whole = form.batch(topic, column, keys.deeper(), columns)
         for partition in sorted(set(partitions)):
             index = np.flatnonzero(column == partition)
-            if len(index) == len(column):
-                batches.append(form.batch(topic, partition, keys.deeper(), columns))
-            else:
-                part = [[values[at] for at in index.tolist()] for values in columns]
-                batches.append(form.batch(topic, partition, keys.take(index).deeper(), part))
+            part = whole if len(index) == len(column) else whole.take(index)
+            batches.append(replace(part, partition=partition))
     return batches
 
 

@@ -282,8 +282,8 @@ def new_task(
         return CachedTask(Task(placed.plan, clock, global_state, track=track, **shared), clock)
     application = deployment.applications[placed.application]
     read = {topic for plan in placed.members for topic in application.reads[plan.subtopologies[0]]}
-    hidden = application.internal_topics & read
-    return CachedTask(CyclicTask(placed.members, clock, global_state, hidden, track=track, **shared), clock)
+    inner, hidden = application.inner & read, application.internal_topics & read
+    return CachedTask(CyclicTask(placed.members, clock, global_state, inner, hidden, track=track, **shared), clock)
 
 
 def new_global_task(deployment: Deployment, application: int, clock: Clock) -> GlobalTask:

@@ -92,10 +92,8 @@ class TaskGroup:
         global_plan = router.global_plan
         self.global_task = None if global_plan is None else GlobalTask(global_plan, clock, recorder=recorder)
         rows = self.rows = list[OutputRow]()
-        self.order = [
-            Task(plan, clock, self.global_task, recorder, changelog=changelog, commit_every_record=True, out=rows)
-            for plan in router.plans
-        ]
+        options: dict[str, Any] = {"changelog": changelog, "commit_every_record": True, "out": rows, "in_process": True}
+        self.order = [Task(plan, clock, self.global_task, recorder, **options) for plan in router.plans]
         self.by_id = {task.plan.task_id: task for task in self.order}
         self.logs: dict[str, TopicLog] = {}
         self.most_rows = sys.maxsize

@@ -1,0 +1,77 @@
+"""Loops of several tasks that stay open: each record is processed with all its consequences before the next one.
+
+Tasks of a foreign-key join feed each other in a circle, so none can process all input before the next one. Here every
+partition is a coroutine that receives its next record.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from typing import Any, TypeAlias
+
+from kstreamnb.core.heap import collector_paused
+from kstreamnb.runtime.context.record_context import Batch, Partition, RecordPosition
+from kstreamnb.runtime.task.task import Task
+
+PartitionRecord: TypeAlias = tuple[Partition, Any]
+"""A partition and its next record: a row that a task has produced, or a wire record, which has its own offset."""
+
+ReaderOf: TypeAlias = Callable[[Partition], int]
+"""Returns the index of the task that reads a partition."""
+
+_ROW = 6
+
+
+class OpenLoops(Batch):
+    """The loops of some tasks by partition, for one use; as a batch, it holds the record that is being processed.
+
+    Args:
+        tasks: the tasks.
+        reader_of: returns the index of the task that reads a partition.
+        offsets: the next offsets of partitions whose records are rows; counted on when the loops close.
+
+    Attributes:
+        partition: the partition of the current record.
+    """
+
+    def __init__(self, tasks: Sequence[Task], reader_of: ReaderOf, offsets: dict[Partition, int]) -> None:
+        super().__init__([()], "", -1, "", None)
+        self.iterator, self.partition = iter(()), ("", -1)
+        self._tasks, self.reader_of, self._offsets = tasks, cache(reader_of), offsets
+        self._stack, self._taken = ExitStack(), Counter[Partition]()
+        self._sends: dict[Partition, Callable[[Any], None]] = {}
+
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        """Close the loops at the end, with the error that ended the processing, if there was one."""
+        try:
+            with collector_paused(), self._stack:
+                yield
+        finally:
+            self._offsets |= {each: self._offsets[each] + n for each, n in self._taken.items() if each in self._offsets}
+
+    def process(self, partition: Partition, record: Any) -> None:
+        """Process the next record of a partition."""
+        self.records[0] = record  # type: ignore[index] # a list
+        send = self._sends.get(partition) or self._open(partition)
+        self.partition = partition  # only now: another thread may ask for the position
+        self._taken[partition] += 1
+        send(record)
+
+    def taken(self, topic: str, partition: int) -> int:
+        """Return how many records of a partition were taken."""
+        return self._taken[topic, partition]
+
+    def position_of(self, index: int) -> RecordPosition:
+        """Return the position of the record."""
+        partition, is_row = self.partition, len(self.records[0]) == _ROW
+        source = self._tasks[self.reader_of(partition)].queue_of(*partition).source
+        return *partition, source, self._offsets.get(partition, 0) + self._taken[partition] - 1 if is_row else None
+
+    def _open(self, partition: Partition) -> Callable[[Any], None]:
+        first = self._offsets.setdefault(partition, 0) if len(self.records[0]) == _ROW else 0
+        loop = self._tasks[self.reader_of(partition)].interleave(self, partition, first)
+        return self._sends.setdefault(partition, self._stack.enter_context(loop))
