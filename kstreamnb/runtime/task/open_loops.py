@@ -41,7 +41,8 @@ class OpenLoops(Batch):
         super().__init__([()], "", -1, "", None)
         self.iterator, self.partition = iter(()), ("", -1)
         self._tasks, self.reader_of, self._offsets = tasks, cache(reader_of), offsets
-        self._stack, self._taken, self._sends = ExitStack(), Counter[Partition](), dict[Partition, Any]()
+        self._stack, self._taken = ExitStack(), Counter[Partition]()
+        self._sends = dict[Partition, Callable[[Any], None]]()
 
     @contextmanager
     def opened(self) -> Iterator[None]:
