@@ -42,7 +42,7 @@ class OpenLoops(Batch):
         self.iterator, self.partition = iter(()), ("", -1)
         self._tasks, self.reader_of, self._offsets = tasks, cache(reader_of), offsets
         self._stack, self._taken = ExitStack(), Counter[Partition]()
-        self._sends: dict[Partition, Callable[[Any], None]] = {}
+        self._sends = dict[Partition, Callable[[Any], None]]()
 
     @contextmanager
     def opened(self) -> Iterator[None]:
