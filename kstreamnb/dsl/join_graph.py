@@ -216,7 +216,7 @@ def emit_join_tables(
         sides=tuple(sides),
     )
     if store_name is not None:
-        node = replace(node, **table_fields(row_store(graph, table, store_name, key_serde)))
+        node = replace(node, **table_fields(row_store(graph, table, store_name, key_serde=key_serde)))
     node = graph.add(node, left.node, right.node)
     return TableFlow(node.id, merge, key_serde, options.value_serde, sources, store_name)
 
@@ -258,7 +258,7 @@ def emit_join_foreign(
     resolve = graph.step(resolve_name, operator, answered.id, stores=view.stores, uses=(left.node,))
     result = graph.name_or_new(name, "KTABLE-FK-JOIN-OUTPUT-", "-result")
     store_name = table.new_store(graph, "KTABLE-FK-JOIN-OUTPUT-")
-    store = row_store(graph, table, store_name, left.key_serde)
+    store = row_store(graph, table, store_name, key_serde=left.key_serde)
     return lazy_table(graph, result, store, table, resolve.id, sources)
 
 
