@@ -9,15 +9,7 @@ from typing import Any
 from kstreamnb.core.serdes import Serdes, SessionWindowedSerde, TimeWindowedSerde, serde_or_none
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.windows import SessionWindows, SlidingWindows
-from kstreamnb.dsl.flows import (
-    CogroupFlow,
-    FoldSpec,
-    GroupFlow,
-    SourceNames,
-    StreamFlow,
-    TableFlow,
-    UserFunction,
-)
+from kstreamnb.dsl.flows import CogroupFlow, FoldSpec, GroupFlow, SourceNames, StreamFlow, TableFlow, UserFunction
 from kstreamnb.dsl.materialization import Materialization, aggregate_store, row_store, table_fields
 from kstreamnb.dsl.option_fields import SerdeFields
 from kstreamnb.dsl.options import Grouped

@@ -250,9 +250,8 @@ class Cells:
         for declaration in declarations:
             for parent, name in others[declaration.identity.group].items():
                 if parent in declaration.parents:
-                    reasons[declaration] = _outdated(
-                        declaration, f'was made from an earlier "{name}"', f'"{name}" changed'
-                    )
+                    about = f'was made from an earlier "{name}"'
+                    reasons[declaration] = _outdated(declaration, about, f'"{name}" changed')
             for function in functions_of(declaration):
                 cell, text = self._texts.get(file_of(function) or "", (None, ""))
                 if self.sources.get(cell, text) != text and not self._is_defined_again(function, cell):
