@@ -1,4 +1,4 @@
-"""What producers do with a record: convert it to bytes, apply the user's partitioner, report its delivery."""
+"""Converts a record to bytes, applies the user's partitioner, and reports the delivery, for all producers."""
 
 from __future__ import annotations
 

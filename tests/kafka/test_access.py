@@ -30,7 +30,7 @@ from tests.kafka.apps import PATIENCE_S, Bench, counting, counts, final
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
-PASSWORD = 'pass "word" \\ 1'
+PASSWORD = 'päss "word" \\ 1 €'
 TOPIC, GROUP, TRANSACTION = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID
 
 

@@ -66,12 +66,9 @@ class TopicDiscovery:
         ]
         if not found:
             return False
+        before, options = self._manifest, self._query.deployment.options
         deployment = plan_deployment(
-            self._manifest.query,
-            [application],
-            self._manifest.spark_partitions,
-            options=self._query.deployment.options,
-            known_keys=self._manifest.groups,
+            before.query, [application], before.spark_partitions, options=options, known_keys=before.groups
         )
         manifest = manifest_of(deployment)
         check_compatible(self._manifest, manifest)
