@@ -10,7 +10,7 @@ from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.signatures import FOLD, MERGE, REDUCE, taking
 from kstreamnb.dsl.aggregation_graph import emit_aggregate_all, emit_count, emit_fold, emit_fold_table
 from kstreamnb.dsl.declarations import Handle
-from kstreamnb.dsl.flows import FoldFunctions
+from kstreamnb.dsl.flows import FoldSpec
 from kstreamnb.dsl.keywords import MaterializedKeywords, TableOption, spelled_out
 from kstreamnb.dsl.materialization import materialization
 from kstreamnb.dsl.options import Materialized
@@ -76,8 +76,8 @@ class Folding(Handle, Generic[K, V, RK]):
         Source: Kafka Streams `KGroupedStream#reduce`, `TimeWindowedKStream#reduce`, `SessionWindowedKStream#reduce`;
             differences: none.
         """
-        functions = FoldFunctions(None, taking(reducer, *REDUCE))
-        return self.declare("table", "reduce", emit_fold, functions=functions, table=materialization(options, keywords))
+        fold = FoldSpec(None, taking(reducer, *REDUCE))
+        return self.declare("table", "reduce", emit_fold, fold=fold, table=materialization(options, keywords))
 
 
 class Aggregating(Folding[K, V, RK], Generic[K, V, RK]):
@@ -111,9 +111,9 @@ class Aggregating(Folding[K, V, RK], Generic[K, V, RK]):
 
         Source: Kafka Streams `KGroupedStream#aggregate`, `TimeWindowedKStream#aggregate`; differences: none.
         """
-        functions = FoldFunctions(taking(initializer), taking(aggregator, *FOLD))
+        fold = FoldSpec(taking(initializer), taking(aggregator, *FOLD))
         table = materialization(options, keywords)
-        return self.declare("table", "aggregate", emit_fold, functions=functions, table=table)
+        return self.declare("table", "aggregate", emit_fold, fold=fold, table=table)
 
 
 class SessionAggregating(Folding[K, V, Windowed[K]], Generic[K, V]):
@@ -151,9 +151,9 @@ class SessionAggregating(Folding[K, V, Windowed[K]], Generic[K, V]):
 
         Source: Kafka Streams `SessionWindowedKStream#aggregate`; differences: none.
         """
-        functions = FoldFunctions(taking(initializer), taking(aggregator, *FOLD), taking(merger, *MERGE))
+        fold = FoldSpec(taking(initializer), taking(aggregator, *FOLD), taking(merger, *MERGE))
         table = materialization(options, keywords)
-        return self.declare("table", "aggregate", emit_fold, functions=functions, table=table)
+        return self.declare("table", "aggregate", emit_fold, fold=fold, table=table)
 
 
 class CogroupAggregating(Handle, Generic[A, RK]):
@@ -247,10 +247,8 @@ class KGroupedTable(Handle, Generic[K, V], kind="grouped_table"):
 
         Source: Kafka Streams `KGroupedTable#count`; differences: none.
         """
-        functions, table = FoldFunctions(zero, count_up, count_down), materialization(options, keywords)
-        return self.declare(
-            "table", "count", emit_fold_table, functions=functions, value_serde=Serdes.long(), table=table
-        )
+        fold, table = FoldSpec(zero, count_up, count_down, Serdes.long()), materialization(options, keywords)
+        return self.declare("table", "count", emit_fold_table, fold=fold, table=table)
 
     @spelled_out(Materialized)
     def reduce(
@@ -278,9 +276,9 @@ class KGroupedTable(Handle, Generic[K, V], kind="grouped_table"):
 
         Source: Kafka Streams `KGroupedTable#reduce`; differences: none.
         """
-        functions = FoldFunctions(None, taking(adder, *REDUCE), taking(subtractor, *REDUCE))
+        fold = FoldSpec(None, taking(adder, *REDUCE), taking(subtractor, *REDUCE))
         table = materialization(options, keywords)
-        return self.declare("table", "reduce", emit_fold_table, functions=functions, table=table)
+        return self.declare("table", "reduce", emit_fold_table, fold=fold, table=table)
 
     @spelled_out(Materialized)
     def aggregate(
@@ -313,6 +311,6 @@ class KGroupedTable(Handle, Generic[K, V], kind="grouped_table"):
 
         Source: Kafka Streams `KGroupedTable#aggregate`; differences: none.
         """
-        functions = FoldFunctions(taking(initializer), taking(adder, *FOLD), taking(subtractor, *FOLD))
+        fold = FoldSpec(taking(initializer), taking(adder, *FOLD), taking(subtractor, *FOLD))
         table = materialization(options, keywords)
-        return self.declare("table", "aggregate", emit_fold_table, functions=functions, table=table)
+        return self.declare("table", "aggregate", emit_fold_table, fold=fold, table=table)

@@ -4,23 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Literal
+from typing import Any
 
-from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes, SessionWindowedSerde, TimeWindowedSerde, serde_or_none
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.windows import SessionWindows, SlidingWindows
-from kstreamnb.dsl.flows import (
-    CogroupFlow,
-    FoldFunctions,
-    GroupFlow,
-    GroupWindows,
-    SourceNames,
-    StreamFlow,
-    TableFlow,
-    UserFunction,
-)
-from kstreamnb.dsl.materialization import Materialization, row_store, table_fields, window_store
+from kstreamnb.dsl.flows import CogroupFlow, FoldSpec, GroupFlow, SourceNames, StreamFlow, TableFlow, UserFunction
+from kstreamnb.dsl.materialization import Materialization, aggregate_store, row_store, table_fields
 from kstreamnb.dsl.option_fields import SerdeFields
 from kstreamnb.dsl.options import Grouped
 from kstreamnb.dsl.stream_graph import transform
@@ -72,14 +62,9 @@ def emit_cogroup_more(
     return replace(cogroup, groups={**cogroup.groups, group: aggregator})
 
 
-def emit_window(graph: GraphBuilder, group: GroupFlow | CogroupFlow, windows: GroupWindows) -> GroupFlow | CogroupFlow:
-    """Write ``window`` into a graph."""
-    return replace(group, windows=windows)
-
-
-def emit_strategy(graph: GraphBuilder, group: GroupFlow | CogroupFlow, on_close: bool) -> GroupFlow | CogroupFlow:
-    """Write ``emit_strategy`` into a graph."""
-    return replace(group, emit_on_close=on_close)
+def emit_windowing(graph: GraphBuilder, group: GroupFlow | CogroupFlow, **changed: Any) -> GroupFlow | CogroupFlow:
+    """Write ``windowed_by`` or ``emit_strategy`` into a graph."""
+    return replace(group, **changed)
 
 
 def emit_count(graph: GraphBuilder, grouped: GroupFlow, table: Materialization) -> TableFlow:
@@ -87,55 +72,28 @@ def emit_count(graph: GraphBuilder, grouped: GroupFlow, table: Materialization) 
     unnamed = table.explicit and table.store_name is None
     if unnamed and not isinstance(grouped.windows, SlidingWindows):
         graph.new_name("KSTREAM-AGGREGATE-STATE-STORE-")  # Kafka consumes a number here
-    return emit_fold(graph, grouped, table, FoldFunctions(zero, count_up, add_counts), Serdes.long())
+    return emit_fold(graph, grouped, table, FoldSpec(zero, count_up, add_counts, value_serde=Serdes.long()))
 
 
-def emit_fold(
-    graph: GraphBuilder,
-    grouped: GroupFlow,
-    table: Materialization,
-    functions: FoldFunctions,
-    value_serde: Serde | None = None,
-) -> TableFlow:
+def emit_fold(graph: GraphBuilder, grouped: GroupFlow, table: Materialization, fold: FoldSpec) -> TableFlow:
     """Write ``fold`` into a graph."""
-    java, value_serde = _kind(grouped, functions, value_serde)
+    java, value_serde = fold.kind(grouped)
     store_name = table.new_store(graph, f"KSTREAM-{java}-")
     name = graph.name_or_new(table.name, f"KSTREAM-{java}-")
-    store = _store(graph, grouped, table, store_name, grouped.key_serde, value_serde)
+    serdes: SerdeFields = {"key_serde": grouped.key_serde, "value_serde": value_serde}
+    store = aggregate_store(graph, table, store_name, grouped, **serdes)
     parent, sources = grouped.node, grouped.sources
     if grouped.rekeyed:
         repartition = _repartition(graph, grouped, grouped, store_name)
         parent, sources = repartition.id, (repartition.name,)
-    node = graph.add(_aggregation(name, grouped, store, functions), parent)
+    node = graph.add(_aggregation(name, grouped, store, fold), parent)
     return _table(node, store, sources, grouped, table)
 
 
-def _kind(
-    grouped: GroupFlow, functions: FoldFunctions, value_serde: Serde | None
-) -> tuple[Literal["REDUCE", "AGGREGATE"], Serde | None]:
-    """Return Java's word for a fold, and the serde of its result: without an initializer, that of the values."""
-    return ("REDUCE", grouped.value_serde) if functions.initializer is None else ("AGGREGATE", value_serde)
-
-
-def _store(
-    graph: GraphBuilder,
-    grouped: GroupFlow | CogroupFlow,
-    table: Materialization,
-    name: str,
-    key_serde: Serde | None = None,
-    value_serde: Serde | None = None,
-) -> StoreSpec:
-    """Return the store of an aggregation."""
-    if grouped.windows is None:
-        return row_store(graph, table, name, key_serde, value_serde)
-    serdes: SerdeFields = {"key_serde": key_serde, "value_serde": value_serde}
-    return window_store(graph, table, name, grouped.windows, emit_on_close=grouped.emit_on_close, **serdes)
-
-
-def _aggregation(name: str, grouped: GroupFlow | CogroupFlow, store: StoreSpec, functions: FoldFunctions) -> Table:
+def _aggregation(name: str, grouped: GroupFlow | CogroupFlow, store: StoreSpec, fold: FoldSpec) -> Table:
     """Return the node of an aggregation, by key or by key and window."""
     windows, emit_on_close, rows = grouped.windows, grouped.emit_on_close, table_fields(store)
-    initializer, aggregator, merger = functions
+    initializer, aggregator, merger, _ = fold
     if windows is None:
         return Table(name=name, operator=StreamAggregate(store.name, initializer, aggregator), **rows)
     if isinstance(windows, SessionWindows):
@@ -187,7 +145,7 @@ def emit_aggregate_all(
 ) -> TableFlow:
     """Write ``aggregate_all`` into a graph."""
     store_name = table.new_store(graph, "COGROUPKSTREAM-AGGREGATE-")
-    store = _store(graph, grouped, table, store_name)
+    store = aggregate_store(graph, table, store_name, grouped)
     parents = [
         _repartition(graph, grouped, group, store_name).id if group.rekeyed else group.node for group in grouped.groups
     ]
@@ -195,7 +153,7 @@ def emit_aggregate_all(
     folded: list[Table] = []
     for index, aggregator in enumerate(grouped.groups.values()):
         name = graph.name_or_new(table.name, "COGROUPKSTREAM-AGGREGATE-", f"-cogroup-agg-{index}")
-        node = _aggregation(name, grouped, store, FoldFunctions(initializer, aggregator, merger))
+        node = _aggregation(name, grouped, store, FoldSpec(initializer, aggregator, merger))
         versioned = node.versioned if grouped.windows is None else None  # as in Java: windows inherit versions
         stored = {"stores": (store_name,)} if folded else {"own": (store,)}
         folded.append(graph.add(replace(node, store=None, versioned=versioned, **stored), parents[index]))
@@ -206,17 +164,11 @@ def emit_aggregate_all(
     return _table(merge, store, (merge.name,), grouped, table)
 
 
-def emit_fold_table(
-    graph: GraphBuilder,
-    group: GroupFlow,
-    table: Materialization,
-    functions: FoldFunctions,
-    value_serde: Serde | None = None,
-) -> TableFlow:
+def emit_fold_table(graph: GraphBuilder, group: GroupFlow, table: Materialization, fold: FoldSpec) -> TableFlow:
     """Write ``fold_table`` into a graph."""
-    java, value_serde = _kind(group, functions, value_serde)
+    java, value_serde = fold.kind(group)
     store_name = table.new_store(graph, "KTABLE-AGGREGATE-")
-    store = row_store(graph, table, store_name, group.key_serde, value_serde)
+    store = row_store(graph, table, store_name, key_serde=group.key_serde, value_serde=value_serde)
     sink = graph.name_or_new(table.name, "KSTREAM-SINK-", "-sink")
     source = graph.name_or_new(table.name, "KSTREAM-SOURCE-", "-source")
     name = graph.name_or_new(table.name, f"KTABLE-{java}-")
@@ -224,8 +176,7 @@ def emit_fold_table(
     serdes: SerdeFields = {"key_serde": group.key_serde, "value_serde": ChangeSerde(group.value_serde)}
     repartition = Repartition(name=source, topic=topic, sink_name=sink, word="repartition", **serdes)
     repartition = _add_repartition(graph, group, group, repartition)
-    initializer, adder, subtractor = functions
-    assert subtractor is not None
-    operator = TableAggregate(store_name, initializer, adder, subtractor)
+    assert fold.third is not None
+    operator = TableAggregate(store_name, fold.initializer, fold.aggregator, fold.third)
     node = graph.add(Table(name=name, operator=operator, **table_fields(store)), repartition.id)
     return _table(node, store, (source,), group, table)

@@ -396,7 +396,7 @@ def _table(graph: GraphBuilder, topic: str, options: Consumed, table: Materializ
     store_name = table.new_store(graph, f"{topic}-")
     source = graph.name_or_new(options.name, "KSTREAM-SOURCE-", "-source")
     name = graph.name_or_new(options.name, "KTABLE-SOURCE-")
-    store, reset = row_store(graph, table, store_name, options.key_serde, options.value_serde), options.offset_reset
+    store, reset = row_store(graph, table, store_name, **options.serdes()), options.offset_reset
     node = StreamSource(name=source, topics=(topic,), mergeable=False, offset_reset=reset, **_source_fields(options))
     return lazy_table(graph, name, store, table, graph.add(node).id, (source,), topic)
 
@@ -406,7 +406,7 @@ def _global_table(graph: GraphBuilder, topic: str, options: Consumed, table: Mat
         java = "Invalid topology: GlobalTables cannot be versioned."
         raise TopologyError(f'global table "{topic}" cannot be versioned', java=java)
     store_name = table.new_store(graph, f"{topic}-", logged=False)
-    store = row_store(graph, table, store_name, options.key_serde, options.value_serde)
+    store = row_store(graph, table, store_name, **options.serdes())
     node = _global(graph, topic, store, TableSource(store_name), options)
     return GlobalFlow(node.id, store_name, table.store_name)
 

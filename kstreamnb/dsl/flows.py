@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Self, TypeAlias
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, Self, TypeAlias
 
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
@@ -41,9 +41,10 @@ class StreamFlow(KeyedFlow):
     rekeyed: bool = False
     repartitioned: Repartition | None = None
 
-    def then(self, node: Operation) -> Self:
-        """Return the stream after one more node."""
-        return replace(self, node=node.id, name=node.name, repartitioned=None)
+    def then(self, node: Operation, *, keeps_key: bool = True, keeps_value: bool = True) -> Self:
+        """Return the stream after one more node; serdes hold only for what it keeps."""
+        serdes = (self.key_serde if keeps_key else None, self.value_serde if keeps_value else None)
+        return type(self)(node.id, node.name, *serdes, self.sources, self.rekeyed or not keeps_key)
 
 
 @dataclass(eq=False)
@@ -102,12 +103,18 @@ class JoinSpec(NamedTuple):
         return self.how != "inner"
 
 
-class FoldFunctions(NamedTuple):
+class FoldSpec(NamedTuple):
     """The functions of an aggregation; without an initializer, the first value of a key is its aggregate.
 
-    ``third`` is a session's merger or the subtractor of a re-grouped table.
+    ``third`` is a session's merger or the subtractor of a re-grouped table. ``value_serde`` is the serde of the
+    results, if their type is known.
     """
 
     initializer: UserFunction | None
     aggregator: UserFunction
     third: UserFunction | None = None
+    value_serde: Serde | None = None
+
+    def kind(self, grouped: GroupFlow) -> tuple[Literal["REDUCE", "AGGREGATE"], Serde | None]:
+        """Return Java's word for a fold, and the serde of its result: without an initializer, that of the values."""
+        return ("REDUCE", grouped.value_serde) if self.initializer is None else ("AGGREGATE", self.value_serde)

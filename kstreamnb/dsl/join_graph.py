@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Unpack
+from typing import Any
 
 from kstreamnb.core.operator import TableView
 from kstreamnb.core.serde import Serde
@@ -216,7 +216,7 @@ def emit_join_tables(
         sides=tuple(sides),
     )
     if store_name is not None:
-        node = replace(node, **table_fields(row_store(graph, table, store_name, key_serde)))
+        node = replace(node, **table_fields(row_store(graph, table, store_name, key_serde=key_serde)))
     node = graph.add(node, left.node, right.node)
     return TableFlow(node.id, merge, key_serde, options.value_serde, sources, store_name)
 
@@ -244,13 +244,13 @@ def emit_join_foreign(
     send = graph.step(send_name, fk.SubscriptionSend(*sent, rows), left.node)
     to_right: SerdeFields = {"key_serde": right.key_serde, "value_serde": fk.SubscriptionSerde(left.key_serde)}
     chosen = fk.SubscriptionPartitioner(options.other_partitioner) if options.other_partitioner else None
-    subscribed = _through(graph, name, "-subscription-registration", topic, [send.id], chosen, **to_right)
+    subscribed = _through(graph, name, "-subscription-registration", topic, [send.id], partitioner=chosen, **to_right)
     graph.co_partition((*right.sources, subscribed.name))
     answers = _answers(graph, name, left, right, subscribed)
     topic = graph.name_or_new(name, f"{_FK}-RESPONSE-", "-subscription-response") + "-topic"
     to_left: SerdeFields = {"key_serde": left.key_serde, "value_serde": fk.ResponseSerde(right.value_serde)}
     home = fk.ResponsePartitioner(options.partitioner)
-    answered = _through(graph, name, "-subscription-response", topic, answers, home, **to_left)
+    answered = _through(graph, name, "-subscription-response", topic, answers, partitioner=home, **to_left)
     sources = graph.co_partition((*left.sources, answered.name))
     view = look_up(graph, left.node)
     resolve_name = graph.name_or_new(name, f"{_FK}-RESPONSE-RESOLVER-PROCESSOR-", "-subscription-response-resolver")
@@ -258,23 +258,17 @@ def emit_join_foreign(
     resolve = graph.step(resolve_name, operator, answered.id, stores=view.stores, uses=(left.node,))
     result = graph.name_or_new(name, "KTABLE-FK-JOIN-OUTPUT-", "-result")
     store_name = table.new_store(graph, "KTABLE-FK-JOIN-OUTPUT-")
-    store = row_store(graph, table, store_name, left.key_serde)
+    store = row_store(graph, table, store_name, key_serde=left.key_serde)
     return lazy_table(graph, result, store, table, resolve.id, sources)
 
 
 def _through(
-    graph: GraphBuilder,
-    name: str | None,
-    suffix: str,
-    topic: str,
-    parents: list[int],
-    partitioner: fk.SubscriptionPartitioner | fk.ResponsePartitioner | None,
-    **serdes: Unpack[SerdeFields],
+    graph: GraphBuilder, name: str | None, suffix: str, topic: str, parents: list[int], **fields: Any
 ) -> Repartition:
     """Add an internal topic, from its sink to the source below it."""
     sink = graph.name_or_new(name, "KTABLE-SINK-", f"{suffix}-sink")
     source = graph.name_or_new(name, "KTABLE-SOURCE-", f"{suffix}-source")
-    node = Repartition(name=source, topic=topic, sink_name=sink, partitioner=partitioner, **serdes)
+    node = Repartition(name=source, topic=topic, sink_name=sink, **fields)
     return graph.add(node, *parents)
 
 

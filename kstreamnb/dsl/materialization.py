@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias, TypedDict, cast
+from typing import Literal, TypeAlias, TypedDict, Unpack, cast
 
 from kstreamnb.core.names import check_resource_name
-from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import serde_or_none
 from kstreamnb.core.stores import HeaderUse, StoreKind, StoreSpec, with_times
 from kstreamnb.core.time import duration_ms
 from kstreamnb.core.windows import SessionWindows, SlidingWindows
-from kstreamnb.dsl.flows import GroupWindows, SourceNames, TableFlow
+from kstreamnb.dsl.flows import GroupWindows, SourceNames, TableFlow, Windowing
 from kstreamnb.dsl.keywords import by_keyword, combined
 from kstreamnb.dsl.option_fields import LogFields, SerdeFields
 from kstreamnb.dsl.options import Materialized
@@ -86,18 +85,12 @@ class TableFields(TypedDict):
     versioned: bool
 
 
-def row_store(
-    graph: GraphBuilder,
-    table: Materialization,
-    name: str,
-    key_serde: Serde | None = None,
-    value_serde: Serde | None = None,
-) -> StoreSpec:
+def row_store(graph: GraphBuilder, table: Materialization, name: str, **serdes: Unpack[SerdeFields]) -> StoreSpec:
     """Return a store of rows by key; the serdes replace those that the user did not give.
 
     Raises: ConfigError when the user's store is of another kind.
     """
-    fields, supplier = _fields(graph, table.options, key_serde, value_serde), _supplier(table.options, "KeyValue")
+    fields, supplier = _fields(graph, table.options, serdes), _supplier(table.options, "KeyValue")
     if supplier is None:
         return StoreSpec(name, "timestamped_key_value", headers=_headers(None, fields), **fields)
     if table.options.is_versioned:
@@ -129,29 +122,24 @@ def lazy_table(
     return TableFlow(node.id, name, key_serde, value_serde, sources, table.store_name)
 
 
-def window_store(
-    graph: GraphBuilder,
-    table: Materialization,
-    name: str,
-    windows: GroupWindows,
-    *,
-    emit_on_close: bool,
-    key_serde: Serde | None = None,
-    value_serde: Serde | None = None,
+def aggregate_store(
+    graph: GraphBuilder, table: Materialization, name: str, grouped: Windowing, **serdes: Unpack[SerdeFields]
 ) -> StoreSpec:
-    """Return a store of rows by key and window, retained as long as late records may come.
+    """Return a store of rows by key, and by window if there are any: then retained as long as late records may come.
 
     A user's store keeps its own retention, as in Kafka Streams, which checks that of the options if there is one.
 
     Raises: ConfigError when the retention is shorter than that, or the user's store is of another kind.
     """
-    options = table.options
+    options, windows = table.options, grouped.windows
+    if windows is None:
+        return row_store(graph, table, name, **serdes)
     supplier = _supplier(options, "Session" if isinstance(windows, SessionWindows) else "Window")
-    fields = _fields(graph, options, key_serde, value_serde)
+    fields = _fields(graph, options, serdes)
     least, reason, java = _least_retention(name, windows)
     retention = least if options.retention is None else duration_ms(options.retention, "retention")
     by_key = isinstance(windows, SlidingWindows | SessionWindows)  # their stores have an index by key, too
-    kept, extra = retention, {"time_ordered": True, "indexed": by_key} if emit_on_close else {}
+    kept, extra = retention, {"time_ordered": True, "indexed": by_key} if grouped.emit_on_close else {}
     if supplier is not None:
         fields["persistent"], kept = supplier.persistent, supplier.retention_ms or retention
         extra = dict(with_times(supplier).extra)
@@ -159,7 +147,7 @@ def window_store(
     if retention < least:
         fact = f'store "{name}" retains windows for {retention} ms, less than {reason} ({least} ms)'
         raise ConfigError(fact, java=f"{java}, retention=[{retention}]")
-    if emit_on_close and by_key:
+    if grouped.emit_on_close and by_key:
         fields["cached"] = False
     headers = _headers(supplier, fields)
     if isinstance(windows, SessionWindows):
@@ -200,13 +188,11 @@ def _cast_error(spec: StoreSpec, other: Family, needed: Family) -> str:
     return f"class {name} cannot be cast to class {wanted} ({name} and {wanted} are in unnamed module of loader 'app')"
 
 
-def _fields(
-    graph: GraphBuilder, options: Materialized, key_serde: Serde | None, value_serde: Serde | None
-) -> StoreFields:
+def _fields(graph: GraphBuilder, options: Materialized, serdes: SerdeFields) -> StoreFields:
     supplier, logging = options.supplier, options.log_fields
     return {
-        "key_serde": options.key_serde or key_serde,
-        "value_serde": options.value_serde or value_serde,
+        "key_serde": options.key_serde or serdes.get("key_serde"),
+        "value_serde": options.value_serde or serdes.get("value_serde"),
         "logged": logging["logged"] and (supplier is None or supplier.logged),  # a user's own store cannot be inspected
         "log_config": logging["log_config"],
         "cached": options.cached,

@@ -192,7 +192,7 @@ class LogFields(TypedDict):
     log_config: tuple[tuple[str, str], ...]
 
 
-class SerdeFields(TypedDict):
+class SerdeFields(TypedDict, total=False):
     """The serdes of a topic or store."""
 
     key_serde: Serde | None

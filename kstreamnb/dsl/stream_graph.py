@@ -16,14 +16,9 @@ from kstreamnb.topology.validation import supplied_stores
 
 
 def transform(graph: GraphBuilder, source: StreamFlow, java: str, operator: Operator, name: str | None) -> StreamFlow:
-    """Add an operator below a stream; serdes hold only for what it leaves unchanged."""
-    node = graph.step(graph.name_or_new(name, f"KSTREAM-{java}-"), operator, source.node)
-    stream = source.then(node)
-    if operator.traits.changes_key:
-        stream.key_serde, stream.rekeyed = None, True
-    if operator.traits.changes_value:
-        stream.value_serde = None
-    return stream
+    """Add an operator below a stream."""
+    node, traits = graph.step(graph.name_or_new(name, f"KSTREAM-{java}-"), operator, source.node), operator.traits
+    return source.then(node, keeps_key=not traits.changes_key, keeps_value=not traits.changes_value)
 
 
 def emit_print(graph: GraphBuilder, source: StreamFlow, options: Printed) -> StreamFlow:
@@ -52,11 +47,7 @@ def emit_process(
     name = name or graph.new_name("KSTREAM-PROCESSVALUES-" if keeps_key else "KSTREAM-PROCESSOR-")
     operator = UserFixedKeyProcessor(supplier) if keeps_key else UserProcessor(supplier)
     node = graph.step(name, operator, source.node, stores=stores, own=supplied_stores(name, supplier))
-    if not keeps_key:
-        return StreamFlow(node.id, name, None, None, source.sources, rekeyed=True)
-    stream = source.then(node)
-    stream.value_serde = None
-    return stream
+    return source.then(node, keeps_key=keeps_key, keeps_value=False)
 
 
 def emit_to(graph: GraphBuilder, source: StreamFlow, topic: TopicName, options: Produced) -> None:
@@ -82,7 +73,7 @@ def emit_to_table(graph: GraphBuilder, source: StreamFlow, table: Materializatio
     """Write ``to_table`` into a graph."""
     name = graph.name_or_new(table.name, "KSTREAM-TOTABLE-")
     store_name = table.new_store(graph, "KSTREAM-TOTABLE-")
-    store = row_store(graph, table, store_name, source.key_serde, source.value_serde)
+    store = row_store(graph, table, store_name, key_serde=source.key_serde, value_serde=source.value_serde)
     parent, sources = source.node, source.sources
     if source.rekeyed:
         node = graph.repartition(name, key_serde=store.key_serde, value_serde=store.value_serde)

@@ -349,9 +349,8 @@ def _declare(
 
 def _call(word: str, kind: str) -> str:
     """Return the call that joins a stream with the other side, for hints."""
-    return f"write {word}({kind}, {', '.join(_JOINS[kind][2])})" + (
-        "; only two streams are joined within windows" if kind != "stream" else ""
-    )
+    rule = "" if kind == "stream" else "; only two streams are joined within windows"
+    return f"write {word}({kind}, {', '.join(_JOINS[kind][2])}){rule}"
 
 
 _JOINS: dict[str, tuple[Emit, type[NamedOptions], tuple[str, ...]]] = {

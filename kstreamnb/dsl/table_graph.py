@@ -67,7 +67,8 @@ def _derive(
         versioned = False if table.explicit else None
         node = replace(node, view=view, computed_from=(source.node,), versioned=versioned)
     else:
-        node = replace(node, **table_fields(row_store(graph, table, store_name, key_serde, value_serde)))
+        store = row_store(graph, table, store_name, key_serde=key_serde, value_serde=value_serde)
+        node = replace(node, **table_fields(store))
     node = graph.add(node, source.node)
     return TableFlow(node.id, node.name, key_serde, value_serde, source.sources, store_name)
 

@@ -266,7 +266,8 @@ class LocalBroker(Closing):
 
     def _access(self, controller: str) -> dict[str, str]:
         """Return the settings of the listener for `users`, and of access control."""
-        known = "".join(f" user_{name}={json.dumps(password)}" for name, password in self.users.items())
+        quoted = {name: json.dumps(password, ensure_ascii=False) for name, password in self.users.items()}
+        known = "".join(f" user_{name}={text}" for name, text in quoted.items())
         login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
         plain, guarded, inside = self.bootstrap_servers, self._guarded, controller
         return {

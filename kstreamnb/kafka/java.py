@@ -73,11 +73,10 @@ def kafka_jars(version: str = KAFKA_VERSION) -> Path:
             hint = "the first start of a local broker needs access to Maven Central"
             raise BrokerError(fact, detail=(failure or "")[-2000:], hint=hint)
         if version in _CHECKSUMS and checksum(Path(work, "lib")) != _CHECKSUMS[version]:
-            raise BrokerError(
-                f"the jars of Kafka {version} differ from those that were published",
-                detail="their checksums do not match: a mirror or a proxy may have changed them",
-                hint=f"check the mirror of Maven Central, or put verified jars into {home}",
-            )
+            fact = f"the jars of Kafka {version} differ from those that were published"
+            detail = "their checksums do not match: a mirror or a proxy may have changed them"
+            hint = f"check the mirror of Maven Central, or put verified jars into {home}"
+            raise BrokerError(fact, detail=detail, hint=hint)
         with suppress(OSError):  # another process was faster: its copy is as good
             Path(work, "lib").rename(home)
     return home

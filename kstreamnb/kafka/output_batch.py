@@ -137,10 +137,10 @@ class BatchHistory:
             raise CheckpointError(fact, detail=detail, hint="use the latest checkpoint, or reset the application")
         source = checksum_of(entry)
         if batch == last.batch and source != last.source:
+            fact = f'batch {batch} of "{self.application}" was published with different input'
+            detail = f"its input offsets have checksum {source}, but {self.place} has {last.source}"
             raise CheckpointError(
-                f'batch {batch} of "{self.application}" was published with different input',
-                detail=f"its input offsets have checksum {source}, but {self.place} has {last.source}",
-                hint="use the checkpoint that wrote it, or reset the application",
+                fact, detail=detail, hint="use the checkpoint that wrote it, or reset the application"
             )
         self._refuse_gap(last.batch - bool(last.lacking), batch)
         return batch == last.batch and not last.lacking
@@ -148,13 +148,12 @@ class BatchHistory:
     def _refuse_gap(self, last: int, batch: int) -> None:
         missing = [number for number in range(last + 1, batch) if number not in self.without_output]
         if missing:
-            span = f"batch {missing[0]}" if len(missing) == 1 else f"batches {missing[0]} to {missing[-1]}"
-            raise DataLossError(
-                f'{span} of "{self.application}" {"is" if len(missing) == 1 else "are"} missing in {self.place}',
-                detail=f"{self.place} has batch {last}, the checkpoint continues with batch {batch}: it was "
-                "restored from an older copy, is a mirror that lags, or got these batches in another way",
-                hint=f"restore {self.place} up to there, or reset the application",
-            )
+            alone, of = len(missing) == 1, f'of "{self.application}"'
+            span = f"batch {missing[0]} {of} is" if alone else f"batches {missing[0]} to {missing[-1]} {of} are"
+            detail = f"{self.place} has batch {last}, the checkpoint continues with batch {batch}: it was restored from"
+            detail += " an older copy, is a mirror that lags, or got these batches in another way"
+            hint = f"restore {self.place} up to there, or reset the application"
+            raise DataLossError(f"{span} missing in {self.place}", detail=detail, hint=hint)
 
 
 def checksum_of(entry: str) -> str:

@@ -1,10 +1,18 @@
-"""Prepares a record for sending: converts it to bytes and applies the user's partitioner."""
+"""Converts a record to bytes, applies the user's partitioner, and reports the delivery, for all producers."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TypeAlias
+
 from kstreamnb.core.codec import StreamPartitioner, to_bytes
+from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import PartitionError, SerdeError
+
+DeliveryCallback: TypeAlias = Callable[[TopicRecord | None, Exception | None], None]
+"""``delivered(record, error)``: the record with its partition and offset, or the error."""
 
 
 def record_bytes(
@@ -44,6 +52,16 @@ def checked_partition(
         detail = f"it has {partitions} partitions, from 0 to {partitions - 1}"
         raise PartitionError(fact, detail=detail, hint="choose exactly one partition, or None to let the key choose")
     return chosen
+
+
+def complete(future: Future[TopicRecord], outcome: TopicRecord | Exception, delivered: DeliveryCallback | None) -> None:
+    """Report to a future and a callback that a record was delivered, or why it was not."""
+    if isinstance(outcome, Exception):
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)
+    if delivered is not None:
+        delivered(*((None, outcome) if isinstance(outcome, Exception) else (outcome, None)))
 
 
 class RoundRobin:

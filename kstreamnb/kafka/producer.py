@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from datetime import timedelta
 from functools import partial
 from itertools import repeat
-from typing import Self, TypeAlias
+from typing import Self
 
 import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -35,10 +35,7 @@ from kstreamnb.kafka.client import (
     shown_servers,
 )
 from kstreamnb.kafka.output_batch import OutputColumns
-from kstreamnb.kafka.partitioners import checked_partition, record_bytes
-
-DeliveryCallback: TypeAlias = Callable[[TopicRecord | None, Exception | None], None]
-"""``delivered(record, error)``: the record with its partition and offset, or the error."""
+from kstreamnb.kafka.partitioners import DeliveryCallback, checked_partition, complete, record_bytes
 
 _PATIENCE = {"topic.metadata.propagation.max.ms": 5000}  # how long a topic may be unknown; 30 s by default
 _TUNING = {"linger.ms": 5, "compression.type": "lz4", "enable.idempotence": True, **_PATIENCE}
@@ -133,13 +130,10 @@ class RecordProducer:
 
         def report(error: KafkaError | None, message: Message) -> None:
             if error is not None:
-                failure = kafka_error(f'sending to topic "{topic}"', error, self.servers)
-                future.set_exception(failure)
-            else:
-                position = message.partition(), message.offset(), message.timestamp()[1]
-                future.set_result(TopicRecord(topic, *position, key, value, headers))
-            if delivered is not None:
-                delivered(None, failure) if error is not None else delivered(future.result(), None)
+                complete(future, kafka_error(f'sending to topic "{topic}"', error, self.servers), delivered)
+                return
+            position = message.partition(), message.offset(), message.timestamp()[1]
+            complete(future, TopicRecord(topic, *position, key, value, headers), delivered)
 
         arguments: dict[str, object] = {"headers": list(headers), "on_delivery": report}
         if partition is not None:

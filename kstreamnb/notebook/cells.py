@@ -250,9 +250,8 @@ class Cells:
         for declaration in declarations:
             for parent, name in others[declaration.identity.group].items():
                 if parent in declaration.parents:
-                    reasons[declaration] = _outdated(
-                        declaration, f'was made from an earlier "{name}"', f'"{name}" changed'
-                    )
+                    about = f'was made from an earlier "{name}"'
+                    reasons[declaration] = _outdated(declaration, about, f'"{name}" changed')
             for function in functions_of(declaration):
                 cell, text = self._texts.get(file_of(function) or "", (None, ""))
                 if self.sources.get(cell, text) != text and not self._is_defined_again(function, cell):
@@ -282,11 +281,8 @@ class Cells:
     def _is_defined_again(self, function: object, cell: Hashable) -> bool:
         """Return True if a cell, as it ran last, defines the same function."""
         newest = (cell, self.sources[cell])
-        return any(
-            self._texts.get(file_of(thing) or "") == newest and same_code(thing, function)
-            for thing in list(self.shell.user_ns.values())
-            if callable(thing)
-        )
+        called = filter(callable, list(self.shell.user_ns.values()))
+        return any(self._texts.get(file_of(each) or "") == newest and same_code(each, function) for each in called)
 
     def _warn_of_missing_ids(self) -> None:
         """Warn once, if the front end sends no cell ids, that a cell which ran again has declared its part twice."""

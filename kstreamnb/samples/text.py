@@ -25,7 +25,7 @@ from kstreamnb.core.tables import text_table
 from kstreamnb.core.time import duration_ms, format_ms, instant_ms
 from kstreamnb.errors import ConfigError
 from kstreamnb.frame_cells import timestamp_ms
-from kstreamnb.hints import unknown
+from kstreamnb.hints import expect_known
 from kstreamnb.samples.columns import UNASSIGNED, number_offsets
 
 COLUMNS = ("topic", "key", "value", "time", "partition", "offset", "headers")
@@ -223,9 +223,7 @@ def record_cells(rows: Sequence[TopicRecord], names: Sequence[str]) -> list[list
         "offset": lambda row: str(row.offset),
         "headers": lambda row: _format_headers(row.headers),
     }
-    for name in names:
-        if name not in writers:
-            raise unknown("column", name, writers, error=ConfigError)
+    expect_known("column", names, writers, error=ConfigError)
     return [[writers[name](row) for name in names] for row in rows]
 
 

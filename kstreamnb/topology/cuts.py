@@ -36,11 +36,12 @@ def cuts_of(description: TopologyDescription) -> tuple[Cut, ...]:
     internal = internal_topics(description)
     written = ((sub, node) for sub in description.subtopologies for node in sub.nodes if node.topic is not None)
     writers = grouped(written, lambda writer: writer[1].topic)
-    cuts = []
+    cuts, nodes = [], description.nodes()
     for after in description.subtopologies:
         for topic in (topic for node in after.nodes for topic in node.topics):
             for id_, of_group in grouped(writers.get(topic, ()), lambda writer: writer[0].id).items():
-                why, short = _reason(topic, id_, after.id, [sink for _, sink in of_group], internal, description)
+                sinks = [sink for _, sink in of_group]
+                why, short = _reason(topic, id_, after.id, sinks, topic in internal, nodes)
                 cuts.append(Cut(topic, id_, after.id, why, short))
     return tuple(sorted(cuts, key=lambda cut: (cut.before, cut.after)))
 
@@ -59,16 +60,15 @@ def _reason(
     before: int,
     after: int,
     sinks: list[DescribedNode],
-    internal: frozenset[str],
-    description: TopologyDescription,
+    is_internal: bool,
+    nodes: Mapping[str, DescribedNode],
 ) -> tuple[str, str | None]:
     if before == after:
         return f"sub-topology {after} reads topic {topic} back, which it writes itself", "read back"
     if direction := _foreign_key(topic):
         return f"foreign-key join: {direction} through topic {topic}", f"foreign-key join: {direction}"
-    if topic not in internal:
+    if not is_internal:
         return f"sub-topology {after} reads topic {topic}, which sub-topology {before} writes", None
-    nodes = description.nodes()
     changers = dict.fromkeys(name for sink in sinks for name in _key_changers(nodes, sink))
     if not changers:
         return f"repartition asked for: through topic {topic}", "repartition asked for"

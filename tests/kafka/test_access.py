@@ -30,7 +30,7 @@ from tests.kafka.apps import PATIENCE_S, Bench, counting, counts, final
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
-PASSWORD = 'pass "word" \\ 1'
+PASSWORD = 'päss "word" \\ 1 €'
 TOPIC, GROUP, TRANSACTION = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID
 
 
@@ -177,7 +177,8 @@ def test_commands_sign_in_with_the_properties_of_kafkas_tools(guarded: LocalBrok
     ks.kafka.Admin(guarded.bootstrap_servers).create_topic("signed")
     _allow(guarded, TOPIC, "signed", "READ")
     ks.kafka.produce(guarded.bootstrap_servers, [ks.TopicRecord("signed", 0, 0, 5, "a", 1)])
-    password = json.dumps(PASSWORD).replace("\\", 2 * "\\")  # quoted for the login module, then for the file
+    quoted = json.dumps(PASSWORD, ensure_ascii=False)  # for the login module
+    password = json.dumps(quoted)[1:-1]  # with the escapes of the file
     file = tmp_path / "client.properties"
     file.write_text(
         "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"

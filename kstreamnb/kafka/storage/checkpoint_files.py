@@ -10,7 +10,7 @@ import re
 import shutil
 from abc import ABC, abstractmethod
 from contextlib import suppress
-from functools import cached_property
+from functools import cache
 from pathlib import Path
 from typing import Protocol, TypeAlias
 from urllib.parse import quote
@@ -165,15 +165,11 @@ class LocalFiles(CheckpointFiles):
         self.folder, self.name = folder, folder.name
         self.address = f"file:{folder.absolute()}"
 
-    @cached_property
+    @property
     def plain_address(self) -> str:
         """The address; that of a link to the folder if its path has letters that URIs escape, such as blanks."""
         folder = self.folder.absolute()
-        if quote(str(folder)) == str(folder):
-            return self.address
-        link = temp_dir("checkpoint") / "link"
-        link.symlink_to(folder)
-        return f"file:{link}"
+        return self.address if quote(str(folder)) == str(folder) else f"file:{_link_to(folder)}"
 
     def read(self, name: str) -> bytes | None:
         """Return the content of a file; None if there is none."""
@@ -294,6 +290,14 @@ def local_folder(checkpoint: object) -> Path | None:
         fact = f'checkpoint "{checkpoint}" is not an absolute path of this machine'
         raise ConfigError(fact, hint='write it as "file:/folder"')
     return Path(path)
+
+
+@cache
+def _link_to(folder: Path) -> Path:
+    """Make one link to a folder, which is removed when this process ends."""
+    link = temp_dir("checkpoint") / "link"
+    link.symlink_to(folder)
+    return link
 
 
 def to_files(checkpoint: Checkpoint) -> CheckpointFiles:

@@ -269,9 +269,8 @@ class ClusterDriver(Closing):
             result = application._read_serdes(topic)  # noqa: SLF001
             if result is not None:
                 return result
-        read = ", ".join(
-            dict.fromkeys(t for a in self.applications.values() for s in a.topology.sources() for t in s.topics)
-        )
+        sources = [source for each in self.applications.values() for source in each.topology.sources()]
+        read = ", ".join(dict.fromkeys(topic for source in sources for topic in source.topics))
         raise EngineError(f'no application reads topic "{topic}"', hint=f"they read {read or 'no topics'}")
 
     def _written_serdes(self, topic: str) -> tuple[Serde, Serde]:

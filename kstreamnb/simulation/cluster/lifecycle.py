@@ -174,7 +174,7 @@ class ApplicationLifecycle:
 
     def _guarded(self, work: Callable[[StreamThread], object]) -> None:
         """Run *work* on the thread; if it fails, crash or restart as the uncaught handler decides."""
-        commits = sum(event.kind == "committed" for event in self._events) if self._cluster.verifies else 0
+        before = len(self._events)
         try:
             work(self._running_thread())
         except InjectedCrash as crash:
@@ -187,7 +187,7 @@ class ApplicationLifecycle:
             self.restart()
             self._guarded(work)
             return
-        if self._cluster.verifies and sum(event.kind == "committed" for event in self._events) > commits:
+        if self._cluster.verifies and any(event.kind == "committed" for event in self._events[before:]):
             self._check()
 
     def _continues_after(self, error: Exception) -> bool:

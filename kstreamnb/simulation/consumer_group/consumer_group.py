@@ -274,11 +274,7 @@ class ConsumerGroup(OffsetTable):
         """
         check_arguments(ConsumerGroup.commit, locals())
         member = self._member(name)
-        own = {
-            partition: member.positions[partition]
-            for partition in self._sorted(member.owned)
-            if partition in member.positions
-        }
+        own = {each: member.positions[each] for each in self._sorted(member.owned) if each in member.positions}
         self.committed |= {partition: (offset, metadata) for partition, offset in own.items()}
         self._log_event("committed", name, own, ", ".join(map(str, own.values())))
         return own

@@ -89,12 +89,8 @@ class GroupPositions(OffsetTable, tuple[Position, ...]):
         """Yield one row per partition."""
         for each in self:
             numbers = (each.committed, each.position, each.high, each.end, each.lag)
-            yield (
-                each.partition,
-                each.owner,
-                *("" if number is None else str(number) for number in numbers),
-                each.metadata,
-            )
+            texts = ("" if number is None else str(number) for number in numbers)
+            yield each.partition, each.owner, *texts, each.metadata
 
     @property
     def offset_rows(self) -> Iterator[OffsetRow]:

@@ -14,11 +14,10 @@ from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.time import duration_ms, format_duration
 from kstreamnb.errors import BufferExhaustedError, ConfigError, EngineError, KStreamError
-from kstreamnb.kafka.partitioners import record_bytes
+from kstreamnb.kafka.partitioners import DeliveryCallback, complete, record_bytes
 from kstreamnb.topology.nodes import grouped
 
-if TYPE_CHECKING:  # a log makes its producers; the callback's module needs the client of Kafka
-    from kstreamnb.kafka.producer import DeliveryCallback
+if TYPE_CHECKING:  # a log makes its producers
     from kstreamnb.simulation.log.log import Log
 
 _NUMBERED = 5
@@ -267,10 +266,10 @@ class LogProducer:
             reason = "has no leader" if self._leader(batch) is None else "was not reached"
             for each in [each for each in batch.records if each.since_ms + self._timeout_ms <= now]:
                 batch.records.remove(each)
-                _notify(each, EngineError(
-                    f'a record for topic "{each.topic}" was not delivered within {format_duration(self._timeout_ms)}',
-                    detail=f'partition "{each.topic}-{each.partition}" {reason}', java="TimeoutException",
-                ))  # fmt: skip
+                fact = f'a record for topic "{each.topic}" was not delivered within {format_duration(self._timeout_ms)}'
+                detail = f'partition "{each.topic}-{each.partition}" {reason}'
+                error = EngineError(fact, detail=detail, java="TimeoutException")
+                complete(each.future, error, each.delivered)
             if not batch.records:
                 self._batches.remove(batch)
 
@@ -352,13 +351,4 @@ class LogProducer:
         for answer in arrived:
             if isinstance(answer.outcome, TopicRecord):
                 self._latencies_ms.append(now - answer.record.since_ms)
-            _notify(answer.record, answer.outcome)
-
-
-def _notify(each: _Waiting, outcome: TopicRecord | Exception) -> None:
-    if isinstance(outcome, Exception):
-        each.future.set_exception(outcome)
-    else:
-        each.future.set_result(outcome)
-    if each.delivered is not None:
-        each.delivered(*((None, outcome) if isinstance(outcome, Exception) else (outcome, None)))
+            complete(answer.record.future, answer.outcome, answer.record.delivered)

@@ -136,12 +136,12 @@ class RecordBatch:
 
     @classmethod
     def of_columns(
-        cls, topic: str, partition: int | Numbers, order: OrderKey, columns: Sequence[list[Any]], *, kafka: bool
+        cls, topic: str, partition: int | Numbers, order: OrderKey, columns: Sequence[list[Any]], **fields: Any
     ) -> RecordBatch:
-        """Return a batch of produced records, whose columns are timestamp, key, value and headers."""
+        """Return a batch of records, whose columns are timestamp, key, value and headers, with further fields."""
         timestamps, keys, values, headers = columns
         times, kept = np.asarray(timestamps, np.int64), headers if any(headers) else None
-        return cls(topic, partition, order, times, keys, values, kept, kafka=kafka)
+        return cls(topic, partition, order, times, keys, values, kept, **fields)
 
     def __len__(self) -> int:
         return len(self.keys)

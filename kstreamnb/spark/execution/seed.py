@@ -56,15 +56,9 @@ def pending_batches(folder: str) -> Iterator[RecordBatch]:
     for (topic, partition), rows in sorted(records.items()):
         timestamps, keys, values, headers = (list(column) for column in zip(*rows, strict=True))
         zeros = np.zeros(len(rows), np.int64)
-        yield RecordBatch(
-            topic,
-            partition,
-            OrderKey(zeros + _FIRST, zeros, np.arange(len(rows)), zeros),
-            np.asarray(timestamps, np.int64),
-            _serialized(keys),
-            _serialized(values),
-            headers if any(headers) else None,
-        )
+        order = OrderKey(zeros + _FIRST, zeros, np.arange(len(rows)), zeros)
+        columns = timestamps, _serialized(keys), _serialized(values), headers
+        yield RecordBatch.of_columns(topic, partition, order, columns)
 
 
 def _serialized(column: list[Any]) -> list[SerializedValue | None]:

@@ -211,11 +211,8 @@ def _lateness(deployment: Deployment, placed: TaskPlacement | Replica, arrivals:
     Topics with a timestamp extractor do not count: their batches hold the timestamps before extraction.
     """
     extracted = extracted_topics(deployment.applications[placed.application])
-    late = [
-        arrival.batch.order.max_timestamp - arrival.batch.timestamps
-        for arrival in arrivals
-        if arrival.batch.offsets is not None and len(arrival.batch) and arrival.batch.topic not in extracted
-    ]
+    batches = [arrival.batch for arrival in arrivals if arrival.batch.offsets is not None and len(arrival.batch)]
+    late = [each.order.max_timestamp - each.timestamps for each in batches if each.topic not in extracted]
     every = np.concatenate(late) if late else np.zeros(1, np.int64)
     return float(every.mean()), float(every.max())
 

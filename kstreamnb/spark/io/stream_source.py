@@ -354,19 +354,9 @@ def _rows(
         order = extractor.of(name, partition, zip(offsets, timestamps, *readable, headers, strict=True))
     keys_order = root_order(timestamps if order is None else order, offsets, rank, before.get((topic, partition), -1))
     before[topic, partition] = int(keys_order.max_timestamp[-1])
-    batch = RecordBatch(
-        name,
-        partition,
-        keys_order,
-        np.asarray(timestamps, np.int64),
-        keys,
-        values,
-        headers if any(headers) else None,
-        np.asarray(offsets, np.int64),
-        clock_ms=clock_ms,
-        raw=raw,
-    )
-    blob = pack(batch)
+    columns, known = (timestamps, keys, values, headers), np.asarray(offsets, np.int64)
+    fields = {"offsets": known, "clock_ms": clock_ms, "raw": raw}
+    blob = pack(RecordBatch.of_columns(name, partition, keys_order, columns, **fields))
     for target in _targets(deployment, input_partition):
         yield deployment.routing_key_at(0, target), target, rank, seq, blob
 

@@ -21,12 +21,7 @@ from kstreamnb.runtime.context.config import Config
 from kstreamnb.spark.contracts import from_json, to_json
 from kstreamnb.spark.execution.cyclic_task import single_tasks
 from kstreamnb.spark.execution.seed import FOLDER, write_pending, write_seed
-from kstreamnb.spark.operations.application_state import (
-    FoundState,
-    application_on,
-    find_state,
-    row_counts,
-)
+from kstreamnb.spark.operations.application_state import FoundState, application_on, find_state, row_counts
 from kstreamnb.spark.planning.placement import plan_deployment, useful_partitions
 from kstreamnb.spark.state.checkpoint_manifest import manifest_of, write_manifest
 from kstreamnb.topology.topology import Topology

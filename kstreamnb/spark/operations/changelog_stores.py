@@ -13,12 +13,7 @@ from kstreamnb.errors import StateError, expect_known
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.task.initial_state import InitialState
 from kstreamnb.spark.execution.cyclic_task import single_tasks
-from kstreamnb.spark.operations.application_state import (
-    application_on,
-    find_state,
-    row_counts,
-    stores_over,
-)
+from kstreamnb.spark.operations.application_state import application_on, find_state, row_counts, stores_over
 from kstreamnb.spark.operations.state_checks import readable_stores
 from kstreamnb.spark.planning.placement import plan_deployment
 from kstreamnb.spark.state.store_view import StoreView

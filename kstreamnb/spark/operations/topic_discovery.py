@@ -66,12 +66,9 @@ class TopicDiscovery:
         ]
         if not found:
             return False
+        before, options = self._manifest, self._query.deployment.options
         deployment = plan_deployment(
-            self._manifest.query,
-            [application],
-            self._manifest.spark_partitions,
-            options=self._query.deployment.options,
-            known_keys=self._manifest.groups,
+            before.query, [application], before.spark_partitions, options=options, known_keys=before.groups
         )
         manifest = manifest_of(deployment)
         check_compatible(self._manifest, manifest)
@@ -99,14 +96,10 @@ def application_over(
             if topic not in topics and topic not in topology.internal_topics:
                 planned = {sink.topic for sink in topology.sinks()}
                 others = sorted(name for name in {*topics} - own - planned if not name.startswith("__"))
+                detail = f"source {source.name} reads it; the cluster has {nearest(topic, others) or 'no topics'}"
+                hint = "create it with ks.kafka.Admin; topics that this user cannot READ are not listed"
                 raise unknown(
-                    "topic",
-                    topic,
-                    others,
-                    error=UnknownTopicError,
-                    detail=f"source {source.name} reads it; the cluster has {nearest(topic, others) or 'no topics'}",
-                    hint="create it with ks.kafka.Admin; topics that this user cannot READ are not listed",
-                    origin=source.origin,
+                    "topic", topic, others, error=UnknownTopicError, detail=detail, hint=hint, origin=source.origin
                 )
     known = {topic: n for topic, n in topics.items() if topic not in own}
     return plan_application(topology, settings, known, direct=False, split=split)

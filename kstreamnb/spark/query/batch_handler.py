@@ -231,11 +231,9 @@ class BatchAction:
         self._clock_ahead = ahead
 
     def _of_sink(self, cause: BaseException, batch: int) -> SinkError:
-        error = SinkError(
-            f'the sink of "{self.log.application}" failed with {reason_of(cause)}',
-            detail=f"it was writing batch {batch}",
-            hint="fix the sink and call query.restart(); the batch is delivered again",
-        )
+        fact = f'the sink of "{self.log.application}" failed with {reason_of(cause)}'
+        hint = "fix the sink and call query.restart(); the batch is delivered again"
+        error = SinkError(fact, detail=f"it was writing batch {batch}", hint=hint)
         error.__cause__ = cause
         return error
 

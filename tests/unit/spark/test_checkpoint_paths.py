@@ -35,3 +35,9 @@ def test_spark_reads_the_state_in_a_folder_with_blanks_through_a_link(tmp_path: 
     assert re.fullmatch(r"[\w./-]+", str(link), re.ASCII)
     assert b"v1" == (link / "offsets" / "3").read_bytes()
     assert f"file:{tmp_path}/Läden 100%" == other.address
+
+
+def test_a_folder_with_blanks_has_one_link_however_often_its_state_is_read(tmp_path: Path) -> None:
+    """Each link has a temporary folder, whose lock is an open file."""
+    addresses = {to_files(tmp_path / "my shop").plain_address for _ in range(3)}
+    assert 1 == len(addresses)
