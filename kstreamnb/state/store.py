@@ -296,8 +296,7 @@ class Store(Generic[RawKey, Row]):
         """Return Kafka's changelog bytes of a row; a timestamped row's time is the record's timestamp, not in the
         bytes.
         """
-        value = self._logged_value(row)
-        return self._key_bytes(raw_key), None if value is None else self.values.to_bytes(value)
+        return self._key_bytes(raw_key), self.values.to_bytes(self._logged_value(row))
 
     def _wire_value(self, row: Any) -> Any:
         """Return the value of a row without its timestamp."""

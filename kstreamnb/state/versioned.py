@@ -144,13 +144,9 @@ class VersionedRows(Store[SegmentKey, Any]):
     def _index(self, raw_key: SegmentKey | None, *, gone: bool) -> None:
         if raw_key is None or raw_key[1] == LATEST_ROW or self._table is not None:
             return
-        key, segment = raw_key
-        if gone:
-            self._segments_of.remove(key, segment)
-            self._keys_of.remove(segment, raw_key)
-        else:
-            self._segments_of.add(key, segment)
-            self._keys_of.add(segment, raw_key)
+        segments, keys = self._segments_of, self._keys_of
+        (segments.remove if gone else segments.add)(*raw_key)
+        (keys.remove if gone else keys.add)(raw_key[1], raw_key)
 
     def row(self, key: object, as_of: int | None = None) -> tuple[object, int] | None:
         """Return ``(value, timestamp)`` of the latest version, or of the one valid at a time, as operators read it."""

@@ -277,12 +277,10 @@ def _flag(name: str, value: object) -> bool:
 
 def _check_like_default(name: str, value: object) -> None:
     """Check a value if Kafka's default is a number or a flag, even if the setting has no effect here."""
-    setting = streams_settings().get(name)
-    if setting is None:
-        return
-    if setting.default in ("true", "false"):
+    default = streams_settings()[name].default if name in streams_settings() else ""
+    if default in ("true", "false"):
         _flag(name, value)
-    elif setting.default.lstrip("-").isdigit():
+    elif default.lstrip("-").isdigit():
         whole(name, value, least=-MAX_TIME_MS)
 
 
