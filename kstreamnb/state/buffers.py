@@ -103,10 +103,9 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
 
     def write(self, raw_key: Hashable | None, row: BufferedChange | None) -> None:
         """Change one row and note it; None deletes."""
-        self._note(raw_key, self.raw.get(raw_key), row)
         if self._changes is not None:
             self._dirty[raw_key] = self.context.timestamp()
-        self.apply(raw_key, row)
+        self.change(raw_key, row)
 
     def apply(self, raw_key: Hashable | None, row: BufferedChange | None) -> None:
         """Change one row silently; None deletes."""
@@ -205,9 +204,7 @@ class JoinBuffer(_TimedStore[JoinKey, Any]):
         if time < observed_ms - self.grace_ms:
             return False
         sequence = sequence + 1 & _SEQUENCE_MASK
-        clock = (max(observed_ms, time), sequence)
-        self._note(None, self.raw.get(None), clock)
-        self.apply(None, clock)
+        self.change(None, (max(observed_ms, time), sequence))
         row = (self.values.encode(value), headers, metadata)
         self.write((time, self.keys.encode(key), sequence), row)
         return True
@@ -287,7 +284,7 @@ class PendingJoins(_TimedStore[PendingKey, tuple[object, ...]]):
     def entries(self) -> Iterator[tuple[int, bool, object, list[object]]]:
         """Yield timestamp, side, key and values of all entries in order; entries may be discarded meanwhile."""
         for timestamp in self._times.times():
-            at_once = self._times.at(timestamp)
+            at_once: list[Any] = list(self._times[timestamp])
             for raw_key in sorted(at_once, key=self._rank) if len(at_once) > 1 else at_once:
                 values = self.raw.get(raw_key)
                 if values is not None:

@@ -249,6 +249,11 @@ class Store(Generic[RawKey, Row]):
         if record is not None:
             record(raw_key, old, row)
 
+    def change(self, raw_key: RawKey | None, row: Any) -> None:
+        """Change one row and note it for the journal, but not for the changelog; None deletes."""
+        self._note(raw_key, self.raw.get(raw_key), row)
+        self.apply(raw_key, row)
+
     def apply(self, raw_key: RawKey | None, row: Row | None) -> None:
         """Change one row silently, as undo, redo, deltas and restoring do; None deletes."""
         came_or_went = (raw_key in self.raw) == (row is None)

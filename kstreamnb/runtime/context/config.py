@@ -215,7 +215,8 @@ class Config:
                 _check_like_default(name, value)
                 others[name] = value
             else:
-                raise _unknown(name, known)
+                detail = f"{existing(sorted(known), name)}, and Kafka's dotted names"
+                raise unknown("setting", name, sorted(known), error=ConfigError, detail=detail)
         return cls(**{**chosen, "others": {**others, **chosen.get("others", {})}})
 
     def dotted(self) -> dict[str, Any]:
@@ -282,8 +283,3 @@ def _check_like_default(name: str, value: object) -> None:
         _flag(name, value)
     elif default.lstrip("-").isdigit():
         whole(name, value, least=-MAX_TIME_MS)
-
-
-def _unknown(name: str, known: set[str]) -> ConfigError:
-    detail = f"{existing(sorted(known), name)}, and Kafka's dotted names"
-    return unknown("setting", name, sorted(known), error=ConfigError, detail=detail)
