@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from kstreamnb.core.operator import BindContext, Forward, Operator, Process, TableView
+from kstreamnb.core.operator import BindContext, Forward, GetRow, Operator, Process, TableView
 from kstreamnb.core.record import Headers
 from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.core.traits import BufferTraits, JoinTraits, KeyValueMapper, OperatorTraits, ValueJoiner
@@ -272,7 +272,7 @@ class StreamTableJoin(Operator):
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
         get, drop, left, select = self.view.bind(context), context.drop, self.left, self.key_selector
-        lookup = get if self.view.versioned else lambda key, timestamp: get(key)
+        lookup: GetRow = get if self.view.versioned else lambda key, timestamp: get(key)
         combine = combiner(self.joiner, with_key=self.with_key)
 
         def join(key: object, value: object, timestamp: int, headers: Headers) -> None:

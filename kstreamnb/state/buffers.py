@@ -105,7 +105,7 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
         """Change one row and note it; None deletes."""
         if self._changes is not None:
             self._dirty[raw_key] = self.context.timestamp()
-        self.change(raw_key, row)
+        self._update(raw_key, row)
 
     def apply(self, raw_key: Hashable | None, row: BufferedChange | None) -> None:
         """Change one row silently; None deletes."""
@@ -204,7 +204,7 @@ class JoinBuffer(_TimedStore[JoinKey, Any]):
         if time < observed_ms - self.grace_ms:
             return False
         sequence = sequence + 1 & _SEQUENCE_MASK
-        self.change(None, (max(observed_ms, time), sequence))
+        self._update(None, (max(observed_ms, time), sequence))
         row = (self.values.encode(value), headers, metadata)
         self.write((time, self.keys.encode(key), sequence), row)
         return True

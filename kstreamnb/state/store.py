@@ -249,7 +249,7 @@ class Store(Generic[RawKey, Row]):
         if record is not None:
             record(raw_key, old, row)
 
-    def change(self, raw_key: RawKey | None, row: Any) -> None:
+    def _update(self, raw_key: RawKey | None, row: Any) -> None:
         """Change one row and note it for the journal, but not for the changelog; None deletes."""
         self._note(raw_key, self.raw.get(raw_key), row)
         self.apply(raw_key, row)

@@ -72,15 +72,15 @@ class VersionedRows(Store[SegmentKey, Any]):
 
     def _put(self, key: object, value: object, timestamp: int) -> int:
         if timestamp > self._observed_ms:
-            self.change(None, timestamp)
+            self._update(None, timestamp)
             find = self._keys_of.between if self._table is None else self._table.keys_between
             for raw_key in list(find(0, (timestamp - self.history_ms) // self._segment_ms - 1)):
-                self.change(raw_key, None)
+                self._update(raw_key, None)
         latest = self.raw.get((key, LATEST_ROW))
         if latest is not None and timestamp >= latest[1]:
             if timestamp > latest[1]:
                 self._end(key, latest[0], latest[1], timestamp)
-            self.change((key, LATEST_ROW), None if value is None else (value, timestamp))
+            self._update((key, LATEST_ROW), None if value is None else (value, timestamp))
             return LATEST
         next_ms = None if latest is None else latest[1]
         for segment in self._segments_from(key, timestamp):
@@ -94,7 +94,7 @@ class VersionedRows(Store[SegmentKey, Any]):
             self._end(key, value, timestamp, next_ms)
             return int(next_ms)
         if value is not None:
-            self.change((key, LATEST_ROW), (value, timestamp))
+            self._update((key, LATEST_ROW), (value, timestamp))
         else:  # a deletion of nothing has no later version that ends it: it ends itself
             row = self.raw.get((key, timestamp // self._segment_ms))
             if row is None or row[0] != timestamp:
@@ -109,7 +109,7 @@ class VersionedRows(Store[SegmentKey, Any]):
         if is_new and replaces:
             self._end(key, old, valid_from, timestamp)
         rest = versions[position + 1 if replaces else position :]
-        self.change((key, segment), (next_ms, (*versions[:position], (timestamp, value), *rest)))
+        self._update((key, segment), (next_ms, (*versions[:position], (timestamp, value), *rest)))
         return valid_to
 
     def _end(self, key: object, value: object, valid_from: int, valid_to: int) -> None:
@@ -121,10 +121,10 @@ class VersionedRows(Store[SegmentKey, Any]):
         elif not versions:
             next_ms = valid_from
         if next_ms > valid_from:
-            self.change(raw_key, (next_ms, (*versions, version)))
+            self._update(raw_key, (next_ms, (*versions, version)))
             return
         gap = ((next_ms, None),) if next_ms < valid_from else ()
-        self.change(raw_key, (valid_to, (version, *gap, *versions)))
+        self._update(raw_key, (valid_to, (version, *gap, *versions)))
 
     def apply(self, raw_key: SegmentKey | None, row: Any) -> None:
         """Change one row silently; None deletes."""
