@@ -67,18 +67,10 @@ def encoder(serde: Serde) -> Callable[[Any], Wire]:
         return encoded(write(value))
 
     if isinstance(serde, StringSerde):
-
-        def encode_text(value: object) -> Wire:
-            return value if type(value) is str and value.isascii() else encode_value(value)
-
-        return encode_text
+        return lambda value: value if type(value) is str and value.isascii() else encode_value(value)
     if isinstance(serde, WholeSerde):
         least, most = -(1 << 8 * serde.width - 1), (1 << 8 * serde.width - 1) - 1
-
-        def encode_whole(value: object) -> Wire:
-            return value if type(value) is int and least <= value <= most else encode_value(value)
-
-        return encode_whole
+        return lambda value: value if type(value) is int and least <= value <= most else encode_value(value)
     return encode_value
 
 

@@ -12,7 +12,7 @@ from typing import Protocol, Self
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.signatures import taking
 from kstreamnb.core.time import Clock
-from kstreamnb.errors import ConfigError, ProcessingError, unknown
+from kstreamnb.errors import ConfigError, ProcessingError, expect_known
 
 
 class TimestampExtractor(Protocol):
@@ -190,7 +190,6 @@ def _named(name: str) -> TimestampExtractor:
     )  # fmt: skip
     by_name = {kind.__name__: kind for kind in kinds}
     word = name.rsplit(".", 1)[-1]
-    if word not in by_name:
-        hint = "pass your own extractor as a function"
-        raise unknown("timestamp extractor", word, by_name, error=ConfigError, hint=hint)
+    hint = "pass your own extractor as a function"
+    expect_known("timestamp extractor", [word], by_name, error=ConfigError, hint=hint)
     return by_name[word]()

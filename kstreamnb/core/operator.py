@@ -63,20 +63,17 @@ class BindContext(Protocol):
     def store(self, name: str) -> Any:
         """Return a store connected to this node, or a global store; raises StateError otherwise."""
 
-    def copies(self, store: str | None, serde: Serde) -> Mapping[object, tuple[Any, int]]:
-        """Return the rows of a store of this task by key, to be read only, if they are kept as copies; else none.
+    def kept_rows(self, store: str | None, serde: Serde) -> Mapping[object, tuple[Any, int]]:
+        """Return the rows of a store of this task by key, to be read only; none if it has none in this form.
 
-        The store need not be connected; ``serde`` is the one of its values.
+        The store need not be connected; ``serde`` is the one of its values. A value is in wire form.
         """
 
     def only_reads(self, store: str) -> bool:
         """Return whether a store is a global one, which only its own source fills."""
 
-    def forward_to_all(self) -> Forward:
-        """Return the function that forwards a record to all children, for operators that `fuse`."""
-
-    def forward_to(self, child: str) -> Forward:
-        """Return the function that forwards a record to one child; raises ProcessingError if it does not exist."""
+    def forward_to(self, child: str | None) -> Forward:
+        """Return the function that forwards a record to one child, all for None; raises ProcessingError for others."""
 
     def state_var(self, name: str, initial: object) -> list[Any]:
         """Return a state variable of this node, part of snapshots; its content must be immutable and picklable."""
@@ -213,12 +210,17 @@ class Stateless(Operator):
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
-        block = self.block()
-        lines = ["def process(key, value, timestamp, headers):", *block.render(str, "return")]
-        names: dict[str, Any] = {**block.objects, "forward": forward}
-        exec(compile("\n ".join([*lines, "forward(key, value, timestamp, headers)"]), "<kstreamnb>", "exec"), names)
-        process: Process = names["process"]
-        return process
+        return bound(self.block(), forward)
+
+
+def bound(block: Block, forward: Forward) -> Process:
+    """Return a function of a block's lines, which then forwards to all children unless the block ``ends``."""
+    lines = ["def process(key, value, timestamp, headers):", *block.render(str, "return")]
+    lines += [] if block.ends else ["forward(key, value, timestamp, headers)"]
+    names: dict[str, Any] = {**block.objects, "forward": forward}
+    exec(compile("\n ".join(lines), "<kstreamnb>", "exec"), names)
+    process: Process = names["process"]
+    return process
 
 
 GetRow: TypeAlias = Callable[..., tuple[Any, int] | None]

@@ -66,8 +66,8 @@ class ProcessorContext(Suggesting, Generic[KOut, VOut]):
 
     def __init__(self, context: BindContext, forward: Forward) -> None:
         self.application_id, self.task_id, self.node = context.application_id, context.task_id, context.node
-        self._context, self._to_all = context, forward
-        self._to_child: dict[str, Forward] = {}
+        self._context = context
+        self._forwards: dict[str | None, Forward] = {None: forward}
 
     def forward(self, record: Record[KOut, VOut], child: str | None = None) -> None:
         """Forward a record to all children, or to the named one.
@@ -83,13 +83,10 @@ class ProcessorContext(Suggesting, Generic[KOut, VOut]):
                 f'processor "{self.node}" forwarded a "{type(record).__name__}" instead of a record',
                 hint="forward record.with_value(…), or Record(key, value, timestamp)",
             )
-        if child is None:
-            self._to_all(*record)
-            return
-        to_child = self._to_child.get(child)
-        if to_child is None:
-            to_child = self._to_child[child] = self._context.forward_to(child)
-        to_child(*record)
+        forward = self._forwards.get(child)
+        if forward is None:
+            forward = self._forwards[child] = self._context.forward_to(child)
+        forward(*record)
 
     def get_state_store(self, name: str) -> Any:
         """Return a store connected to this processor, or a global store.

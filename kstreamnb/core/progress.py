@@ -32,7 +32,7 @@ def under_way(unit: str, total: int | None = None, look: Look | None = None) -> 
         ...     done(1)
     """
     watcher = hooks.current().progress
-    return nullcontext(_nobody) if watcher is None else watcher(unit, total, look)
+    return nullcontext(lambda more: None) if watcher is None else watcher(unit, total, look)
 
 
 def pieces(items: _Some, unit: str) -> Iterator[_Some]:
@@ -51,7 +51,3 @@ def pieces(items: _Some, unit: str) -> Iterator[_Some]:
             piece = items[start : start + _PIECE]
             yield piece
             done(len(piece))
-
-
-def _nobody(_more: int) -> None:
-    """Ignore progress: the default watcher."""

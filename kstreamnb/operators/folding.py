@@ -134,11 +134,6 @@ class WindowedFold(Operator):
 
         return late
 
-    def _forgotten(self, timestamp: int) -> ProcessingError:
-        java = f"Timestamp may not be negative. Got: {timestamp}"
-        hint = "use Stores.persistent_timestamped_window_store"
-        return ProcessingError(f'store "{self.store}" keeps no times, and results need them', hint=hint, java=java)
-
     def _results(self, context: BindContext, store: Any, forward: Forward) -> tuple[EmitClosed, Forward | None]:
         """Return functions to forward closed windows and to forward a change at once; None if the operator need not."""
         windows, of_sessions = self.windows, isinstance(self.windows, SessionWindows)
@@ -151,7 +146,10 @@ class WindowedFold(Operator):
             find, span = store.fetch_all, windows.difference_ms + 1
         else:
             find, span, step = store.fetch_all, windows.size_ms, windows.advance_ms
-        last = context.state_var(EMITTED, _NEVER)
+        last, forgets = (
+            context.state_var(EMITTED, _NEVER),
+            f'store "{self.store}" keeps no times, and results need them',
+        )
 
         def emit(close_ms: int, headers: Headers) -> None:
             earliest = 0 if last[0] == _NEVER else last[0] - span + 1
@@ -161,7 +159,8 @@ class WindowedFold(Operator):
             for key, row in find(earliest, latest):
                 aggregate, timestamp = (row, key[2]) if of_sessions else row
                 if timestamp < 0:
-                    raise self._forgotten(timestamp)
+                    java = f"Timestamp may not be negative. Got: {timestamp}"
+                    raise ProcessingError(forgets, hint="use Stores.persistent_timestamped_window_store", java=java)
                 forward(key, Change(aggregate), timestamp, headers)
             last[0] = close_ms
 

@@ -116,7 +116,7 @@ class SubscriptionSend(Operator):
         """Build the closure of one task."""
         key_bytes = context.key_serde(self.foreign_key_serde).serialize
         serde = context.value_serde(self.value_serde)
-        value_bytes, find = serde.serialize, context.copies(self.rows, serde).get
+        value_bytes, find = serde.serialize, context.kept_rows(self.rows, serde).get
         extract: KeyValueMapper = self.foreign_key if self.with_key else lambda key, value: self.foreign_key(value)
         drop, partition, make = context.drop, context.partition, tuple.__new__
         versioned, left = self.versioned, self.left
@@ -227,7 +227,7 @@ class SubscriptionJoin(Operator):
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
         get, make = self.view.bind(context), tuple.__new__
-        find = context.copies(self.rows, context.value_serde(self.value_serde)).get
+        find = context.kept_rows(self.rows, context.value_serde(self.value_serde)).get
 
         def answer(keys: tuple[object, object], message: Subscription, timestamp: int, headers: Headers) -> None:
             foreign_key, primary_key = keys
@@ -278,7 +278,7 @@ class ForeignTableJoin(Operator):
         make = tuple.__new__
         foreign_bytes = context.key_serde(self.foreign_key_serde).serialize
         primary_key = context.key_serde(self.primary_key_serde).deserialize
-        find = context.copies(self.rows, context.value_serde(self.value_serde)).get
+        find = context.kept_rows(self.rows, context.value_serde(self.value_serde)).get
 
         def tell(key: object, change: Change, timestamp: int, headers: Headers) -> None:
             new, _, is_latest = change

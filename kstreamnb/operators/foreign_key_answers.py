@@ -69,8 +69,9 @@ class SubscriptionResolve(Operator):
         return Apart(send, RowKeep(store), resolve, RowSerde(), ResponsePartitioner())
 
     def _bind_find(self, context: BindContext) -> FindRow:
-        get, serde = self.view.bind(context), context.value_serde(self.value_serde)
-        value_bytes, rows = serde.serialize, _stored_rows(self.view, context, serde)
+        view, serde = self.view, context.value_serde(self.value_serde)
+        rows = context.kept_rows(view.store if isinstance(view, MaterializedView) else None, serde)
+        get, value_bytes = view.bind(context), serde.serialize
 
         def find(key: object, expected: bytes | RowHash | None) -> tuple[object, bytes | RowHash | None]:
             data = rows.get(key, NO_ROW)[0] if rows else None
@@ -83,13 +84,6 @@ class SubscriptionResolve(Operator):
             return value, None if data is None else value_hash(data)
 
         return find
-
-
-def _stored_rows(view: TableView, context: BindContext, serde: Serde) -> dict[object, tuple[Any, int]]:
-    """Return the rows of a table's store by key, to be read only; none unless ``serde`` wrote their values."""
-    store = context.store(view.store) if isinstance(view, MaterializedView) else None
-    in_place = None if store is None or context.value_serde(store.spec.value_serde) != serde else store.in_place()
-    return {} if in_place is None else in_place[0]
 
 
 class RowSerde(BytesSerde):

@@ -90,9 +90,8 @@ class MapValues(Stateless):
 
     def block(self) -> Block:
         """Replace the value."""
-        if self.with_key:
-            return Block("value = {mapper}(key, value)", {"value"}, {"mapper": self.mapper})
-        return Block("value = {mapper}(value)", {"value"}, {"mapper": self.mapper})
+        arguments = "key, value" if self.with_key else "value"
+        return Block(f"value = {{mapper}}({arguments})", {"value"}, {"mapper": self.mapper})
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from kstreamnb.core.record import Headers, RecordMetadata, Windowed
 from kstreamnb.core.stores import FlushListener, StoreSpec
@@ -26,14 +26,6 @@ class RowStore(Protocol):
         """Return the rows and the state variable with the change listener, if an operator may replace rows directly."""
 
 
-class KeyLookup(Protocol):
-    """How a store finds keys."""
-
-    @property
-    def direct(self) -> bool:
-        """Whether a row found under the key itself is the right one."""
-
-
 class KeyValueStore(RowStore, Protocol):
     """Rows by key."""
 
@@ -48,8 +40,8 @@ class WindowStore(RowStore, Protocol):
     """Rows by key and window start; times in ms, both ends of a range inclusive."""
 
     @property
-    def keys(self) -> KeyLookup:
-        """How keys are found."""
+    def keys(self) -> Any:
+        """How keys are found: ``direct`` if a row found under the key itself is the right one."""
 
     def row_at(self, key: object, start: int) -> TimestampedRow | None:
         """Return the row of one window."""

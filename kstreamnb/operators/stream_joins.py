@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from kstreamnb.core.operator import BindContext, Forward, Operator, Process, TableView
+from kstreamnb.core.operator import BindContext, Forward, GetRow, Operator, Process, TableView
 from kstreamnb.core.record import Headers
 from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.core.traits import BufferTraits, JoinTraits, KeyValueMapper, OperatorTraits, ValueJoiner
@@ -271,7 +271,8 @@ class StreamTableJoin(Operator):
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
-        lookup, drop, left, select = _bind_lookup(self.view, context), context.drop, self.left, self.key_selector
+        get, drop, left, select = self.view.bind(context), context.drop, self.left, self.key_selector
+        lookup: GetRow = get if self.view.versioned else lambda key, timestamp: get(key)
         combine = combiner(self.joiner, with_key=self.with_key)
 
         def join(key: object, value: object, timestamp: int, headers: Headers) -> None:
@@ -306,9 +307,3 @@ class StreamTableJoin(Operator):
                     resume(current)
 
         return wait
-
-
-def _bind_lookup(view: TableView, context: BindContext) -> Callable[[Any, int], tuple[object, int] | None]:
-    """Return ``lookup(key, timestamp)``: as of the time if the table has a history, otherwise the latest row."""
-    get = view.bind(context)
-    return get if view.versioned else lambda key, timestamp: get(key)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from kstreamnb.core.block import Block
-from kstreamnb.core.operator import BindContext, Forward, GetRow, Operator, Process, TableView
+from kstreamnb.core.operator import BindContext, Forward, GetRow, Operator, Process, TableView, bound
 from kstreamnb.core.record import Change, Headers, Windowed
 from kstreamnb.core.stores import LATEST, NOT_PUT
 from kstreamnb.core.traits import BufferTraits, OperatorTraits
@@ -221,50 +221,41 @@ class Suppress(Operator):
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
-        store, wait, window_end = context.store(self.store), self.wait_ms, self.window_end
-        seen = context.state_var("stream_time_ms", -1)
-        put, heap, is_due, metadata = store.put, store.heap, store.is_due, context.metadata
-        emit_first, enforce = self._bind_emit(context, store, forward), None
-        if self.max_records is not None or self.max_bytes is not None:
-            enforce = self._bind_enforce(context, store, emit_first)
+        return bound(self._block(context, forward), forward)
 
-        def process(key: Any, change: Change, timestamp: int, headers: Headers) -> None:
-            if timestamp > seen[0]:
-                seen[0] = timestamp
-            put(key[2] if window_end else timestamp, key, change[0], change[1], timestamp, headers, metadata())
-            due_ms = seen[0] - wait
-            while heap and heap[0][0] <= due_ms and is_due(due_ms):
-                emit_first()
-            if enforce is not None:
-                enforce()
+    def fuse(self, context: BindContext, *, new_only: bool) -> Block:
+        """Return the same lines for a generated function."""
+        return self._block(context, context.forward_to(None))
 
-        return process
-
-    def fuse(self, context: BindContext, *, new_only: bool) -> Block | None:
-        """Return lines that replace a buffered count directly, unless the buffer has a limit."""
-        store, wait = context.store(self.store), self.wait_ms
-        if self.max_records is not None or self.max_bytes is not None or not store.keys.direct:
-            return None
-        emit_first, is_due = self._bind_emit(context, store, context.forward_to_all()), store.is_due
-        at, small = "key[2]" if self.window_end else "timestamp", store.values.small
-        fit = f"{-small} < old < {small} and {-small} < new < {small}"
+    def _block(self, context: BindContext, forward: Forward) -> Block:
+        """Return lines that buffer a change, directly in place of the one before it unless the buffer has a limit."""
+        store, wait, at = context.store(self.store), self.wait_ms, "key[2]" if self.window_end else "timestamp"
+        least, most, is_due = -store.values.small, store.values.small, store.is_due
+        bounded = self.max_records is not None or self.max_bytes is not None
+        emit_first = self._bind_emit(context, store, forward)
         lines = f"""\
 if timestamp > {{seen}}[0]: {{seen}}[0] = timestamp
 new, old = value[0], value[1]
 row = {{find}}(key)
-if row is not None and type(new) is type(old) is int and {fit} and {{watched}}[0] is None:
- {{rows}}[key] = row[0], new, old, row[3], timestamp, headers, {{metadata}}()
-else:
+if row is None or {{watched}}[0]:
  {{put}}({at}, key, new, old, timestamp, headers, {{metadata}}())
+else:
+ if not (type(new) is type(old) is int and {least} < old < {most} and {least} < new < {most}):
+  new, old = {{encode}}(new), {{encode}}(old)
+ {{rows}}[key] = row[0], new, old, row[3], timestamp, headers, {{metadata}}()
 if {{heap}} and {{heap}}[0][0] <= {{seen}}[0] - {wait}: {{emit}}({{seen}}[0] - {wait})"""
 
         def emit(due_ms: int) -> None:
             while is_due(due_ms):
                 emit_first()
 
-        objects = {"seen": context.state_var("stream_time_ms", -1), "find": store.raw.get, "rows": store.raw}
-        objects |= {"watched": store.watched, "metadata": context.metadata, "put": store.put, "heap": store.heap}
-        return Block(lines, objects={**objects, "emit": emit}, ends=True)
+        objects = {"seen": context.state_var("stream_time_ms", -1), "rows": store.raw, "watched": store.watched}
+        objects |= {"find": store.raw.get if store.keys.direct and not bounded else {}.get, "heap": store.heap}
+        objects |= {"encode": store.values.encode, "put": store.put, "metadata": context.metadata, "emit": emit}
+        if bounded:
+            lines += "\n{enforce}()"
+            objects["enforce"] = self._bind_enforce(context, store, emit_first)
+        return Block(lines, objects=objects, ends=True)
 
     def _bind_emit(self, context: BindContext, store: SuppressStore, forward: Forward) -> Callable[[], None]:
         """Return the function that forwards the first change as the record it was; until then it counts as buffered."""

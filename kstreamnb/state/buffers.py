@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 from heapq import heapify, heappop, heappush
 from typing import Any, TypeAlias
 
@@ -44,26 +44,15 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
         self.heap: list[tuple[int, bytes, Hashable]] = []
         self._dirty: dict[Hashable | None, int] = {}
         self._size_bytes: int | None = None
-        self.put = self._bind_put()
 
-    def _bind_put(self) -> Callable[..., None]:
-        raw, watched, small, direct = self.raw, self.watched, self.values.small, self.keys.direct
-        encode, encode_key = self.values.encode, self.keys.encode
-
-        def put(at: int, key: Any, new: Any, old: Any, time: int, headers: Headers, metadata: RecordMetadata) -> None:
-            """Buffer a change of a key; its place in time (ms) counts only if none is buffered yet."""
-            if not (type(new) is type(old) is int and -small < old < small and -small < new < small):
-                new, old = encode(new), encode(old)
-            buffered = raw.get(key) if direct else None
-            if buffered is not None and watched[0] is None and self._size_bytes is None:
-                raw[key] = (buffered[0], new, old, buffered[3], time, headers, metadata)
-                return
-            raw_key, prior = encode_key(key), old
-            if buffered is not None or (buffered := raw.get(raw_key)) is not None:
-                at, prior = buffered[0], buffered[3]
-            self.write(raw_key, (at, new, old, prior, time, headers, metadata))
-
-        return put
+    def put(
+        self, at: int, key: object, new: object, old: object, timestamp: int, headers: Headers, metadata: RecordMetadata
+    ) -> None:
+        """Buffer a change of a key; its place in time (ms) counts only if none is buffered yet."""
+        raw_key, wire = self.keys.encode(key), self.values.encode(old)
+        known = self.raw.get(raw_key)
+        at, prior = (at, wire) if known is None else (known[0], known[3])
+        self.write(raw_key, (at, self.values.encode(new), wire, prior, timestamp, headers, metadata))
 
     def is_due(self, time: int) -> bool:
         """Return whether a buffered change is not after a time (ms)."""
@@ -107,20 +96,16 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
 
     def _row_size(self, raw_key: Hashable, row: BufferedChange) -> int:
         _, new, old, prior, _, headers, metadata = row
-        values = [self._bytes(value) or b"" for value in (new, prior, old)]
+        values = [self.values.to_bytes(value) or b"" for value in (new, prior, old)]
         if values[1] == values[2]:
             values.pop()
         return 8 + len(self.keys.to_bytes(raw_key)) + sum(map(len, values)) + context_size(headers, metadata)
 
-    def _bytes(self, value: object) -> bytes | None:
-        return None if value is None else self.values.to_bytes(value)
-
     def write(self, raw_key: Hashable | None, row: BufferedChange | None) -> None:
         """Change one row and note it; None deletes."""
-        self._note(raw_key, self.raw.get(raw_key), row)
         if self._changes is not None:
             self._dirty[raw_key] = self.context.timestamp()
-        self.apply(raw_key, row)
+        self._update(raw_key, row)
 
     def apply(self, raw_key: Hashable | None, row: BufferedChange | None) -> None:
         """Change one row silently; None deletes."""
@@ -156,13 +141,13 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
         if row is None:
             return key, None
         time, new, old, prior, timestamp, headers, metadata = row
-        old_data, prior_data = self._bytes(old), self._bytes(prior)
+        old_data, prior_data = self.values.to_bytes(old), self.values.to_bytes(prior)
         same = old_data is not None and old_data == prior_data
         parts = (
             context_bytes(timestamp, headers, metadata),
             optional_bytes(prior_data),
             _SAME_AS_PRIOR.to_bytes(4, signed=True) if same else optional_bytes(old_data),
-            optional_bytes(self._bytes(new)),
+            optional_bytes(self.values.to_bytes(new)),
             time.to_bytes(8, signed=True),
         )
         return key, b"".join(parts)
@@ -219,9 +204,7 @@ class JoinBuffer(_TimedStore[JoinKey, Any]):
         if time < observed_ms - self.grace_ms:
             return False
         sequence = sequence + 1 & _SEQUENCE_MASK
-        clock = (max(observed_ms, time), sequence)
-        self._note(None, self.raw.get(None), clock)
-        self.apply(None, clock)
+        self._update(None, (max(observed_ms, time), sequence))
         row = (self.values.encode(value), headers, metadata)
         self.write((time, self.keys.encode(key), sequence), row)
         return True
@@ -301,7 +284,7 @@ class PendingJoins(_TimedStore[PendingKey, tuple[object, ...]]):
     def entries(self) -> Iterator[tuple[int, bool, object, list[object]]]:
         """Yield timestamp, side, key and values of all entries in order; entries may be discarded meanwhile."""
         for timestamp in self._times.times():
-            at_once = self._times.at(timestamp)
+            at_once: list[Any] = list(self._times[timestamp])
             for raw_key in sorted(at_once, key=self._rank) if len(at_once) > 1 else at_once:
                 values = self.raw.get(raw_key)
                 if values is not None:

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
-from heapq import merge
-from operator import itemgetter
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias
 
 from kstreamnb.core.record import Headers, RecordMetadata, Windowed
 from kstreamnb.core.stores import FlushListener, StoreSpec
@@ -24,10 +22,11 @@ from kstreamnb.state.store import RawKey, Row, Rows, Store, StoreContext
 from kstreamnb.state.timed import KeyIndex, P, TimedKey, TimedRows, TimeIndex
 from kstreamnb.state.window import SessionKey, SessionRows, WindowRows
 
-K = TypeVar("K", bound=Any)
-
 _DEFAULT_BYTES = 10 * 1024 * 1024
-_LINKS, _FLAG, _TIME = 24, 1, 8
+_LINKS, _FLAG, _TIME, _SEGMENT = 24, 1, 8, 8
+
+_Pairs: TypeAlias = Iterator[tuple[Any, Any]]
+"""Positions or keys, each with its row."""
 
 
 class CacheBudget:
@@ -105,8 +104,7 @@ class CachedStore(Store[RawKey, Row]):
                     self.budget.size_bytes -= evicted.size_bytes
 
     def _entry_size(self, raw_key: RawKey, row: object, context_bytes: int) -> int:
-        value = self._wire_value(row)
-        data = b"" if value is None else self.values.to_bytes(value) or b""
+        data = self.values.to_bytes(self._wire_value(row)) or b""
         size = len(data) + (_TIME if self.timestamped and row is not None else 0)
         if self.keeps_headers and row is not None:
             size += headers_size(headers_of(row))
@@ -210,16 +208,17 @@ class CachedStore(Store[RawKey, Row]):
         super().restore(rows)
 
 
-_SEGMENT_BYTES = 8
+def _merged(fresh: _Pairs, stored: _Pairs, *, reverse: bool) -> _Pairs:
+    """Merge rows of cache and store as Kafka Streams does.
 
-
-def _descending(fresh: Iterator[tuple[K, Any]], stored: Iterator[tuple[K, Any]]) -> Iterator[tuple[K, Any]]:
-    """Merge rows of cache and store, both descending, as Kafka Streams does: an unflushed deletion is a row of None if
-    the store has only lesser keys left, and hides nothing if the store still has a greater one.
+    Descending, an unflushed deletion is a row of None if the store has only lesser keys left, and hides nothing if the
+    store still has a greater one.
     """
     new, old = next(fresh, None), next(stored, None)
     while new is not None or old is not None:
-        if old is not None and (new is None or (new[1] is not None and new[0] < old[0])):
+        if old is not None and (
+            new is None or (new[1] is not None and new[0] < old[0] if reverse else old[0] < new[0])
+        ):
             yield old
             old = next(stored, None)
         elif new is not None:
@@ -258,9 +257,10 @@ class CachedKeyValueRows(CachedStore[Hashable, Any], KeyValueRows):
         both = super()._between(least, end), list(self.cached)
         stored, fresh = ([(self.keys.to_bytes(raw_key), raw_key) for raw_key in raw_keys] for raw_keys in both)
         fresh = sorted(each for each in fresh if least <= each[0] and (end is None or each[0] < end))
-        rows = _descending(
+        rows = _merged(
             ((each, self.cached_row(each[1]) and self.cached[each[1]].row) for each in fresh[::-1]),
             ((each, self._stored_row(each[1])) for each in stored[::-1]),
+            reverse=True,
         )
         return Rows([(self._user_key(raw_key), self._shown(row)) for (_, raw_key), row in rows])
 
@@ -294,20 +294,16 @@ class _TimedCache(CachedStore[TimedKey[P], Any], TimedRows[P]):
         self._cached_positions: KeyIndex[P] = KeyIndex()
 
     def _index_cached(self, raw_key: TimedKey[P], *, gone: bool) -> None:
-        key, position = raw_key
-        if gone:
-            self._cached_index.remove(self._time(position), raw_key)
-            self._cached_positions.remove(key, position)
-        else:
-            self._cached_index.add(self._time(position), raw_key)
-            self._cached_positions.add(key, position)
+        times, positions = self._cached_index, self._cached_positions
+        (times.remove if gone else times.add)(self._time(raw_key[1]), raw_key)
+        (positions.remove if gone else positions.add)(*raw_key)
 
     def _stored_row(self, raw_key: TimedKey[P]) -> object:
         return self.raw.get(raw_key) if self._time(raw_key[1]) >= self.retention.visible_from else None
 
     def _key_size(self, raw_key: TimedKey[P]) -> int:
         prefix = self.spec.persistent and bool(self.spec.extra.get("time_ordered"))
-        return _SEGMENT_BYTES + prefix + len(self._key_bytes(raw_key))
+        return _SEGMENT + prefix + len(self._key_bytes(raw_key))
 
     def _stored_from(self, raw_key: Hashable, time: int) -> list[P]:
         return super()._positions_from(raw_key, time)
@@ -372,6 +368,7 @@ class CachedWindowRows(_TimedCache[int], WindowRows):
         used, and only the in-memory store shows what was evicted meanwhile. Newest first, all rows of the first segment
         are passed.
         """
+        from_ = max(from_, 0) if to >= 0 else from_  # as without a cache
         raw_key, step = self.keys.encode(key), -1 if newest_first else 1
         segment_ms = self.retention.segment_ms if newest_first else 1
         passed = self._passed(raw_key, from_ // segment_ms * segment_ms, to, step)
@@ -385,18 +382,8 @@ class CachedWindowRows(_TimedCache[int], WindowRows):
                 if entry is not None and cached_key[0] == raw_key and cached_key[1] >= from_:
                     yield cached_key[1], entry.row
 
-        if newest_first:
-            yield from ((at, self._shown(row)) for at, row in _descending(fresh(), live))
-            return
-        last = None
-        for at, row in merge(fresh(), live, key=itemgetter(0)):
-            if at != last and row is not None:
-                yield at, self._shown(row)
-            last = at
-
-    def backward_fetch(self, key: object, from_: int, to: int) -> Rows:
-        """Return the rows of `fetch_between`, descending."""
-        return Rows(self.rows_between(key, max(from_, 0) if to >= 0 else from_, to, newest_first=True))
+        for at, row in _merged(fresh(), live, reverse=newest_first):
+            yield at, self._shown(row)
 
     def _live_rows(self, raw_key: Hashable, from_: int, to: int, step: int) -> Iterator[tuple[int, Any]]:
         """Yield the rows of the store itself, as they are when they are reached."""

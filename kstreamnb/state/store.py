@@ -249,6 +249,11 @@ class Store(Generic[RawKey, Row]):
         if record is not None:
             record(raw_key, old, row)
 
+    def _update(self, raw_key: RawKey | None, row: Any) -> None:
+        """Change one row and note it for the journal, but not for the changelog; None deletes."""
+        self._note(raw_key, self.raw.get(raw_key), row)
+        self.apply(raw_key, row)
+
     def apply(self, raw_key: RawKey | None, row: Row | None) -> None:
         """Change one row silently, as undo, redo, deltas and restoring do; None deletes."""
         came_or_went = (raw_key in self.raw) == (row is None)
@@ -296,8 +301,7 @@ class Store(Generic[RawKey, Row]):
         """Return Kafka's changelog bytes of a row; a timestamped row's time is the record's timestamp, not in the
         bytes.
         """
-        value = self._logged_value(row)
-        return self._key_bytes(raw_key), None if value is None else self.values.to_bytes(value)
+        return self._key_bytes(raw_key), self.values.to_bytes(self._logged_value(row))
 
     def _wire_value(self, row: Any) -> Any:
         """Return the value of a row without its timestamp."""

@@ -115,10 +115,6 @@ class TimeIndex(dict[int, dict[Hashable, None]]):
             last = times[position]
             yield last
 
-    def at(self, time_ms: int) -> list[Any]:
-        """Return raw keys of a time, by insertion."""
-        return list(self[time_ms])
-
 
 class KeyIndex(dict[Hashable, list[P]], Generic[P]):
     """The positions of each key's rows, ascending; a key without rows is not in it."""

@@ -72,15 +72,15 @@ class VersionedRows(Store[SegmentKey, Any]):
 
     def _put(self, key: object, value: object, timestamp: int) -> int:
         if timestamp > self._observed_ms:
-            self.write(None, timestamp)
+            self._update(None, timestamp)
             find = self._keys_of.between if self._table is None else self._table.keys_between
             for raw_key in list(find(0, (timestamp - self.history_ms) // self._segment_ms - 1)):
-                self.write(raw_key, None)
+                self._update(raw_key, None)
         latest = self.raw.get((key, LATEST_ROW))
         if latest is not None and timestamp >= latest[1]:
             if timestamp > latest[1]:
                 self._end(key, latest[0], latest[1], timestamp)
-            self.write((key, LATEST_ROW), None if value is None else (value, timestamp))
+            self._update((key, LATEST_ROW), None if value is None else (value, timestamp))
             return LATEST
         next_ms = None if latest is None else latest[1]
         for segment in self._segments_from(key, timestamp):
@@ -94,7 +94,7 @@ class VersionedRows(Store[SegmentKey, Any]):
             self._end(key, value, timestamp, next_ms)
             return int(next_ms)
         if value is not None:
-            self.write((key, LATEST_ROW), (value, timestamp))
+            self._update((key, LATEST_ROW), (value, timestamp))
         else:  # a deletion of nothing has no later version that ends it: it ends itself
             row = self.raw.get((key, timestamp // self._segment_ms))
             if row is None or row[0] != timestamp:
@@ -109,7 +109,7 @@ class VersionedRows(Store[SegmentKey, Any]):
         if is_new and replaces:
             self._end(key, old, valid_from, timestamp)
         rest = versions[position + 1 if replaces else position :]
-        self.write((key, segment), (next_ms, (*versions[:position], (timestamp, value), *rest)))
+        self._update((key, segment), (next_ms, (*versions[:position], (timestamp, value), *rest)))
         return valid_to
 
     def _end(self, key: object, value: object, valid_from: int, valid_to: int) -> None:
@@ -121,15 +121,10 @@ class VersionedRows(Store[SegmentKey, Any]):
         elif not versions:
             next_ms = valid_from
         if next_ms > valid_from:
-            self.write(raw_key, (next_ms, (*versions, version)))
+            self._update(raw_key, (next_ms, (*versions, version)))
             return
         gap = ((next_ms, None),) if next_ms < valid_from else ()
-        self.write(raw_key, (valid_to, (version, *gap, *versions)))
-
-    def write(self, raw_key: SegmentKey | None, row: object) -> None:
-        """Change one raw row and note it; None deletes."""
-        self._note(raw_key, self.raw.get(raw_key), row)
-        self.apply(raw_key, row)
+        self._update(raw_key, (valid_to, (version, *gap, *versions)))
 
     def apply(self, raw_key: SegmentKey | None, row: Any) -> None:
         """Change one row silently; None deletes."""
@@ -144,13 +139,9 @@ class VersionedRows(Store[SegmentKey, Any]):
     def _index(self, raw_key: SegmentKey | None, *, gone: bool) -> None:
         if raw_key is None or raw_key[1] == LATEST_ROW or self._table is not None:
             return
-        key, segment = raw_key
-        if gone:
-            self._segments_of.remove(key, segment)
-            self._keys_of.remove(segment, raw_key)
-        else:
-            self._segments_of.add(key, segment)
-            self._keys_of.add(segment, raw_key)
+        segments, keys = self._segments_of, self._keys_of
+        (segments.remove if gone else segments.add)(*raw_key)
+        (keys.remove if gone else keys.add)(raw_key[1], raw_key)
 
     def row(self, key: object, as_of: int | None = None) -> tuple[object, int] | None:
         """Return ``(value, timestamp)`` of the latest version, or of the one valid at a time, as operators read it."""

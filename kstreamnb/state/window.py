@@ -158,8 +158,7 @@ class WindowRows(TimedRows[int]):
 
     def backward_fetch(self, key: object, from_: int, to: int) -> Rows:
         """Return the rows of `fetch_between`, descending."""
-        raw_key = self.keys.encode(key)
-        return Rows(self._starts(raw_key, self._of_key(raw_key, from_, to)[::-1]))
+        return Rows(self.rows_between(key, from_, to, newest_first=True))
 
     def _of_key(self, raw_key: Hashable, from_: int, to: int) -> list[int]:
         from_ = max(from_, 0) if to >= 0 else from_  # bytes of negative times follow all others
@@ -335,15 +334,14 @@ class SessionRows(TimedRows[tuple[int, int]]):
 
     def fetch(self, key: object, to_key: object = ...) -> Rows:
         """Return all sessions of a key, or of a range of keys; a bound of None is open."""
-        if to_key is ...:
-            return self.find_sessions(key, 0, MAX_TIME_MS)
-        return self.find_sessions_between(key, to_key, 0, MAX_TIME_MS)
+        return self._rows(self._of_all(key, to_key))
 
     def backward_fetch(self, key: object, to_key: object = ...) -> Rows:
         """Return the sessions of `fetch` in reverse order."""
-        if to_key is ...:
-            return self.backward_find_sessions(key, 0, MAX_TIME_MS)
-        return self.backward_find_sessions_between(key, to_key, 0, MAX_TIME_MS)
+        return self._rows(self._of_all(key, to_key)[::-1])
+
+    def _of_all(self, key: object, to_key: object) -> list[SessionKey]:
+        return self._of_key(key, 0, MAX_TIME_MS) if to_key is ... else self._of_keys(key, to_key, 0, MAX_TIME_MS)
 
     def _of_key(self, key: object, earliest_end: int, latest_start: int) -> list[SessionKey]:
         if latest_start < 0 and self.spec.persistent:

@@ -23,17 +23,12 @@ _NOT_GLOBAL = "this should not happen: {}() not supported in global processor co
 class NodeContext:
     """One node's view of its task.
 
-    ``children`` are the names of the node's children; ``forward_to_all()`` returns the function that forwards to all of
-    them, and ``hop(child)`` the one that forwards to one.
+    ``children`` are the names of the node's children; ``hop(child)`` returns the function that forwards to one of them,
+    or to all for None.
     """
 
     def __init__(
-        self,
-        context: TaskContext,
-        node: str,
-        children: Sequence[str],
-        forward_to_all: Callable[[], Forward],
-        hop: Callable[[str], Forward],
+        self, context: TaskContext, node: str, children: Sequence[str], hop: Callable[[str | None], Forward]
     ) -> None:
         plan = context.plan
         self.node, self.partition = node, plan.partition
@@ -47,7 +42,7 @@ class NodeContext:
         self.on_start = context.starters.setdefault(node, []).append
         self.only_reads = context.global_stores.__contains__
         self.note_processor = partial(setitem, context.processors, node)
-        self._task_context, self._children, self.forward_to_all, self._hop = context, children, forward_to_all, hop
+        self._task_context, self._children, self._hop = context, children, hop
         self._stores, self._scheduled = plan.topology.nodes[node].stores, 0
 
     def store(self, name: str) -> Any:
@@ -64,15 +59,15 @@ class NodeContext:
         message = f'node "{self.node}" uses store "{name}", which {fact}'
         raise StateError(message, hint=hint, java=STORE_NOT_CONNECTED.format(node=self.node, store=name))
 
-    def copies(self, store: str | None, serde: Serde) -> Mapping[object, tuple[Any, int]]:
-        """Return the rows of a store of this task by key, to be read only, if they are kept as copies; else none."""
-        known = self._task_context.stores.get(store) if store is not None and self._task_context.keeps_copies else None
+    def kept_rows(self, store: str | None, serde: Serde) -> Mapping[object, tuple[Any, int]]:
+        """Return the rows of a store of this task by key, to be read only; none if it has none in this form."""
+        known = self._task_context.stores.get(store or "")
         in_place = None if known is None or known.spec.value_serde != serde else known.in_place()
         return {} if in_place is None else in_place[0]
 
-    def forward_to(self, child: str) -> Forward:
-        """Return the function that forwards a record to one child; raises ProcessingError if it does not exist."""
-        if child not in self._children:
+    def forward_to(self, child: str | None) -> Forward:
+        """Return the function that forwards a record to one child, all for None; raises ProcessingError for others."""
+        if child is not None and child not in self._children:
             java = f"Unknown downstream node: {child} either does not exist or is not connected to this processor."
             if self._task_context.plan.is_global:
                 java = _NOT_GLOBAL.format("forward")

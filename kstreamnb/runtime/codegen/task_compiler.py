@@ -118,19 +118,12 @@ class TaskCompiler:
         return self._wrap(name, self._bind_operator(node))
 
     def _bind_operator(self, node: ProcessorNode) -> Process:
-        name, forward = node.name, self._forward(node.name)
+        name, forward = node.name, self._hop(node.name, None)
         with self._starting(name):
             process = node.operator.bind(self._node_context(name), forward)
         process = self._locations.name(process, name)
         asks = node.traits.user_code and node.traits.sends_old  # transformers of a table's rows get no record
         return self._stamped(process) if asks or any(map(self._notes_record, node.stores)) else process
-
-    def _forward(self, name: str) -> Forward:
-        """Return the function that hands a record from a node to all its children."""
-        children = self._children[name]
-        if len(children) == 1 and self._context.recorder is None:
-            return self._process(children[0])
-        return self._continue(FunctionBuilder(name), name).compile(self._locations)
 
     def _continue(self, builder: FunctionBuilder, name: str | None) -> FunctionBuilder:
         """Append the nodes below a node, if any has to follow: inlined if possible, else called."""
@@ -186,8 +179,7 @@ class TaskCompiler:
             return node.operator.fuse(self._node_context(name), new_only=new_only)
 
     def _node_context(self, name: str) -> NodeContext:
-        hops = partial(self._forward, name), partial(self._hop, name)
-        return NodeContext(self._context, name, self._children[name], *hops)
+        return NodeContext(self._context, name, self._children[name], partial(self._hop, name))
 
     def _child_reading_new(self, name: str) -> str | None:
         """Return a table node's only child if that is inlined and reads only the new value of each change."""
@@ -206,12 +198,15 @@ class TaskCompiler:
                 raise
             raise init_error(self._context, name, error) from error
 
-    def _hop(self, name: str, child: str) -> Forward:
-        """Return the function that hands a record from a node to one of its children."""
-        if self._context.recorder is None:
-            return self._process(child)
-        builder = FunctionBuilder(name)
-        self._call(builder, name, child)
+    def _hop(self, name: str, child: str | None) -> Forward:
+        """Return the function that hands a record from a node to one of its children, or to all for None."""
+        children, builder = self._children[name] if child is None else (child,), FunctionBuilder(name)
+        if len(children) == 1 and self._context.recorder is None:
+            return self._process(children[0])
+        if child is None:
+            self._continue(builder, name)
+        else:
+            self._call(builder, name, child)
         return builder.compile(self._locations)
 
     def _wrap(self, name: str, process: Process) -> Process:

@@ -215,7 +215,8 @@ class Config:
                 _check_like_default(name, value)
                 others[name] = value
             else:
-                raise _unknown(name, known)
+                detail = f"{existing(sorted(known), name)}, and Kafka's dotted names"
+                raise unknown("setting", name, sorted(known), error=ConfigError, detail=detail)
         return cls(**{**chosen, "others": {**others, **chosen.get("others", {})}})
 
     def dotted(self) -> dict[str, Any]:
@@ -277,15 +278,8 @@ def _flag(name: str, value: object) -> bool:
 
 def _check_like_default(name: str, value: object) -> None:
     """Check a value if Kafka's default is a number or a flag, even if the setting has no effect here."""
-    setting = streams_settings().get(name)
-    if setting is None:
-        return
-    if setting.default in ("true", "false"):
+    default = streams_settings()[name].default if name in streams_settings() else ""
+    if default in ("true", "false"):
         _flag(name, value)
-    elif setting.default.lstrip("-").isdigit():
+    elif default.lstrip("-").isdigit():
         whole(name, value, least=-MAX_TIME_MS)
-
-
-def _unknown(name: str, known: set[str]) -> ConfigError:
-    detail = f"{existing(sorted(known), name)}, and Kafka's dotted names"
-    return unknown("setting", name, sorted(known), error=ConfigError, detail=detail)

@@ -113,8 +113,7 @@ class RecordContext:
         """Return topic, partition and offset of the current record."""
         if (batch := self._batch) is not None:
             return batch.metadata()
-        topic, partition, *_ = self._position
-        return RecordMetadata(topic, partition, self._record[0])
+        return RecordMetadata(*self._position[:2], self._record[0])
 
     def save(self) -> tuple[Any, ...]:
         """Return everything that `restore` needs."""

@@ -126,13 +126,18 @@ class Executor:
         """
         context, queue, loop = self.context, self.queue_of(*partition), None
         context.record_context.set_batch(batch)
-        send, self._first[0] = self._one_by_one(batch, partition), first
+        self._first[0] = first
+
+        def send(record: Any) -> None:
+            offset = batch.position_of(batch.index())[3]
+            queue.push(partition[0], (record if offset is None else (offset, *record[-4:]),))
+            self.process_each(queue, queue.take(None, None))
+
         if queue.plain and self.is_fast():
             loop = self._loop_of(queue, _shape(batch), sent=True)(None, context.stream_time[0])
             next(loop)
-            send = loop.send
         try:
-            yield send
+            yield send if loop is None else loop.send
         except BaseException as error:
             if batch.position_of(batch.index())[:2] not in self._queues:  # another task has failed
                 raise
@@ -142,17 +147,6 @@ class Executor:
                 loop.close()
                 self.consumed += batch.taken(*partition)
             self._end_records()
-
-    def _one_by_one(self, batch: Batch, partition: Partition) -> Callable[[Any], None]:
-        """Return a function that processes a record with punctuations, events and commits before the next."""
-        queue = self.queue_of(*partition)
-
-        def send(record: Any) -> None:
-            offset = batch.position_of(batch.index())[3]
-            queue.push(partition[0], (record if offset is None else (offset, *record[-4:]),))
-            self.process_each(queue, queue.take(None, None))
-
-        return send
 
     def process_each(self, queue: RecordQueue, records: Iterator[WireRecord], marks: list[int] | None = None) -> int:
         """Process records of a queue one by one, with punctuations, events and commits between them."""

@@ -119,14 +119,14 @@ class FakeContext:
             raise StateError(f'node "{self.node}" has no access to store "{name}"')
         return self.stores[name]
 
-    def copies(self, store: str | None, serde: Serde) -> dict[object, tuple[Any, int]]:
+    def kept_rows(self, store: str | None, serde: Serde) -> dict[object, tuple[Any, int]]:
         return {}
 
     def only_reads(self, store: str) -> bool:
         return store in self.global_stores
 
-    def forward_to(self, child: str) -> Forward:
-        if child not in self.children:
+    def forward_to(self, child: str | None) -> Forward:
+        if child is not None and child not in self.children:
             java = f"Unknown downstream node: {child} either does not exist or is not connected to this processor."
             raise ProcessingError(f'node "{self.node}" has no child "{child}"', java=java)
         return self._keep(self.forwarded, child)

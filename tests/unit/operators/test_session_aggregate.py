@@ -15,7 +15,7 @@ from tests.unit.operators.fake_context import FakeContext, Fed
 
 def bind(gap_ms: int, grace_ms: int = 0, *, reduce: bool = False, **options: Any) -> tuple[FakeContext, Fed]:
     """A task that concatenates the texts of each session."""
-    context = FakeContext(StoreSpec("sessions", "session", retention_ms=10**9))
+    context = FakeContext(StoreSpec("sessions", "session", retention_ms=10**9, extra={"time_ordered": True}))
     windows = SessionWindows(gap_ms, grace_ms)
     if reduce:
         operator = SessionAggregate("sessions", windows, None, lambda text, v: f"{text}{v}", **options)
