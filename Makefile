@@ -17,8 +17,8 @@ unexport PYTHONDONTWRITEBYTECODE
 # Which tests of notebooks run: "notebook and not slow and not spark" leaves out those that start Spark or a broker.
 NOTEBOOKS ?= notebook and not slow
 
-# Files of tests side by side, in the order of their names, because by default files with few tests, which may be the
-# longest, come last; three for suites that wait for brokers, Spark or browsers half of their time.
+# Files of tests run in parallel, in the order of their names: by default, files with few tests come last, and those may
+# take longest. Three at a time for suites that wait for brokers, Spark or browsers half of their time.
 BY_FILE := --dist loadfile --no-loadscope-reorder
 BY_THREE := -n 3 $(BY_FILE)
 
@@ -146,8 +146,8 @@ lab: $(READY) ## Open the notebooks in JupyterLab
 	@$(BIN)/jupyter trust notebooks/*.ipynb notebooks/*/*.ipynb notebooks/*/*/*.ipynb >/dev/null  # else JupyterLab shows no picture before a run
 	$(BIN)/jupyter lab notebooks
 
-# Without the extras and markers that pyproject.toml names, since the project is installed without its dependencies; those
-# that other packages name stay, because pip looks for them when it builds for Binder.
+# The lock leaves out extras and markers from pyproject.toml, because the project is installed without its dependencies. It
+# keeps those of other packages, because pip looks for them when it builds for Binder.
 lock: ## Pin the versions that the set-up installs; run it with the oldest Python, 3.11.0, or they may need a later one
 	$(BIN)/pip-compile --quiet --no-strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-annotate --no-header --extra dev --output-file $(READY).lock pyproject.toml
 	sed -E "/^(kstreamnb|#|$$)/d; s/^($$(grep -oE '"[a-z-]+\[' pyproject.toml | tr -d '"[' | paste -sd'|'))\[[^]]*\](==[^ ]+)[^\\]*/\1\2 /" $(READY).lock > requirements.lock && rm $(READY).lock

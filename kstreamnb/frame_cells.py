@@ -62,7 +62,7 @@ def plain_value(value: object, other: Callable[[object], Any] = _unchanged) -> A
 
 
 def arrow_reader(kind: Any) -> Callable[[Any], Any]:
-    """Return a function that makes plain values of Arrow's Python values of a type, and dicts of maps, which are pairs.
+    """Return a function that converts Python values of an Arrow type to plain ones, and maps (lists of pairs) to dicts.
 
     Args:
         kind: a type of Arrow.

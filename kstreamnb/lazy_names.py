@@ -45,7 +45,7 @@ def lazy_names(
         return value
 
     # Tab and hints offer the names of the stub, and not what a module imports for its own use. Without Spark they leave
-    # out what needs it: "import *" and help() load every name, and one that cannot be loaded would end them.
+    # out names that need it: "import *" and help() load every name and stop at the first that fails.
     anyway = [name for name in module_of if not module_of[name].startswith(_SPARK)]
     offered = sorted(module_of if find_spec("pyspark") else anyway or module_of)
     return load, lambda: offered, offered

@@ -229,7 +229,7 @@ class Windowed(_WindowedFields[K], Suggesting):
 
 
 def unwindowed(key: Any) -> Any:
-    """Return the key within its window; another key as it is."""
+    """Return the key inside a windowed key; return any other key unchanged."""
     return key.key if isinstance(key, Windowed) else key
 
 

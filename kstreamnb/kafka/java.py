@@ -36,14 +36,14 @@ def java() -> str:
 
 
 def java_version(path: str) -> int | None:
-    """Ask a Java for its major version; None if its answer has none."""
+    """Return the major version that a Java reports; None if it reports none."""
     done = subprocess.run([path, "-version"], capture_output=True, text=True, check=False)
     match = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
     return int(match[1]) if match else None
 
 
 def old_java_error() -> MissingJavaError | None:
-    """Return the error to raise instead of another if Java is too old; asking before it starts would delay it."""
+    """Return the error to raise instead if Java is too old; asking for its version before each start would delay it."""
     version = java_version(path := java())
     if version is None or version >= OLDEST_JAVA:
         return None

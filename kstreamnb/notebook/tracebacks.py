@@ -241,7 +241,7 @@ def _frames(error: BaseException) -> list[str]:
     """Return the user's frames, outermost first; files by name, never by folder."""
     trace, shown = error.__traceback__, list[str]()
     for (running, _), frame in zip(traceback.walk_tb(trace), traceback.extract_tb(trace), strict=True):
-        package = str(running.f_globals.get("__name__")).partition(".")[0]  # a dataclass has methods without a file
+        package = str(running.f_globals.get("__name__")).partition(".")[0]  # methods of dataclasses have no file
         if package == "kstreamnb" or frame.filename.startswith(("<kstreamnb", "<attrs", "<frozen", *_LIBRARIES)):
             continue
         origin = origin_of(frame.filename, frame.lineno or 0)

@@ -126,11 +126,11 @@ def write_parquet(records: Sequence[TopicRecord], path: Path | str, metadata: di
 
 
 def _typed(values: list[Any]) -> pyarrow.Array | None:
-    """Return the values as an Arrow array if a file of it gives back equal ones of the same types."""
+    """Return the values as an Arrow array if a file of it returns equal values of the same types."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    if len(values) > _FIRST and _typed(values[:_FIRST]) is None:  # each name of a map would be a column of all rows
+    if len(values) > _FIRST and _typed(values[:_FIRST]) is None:  # each name of a map would become a column
         return None
     try:
         array = pa.array(values)

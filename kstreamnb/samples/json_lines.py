@@ -39,7 +39,7 @@ def record_line(record: TopicRecord) -> bytes:
 
 
 def _is_kept(record: TopicRecord) -> bool:
-    """Return whether all types in a record, which has been written, are of those that are read back unchanged."""
+    """Return whether a record that has been written has only types that are read back unchanged."""
     kinds, parts = [*map(type, record)], [part for part in record[4:6] if type(part) is not Windowed]
     if kinds[:4] != _POSITION or kinds[6] is not tuple or abs(record.timestamp) > MAX_TIME_MS:
         return False

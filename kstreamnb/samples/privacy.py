@@ -65,8 +65,8 @@ def hash_keys(self: Sample, *fields: str, salt: str) -> Sample:
     """Replace keys, and the fields of dict values that hold keys too, by a keyed hash.
 
     Equal keys stay equal, so joins and counts are preserved; partitions stay those of the real keys. Whole numbers,
-    UUIDs and bytes become others of their type and size, which are different for different keys, and any other value
-    becomes 16 hexadecimal digits; so do the values within dicts, whose names stay, lists and windowed keys.
+    UUIDs and bytes become others of the same type and size, different ones for different keys. Any other value becomes
+    16 hexadecimal digits. Values within dicts, lists and windowed keys are hashed too; the names of dicts stay.
 
     Args:
         fields: names of fields that hold keys too, such as "customer" or "order.customer"; with a question mark if all
@@ -85,7 +85,7 @@ def hash_keys(self: Sample, *fields: str, salt: str) -> Sample:
 
 
 def _mask(value: Any) -> Any:
-    """Return a value of the same type that says nothing."""
+    """Return a value of the same type that reveals nothing."""
     if isinstance(value, list):
         return list(map(_mask, value))
     if isinstance(value, bytes):
@@ -118,7 +118,7 @@ def _hash_with(secret: bytes) -> Callable[[Any], Any]:
 
 
 def _permuted(secret: bytes, number: int, bits: int) -> int:
-    """Return another number of as many bits, by a keyed Feistel network: different numbers give different ones."""
+    """Return a number of as many bits from a keyed Feistel network; different numbers give different results."""
     size, width = bits // 16 + 1, bits // 2  # of a half in bytes, and of the left one in bits
     left, right = divmod(number, 1 << bits - width)
     for turn in range(_ROUNDS):  # an even number, so halves of different widths are swapped back

@@ -251,7 +251,7 @@ class CachedKeyValueRows(CachedStore[Hashable, Any], KeyValueRows):
         self.cache(self.keys.encode(key), self._kept(value))
 
     def _scan(self, least: bytes, end: bytes | None, *, reverse: bool = False) -> Rows:
-        """Return rows of a range."""
+        """Return the rows of a range of keys."""
         if not reverse or all(self.cached[raw_key].row is not None for raw_key in self._dirty):
             return super()._scan(least, end, reverse=reverse)
         both = super()._between(least, end), list(self.cached)

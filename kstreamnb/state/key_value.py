@@ -83,7 +83,7 @@ class KeyValueRows(Store[Hashable, Any]):
         data = self._bytes_of(prefix) if serialize is None else serialize(prefix)
         stem = data.rstrip(b"\xff")  # the next prefix has its last byte one greater, and none exists after 0xff alone
         if not stem and not (self.spec.persistent and type(self) is KeyValueRows):
-            fact = f'store "{self.name}" scans no empty prefix'
+            fact = f'store "{self.name}" cannot scan an empty prefix'
             raise StateError(fact, hint="call all()", java="IndexOutOfBoundsException: null")
         return self._scan(data, stem[:-1] + bytes([stem[-1] + 1]) if stem else None)
 

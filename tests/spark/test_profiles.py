@@ -249,7 +249,7 @@ def test_a_class_path_of_the_user_leaves_the_classes_of_the_kit_there(tmp_path: 
     ("folder", "enabled"), [("/tmp/short", "true"), ("/tmp/für", "false"), (f"/tmp/{'l' * 60}", "false")]
 )
 def test_sockets_have_paths_that_spark_can_pass_on(folder: str, enabled: str) -> None:
-    """Spark's state server garbles letters outside of ASCII, and systems limit the length of a socket's path."""
+    """Spark's state server garbles non-ASCII paths, and systems limit the length of a socket's path."""
     assert enabled == _local_settings(Path(folder), 2)["spark.python.unix.domain.socket.enabled"]
 
 

@@ -272,7 +272,7 @@ def test_a_habit_from_java_or_pandas_is_answered_with_what_to_write(code: str, h
 
 
 def test_a_failure_to_start_a_processor_has_the_hint() -> None:
-    """As failures to process a record have it."""
+    """The hint is the one that a failure in `process` has."""
 
     class Watch(ks.Processor[Any, Any, Any, Any]):
         def init(self, context: Any) -> None:

@@ -49,7 +49,7 @@ class CheckpointFiles(ABC):
 
     @property
     def plain_address(self) -> str:
-        """The address for Spark's reader of state, which takes escaped letters as they are."""
+        """The address for Spark's reader of state, which does not unescape it."""
         return self.address
 
     @abstractmethod
@@ -167,7 +167,7 @@ class LocalFiles(CheckpointFiles):
 
     @property
     def plain_address(self) -> str:
-        """The address; that of a link to the folder if its path has letters that URIs escape, such as blanks."""
+        """The address; that of a link to the folder if its path has characters that URIs escape, such as spaces."""
         folder = self.folder.absolute()
         return self.address if quote(str(folder)) == str(folder) else f"file:{_link_to(folder)}"
 

@@ -154,7 +154,7 @@ class TaskCompiler:
             add_forwarded(builder, self._context.recorder, self._context.plan.task_id, name, child)
 
     def _append(self, builder: FunctionBuilder, name: str) -> str | None:
-        """Append a node's own lines; return the last node whose work is done by them, None if they also forward."""
+        """Append a node's own lines; return the last node whose work they do, or None if they also forward."""
         block, child = self._block(name), self._child_reading_new(name)
         assert block is not None
         builder.add_block(name, block)

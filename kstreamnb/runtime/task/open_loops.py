@@ -1,6 +1,6 @@
 """Loops of several tasks that stay open: each record is processed with all its consequences before the next one.
 
-Tasks of a foreign-key join feed each other in a circle, so none can process all input before the next one. Here every
+Tasks of a foreign-key join feed each other in a cycle, so none can process all input before the next one. Here every
 partition is a coroutine that receives its next record.
 """
 

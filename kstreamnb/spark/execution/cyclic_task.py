@@ -182,7 +182,7 @@ class CyclicTask:
             depth += 1
 
     def _take_rows(self, depth: int) -> list[PartitionRecord]:
-        """Keep what leaves the cycle of the rows that members have produced; return what members read."""
+        """Take the rows that members produced: keep those that leave the cycle, and return those that members read."""
         rows = self._rows[:]
         self._rows.clear()
         leaving = [row for row in rows if row[0] not in self._hidden]

@@ -37,7 +37,7 @@ WALL = "@wall"
 With the key "set" the clock is only set, and no punctuator fires.
 """
 
-_MANY = 2  # items, of which `itemgetter` returns a tuple
+_MANY = 2  # items, for which `itemgetter` returns a tuple
 _PLAIN = frozenset({str, int, float, bool, bytes, type(None)})
 _ENCODED = frozenset({SerializedValue, type(None)})
 
@@ -176,7 +176,7 @@ class RecordBatch:
         """Return the records as a task takes them: (offset, timestamp, key, value, headers).
 
         Args:
-            offsets: the offsets of records that do not know them; by default they count from 0.
+            offsets: the offsets of records that have none. Default: 0, 1, 2 …
         """
         count = len(self.keys)
         known = offsets if self.offsets is None else self.offsets

@@ -81,7 +81,7 @@ def note_no_effect(name: str, reason: str) -> None:
 
 
 def note_foreign_session(patches: Iterable[Patch[Any]]) -> None:
-    """Have `spark_report` say why these patches, which a start applies, were not tried for a session that exists."""
+    """Let `spark_report` say why patches that are applied at the start were not tried: the session existed already."""
     for patch in patches:
         _skipped.setdefault(patch.name, "spark_session() did not start this session")
 

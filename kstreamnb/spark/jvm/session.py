@@ -193,7 +193,7 @@ def _local_settings(folder: Path, slots: int) -> dict[str, str]:
     is_short = len(str(folder)) <= _LONGEST_FOLDER
     return {
         # Elsewhere sockets would be in the containers' directories, whose paths are too long on YARN. Spark leaves the
-        # files of its sockets behind; this directory is removed. Other letters would reach the state server garbled.
+        # files of its sockets behind; this directory is removed. Spark garbles paths outside ASCII.
         "spark.python.unix.domain.socket.enabled": "true" if is_short and str(folder).isascii() else "false",
         "spark.python.unix.domain.socket.dir": str(folder),
         "spark.sql.shuffle.partitions": str(slots),
@@ -255,7 +255,7 @@ def _start_jvm(settings: Mapping[str, str], launch: Launch) -> ClientServer:
 
 
 def _not_started(log: Path) -> SparkError:
-    """Make the error of a JVM that has ended before it answered; pyspark's has no reason."""
+    """Return the error for a JVM that ended before it answered; pyspark's error gives no reason."""
     lines = [line for line in log.read_text(errors="replace").splitlines() if line and not line.startswith("\tat ")]
     said = "\n".join(lines[-_LOG_LINES:])
     return SparkError("Spark's JVM did not start", detail=said, hint="spark_logs() returns the path of the whole log")

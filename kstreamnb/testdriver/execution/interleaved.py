@@ -1,6 +1,6 @@
 """Interleaved strategy: processes input records one by one, each with all its consequences, in loops that stay open.
 
-Tasks of a foreign-key join feed each other in a circle, so none can process all input before the next one; and events
+Tasks of a foreign-key join feed each other in a cycle, so none can process all input before the next one; and events
 that are recorded level by level would have to be sorted. The order is that of the sequential strategy, without its work
 for each record.
 """
@@ -23,7 +23,7 @@ def run(router: Router, tasks: TaskGroup, batch: InputBatch) -> None:
         return router.reader(partition[0]).tasks[partition[1]]
 
     def process(arrival: PartitionRecord) -> list[PartitionRecord]:
-        """Process a record; return those that other tasks, or the same, have to read."""
+        """Process a record; return those that it caused, for the same or other tasks."""
         loops.process(*arrival)
         return [(row[:2], row) for row in tasks.log_rows(loops.reader_of(arrival[0]))] if tasks.rows else []
 
@@ -42,7 +42,7 @@ def run(router: Router, tasks: TaskGroup, batch: InputBatch) -> None:
 
 
 def _in_order(arrivals: list[PartitionRecord], reader_of: ReaderOf) -> list[PartitionRecord]:
-    """Sort what was caused at once by the task that reads it, and as the task takes it."""
+    """Sort records that one record caused: by the task that reads them, then in the order in which it takes them."""
     if len(arrivals) == 1:
         return arrivals
     partitions, records = zip(*arrivals, strict=True)

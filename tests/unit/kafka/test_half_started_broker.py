@@ -123,7 +123,7 @@ def test_a_tool_that_does_not_format_the_folder_is_an_error_in_time(format: str,
 
 
 def test_a_java_that_is_too_old_is_the_error_of_a_folder_that_it_cannot_format(broker: Start) -> None:
-    """Java's own words are about versions of class files."""
+    """Java's own error is about versions of class files."""
     old = broker("exit 3", "echo UnsupportedClassVersionError; exit 1")
     java = Path(os.environ["JAVA_HOME"], "bin", "java")
     java.write_text(

@@ -241,7 +241,7 @@ def test_a_dict_that_json_lines_use_for_literals_is_refused_with_its_field(tmp_p
 def test_values_for_which_parquet_or_utf8_has_no_type_are_kept(
     value: object, keep: Callable[[ks.Sample, Path], ks.Sample], tmp_path: Path
 ) -> None:
-    """Dicts without names, NaN within others, half of a surrogate pair, and lists within lists within lists."""
+    """Empty dicts, NaN within others, half of a surrogate pair, and lists within lists within lists."""
     sample = ks.Sample.from_records([("orders", 0, 7, 0, "a", value), ("orders", 0, 8, 0, "a", value)])
     assert repr(list(sample)) == repr(list(keep(sample, tmp_path)))
 
