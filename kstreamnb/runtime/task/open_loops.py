@@ -6,7 +6,6 @@ partition is a coroutine that receives its next record.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache
@@ -41,8 +40,8 @@ class OpenLoops(Batch):
         super().__init__([()], "", -1, "", None)
         self.iterator, self.partition = iter(()), ("", -1)
         self._tasks, self.reader_of, self._offsets = tasks, cache(reader_of), offsets
-        self._stack, self._taken = ExitStack(), Counter[Partition]()
-        self._sends = dict[Partition, Callable[[Any], None]]()
+        self._stack, self._taken = ExitStack(), dict[Partition, int]()
+        self._loops = dict[Partition, tuple[int, Callable[[Any], None]]]()
 
     @contextmanager
     def opened(self) -> Iterator[None]:
@@ -53,17 +52,18 @@ class OpenLoops(Batch):
         finally:
             self._offsets |= {each: self._offsets[each] + n for each, n in self._taken.items() if each in self._offsets}
 
-    def process(self, partition: Partition, record: Any) -> None:
-        """Process the next record of a partition."""
+    def process(self, partition: Partition, record: Any) -> int:
+        """Process the next record of a partition; return the index of the task that reads it."""
         self.records[0] = record  # type: ignore[index] # a list
-        send = self._sends.get(partition) or self._open(partition)
+        index, send = self._loops.get(partition) or self._open(partition)
         self.partition = partition  # only now: another thread may ask for the position
         self._taken[partition] += 1
         send(record)
+        return index
 
     def taken(self, topic: str, partition: int) -> int:
         """Return how many records of a partition were taken."""
-        return self._taken[topic, partition]
+        return self._taken.get((topic, partition), 0)
 
     def position_of(self, index: int) -> RecordPosition:
         """Return the position of the record."""
@@ -71,7 +71,8 @@ class OpenLoops(Batch):
         source = self._tasks[self.reader_of(partition)].queue_of(*partition).source
         return *partition, source, self._offsets.get(partition, 0) + self._taken[partition] - 1 if is_row else None
 
-    def _open(self, partition: Partition) -> Callable[[Any], None]:
+    def _open(self, partition: Partition) -> tuple[int, Callable[[Any], None]]:
         first = self._offsets.setdefault(partition, 0) if len(self.records[0]) == _ROW else 0
-        loop = self._tasks[self.reader_of(partition)].interleave(self, partition, first)
-        return self._sends.setdefault(partition, self._stack.enter_context(loop))
+        index, self._taken[partition] = self.reader_of(partition), 0
+        loop = self._tasks[index].interleave(self, partition, first)
+        return self._loops.setdefault(partition, (index, self._stack.enter_context(loop)))
