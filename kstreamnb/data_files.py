@@ -25,7 +25,7 @@ def rows_of(package: str, name: str) -> list[list[str]]:
         name: the name of the file.
 
     Example:
-        >>> rows_of("kstreamnb", "java_hints.tsv")[2]
-        ['KeyValue', 'write a pair as a tuple: (key, value)']
+        >>> rows_of("kstreamnb", "java_hints.tsv")[0]
+        ['null', 'write None']
     """
     return [line.split("\t") for line in text_of(package, name).splitlines() if not line.startswith("#")]
