@@ -78,13 +78,13 @@ class KeyValueRows(Store[Hashable, Any]):
         """Return rows whose key bytes start with those of a prefix; ``serialize`` makes them, the
         key serde by default.
 
-        Raises: StateError for an empty prefix, which only Kafka's persistent stores without a cache accept.
+        Raises: StateError for a prefix without bytes other than 0xff, unless the store is persistent and has no cache.
         """
         data = self._bytes_of(prefix) if serialize is None else serialize(prefix)
         stem = data.rstrip(b"\xff")  # the next prefix has its last byte one greater, and none exists after 0xff alone
         if not stem and not (self.spec.persistent and type(self) is KeyValueRows):
-            fact = f'store "{self.name}" cannot scan an empty prefix'
-            raise StateError(fact, hint="call all()", java="IndexOutOfBoundsException: null")
+            fact = f'store "{self.name}" cannot scan the prefix {data!r}'
+            raise StateError(fact, hint=None if data else "call all()", java="IndexOutOfBoundsException: null")
         return self._scan(data, stem[:-1] + bytes([stem[-1] + 1]) if stem else None)
 
     def approximate_num_entries(self) -> int:
