@@ -22,7 +22,7 @@ def warm_up(session: SparkSession) -> None:
 
     An error ends it quietly: a query takes its steps itself if it must.
     """
-    _warm_ups[:] = [*(each for each in _warm_ups if each.thread.is_alive()), WarmUp(session)]
+    _warm_ups[:] = [*filter(WarmUp.is_alive, _warm_ups), WarmUp(session)]
 
 
 def end_warm_up(session: SparkSession) -> None:
@@ -37,7 +37,8 @@ def end_warm_ups() -> None:
     """Wait for every thread: one in the middle of an import, or of native code, would abort a process that ends."""
     for each in _warm_ups:
         each.unwanted.set()
-        each.thread.join(_PATIENCE_S)  # the JVM may have stopped answering
+        for thread in (each.thread, each.canceller):
+            thread.join(_PATIENCE_S)  # the JVM may have stopped answering
 
 
 class WarmUp:
@@ -69,7 +70,11 @@ class WarmUp:
                 own.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(group)  # noqa: SLF001 - has no public name
 
         self.thread = background(run, "warm-up", died=_note)
-        background(cancel, "warm-up's end", died=_note)
+        self.canceller = background(cancel, "warm-up's end", died=_note)
+
+    def is_alive(self) -> bool:
+        """Return whether one of its threads may still call the JVM."""
+        return self.thread.is_alive() or self.canceller.is_alive()
 
 
 def _note(error: BaseException) -> None:
