@@ -51,7 +51,7 @@ application: $(READY) $(if $(filter cdc,$(NAME)),postgres) ## Run an application
 # One process more than cores: a third of the time a test waits for a process or a timeout.
 ONE_MORE = -n $$(($$($(BIN)/python -c "import os; print(os.cpu_count())") + 1))
 test: $(READY) ## Set up, then run the default tests (no JVM, no network); COVERAGE=95: measure the spine's branches, too
-	$(PYTEST) $(ONE_MORE) $(BY_FILE) $(if $(COVERAGE),$(MEASURE))
+	$(PYTEST) $(ONE_MORE) --dist loadfile $(if $(COVERAGE),$(MEASURE))
 	$(if $(COVERAGE),$(BIN)/python -m tests.branches .artefacts/coverage.json $(COVERAGE))
 
 check: format lint types test ## All that must hold before a commit
