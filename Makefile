@@ -17,10 +17,9 @@ unexport PYTHONDONTWRITEBYTECODE
 # Which tests of notebooks run: "notebook and not slow and not spark" leaves out those that start Spark or a broker.
 NOTEBOOKS ?= notebook and not slow
 
-# Files of tests run in parallel, in the order of their names: by default, files with few tests come last, and those may
-# take longest. Three at a time for suites that wait for brokers, Spark or browsers half of their time.
-BY_FILE := --dist loadfile --no-loadscope-reorder
-BY_THREE := -n 3 $(BY_FILE)
+# Three files of tests at a time, for suites that wait for brokers, Spark or browsers half of their time; in the order of
+# their names, because by default files with few tests, which may be the longest, come last.
+BY_THREE := -n 3 --dist loadfile --no-loadscope-reorder
 
 SOURCES := kstreamnb tests .site
 

@@ -64,9 +64,9 @@ class BindContext(Protocol):
         """Return a store connected to this node, or a global store; raises StateError otherwise."""
 
     def kept_rows(self, store: str | None, serde: Serde) -> Mapping[object, tuple[Any, int]]:
-        """Return the rows of a store of this task by key, to be read only; none if it has none in this form.
+        """Return the rows of a store of this task by key, with values in wire form; empty if it has no such rows.
 
-        The store need not be connected; ``serde`` is the one of its values. A value is in wire form.
+        They must not be changed. The store need not be connected; ``serde`` is the one of its values.
         """
 
     def only_reads(self, store: str) -> bool:

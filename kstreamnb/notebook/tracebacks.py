@@ -217,7 +217,7 @@ def _fitting(call: ast.Call, parameters: Mapping[str, inspect.Parameter], doc: s
 
 
 def _by_name(argument: str, names: Sequence[str]) -> str:
-    """Return the hint for an argument for which there is no parameter left."""
+    """Return the hint for a positional argument beyond the last parameter that takes one."""
     if argument in names:
         return f"write {argument}={argument}"
     known = ", ".join(f"{name}=…" for name in names[:3])

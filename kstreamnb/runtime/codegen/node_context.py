@@ -60,7 +60,7 @@ class NodeContext:
         raise StateError(message, hint=hint, java=STORE_NOT_CONNECTED.format(node=self.node, store=name))
 
     def kept_rows(self, store: str | None, serde: Serde) -> Mapping[object, tuple[Any, int]]:
-        """Return the rows of a store of this task by key, to be read only; none if it has none in this form."""
+        """Return the rows of a store of this task by key, with values in wire form; empty if it has no such rows."""
         known = self._task_context.stores.get(store or "")
         in_place = None if known is None or known.spec.value_serde != serde else known.in_place()
         return {} if in_place is None else in_place[0]

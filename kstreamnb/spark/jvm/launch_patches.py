@@ -97,7 +97,7 @@ def _lacks_archive(launch: Launch) -> str | None:
 
 def _use_class_archive(launch: Launch) -> None:
     """Have the JVM map the classes of an archive, instead of loading 15,000 of them from jars."""
-    # From version 24 on, Java logs errors about options of Spark that an archive cannot have, and uses it all the same.
+    # Java 24 and later log errors about options of Spark that an archive does not support, although they use it.
     launch.options += [f"-XX:SharedArchiveFile={launch.archive}", "-Xlog:cds=off"]
 
 
